@@ -123,6 +123,20 @@ class TaskDataModule(LightningDataModule, ABC):
         """Training batches of one epoch."""
 
     @property
+    def has_validation(self) -> bool:
+        """Whether a run is validated."""
+        return bool(getattr(self, "val_fraction", 1))
+
+    @property
+    def class_counts(self) -> Sequence[int]:
+        """Training examples of each class; after ``setup("fit")``.
+
+        Raises:
+            UserError: If this data module does not count them.
+        """
+        raise UserError(f"data: {type(self).__name__} does not count the examples of each class")
+
+    @property
     def is_augmented(self) -> bool:
         """Whether a training example may differ from epoch to epoch."""
         return any(module.is_augmented for module in self.members() if module is not self)

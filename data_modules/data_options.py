@@ -30,7 +30,8 @@ class DataOptions:
         num_workers: Loader processes; 0 loads in the training process.
         worker_timeout: Seconds that a step waits for a batch of the loader processes before the run ends; 0 waits for
             ever.
-        val_fraction: Share of the training examples held out for validation if the set has no official split for it.
+        val_fraction: Share of the training examples held out for validation if the set has no official split for it; 0
+            trains on all of them, without any validation.
         split_seed: Seed of that split. Not the run's seed, so that runs with different seeds stay comparable.
         seed: Seed of order and augmentation.
         limit_train: Use only the first so many training examples of a class-stratified, seeded draw.
@@ -60,8 +61,8 @@ class DataOptions:
         """
         check_least(self, {"batch_size": 1, "eval_batch_size": 1, "worker_timeout": 0, "limit_train": 1})
         check_workers(self.num_workers, "data.num_workers")
-        if not 0 < self.val_fraction < 1:
-            raise UserError(f"data.val_fraction: expected a share between 0 and 1, got {self.val_fraction}")
+        if not 0 <= self.val_fraction < 1:
+            raise UserError(f"data.val_fraction: expected a share of at least 0 and below 1, got {self.val_fraction}")
 
     @property
     def root_folder(self) -> Path:
@@ -96,6 +97,7 @@ class ImageOptions(DataOptions):
             that processes and runs share: below ``$LGX_CACHE``, or ``~/.cache/lgx``. 0 decodes them in each epoch, as
             ``resized_crop``, ``randaugment``, masks and streams always do.
         labels: ``false`` gives the images without their labels, for methods that learn from an ancestor alone.
+        balanced: Draw the training images of an epoch with replacement, so that all classes are drawn equally often.
     """
 
     img_size: int | None = None
@@ -106,6 +108,7 @@ class ImageOptions(DataOptions):
     std: tuple[float, ...] | None = None
     cache_gib: float = 2.0
     labels: bool = True
+    balanced: bool = False
 
     def check_options(self) -> None:
         """See :class:`DataOptions`."""

@@ -13,7 +13,7 @@ from data_modules.base import Split, process_of
 from data_modules.data_options import ImageOptions
 from data_modules.images import Images, LabeledImages, files_of
 from data_modules.pixel_cache import PixelCache, PixelExamples, identity
-from data_modules.samplers import TransformedExamples
+from data_modules.samplers import BalancedBatchSampler, Batching, TrainBatchSampler, TransformedExamples
 from data_modules.single import AnnouncedExamples, SingleSet
 from data_modules.splits import stratified_order
 from data_modules.transforms import CropFlip, PixelTransforms, train_transform
@@ -23,7 +23,7 @@ from lgx.core.task import AGREEMENT, Task, match_channels
 
 _NOT_OF_PIXELS = {
     *("root", "batch_size", "eval_batch_size", "num_workers", "worker_timeout", "seed", "augment", "mean", "std"),
-    *("transforms", "cache_gib", "labels", "limit_train", "split_seed", "val_fraction"),
+    *("transforms", "cache_gib", "labels", "balanced", "limit_train", "split_seed", "val_fraction"),
 }
 """Options that change no pixel of an image; which images a split has, and where they lie, is compared itself."""
 
@@ -84,6 +84,14 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         if type(examples) is LabeledImages and (cache := self._cache(examples.source)):
             return PixelExamples(examples, task, crop, seed, cache, examples.indices, own)
         return PixelExamples(examples, task, crop, seed, self._cache(examples), own=own)
+
+    def train_sampler(self, examples: Images, batching: Batching) -> TrainBatchSampler:
+        """See :class:`~data_modules.single.SingleSet`; ``balanced`` draws all classes equally often."""
+        if not self.balanced:
+            return super().train_sampler(examples, batching)
+        if isinstance(examples, AnnouncedExamples):
+            return TrainBatchSampler(len(examples), batching)
+        return BalancedBatchSampler(np.asarray(examples.labels), self.class_counts, batching)
 
     def pixel_transforms(self) -> PixelTransforms | None:
         """The user's transforms of training images; None without any."""

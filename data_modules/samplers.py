@@ -111,14 +111,35 @@ class TrainBatchSampler(Sampler[list[Key]]):
 
     def __iter__(self) -> Iterator[list[Key]]:
         epoch, start, size = self.epoch, self.start, self.batching.batch_size
-        generator = torch.Generator().manual_seed(mix_seed(self.batching.seed, epoch))
-        order = torch.randperm(self.num_samples, generator=generator).tolist()
+        order = self.drawn(torch.Generator().manual_seed(mix_seed(self.batching.seed, epoch))).tolist()
         for k in range(start, self.length):
             first = (k * self.batching.world_size + self.batching.rank) * size
             yield [(epoch, i) for i in order[first : first + size]]
 
     def __len__(self) -> int:
         return self.length
+
+    def drawn(self, generator: torch.Generator) -> torch.Tensor:
+        """The examples of an epoch in order, (N,)."""
+        return torch.randperm(self.num_samples, generator=generator)
+
+
+class BalancedBatchSampler(TrainBatchSampler):
+    """Training batches that are drawn with replacement, all classes equally often.
+
+    Args:
+        labels: Class index of each training example.
+        counts: Training examples of each class.
+        batching: Size, seed and processes of the batches.
+    """
+
+    def __init__(self, labels: Indices, counts: Sequence[int], batching: Batching) -> None:
+        super().__init__(len(labels), batching)
+        self.weights = torch.as_tensor(counts, dtype=torch.float64).reciprocal()[torch.as_tensor(labels)]
+
+    def drawn(self, generator: torch.Generator) -> torch.Tensor:
+        """See :class:`TrainBatchSampler`."""
+        return torch.multinomial(self.weights, self.num_samples, replacement=True, generator=generator)
 
 
 class LengthBatchSampler(TrainBatchSampler):

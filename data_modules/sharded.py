@@ -60,6 +60,8 @@ class ShardedImages(ImageDataModule):
         images = self._splits["train"]
         if not isinstance(images, StreamedShards):
             return super().train_dataloader()
+        if self.balanced:
+            _ = images.labels  # refused
         transform = train_transform(self.task, self.augment, self.pixel_transforms())
         batching = train_batching(self, len(images), self.seed)
         batches = ShardBatches(images, transform, self.info.name, batching, buffer=self.shuffle_buffer)

@@ -136,6 +136,14 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         return {"class names": fingerprint_of_names(self.info.class_names), **found}
 
     @property
+    def class_counts(self) -> Sequence[int]:
+        """See :class:`~data_modules.base.TaskDataModule`."""
+        if self.task.kind not in ("classification", "text") or not self.num_classes:
+            raise UserError(f"data: {self.info.name} has no single class for each example, which would be counted")
+        labels: Any = self._splits["train"].labels  # type: ignore[attr-defined]
+        return np.bincount(labels, minlength=self.num_classes).tolist()  # type: ignore[no-any-return]
+
+    @property
     def predict_indices(self) -> Sequence[int]:
         """Index in the test split of each example that :meth:`predict_dataloader` yields on this rank, in order."""
         rank, world_size = process_of(self)
@@ -145,7 +153,8 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
 
     def setup(self, stage: str) -> None:
         """Read the splits that ``stage`` needs (``fit``, ``validate``, ``test``, ``predict``)."""
-        missing = [split for split in _SPLITS[stage] if split not in self._splits]
+        wanted = [split for split in _SPLITS[stage] if split != "val" or self.has_validation or stage != "fit"]
+        missing = [split for split in wanted if split not in self._splits]
         if not missing:
             return
         found = self.load(missing)
@@ -216,7 +225,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         Raises:
             UserError: If the files are not present.
         """
-        return len(self.load(("train", "val"))["train"])
+        return len(self.load(("train", "val") if self.has_validation else ("train",))["train"])
 
     def announce_train_size(self, size: int) -> None:
         """Continue as if :meth:`setup` had read ``size`` training examples.

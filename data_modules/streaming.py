@@ -41,7 +41,10 @@ class StreamedShards:
     @property
     def labels(self) -> Any:
         """Refused: they are not known before every shard was read."""
-        raise UserError(f"{self.where}: data.limit_train needs data.in_memory: true, a stream has no labels in advance")
+        raise UserError(
+            f"{self.where}: a stream has no labels in advance; data.limit_train, data.balanced and model.class_weights "
+            f"need data.in_memory: true"
+        )
 
     def __getitem__(self, index: int) -> Any:
         raise UserError(f"{self.where}: streamed shards have no random access; set data.in_memory: true")

@@ -59,9 +59,9 @@ def predict(
 
     The images are prepared as in the model's evaluation: the short side is resized to the model's image size, the
     center is cropped, and mean and std of the model are applied. The columns are file, class (index), name and
-    probability; of a model for several labels per image, file and the probability of each label. To predict the test
-    split of a data set, write `lgx predict --config FILE`; `lgx predict --config FILE --help` lists
-    the options of that form.
+    probability, and true_name where a file's folder has the name of a class; of a model for several labels per image,
+    file and the probability of each label. To predict the test split of a data set, write `lgx predict --config
+    FILE`; `lgx predict --config FILE --help` lists the options of that form.
 
     Args:
         images: Folders, which are searched with all folders below them, or image files.
@@ -88,7 +88,9 @@ def predict(
         force=force,
         reads=(*images, model),
     )
-    unread = _write(Path(out), files, exported, top_k, batch_size)
+    classes = exported.task.class_names if exported.task.kind == "classification" else ()
+    true = {name: path.parent.name for name, path in files.items() if path.parent.name in classes}
+    unread = _write(Path(out), files, exported, top_k, batch_size, true)
     print(f"predicted {out}: {len(files) - len(unread)} images")
     for name, reason in unread[:_LISTED]:
         print(f"unread    {name}: {reason}", file=sys.stderr)
@@ -132,9 +134,12 @@ def _check_model(model: "ExportedModel", top_k: int) -> None:
 
 
 def _write(
-    out: Path, files: Mapping[str, Path], model: "ExportedModel", top_k: int, size: int
+    out: Path, files: Mapping[str, Path], model: "ExportedModel", top_k: int, size: int, true: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Write the predictions, and return name and reason of each file that cannot be decoded."""
+    """Write the predictions, and return name and reason of each file that cannot be decoded; print the accuracy.
+
+    ``true`` has the class of each file whose class is known.
+    """
     import torch
 
     from lgx.core.eval_transforms import normalized
@@ -147,30 +152,36 @@ def _write(
         temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
     ):
         writer = csv.writer(file)
-        writer.writerow(_header(model.task, top_k))
+        writer.writerow(_header(model.task, top_k, bool(true)))
+        correct = known = 0
         for batch in tracked(_batches(files, model.task, size), "predicting", -(-len(files) // size)):
             read = {name: pixels for name, pixels in batch if not isinstance(pixels, str)}
             unread += [(name, pixels) for name, pixels in batch if isinstance(pixels, str)]
             if read:
                 inputs = normalized(torch.stack([*read.values()]), model.task)
-                answers = _answers(model.logits(inputs), model.task, top_k)
-                writer.writerows([escape_cell(name), *row] for name, row in zip(read, answers, strict=True))
+                for name, row in zip(read, _answers(model.logits(inputs), model.task, top_k), strict=True):
+                    writer.writerow([escape_cell(name), *row, *([escape_cell(true.get(name, ""))] if true else [])])
+                    known += name in true
+                    correct += name in true and model.task.class_names[int(str(row[0]))] == true[name]
         if len(unread) == len(files):
             raise UserError(f"{unread[0][0]}: cannot be decoded ({unread[0][1]}), like all of the {len(files)} files")
+    if known:
+        print(f"accuracy  {correct / known:.1%} of {known} images whose folder has the name of a class")
     return unread
 
 
-def _header(task: "Task", top_k: int) -> list[str]:
+def _header(task: "Task", top_k: int, with_true: bool = False) -> list[str]:
     """Names of the columns."""
     if task.kind == "multilabel":
         return ["file", *map(escape_cell, task.class_names or map(str, range(task.num_classes)))]
-    return ["file", *_HEADER, *(f"{column}_{rank}" for rank in range(2, top_k + 1) for column in _HEADER)]
+    others = [f"{column}_{rank}" for rank in range(2, top_k + 1) for column in _HEADER]
+    return ["file", *_HEADER, *others, *(["true_name"] if with_true else [])]
 
 
 def _is_table(file: Path, task: "Task") -> bool:
     """Whether a file has the columns of predictions, of any number of classes for each image, and no others."""
     cells = next(csv.reader([first_line(file)]), [])
-    if cells != _header(task, max(1, len(cells) // len(_HEADER))):
+    if cells != _header(task, max(1, (len(cells) - 1) // len(_HEADER)), "true_name" in cells):
         return False
     with file.open(newline="", encoding="utf-8") as text:
         return all(len(row) == len(cells) for row in csv.reader(text))

@@ -147,6 +147,8 @@ class LgxCLI(LightningCLI):
         self.saved = SaveConfig(self.identity, resumed is not None)
         own = [self.saved, self.claim] if self.command == "fit" else []
         callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health, self.checkpoint_io)
+        if not self.datamodule.has_validation:
+            options.limit_val_batches = 0
         changed = {
             "default_root_dir": str(self.run_dir), "plugins": plugins, "callbacks": [*own, *callbacks],
             "logger": bool(wanted) and bool(options.fast_dev_run),  # they start when the folder is claimed

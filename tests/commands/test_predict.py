@@ -73,6 +73,9 @@ def test_predictions_are_those_of_the_training_command(models, photos, expected,
         known = expected[row["file"]]
         assert (row["class"], row["name"]) == (known["class"], known["name"])
         assert float(row["probability"]) == pytest.approx(float(known["probability"]), abs=1e-4)
+        assert row["true_name"] == known["true_name"] == row["file"].split("/")[0]
+    correct = sum(row["name"] == row["true_name"] for row in found)
+    assert f"accuracy  {correct / 18:.1%} of 18 images" in done.out
 
 
 def test_predictions_for_images_need_neither_lightning_nor_transformers(models, photos, tmp_path):

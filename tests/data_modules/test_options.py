@@ -20,7 +20,7 @@ COMMON: dict[str, Any] = {
 }  # fmt: skip
 IMAGES = COMMON | {
     "img_size": None, "in_chans": None, "augment": "none", "transforms": None, "mean": None, "std": None,
-    "cache_gib": 2.0, "labels": True,
+    "cache_gib": 2.0, "labels": True, "balanced": False,
 }  # fmt: skip
 SHARDS = IMAGES | {"in_memory": True, "shuffle_buffer": 1000}
 TEXTS = COMMON | {

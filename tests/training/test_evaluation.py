@@ -14,7 +14,8 @@ def test_predictions_name_the_right_images_in_any_order_of_loading(fit, ancestor
     assert [line.split(",")[0] for line in lines] == ["index", *map(str, range(12))]
     assert {line.split(",")[2] for line in lines[1:]} <= {"circle", "square", "stripe"}
     files = sorted(path.relative_to(images / "test").as_posix() for path in (images / "test").rglob("*.png"))
-    assert [line.split(",")[4] for line in lines] == ["file", *files]
+    assert [line.split(",")[6] for line in lines] == ["file", *files]
+    assert [line.split(",")[5] for line in lines] == ["true_name", *(file.split("/")[0] for file in files)]
 
 
 def test_validate_and_test_of_a_checkpoint_agree_with_the_run(fit, ancestor, tmp_path):

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -28,6 +30,8 @@ class Finetune(Method):
         head: ``keep`` takes the head from the initializer, ``new`` starts it at random.
         layer_decay: Factor of the learning rate from each layer to the one before it, e.g. 0.75: early layers of a
             pretrained network change less.
+        class_weights: Weight the loss of each example by N / (K n), N training examples, K classes, n of its class, so
+            that rare classes count as much as frequent ones (scikit-learn's ``balanced``).
         kwargs: Arguments of every method.
     """
 
@@ -42,9 +46,11 @@ class Finetune(Method):
         initializer: Initializer | None = None,
         head: Head = "keep",
         layer_decay: float = 1.0,
+        class_weights: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.weighs_classes = class_weights
         check_option("layer_decay", layer_decay, 0 < layer_decay <= 1, "above 0 and at most 1")
         self.layer_decay = layer_decay
         self.initializer = initializer or RandomStart()
@@ -71,6 +77,17 @@ class Finetune(Method):
         self.print(start.describe())
         return start.model
 
+    def setup(self, stage: str) -> None:
+        """See :class:`Method`; also count the classes.
+
+        Raises:
+            UserError: Also if they cannot be counted.
+        """
+        super().setup(stage)
+        if self.weighs_classes and stage == "fit":
+            counts = torch.as_tensor(self.data_module().class_counts, dtype=torch.float32)
+            self.class_weights = counts.sum() / (len(counts) * counts)
+
     def trained_groups(self) -> list[dict[str, Any]]:
         """See :class:`Method`; with a learning rate for each layer."""
         return parameter_groups(self.network, self.layer_decay)
@@ -78,6 +95,13 @@ class Finetune(Method):
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """Cross-entropy with labels."""
         return {"loss": self.label_loss(self(batch.inputs), batch.targets)}
+
+    def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """See :class:`Method`; with ``class_weights`` the weighted mean."""
+        if not self.weighs_classes:
+            return super().label_loss(logits, targets)
+        weights, smoothing = self.class_weights.to(logits.device), self.label_smoothing * (self.mix is None)
+        return F.cross_entropy(logits.float(), targets, weights, label_smoothing=smoothing)
 
 
 class Ancestor(Finetune):

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -15,7 +16,7 @@ from lgx.training.run_folder import run_folder
 
 
 class SavePredictions(Callback):
-    """Save ``predictions.csv`` in the run's folder: index of the example, predicted class, its probability.
+    """Save ``predictions.csv`` in the run's folder: index of the example, predicted class, its probability, true class.
 
     The column ``file`` follows where the data module knows the files of its examples. Where an example may have several
     labels, the file has a column for each label, with its probability.
@@ -24,6 +25,21 @@ class SavePredictions(Callback):
     Raises:
         UserError: If the data module names fewer examples than it has given.
     """
+
+    def __init__(self) -> None:
+        self.targets: list[Tensor] = []
+
+    def on_predict_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Keep the true classes."""
+        self.targets.append(batch.targets.cpu())
 
     def on_predict_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Write the file."""
@@ -42,7 +58,8 @@ class SavePredictions(Callback):
             )
         names = [escape_cell(name) for name in pl_module.task.class_names] if pl_module.task else []
         several = pl_module.architecture.kind == "multilabel"
-        table = _of_labels(probabilities, names) if several else _of_classes(probabilities, names)
+        true = torch.cat(self.targets).tolist() if pl_module.task and pl_module.task.is_labeled else []
+        table = _of_labels(probabilities, names) if several else _of_classes(probabilities, names, true)
         files = module.predict_files
         path = folder / ("predictions.csv" if world == 1 else f"predictions.rank{rank}.csv")
         with (
@@ -56,12 +73,13 @@ class SavePredictions(Callback):
         print(f"predicted  {path}")
 
 
-def _of_classes(probabilities: Tensor, names: Sequence[str]) -> Iterator[Sequence[object]]:
-    """Header and rows: the most probable class of each example."""
-    yield "class", "name", "probability"
-    for value, chosen in zip(*probabilities.max(dim=-1), strict=True):
+def _of_classes(probabilities: Tensor, names: Sequence[str], true: Sequence[int]) -> Iterator[Sequence[object]]:
+    """Header and rows: the most probable class of each example, and the true one where it is known."""
+    yield "class", "name", "probability", *(("true", "true_name") if true else ())
+    for row, (value, chosen) in enumerate(zip(*probabilities.max(dim=-1), strict=True)):
         label = int(chosen)
-        yield label, names[label] if names else "", f"{float(value):.6f}"
+        known = (true[row], names[true[row]] if names else "") if true else ()
+        yield label, names[label] if names else "", f"{float(value):.6f}", *known
 
 
 def _of_labels(probabilities: Tensor, names: Sequence[str]) -> Iterator[Sequence[object]]:

@@ -1,0 +1,58 @@
+"""Training on uneven classes: weights, a balanced order, and no held-out part."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lgx.core.rows import read_rows
+from lgx.methods.baselines.finetune import Finetune
+from tests.support.command_line import ARCH
+from tests.support.images import CLASSES, write_images
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory):
+    """Class folders of 24, 12 and 6 training images, without ``val``."""
+    root = tmp_path_factory.mktemp("uneven") / "shapes"
+    write_images(root, {"train": 72, "test": 12})
+    for name, kept in zip(CLASSES, (24, 12, 6), strict=True):
+        for path in sorted((root / "train" / name).iterdir())[kept:]:
+            path.unlink()
+    return root
+
+
+def test_all_images_are_trained_on_without_a_held_out_part(fit, uneven, tmp_path):
+    options = ["--data.val_fraction=0", "--data.batch_size=7", "--test_end=true", "--name=all"]
+    result = fit("Ancestor", f"--data.root={uneven}", *options)
+    assert result.code == 0, result.err
+    rows = read_rows(tmp_path / "runs/test/all/seed0/results.csv")
+    assert {row.n for row in rows if row.split == "train"} == {42}
+    assert {row.split for row in rows} == {"train", "test"}
+    assert fit("Ancestor", f"--data.root={uneven}", *options, "--ckpt_path=last", "--trainer.max_epochs=3").code == 0
+
+
+def test_the_loss_of_an_example_is_weighted_by_the_frequency_of_its_class():
+    torch.manual_seed(0)
+    method = Finetune(arch=ARCH, optimizer=torch.optim.AdamW, class_weights=True, label_smoothing=0.1)
+    method.class_weights = torch.tensor([42 / (3 * n) for n in (24, 12, 6)])
+    logits, targets = torch.randn(9, 3), torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2])
+    weights = method.class_weights[targets]
+    each = F.cross_entropy(logits, targets, reduction="none")
+    smoothed = 0.9 * (weights * each).sum() + 0.1 / 3 * -(logits.log_softmax(1) * method.class_weights).sum()
+    assert method.label_loss(logits, targets) == pytest.approx(float(smoothed / weights.sum()), rel=1e-5)
+
+
+@pytest.mark.parametrize("option", ["--model.class_weights=true", "--data.balanced=true"])
+def test_both_ways_train_and_resume(fit, uneven, option):
+    options = [f"--data.root={uneven}", "--data.batch_size=7", "--name=u", option]
+    result = fit("Finetune", *options, "--trainer.max_epochs=1")
+    assert result.code == 0, result.err
+    assert fit("Finetune", *options, "--trainer.max_epochs=2", "--ckpt_path=last").code == 0
+
+
+def test_weights_are_those_of_the_training_images(fit, uneven, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Finetune, "on_train_start", lambda self: seen.append(self.class_weights))
+    result = fit("Finetune", f"--data.root={uneven}", "--data.val_fraction=0", "--model.class_weights=true")
+    assert result.code == 0, result.err
+    assert seen[0].tolist() == pytest.approx([42 / (3 * n) for n in (24, 12, 6)])
