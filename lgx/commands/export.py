@@ -11,7 +11,15 @@ if TYPE_CHECKING:
 _WRITER = "lgx export"
 
 
-def export(source: str, *, out: str, tokenizer: str | None = None, force: bool = False) -> None:
+def export(
+    source: str,
+    *,
+    out: str,
+    int8: str | None = None,
+    most_lost: float = 1.0,
+    tokenizer: str | None = None,
+    force: bool = False,
+) -> None:
     """Write a trained network for use elsewhere: a timm or transformers folder, safetensors, ONNX or torch.export.
 
     ONNX files and programs of torch.export take batches of any size. They hold class names, normalization, image size
@@ -21,6 +29,9 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
         source: Folder of a run, whose weights are those that its end has tested, a checkpoint (it holds averaged
             weights if the run averages them), a model folder, or a learngene file of a whole network.
         out: Folder, or file ending in .safetensors, .onnx or .pt2 (torch.export).
+        int8: Write an .onnx file in 8 bits, with onnxruntime's quantization: name of an image set, or folder with
+            train/<class>/<image>, whose training images calibrate it, and whose test images compare the accuracy.
+        most_lost: Points of accuracy that it may lose; otherwise nothing is written.
         tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; the tokenizer is
             written beside a text model.
         force: Replace what another command or program wrote; what this command reads is never replaced.
@@ -29,6 +40,9 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
         UserError: If the source is no ViT or GPT-2, cannot be read or written, the place is taken, or an ONNX file or
             a program gives other logits than the network.
     """
+    import tempfile
+    from pathlib import Path
+
     from lgx.architectures import name_of
     from lgx.artifacts.checkpoints import weights_of_run
     from lgx.artifacts.export import check_model_place, write_descendant
@@ -40,6 +54,8 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
     from lgx.artifacts.sources import resolve
     from lgx.results.model_facts import model_facts
 
+    if int8 is not None and not out.endswith(".onnx"):
+        raise UserError(f"--int8: is written into an ONNX file; give --out a name ending in .onnx, not {out}")
     found = resolve(weights_of_run(source))
     check_model_place(out, _WRITER, force, (source, path_of(found.place), tokenizer), tokenizer)
     network = load_pretrained(found.place)
@@ -49,16 +65,34 @@ def export(source: str, *, out: str, tokenizer: str | None = None, force: bool =
         write_program = write_onnx if out.endswith(".onnx") else write_pt2
         task = task_of(network, str(facts.get("task", "")))
         texts = to_texts(task, {**facts, "architecture": architecture.spec()})
-        difference = write_program(out, network.model, task, texts)
-        if difference is None:
+        if int8 is not None:
+            from lgx.commands.int8 import quantize
+
+            with tempfile.TemporaryDirectory() as folder:
+                write_onnx(whole := Path(folder) / "float32.onnx", network.model, task, texts)
+                quantize(whole, out, task, int8, most_lost)
+        elif (difference := write_program(out, network.model, task, texts)) is None:
             print("parity    not checked: onnxruntime is not installed; pip install 'lgx[export]'")
         else:
             print(f"parity    logits differ by at most {difference:.1e} from those of the network")
     else:
         words = None if tokenizer is None else load_tokenizer_of(architecture, tokenizer)
         names, inputs = network.label_names or None, (network.mean, network.std)
+        facts |= {"latency": _latency(network.model, architecture)}
         write_descendant(out, network.model, architecture, *inputs, names, facts, _WRITER, tokenizer=words)
     print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")
+
+
+def _latency(model: Any, architecture: "Architecture") -> str:
+    """Time of one example on this machine."""
+    import torch
+
+    from lgx.core.provenance import hardware
+    from lgx.initialization.sizing.latency import seconds_of_pass
+
+    seconds = seconds_of_pass(model, architecture.example_input("cpu")[:1])
+    threads = torch.get_num_threads()
+    return f"{1e3 * seconds:.2f} ms for a batch of 1 in float32, {hardware(False)}, {threads} threads"
 
 
 def load_tokenizer_of(architecture: "Architecture | LibraryModel", tokenizer: str) -> Any:

@@ -39,11 +39,16 @@ def fair_metric(rows: Iterable[Row], folders: Mapping[str, Path]) -> tuple[str, 
 
 def _largest(table: Path) -> str:
     """The largest class of uneven ones and its share: ``pneumonia 62.5 %``; empty for even or unknown classes."""
-    counts: dict[str, int] = {}
-    with suppress(OSError, ValueError, KeyError), table.open(encoding="utf-8", newline="") as file:
-        counts = {row["class"]: int(row["examples"]) for row in csv.DictReader(file)}
+    counts = examples_of(table)
     total = sum(counts.values())
     name = max(counts, key=lambda name: counts[name], default="")
     if not total or counts[name] * len(counts) < _UNEVEN * total:
         return ""
-    return f"{clipped(unescape_cell(name))} {100 * counts[name] / total:.1f} %"
+    return f"{clipped(name)} {100 * counts[name] / total:.1f} %"
+
+
+def examples_of(table: Path) -> dict[str, int]:
+    """Examples of each class in a test, of the file beside its rows; empty where there is none."""
+    with suppress(OSError, ValueError, KeyError), table.open(encoding="utf-8", newline="") as file:
+        return {unescape_cell(row["class"]): int(row["examples"]) for row in csv.DictReader(file)}
+    return {}

@@ -14,10 +14,16 @@ from lgx.artifacts.sources import Source
 from lgx.artifacts.start_record import StartRecord
 from lgx.components.class_metrics import BALANCED
 from lgx.core.provenance import config_hash
-from lgx.core.rows import Row
+from lgx.core.readable import clipped
+from lgx.core.rows import CLASS_TABLE, Row
 from lgx.core.schema import LINE
+from lgx.results.fairness import examples_of
+from lgx.results.licenses import license_of
 from lgx.results.metrics import heading, scale_of
 from lgx.results.run_records import RunRecord
+
+_LISTED = 20
+"""Most classes whose examples are listed."""
 
 
 class _File(NamedTuple):
@@ -82,6 +88,8 @@ def model_facts(source: Source) -> dict[str, Any]:
             "seed": first.seed if first else None,
             "method": found.method,
             "start": _start(run),
+            "license of the start's weights": _license(run),
+            "test images": _balance(run),
             "run": public_path(first.run) if first else None,
             **found.versions,
             **({"commit": first.commit} if first and first.commit else {}),
@@ -176,6 +184,21 @@ def _start(run: RunRecord) -> str | None:
         return None
     source = _public(run.start.arguments.get("source"))
     return f"{run.start.name} from {source}" if source else run.start.name
+
+
+def _license(run: RunRecord) -> str | None:
+    source = run.start.arguments.get("source") if run.exists else None
+    return license_of(source) if isinstance(source, str) else None
+
+
+def _balance(run: RunRecord) -> str | None:
+    """Examples of each class in the run's test."""
+    counts = examples_of(run.folder / CLASS_TABLE)
+    if not counts:
+        return None
+    if len(counts) > _LISTED:
+        return f"{min(counts.values())} to {max(counts.values())} of each of {len(counts)} classes"
+    return ", ".join(f"{clipped(name)} {count}" for name, count in counts.items())
 
 
 def _public(source: object) -> str | None:

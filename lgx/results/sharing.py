@@ -4,26 +4,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import timm
-
 from lgx.architectures import GPT2Architecture, name_of
 from lgx.artifacts.export.folders import BESIDE, CONFIG, WEIGHTS, model_card, quoted
 from lgx.artifacts.hub_files import HubName
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.artifacts.source_names import HUB, TIMM, path_in, public_name
+from lgx.artifacts.source_names import HUB, path_in, public_name
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.rows import Row, read_rows
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.methods.registry import find_spec
+from lgx.results.licenses import UNKNOWN, license_of
 from lgx.results.markdown import escape_markdown, piped
 from lgx.results.merging import RESULTS, find_results
 from lgx.results.metrics import heading, number, scale_of
 
 CARD = "README.md"
 _WRITER = "lgx push"
-_UNKNOWN = "unknown"
 _COLUMNS = ("method", "network", "task", "split", "epochs", "metric", "value", "n", "seed")
 
 
@@ -76,7 +74,7 @@ def shared(place: str | Path, hub: HubName, runs: Sequence[str | Path] = ()) -> 
 
 
 def _card_of_learngene(learngene: Learngene, hub: HubName, file: str) -> str:
-    architecture, tasks = learngene.architecture, learngene.tasks or [str(learngene.task.get("name", _UNKNOWN))]
+    architecture, tasks = learngene.architecture, learngene.tasks or [str(learngene.task.get("name", UNKNOWN))]
     what = "a hypernetwork" if learngene.content == "hypernetwork" else f"{learngene.num_layers} layers"
     saved = {f"{tag} of the network when it was saved": f"{value:.4g}" for tag, value in learngene.metrics.items()}
     shown = {
@@ -101,7 +99,7 @@ def _card_of_folder(path: Path, hub: HubName, record: StartRecord | None) -> str
         "network": name_of(architecture) if architecture else type(network.model).__name__,
         "parameters": f"{sum(p.numel() for p in network.model.parameters()):,}",
         "classes": escape_markdown(", ".join(network.label_names))
-        or str(getattr(network.model, "num_classes", _UNKNOWN)),
+        or str(getattr(network.model, "num_classes", UNKNOWN)),
         **(_origin("source", str(record.arguments.get("source") or "")) if record else {}),
         "written by": f"lgx {__version__}",
     }
@@ -130,18 +128,6 @@ def _origin(what: str, source: str) -> dict[str, str]:
     if not source:
         return {what: "none"}
     return {what: escape_markdown(public_name(source)), f"license of the {what}'s weights": license_of(source)}
-
-
-def license_of(source: str) -> str:
-    """License of the weights that timm states for a model; ``unknown`` for others, and where timm states none.
-
-    Args:
-        source: The name of an ancestor: a timm name, ``timm:NAME,…`` or ``hf-hub:timm/NAME``.
-    """
-    name = source.removeprefix(TIMM).removeprefix("hf-hub:timm/").split(",")[0]
-    known = "weights=" not in source and timm.is_model(name.split(".")[0])
-    config = timm.get_pretrained_cfg(name) if known else None
-    return (config and config.license) or _UNKNOWN
 
 
 def _measured(runs: Sequence[str]) -> str:

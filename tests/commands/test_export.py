@@ -5,6 +5,7 @@ import shutil
 import sys
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -267,3 +268,35 @@ def test_an_onnx_file_is_complete_or_absent(tmp_path):
 @pytest.mark.parametrize("family", FORMS)
 def test_every_form_of_vit_is_exported(tmp_path, family, suffix):
     assert WRITERS[suffix](tmp_path / f"net.{suffix}", *untrained(tiny(family))) < 1e-4
+
+
+def test_int8_keeps_the_accuracy_the_classes_and_a_third_of_the_size(ancestor, images, programs, tmp_path):
+    out = tmp_path / "small.onnx"
+    done = lgx("export", ancestor, "--out", out, "--int8", images, "--most_lost", 20)
+    assert done.code == 0, done.err
+    assert "of 12 test images" in done.out
+    assert list(tmp_path.iterdir()) == [out]
+    whole, small = run_onnx(programs / "net.onnx"), run_onnx(out)
+    assert small[1] == whole[1]
+    inputs = torch.randn(40, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    different = (whole[0](inputs) - small[0](inputs)).abs()
+    assert 0 < different.mean() < 0.1 * whole[0](inputs).abs().mean()
+    kinds = [node.op_type for node in onnx.load(out).graph.node]
+    assert kinds.count("DequantizeLinear") > 10
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--out", "small.onnx", "--most_lost", -101], "more than --most_lost -101; nothing was written"),
+        (["--out", "small"], "ending in .onnx"),
+        (["--out", "small.onnx", "--int8", "cifar10"], "its 10 classes are not the 3 of the network"),
+        (["--out", "small.onnx", "--int8", "nothing"], "nothing"),
+    ],
+)
+def test_int8_that_loses_too_much_or_has_no_place_or_images_writes_nothing(
+    ancestor, images, options, words, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    done = lgx("export", ancestor, "--int8", images, *options)
+    assert (done.code, words in done.sentence, list(tmp_path.iterdir())) == (2, True, [])

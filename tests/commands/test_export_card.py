@@ -6,7 +6,9 @@ from pathlib import Path
 
 import fsspec
 import pytest
+import timm
 import torch
+from safetensors.torch import save_file
 
 from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.source_names import public_path
@@ -110,3 +112,24 @@ def test_a_checkpoint_with_damaged_records_is_exported_without_them(run, tmp_pat
     summary, facts = card_of(tmp_path / "a.ckpt", tmp_path / "model")
     assert "trained by lgx" in summary
     assert "val/acc" not in facts
+
+
+def test_the_card_states_size_latency_license_and_what_was_tested(images, tmp_path):
+    start = tmp_path / "start"
+    name, arch = "vit_tiny_patch16_224", "depth=1,embed_dim=64,num_heads=1,patch_size=4,img_size=16"
+    model = timm.create_model(name, img_size=16, patch_size=4)
+    save_file(model.state_dict(), weights := tmp_path / "w.safetensors")
+    options = ["--weights", weights, "--out", tmp_path / "whole", "--img_size=16", "--patch_size=4"]
+    done = lgx("import", f"timm:{name}", *options)
+    assert done.code == 0, done.err
+    words = ["--source", tmp_path / "whole", "--method=weight_selection", "--arch", arch, "--head=3"]
+    assert lgx("init", *words, "--out", start).code == 0
+    words = [f"--model.arch={arch}", "--model.initializer=Pretrained", f"--model.initializer.source={start}"]
+    words += ["--test_end=true"]
+    assert lgx(*arguments("fit", "Finetune", images, tmp_path / "runs", *words, "--name=r")).code == 0
+    _, facts = card_of(tmp_path / "runs/test/r/seed0", tmp_path / "model")
+    assert facts["license of the start's weights"] == '"apache-2.0"'
+    assert facts["test images"] == '"circle 4, square 4, stripe 4"'
+    assert " ms for a batch of 1 in float32, " in facts["latency"]
+    size = (tmp_path / "model/model.safetensors").stat().st_size / 1e6
+    assert float(facts["size"].split()[0]) == pytest.approx(size, rel=0.2)

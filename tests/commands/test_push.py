@@ -10,7 +10,7 @@ import lgx as lgx_package
 from lgx.architectures import GPT2Architecture
 from lgx.artifacts.export import write_text_descendant
 from lgx.host import hub as core_hub
-from lgx.results.sharing import license_of
+from lgx.results.licenses import license_of
 from tests.support import fake_hub
 from tests.support.command_line import ARCH, lgx, python
 from tests.support.extras import import_transformers

@@ -60,7 +60,7 @@ def write_onnx(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str
 def _translated(model: nn.Module, task: Task, texts: Mapping[str, str], place: str) -> Any:
     """The network as a program of torch.onnx, with metadata."""
     traced = trace(model, task, place)
-    with _silent(), foreign_errors(place, "torch.onnx cannot translate it", "write a .pt2 file"):
+    with silent(), foreign_errors(place, "torch.onnx cannot translate it", "write a .pt2 file"):
         program: Any = torch.onnx.export(
             traced, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], external_data=False, verbose=False
         )
@@ -74,7 +74,7 @@ def _translated(model: nn.Module, task: Task, texts: Mapping[str, str], place: s
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def silent() -> Iterator[None]:
     """Keep deprecations and remarks of torch and onnxscript off the terminal inside the block."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)

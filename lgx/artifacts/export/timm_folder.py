@@ -133,7 +133,9 @@ def _save(
 def _card(
     out: Path, architecture: ViTArchitecture | LibraryModel, model: nn.Module, facts: dict[str, Any], writer: str
 ) -> str:
-    sizes, tag, imports, use = {"parameters": _parameters(model)}, "image-classification", "import timm\n", ""
+    size = sum(tensor.nbytes for tensor in model.state_dict().values()) / 1e6
+    sizes = {"parameters": _parameters(model), "size": f"{size:.2f} MB in float32"}
+    tag, imports, use = "image-classification", "import timm\n", ""
     if isinstance(architecture, ViTArchitecture):
         sizes["MACs per image"] = f"{architecture.count_macs():,}"
         what = f"A vision transformer {made(facts)} by lgx {__version__}: {architecture.spec()}"

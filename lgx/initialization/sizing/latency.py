@@ -1,6 +1,7 @@
 """Latency of networks on this machine."""
 
 import time
+from collections.abc import Callable
 from statistics import median
 
 import torch
@@ -31,12 +32,7 @@ class Stopwatch:
         if network not in self.measured:
             model = network.build(None).eval().to(self.device)
             images = torch.zeros(self.batch, *network.example_input().shape[1:], device=self.device)
-            times: list[float] = []
-            for _ in range(_WARM_UP):
-                _timed(model, images)
-            while len(times) < _LEAST or (sum(times) < _SECONDS and len(times) < _MOST):
-                times.append(_timed(model, images))
-            self.measured[network] = median(times)
+            self.measured[network] = seconds_of_pass(model, images)
         return self.measured[network]
 
     def parts(self, sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[float, float]:
@@ -46,8 +42,18 @@ class Stopwatch:
         return max(one - layer, 0.0), layer
 
 
+def seconds_of_pass(model: Callable[[torch.Tensor], object], images: torch.Tensor) -> float:
+    """The median of the seconds of a forward pass of images (B, C, H, W)."""
+    times: list[float] = []
+    for _ in range(_WARM_UP):
+        _timed(model, images)
+    while len(times) < _LEAST or (sum(times) < _SECONDS and len(times) < _MOST):
+        times.append(_timed(model, images))
+    return median(times)
+
+
 @torch.inference_mode()
-def _timed(model: torch.nn.Module, images: torch.Tensor) -> float:
+def _timed(model: Callable[[torch.Tensor], object], images: torch.Tensor) -> float:
     """Seconds of one forward pass of images (B, C, H, W)."""
     start = time.perf_counter()
     model(images)

@@ -1,0 +1,81 @@
+"""``lgx export --int8``: quantize a network with the images of a set, and compare its accuracy before and after."""
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+from data_modules.base import Split
+from data_modules.catalog import open_set
+from data_modules.image_module import ImageDataModule
+from lgx.artifacts.export.int8 import write_int8
+from lgx.artifacts.export.onnx_file import run_onnx
+from lgx.core.batch import Batch
+from lgx.core.progress import tracked
+from lgx.core.task import Task
+from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.initialization.sizing.latency import seconds_of_pass
+
+_CALIBRATION = 256
+"""Training images from which the ranges of activations are calibrated, at most."""
+
+
+def quantize(source: Path, out: str, task: Task, data: str, most_lost: float) -> None:
+    """Write an ONNX file in 8 bits, unless its accuracy falls too far; print accuracy, size and time before and after.
+
+    Args:
+        source: The file, with weights in float32.
+        out: The file to write.
+        task: What the network reads and predicts.
+        data: Name of an image set, or folder with ``train/<class>/<image>``.
+        most_lost: Points of accuracy that it may lose.
+
+    Raises:
+        UserError: If the set does not suit the network, onnxruntime is missing or fails, or the accuracy falls further.
+    """
+    module, split = _opened(data, task)
+    size = module.evaluation_batch
+    known = islice((batch.inputs for batch in module.reference_dataloader(_CALIBRATION)), -(-_CALIBRATION // size))
+    with tempfile.TemporaryDirectory() as folder:
+        small = Path(folder) / "int8.onnx"
+        write_int8(source, small, known)
+        before, after = (_accuracy(file, module.eval_dataloader(split)) for file in (source, small))
+        image = next(iter(module.eval_dataloader(split))).inputs[:1]
+        times = " -> ".join(f"{1e3 * seconds_of_pass(run_onnx(file)[0], image):.2f}" for file in (source, small))
+        sizes = " -> ".join(f"{file.stat().st_size / 1e6:.2f}" for file in (source, small))
+        change = f"accuracy {before:.1f} -> {after:.1f} % of {len(module.examples(split))} {split} images of {data}"
+        if before - after > most_lost:
+            raise UserError(f"--int8 {data}: {change}, more than --most_lost {most_lost:g}; nothing was written")
+        with atomic_path(out) as temporary:
+            shutil.copyfile(small, temporary)
+    print(f"int8      {change}; {sizes} MB; {times} ms for one image")
+
+
+def _opened(data: str, task: Task) -> tuple[ImageDataModule, Split]:
+    """The set in the form that the network reads, and the split in which its accuracy is measured."""
+    module = open_set(data)
+    if task.kind != "classification" or module.task.kind != task.kind:
+        raise UserError(f"--int8 {data}: is for networks and sets that have one class for each image")
+    module.img_size, module.in_chans = task.img_size, 1 if task.in_chans == 1 else 3
+    module.follow_normalization(task.mean, task.std)
+    names = module.task.class_names
+    if module.num_classes != task.num_classes or (task.class_names and names and names != task.class_names):
+        raise UserError(
+            f"--int8 {data}: its {module.num_classes} classes are not the {task.num_classes} of the network"
+        )
+    module.prepare_data()
+    module.setup("fit")
+    try:
+        module.setup("test")
+    except UserError:  # a folder without test/
+        return module, "val"
+    return module, "test"
+
+
+def _accuracy(file: Path, batches: Iterable[Batch]) -> float:
+    """Accuracy of an ONNX file in percent."""
+    program, _ = run_onnx(file)
+    found = [program(batch.inputs).argmax(dim=1) == batch.targets for batch in tracked(batches, f"testing {file.stem}")]
+    return 100 * sum(int(part.sum()) for part in found) / sum(map(len, found))
