@@ -14,6 +14,9 @@ from lgx.results.report import Item, Report, ReportFigure, Section, Table
 GENERATOR = '<meta name="generator" content="lgx report">'
 """The mark by which a page says that lgx wrote it."""
 
+_LONG = 32
+"""Characters of a cell above which it is folded."""
+
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; --accent: #0072b2; }
 @media (prefers-color-scheme: dark) { :root { --accent: #6cc0f0; } }
@@ -29,8 +32,9 @@ a { color: var(--accent); }
 .headline p:first-child { font-size: 1.25rem; line-height: 1.4; font-weight: 600; margin-top: 0; }
 nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0; list-style: none; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .8rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
-thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
+th, td { padding: .25rem .8rem; border-bottom: 1px solid var(--line); white-space: nowrap; overflow-wrap: normal; }
+td.words { white-space: normal; min-width: 15rem; text-align: left !important; vertical-align: top; }
+thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; white-space: normal; }
 th:first-child { text-align: left; position: sticky; left: 0; background: Canvas; padding-left: 0; }
 td:has(strong) { background: var(--soft); }
 .scroll { overflow-x: auto; max-width: 100%; margin: 1rem 0; }
@@ -45,8 +49,11 @@ svg text { font-family: system-ui, sans-serif !important; fill: currentColor; }
 @media (max-width: 40rem) {
   main { padding: 1rem .9rem 2rem; }
   th, td { padding: .25rem .5rem; }
-  thead th { white-space: normal; overflow-wrap: normal; }
-  th:first-child { white-space: normal; overflow-wrap: break-word; max-width: 9rem; }
+  table:has(.words), table:has(.words) :is(tbody, tr, th, td) { display: block; max-width: none; }
+  table:has(.words) thead { display: none; }
+  table:has(.words) td { white-space: normal; text-align: left !important; border: 0; padding: .1rem 0 .1rem 1rem; }
+  table:has(.words) td::before { content: attr(data-head) ": "; opacity: .75; }
+  th:first-child { white-space: normal; max-width: 11rem; }
 }
 @media print { .scroll { overflow: visible; } th, td, thead th { white-space: normal; } }
 """.strip()
@@ -132,12 +139,25 @@ def _section(markdown: MarkdownIt, section: Section, name: str) -> str:
 
 def _mark_heads(tokens: Sequence[Token]) -> None:
     """Make the first cell of a line its head, and say which cells a head is of."""
+    heads: list[str] = []
+    column = 0
     for i, token in enumerate(tokens):
+        if token.type == "thead_open":
+            heads = []
+        elif token.type == "tr_open":
+            column = 0
+        elif token.type in ("th_open", "td_open"):
+            column += 1
         if token.type == "th_open":
             token.attrSet("scope", "col")
+            heads.append(tokens[i + 1].content)
         elif token.type == "td_open" and tokens[i - 1].type == "tr_open":
             token.attrSet("scope", "row")
             token.tag = tokens[i + 2].tag = "th"
+        elif token.type == "td_open":
+            token.attrSet("data-head", heads[column - 1])
+            if len(tokens[i + 1].content) > _LONG:
+                token.attrSet("class", "words")
 
 
 class _Renderer(RendererHTML):

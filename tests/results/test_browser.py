@@ -14,6 +14,10 @@ import pytest
 from PIL import Image
 
 from lgx.core.rows import read_rows
+from lgx.results.arena.arena_file import load_arena
+from lgx.results.arena.points import read_points
+from lgx.results.arena.report import whole_report
+from lgx.results.report_files import write_report
 from tests.support.browser import DIRECTLY, Browser, browser
 from tests.support.command_line import arguments, free_port, lgx
 from tests.support.paths import EXPERIMENTS
@@ -97,7 +101,10 @@ def reports(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     for name, source in sources.items():
         result = lgx("compare", source, "--out", folder / name)
         assert result.code == 0, result.err
-    return {name: folder / name / "report.html" for name in sources}
+    arena, rows = load_arena(EXPERIMENTS / "arena/mini.yaml"), read_rows(ROWS.parent / "arena_mini.csv")
+    (folder / "arena").mkdir()
+    write_report(whole_report(arena, read_points(arena, rows), rows), folder / "arena/report.html")
+    return {name: folder / name / "report.html" for name in (*sources, "arena")}
 
 
 @pytest.mark.parametrize(
@@ -121,6 +128,16 @@ def test_reports_fit_phones_and_desks_in_the_light_and_in_the_dark(width, scheme
         assert all(abs(ink - shades["paper"]) > 150 for ink in shades["ink"]), name
         assert shades["lost"] == 0, name
         assert window.console() == [], name
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_what_to_choose_is_first_and_whole(width, window, reports):
+    window.look(width, dark=False)
+    window.open(reports["arena"].as_uri())
+    assert window.run("return document.querySelector('h2').textContent") == "What to choose"
+    assert window.run("const box = document.querySelector('.scroll'); return box.scrollWidth - box.clientWidth") <= 0
+    broken = "return [...document.querySelectorAll('td.words')].filter(cell => cell.scrollWidth > cell.clientWidth + 1)"
+    assert window.run(f"{broken}.length") == 0
 
 
 def test_a_report_begins_with_its_result_and_the_averages(window, reports):

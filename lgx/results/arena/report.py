@@ -43,9 +43,9 @@ def whole_report(arena: Arena, curves: Curves, rows: Sequence[Row], notes: Seque
     report = report_of(arena, curves, rows, notes)
     looks = {start: replace(look, label=start) for start, look in styles(curves).items()}
     figures = [_curves_of(task, places, curves, looks) for task in arena.tasks if (places := _places(curves, task))]
-    verdicts, choice, *others = report.sections
+    choice, verdicts, *others = report.sections
     starts = _start_section(arena, rows)
-    sections = [verdicts, choice, Section("Curves", figures=figures), starts, *others, origin_section(rows)]
+    sections = [choice, verdicts, Section("Curves", figures=figures), starts, *others, origin_section(rows)]
     return replace(report, sections=sections)
 
 

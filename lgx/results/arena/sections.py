@@ -24,7 +24,7 @@ from lgx.results.statistics import Difference, Summary, caveat
 
 
 def sections_of(arena: Arena, curves: Curves) -> list[Section]:
-    """All sections without figures: averages, what to choose, then the details.
+    """All sections without figures: what to choose, averages, then the details.
 
     Args:
         arena: The arena.
@@ -32,7 +32,7 @@ def sections_of(arena: Arena, curves: Curves) -> list[Section]:
     """
     places = [(task, size) for task in arena.tasks for size in arena.all_sizes]
     places = [place for place in places if any(place in found for found in curves.values())]
-    sections = [verdict_section(arena, curves), choice_section(arena, curves, places)]
+    sections = [choice_section(arena, curves, places), verdict_section(arena, curves)]
     if arena.rival in curves:
         sections.append(crossover_section(arena, curves, arena.rival or ""))
     return [*sections, *(place_section(arena, curves, place) for place in places)]
@@ -90,7 +90,9 @@ def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Sec
         f"{arena.scratch} does not have is bounded by the compute of a start that has it."
     )
     return Section(
-        "What to choose", [text], [Table("Best start", ("M parameters", *heads), tuple(rows), first="descendant")]
+        "What to choose",
+        [text],
+        [Table("Best start", ("M parameters", *heads), tuple(rows), first="descendant", details=("M parameters",))],
     )
 
 
@@ -98,24 +100,20 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
     """A line for each start: accuracy, compute, and the difference to scratch at the same total compute."""
     budgets = [budget for budget in arena.budgets(arena.scratch) if budget]
     largest = max(budgets, default=0)
-    rows, words, counts = [], [], []
+    rows, counts = [], []
     for start, found in curves.items():
         last = [next((point for point in curve if point.budget == largest), curve[-1]) for curve in found.values()]
         cells = [Cell(str(len(found)))]
-        differences: list[Difference | None] = []
         for budget in budgets:
             points = [point for curve in found.values() for point in curve if point.budget == budget]
             cells.append(Cell(f"{fmean(point.summary.mean for point in points):.1f}" if points else EMPTY_CELL))
             measured = against_scratch(curves, start, arena.scratch, budget) if start != arena.scratch else None
-            differences.append(measured[0] if measured else None)
-            cells.append(Cell(_signed(differences[-1])))
+            cells.append(Cell(_signed(measured[0] if measured else None)))
             counts += [len(point.accuracy) for point in points]
         for amount in ("own", "shared", "sources"):
             cells.append(Cell(_amount(fmean(getattr(point.flops, amount) for point in last))))
         cells.append(Cell(f"{fmean(point.seconds.total for point in last):.0f}"))
         rows.append((start, tuple(cells)))
-        if start != arena.scratch:
-            words.append(f"{start}: {_verdict(budgets, differences, arena.scratch)}")
     heads = [head for budget in budgets for head in (f"accuracy, {_epochs(budget)}", f"minus {arena.scratch}")]
     columns = ("cells", *heads, "own TFLOP", "share of sources", "all sources", "seconds")
     note = (
@@ -125,8 +123,9 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
         f"{caveat(counts)}"
     )
     checks = setbacks(curves, arena.scratch) or [f"More training from {arena.scratch} never ended significantly worse."]
-    table = Table("All starts, averages", columns, tuple(rows), first="start")
-    return Section("Verdicts", tables=[table], below=[note, *words, *checks])
+    details = ("own TFLOP", "seconds", "all sources", "share of sources", "cells")
+    table = Table("All starts, averages", columns, tuple(rows), first="start", details=details)
+    return Section("Verdicts", tables=[table], below=[note, *checks])
 
 
 def crossover_section(arena: Arena, curves: Curves, rival: str) -> Section:
@@ -225,21 +224,6 @@ def _crossover(own: Sequence[Need], other: Sequence[Need]) -> str:
     if most == inf:
         return "always" if least == 1 else f"from {least:.0f} sizes on"
     return f"up to {most:.0f} size{'s' if most > 1 else ''}"
-
-
-def _verdict(budgets: Sequence[int], differences: Sequence[Difference | None], scratch: str) -> str:
-    """In words how a start compares with scratch."""
-    known = [(budget, found) for budget, found in zip(budgets, differences, strict=True) if found is not None]
-    if not known:
-        return f"not compared, because {scratch} was not trained with as much compute."
-    parts = []
-    for budget, found in known:
-        if not found.claimable:
-            word = "no significant difference from"
-        else:
-            word = f"{abs(found.summary.mean):.1f} points {'above' if found.summary.mean > 0 else 'below'}"
-        parts.append(f"after {_epochs(budget)} {word} {scratch} with the same total compute")
-    return "; ".join(parts) + "."
 
 
 def _signed(difference: Difference | None) -> str:
