@@ -23,26 +23,38 @@ TRAINING = {
     "test": "evaluate a checkpoint, or an untrained start, on the test split",
     "predict": "write class and probability of every test example, or of image files (--model)",
 }
-COMMANDS = {
-    "init": "write a descendant of a learngene as a model folder",
-    "import": "read a file of weights of a timm model, and write a model folder",
-    "extract": "extract a learngene from a selection over data sets",
-    "embed": "compute task embeddings for a task-aware hypernetwork",
-    "export": "write the network of a trained run as a model folder",
-    "push": "upload a learngene or a descendant to the Hugging Face hub",
-    "zoo": "learngenes that ship with lgx",
-    "compare": "tables and report of methods x descendants x tasks over seeds",
-    "plan": "steps, memory, FLOPs and hours of a run before it starts",
-    "sweep": "many runs from one file, resumable, on one machine or a cluster",
-    "arena": "accuracy of starts against total compute: is a learngene worth it?",
-    "tune": "tune options of a run with optuna",
-    "arch": "parameters and MACs of architectures",
-    "backbones": "timm's pretrained ViTs, and which of them lgx reads",
-    "sample": "sample an architecture set",
-    "data": "list and prepare data sets",
-    "doctor": "check the installation and this machine",
-    "completion": "complete commands, options and names with the Tab key",
+_GROUPS = {
+    "start from a pretrained network": {
+        "backbones": "timm's pretrained ViTs, and which of them lgx reads",
+        "import": "read a file of weights of a timm model, and write a model folder",
+        "init": "write a descendant of a learngene as a model folder",
+        "arch": "parameters and MACs of architectures",
+        "data": "list and prepare data sets",
+        "config": "print a configuration that ships with lgx",
+    },
+    "use and share what was trained": {
+        "export": "write the network of a trained run as a model folder",
+        "push": "upload a learngene or a descendant to the Hugging Face hub",
+        "zoo": "learngenes that ship with lgx",
+    },
+    "many runs and what they say": {
+        "compare": "tables and report of methods x descendants x tasks over seeds",
+        "sweep": "many runs from one file, resumable, on one machine or a cluster",
+        "tune": "tune options of a run with optuna",
+        "arena": "accuracy of starts against total compute: is a learngene worth it?",
+        "plan": "steps, memory, FLOPs and hours of a run before it starts",
+    },
+    "learngenes": {
+        "extract": "extract a learngene from a selection over data sets",
+        "embed": "compute task embeddings for a task-aware hypernetwork",
+        "sample": "sample an architecture set",
+    },
+    "this installation": {
+        "doctor": "check the installation and this machine",
+        "completion": "complete commands, options and names with the Tab key",
+    },
 }
+COMMANDS = {name: text for commands in _GROUPS.values() for name, text in commands.items()}
 _LONGEST = 2000
 """Characters of an error message that are printed."""
 _PAUSE = 15.0
@@ -53,6 +65,7 @@ def _help() -> str:
     def lines(commands: dict[str, str]) -> str:
         return "\n".join(f"  {name:<12}{text}" for name, text in commands.items())
 
+    groups = "\n\n".join(f"{title}:\n{lines(commands)}" for title, commands in _GROUPS.items())
     return f"""lgx {__version__} - give models of many sizes a good start from one learngene
 
 usage: lgx COMMAND [options]        lgx COMMAND --help for its options
@@ -61,13 +74,12 @@ usage: lgx COMMAND [options]        lgx COMMAND --help for its options
 train and evaluate (configuration files with --config):
 {lines(TRAINING)}
 
-work with learngenes, descendants and results:
-{lines(COMMANDS)}
+{groups}
 
 a first run:
-  make demo
-  lgx fit --config experiments/sws/fashion_mnist/sws.yaml --model.ancestor runs/…/best.learngene.safetensors
-  lgx init --source runs/…/best.learngene.safetensors --arch 6-Small --out descendant
+  make demo                                   (in a clone)
+  lgx config own_images > mine.yaml           (anywhere, with images in class folders)
+  lgx fit --config mine.yaml --data.root my_images --model.initializer RandomStart
 """
 
 

@@ -1,5 +1,6 @@
 """Every command of the README and of the documentation runs, on small files of the right shapes."""
 
+import json
 import re
 import shlex
 import shutil
@@ -14,6 +15,7 @@ from safetensors.torch import save_file
 
 from experiments.analyze.__main__ import COMMANDS as ANALYSES
 from lgx.architectures import GPT2Architecture, name_of, parse_architecture
+from lgx.artifacts.export.onnx_file import run_onnx
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.cli import COMMANDS, TRAINING
@@ -27,7 +29,7 @@ from lgx.methods.registry import specs
 from lgx.runs.tuning import load_tuning
 from tests.support.command_line import lgx, reproduce
 from tests.support.fake_text import write_sets, write_vocabulary
-from tests.support.images import write_images
+from tests.support.images import CLASSES, write_images
 from tests.support.paths import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/tutorials").glob("*.md"))]
@@ -197,6 +199,9 @@ def run_commands(pages: list[Path]) -> set[str]:
         ):  # run by tests/artifacts/test_hub_sources.py
             continue
         command = words[0]
+        if ">" in words:
+            Path(words.pop()).write_text(lgx(*words[:-1]).out)
+            words.pop()
         if "text_pocket" in line and command not in TRAINING:  # need what the commands before them have trained
             continue
         images = command == "predict" and is_for_exported(words[1:])
@@ -230,12 +235,24 @@ def test_the_five_commands_from_images_to_a_network_do_what_they_say(tmp_path):
     block, *_ = re.findall(r"```bash\n(.*?)```", (ROOT / "docs/tutorials/own-images.md").read_text(), re.DOTALL)
     lines = block.replace("\\\n", " ").strip().splitlines()
     assert len(lines) == 5
+    options = ["--img-size=64", "--patch-size=8", "--out=ancestor"]
+    assert lgx("import", "timm:deit_tiny_patch16_224", "--weights", "deit_tiny.safetensors", *options).code == 0
     for line in lines:
-        words = ["3" if word == "5" else word for word in shlex.split(line)[1:]]  # classes
-        result = lgx(*words)
-        assert result.code == 0, f"{line}: {result.sentence}"
-    model = timm.create_model(f"local-dir:{tmp_path / 'my_network'}", pretrained=True)
-    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 3)
+        run_line(line.replace("--head 12", "--head 3"))
+    assert sum(1 for _ in Path("predictions.csv").open()) == 13
+    program, texts = run_onnx("small_network.onnx")
+    assert program(torch.zeros(2, 3, 64, 64)).shape == (2, 3)
+    assert json.loads(texts["class_names"]) == sorted(CLASSES)
+
+
+def run_line(line: str) -> None:
+    """Run a command of a page on small data, also one whose output goes to a file."""
+    words = [*shlex.split(line)[1:]]
+    words += {"fit": ["--trainer.max_epochs=1"], "export": ["--most_lost=100"]}.get(words[0], [])
+    result = lgx(*words[: words.index(">")] if ">" in words else words)
+    assert result.code == 0, f"{line}: {result.sentence}"
+    if ">" in words:
+        Path(words[-1]).write_text(result.out)
 
 
 def test_the_readmes_commands_and_python_lead_from_a_file_of_weights_to_a_small_network(tmp_path, monkeypatch):
@@ -247,12 +264,9 @@ def test_the_readmes_commands_and_python_lead_from_a_file_of_weights_to_a_small_
     (block,) = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
     assert block in (ROOT / "docs/tutorials/pretrained-vit.md").read_text()
     lines = block.replace("\\\n", " ").strip().splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 5
     for line in lines:
-        words = ["3" if word == "5" else word for word in shlex.split(line)[1:]]  # classes
-        words += ["--trainer.max_epochs=1"] if words[0] == "fit" else []
-        result = lgx(*words)
-        assert result.code == 0, f"{line}: {result.sentence}"
+        run_line(line.replace("--head 5", "--head 3"))
     ancestor, small = (
         timm.create_model(f"local-dir:{name}", pretrained=True) for name in ("ancestor", "small_network")
     )

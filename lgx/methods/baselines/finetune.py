@@ -5,7 +5,9 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
+from jsonargparse.typing import NonNegativeInt
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.artifacts.learngene import Learngene
@@ -32,6 +34,7 @@ class Finetune(Method):
             pretrained network change less.
         class_weights: Weight the loss of each example by N / (K n), N training examples, K classes, n of its class, so
             that rare classes count as much as frequent ones (scikit-learn's ``balanced``).
+        freeze_epochs: Epochs in which the head alone is trained.
         kwargs: Arguments of every method.
     """
 
@@ -47,9 +50,11 @@ class Finetune(Method):
         head: Head = "keep",
         layer_decay: float = 1.0,
         class_weights: bool = False,
+        freeze_epochs: NonNegativeInt = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.freeze_epochs = freeze_epochs
         self.weighs_classes = class_weights
         check_option("layer_decay", layer_decay, 0 < layer_decay <= 1, "above 0 and at most 1")
         self.layer_decay = layer_decay
@@ -91,6 +96,13 @@ class Finetune(Method):
     def trained_groups(self) -> list[dict[str, Any]]:
         """See :class:`Method`; with a learning rate for each layer."""
         return parameter_groups(self.network, self.layer_decay)
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        """While the head alone is trained, leave out the gradients of the rest: an optimizer skips what has none."""
+        if self.current_epoch < self.freeze_epochs:
+            for name, parameter in self.network.named_parameters():
+                if not name.startswith(self.architecture.head_prefixes):
+                    parameter.grad = None
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """Cross-entropy with labels."""

@@ -1,9 +1,10 @@
-"""Training on uneven classes: weights, a balanced order, and no held-out part."""
+"""Training on few or uneven images: weights, a balanced order, no held-out part, a frozen backbone."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
 from lgx.methods.baselines.finetune import Finetune
 from tests.support.command_line import ARCH
@@ -56,3 +57,16 @@ def test_weights_are_those_of_the_training_images(fit, uneven, monkeypatch):
     result = fit("Finetune", f"--data.root={uneven}", "--data.val_fraction=0", "--model.class_weights=true")
     assert result.code == 0, result.err
     assert seen[0].tolist() == pytest.approx([42 / (3 * n) for n in (24, 12, 6)])
+
+
+def test_a_frozen_backbone_keeps_its_start_while_the_head_learns(fit, ancestor, tmp_path):
+    start = load_checkpoint(ancestor / "checkpoints/best.ckpt")["state_dict"]
+    options = ["--model.initializer=Pretrained", f"--model.initializer.source={ancestor}/best.learngene.safetensors"]
+    options += ["--model.head=new", "--model.freeze_epochs=1", "--name=f"]
+    assert fit("Finetune", *options, "--trainer.max_epochs=1").code == 0
+    place = tmp_path / "runs/test/f/seed0/checkpoints/last.ckpt"
+    frozen = load_checkpoint(place)["state_dict"]
+    assert all(torch.equal(frozen[name], start[name]) == (not name.startswith("network.head")) for name in start)
+    assert fit("Finetune", *options, "--trainer.max_epochs=2", "--ckpt_path=last").code == 0
+    trained = load_checkpoint(place)["state_dict"]
+    assert not any(torch.equal(trained[name], start[name]) for name in start)

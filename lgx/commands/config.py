@@ -1,0 +1,22 @@
+"""``lgx config``: the configurations that ship with lgx, to start from outside a clone."""
+
+from pathlib import Path
+
+from lgx.errors import UserError
+
+FOLDER = Path(__file__).parents[1] / "configs"
+
+
+def config(name: str) -> None:
+    """Print a configuration that ships with lgx, for a file of your own: `lgx config own_images > mine.yaml`.
+
+    Args:
+        name: Its name: own_images fine-tunes a network, for example what `lgx init` wrote, on images in class folders.
+
+    Raises:
+        UserError: If there is none of this name.
+    """
+    files = {file.stem: file for file in FOLDER.glob("*.yaml")}
+    if name not in files:
+        raise UserError(f"{name}: no such configuration; there are {', '.join(sorted(files))}")
+    print(files[name].read_text(encoding="utf-8"), end="")
