@@ -21,6 +21,8 @@ from lgx.errors import UserError
 from lgx.host.safety import read_json
 
 INDEX = "index.json"
+UNKNOWN = -1
+"""Number of examples of a shard that was not read yet."""
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
 _COUNT = at_most(2**40)

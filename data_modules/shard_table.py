@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data_modules.shard_index import Shard
+from data_modules.shard_index import UNKNOWN, Shard
 from data_modules.splits import Indices
 from lgx.host.cache import cache_root, make_room
 from lgx.host.files import atomic_path
@@ -72,7 +72,8 @@ class ShardTable:
             return None
         lengths = {len(getattr(table, field.name)) for field in fields(cls)}
         ends = table.offsets + table.sizes
-        fits = lengths == {shard.count} and int(ends.max(initial=0)) <= shard.path.stat().st_size
+        fits = len(lengths) == 1 and (shard.count == UNKNOWN or lengths == {shard.count})
+        fits = fits and int(ends.max(initial=0)) <= shard.path.stat().st_size
         return (
             table if fits and 0 <= table.labels.min(initial=0) <= table.labels.max(initial=0) < shard.classes else None
         )

@@ -12,8 +12,9 @@ from data_modules.base import Split, TrainLoader, process_of
 from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
 from data_modules.loaders import loader_arguments, train_batching
+from data_modules.own_shards import read_any_index
 from data_modules.samplers import Batching
-from data_modules.shard_index import read_index, refuse_url
+from data_modules.shard_index import refuse_url
 from data_modules.shards import ShardImages
 from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader, unchanged
 from data_modules.transforms import train_transform
@@ -45,7 +46,7 @@ class ShardedImages(ImageDataModule):
         Raises:
             UserError: If the split is not among the shards, or a shard is damaged.
         """
-        _, splits = read_index(self.folder)
+        _, splits = read_any_index(self.folder)
         if split not in splits:
             raise UserError(f"{self.info.name}: {self.folder} has no {split} shards, only {', '.join(splits)}")
         where = f"{self.info.name} {split}"
@@ -101,17 +102,19 @@ class ShardedImages(ImageDataModule):
 
 @dataclass(eq=False, repr=False)
 class ShardedData(ShardedImages):
-    """A set written by ``lgx data prepare NAME --shards``, or by :func:`~data_modules.shards.write_shards`.
+    """A set written by ``lgx data prepare NAME --shards``, or webdataset shards of your own.
 
     Args:
-        name: Name of the set, or of the folder of its shards below ``root``: ``imagenet`` or ``imagenet_shards``.
+        name: Name of the set, or of the folder of its shards below ``root``: ``imagenet`` or ``imagenet_shards``. Own
+            shards are ``train*.tar``, ``test*.tar`` and perhaps ``val*.tar``, or in folders of these names, with
+            ``jpg`` or ``png`` and ``cls`` (a class index) or ``json`` with ``label``; ``classes.txt`` may name classes.
     """
 
     name: str = field(kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.info, _ = read_index(self.folder)
+        self.info, _ = read_any_index(self.folder)
 
     @property
     def folder(self) -> Path:

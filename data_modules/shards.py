@@ -21,7 +21,7 @@ from rich.progress import track
 from data_modules.archives import BoundedInfo
 from data_modules.base import DatasetInfo, Split
 from data_modules.images import DataError, Images
-from data_modules.shard_index import INDEX, Shard, load_index
+from data_modules.shard_index import INDEX, UNKNOWN, Shard, load_index
 from data_modules.shard_table import ShardTable
 from data_modules.splits import Indices
 from lgx.core.eval_transforms import opaque
@@ -32,7 +32,7 @@ from lgx.host.safety import error_line, open_photo
 # If another package imported webdataset before, the environment variable was set too late.
 wds.utils.enforce_security = True
 
-IMAGE_KEYS = ("png", "jpg", "webp")
+IMAGE_KEYS = ("png", "jpg", "jpeg", "webp")
 
 
 def write_shards(
@@ -108,8 +108,9 @@ def read_shard(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
     remedy = "write the shards again (`lgx data prepare` resumes)"
     try:
         for sample in wds.tariterators.group_by_keys(_members(path, contents)):
-            if not 0 <= (label := int(sample["cls"])) < shard.classes:
+            if not 0 <= (label := _label(sample)) < shard.classes:
                 raise ValueError(f"class {label} of {shard.classes}")
+            sample["cls"] = str(label).encode()
             count += 1
             yield sample
     except OSError as error:
@@ -118,8 +119,17 @@ def read_shard(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
         raise
     except Exception as error:
         raise DataError(f"shard {path} is truncated or corrupted ({error_line(error)}); {remedy}") from error
-    if count != shard.count:
+    if shard.count not in (count, UNKNOWN):
         raise DataError(f"shard {path} holds {count} examples instead of {shard.count}; {remedy}")
+
+
+def _label(sample: dict[str, Any]) -> int:
+    """Class index of a raw sample: its ``cls``, or ``label`` or ``cls`` in its ``json``."""
+    about = json.loads(sample["json"]) if "cls" not in sample and "json" in sample else sample
+    label = next((about[key] for key in ("cls", "label") if key in about), None)
+    if not isinstance(label, bytes | int):
+        raise ValueError(f"{sample['__key__']} has no .cls, and no .json with a whole number as label")
+    return int(label)
 
 
 def _members(path: Path, contents: bool) -> Iterator[dict[str, Any]]:

@@ -30,7 +30,7 @@ SEVERAL = {"tasks": None, "temperature": 2.0, "steps_per_epoch": None, "limit_ev
 OPTIONS: dict[str, dict[str, Any]] = {
     "CIFAR10": IMAGES,
     "ADE20K": IMAGES,
-    "ImageNet": IMAGES | {"val_fraction": 0.01},
+    "ImageNet": SHARDS | {"val_fraction": 0.01, "in_memory": False},
     "ImageFolderData": IMAGES | {"root": None, "name": None, "img_size": 224},
     "UnlabeledFolderData": IMAGES | {"root": None, "name": None, "img_size": 224, "labels": False},
     "ShardedData": SHARDS | {"name": None},

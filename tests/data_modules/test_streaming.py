@@ -146,7 +146,7 @@ def test_the_module_streams_and_evaluates_like_in_memory(folder: Path) -> None:
 
 
 def test_limit_train_needs_the_labels_in_memory(folder: Path) -> None:
-    with pytest.raises(UserError, match=r"limit_train needs data.in_memory"):
+    with pytest.raises(UserError, match=r"need data.in_memory"):
         ShardedData(name="toy", root=str(folder.parent), in_memory=False, limit_train=4).setup("fit")
 
 
