@@ -7,7 +7,7 @@ exactly as it was given; a value that follows from several options is a property
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torchvision.transforms import v2
 
@@ -15,6 +15,7 @@ from data_modules.base import WORKER_TIMEOUT
 from data_modules.loaders import check_workers
 from data_modules.transforms import Augment
 from lgx.errors import UserError
+from lgx.host.channels import MOST_CHANNELS
 
 VAL_FRACTION = 0.1
 
@@ -81,7 +82,8 @@ class ImageOptions(DataOptions):
 
     Args:
         img_size: Height and width of the images in pixels; default the data set's own.
-        in_chans: 1 (gray) or 3 (RGB) channels; default the data set's own.
+        in_chans: 1 (gray) or 3 (RGB) channels; default the data set's own. Class folders of your own may have 2 to 16,
+            as .npy or TIFF files.
         augment: Training augmentation: ``none``; ``crop`` (random crops of the padded image) or ``crop_flip`` (the same
             with flips) for small images; ``resized_crop`` (crops of 8 % to all of the area, with flips) or
             ``randaugment`` (the same with timm's ``rand-m9-mstd0.5-inc1``) for large ones. Where a mirrored image has
@@ -101,7 +103,7 @@ class ImageOptions(DataOptions):
     """
 
     img_size: int | None = None
-    in_chans: Literal[1, 3] | None = None
+    in_chans: int | None = None
     augment: Augment = "none"
     transforms: list[v2.Transform] | None = None
     mean: tuple[float, ...] | None = None
@@ -109,18 +111,32 @@ class ImageOptions(DataOptions):
     cache_gib: float = 2.0
     labels: bool = True
     balanced: bool = False
+    any_channels: ClassVar[bool] = False
+    """Whether ``in_chans`` may be other than 1 and 3."""
+
+    @property
+    def has_channels(self) -> bool:
+        """Whether the images are neither gray nor RGB."""
+        return self.in_chans not in (None, 1, 3)
 
     def check_options(self) -> None:
         """See :class:`DataOptions`."""
         super().check_options()
         check_least(self, {"img_size": 1, "cache_gib": 0})
+        most = MOST_CHANNELS if self.any_channels else 3
+        if self.in_chans is not None and not (self.in_chans in (1, 3) or 1 < self.in_chans <= most):
+            others = f", or up to {most} of .npy or TIFF files" if self.any_channels else ""
+            raise UserError(f"data.in_chans: expected 1 (gray) or 3 (RGB){others}, got {self.in_chans}")
+        if self.has_channels and self.augment not in ("none", "crop", "crop_flip"):
+            raise UserError(f"data.augment: {self.augment} is for gray and RGB images; use crop or crop_flip")
         if (self.mean is None) != (self.std is None):
             raise UserError("data.mean and data.std: give both or neither")
         for option, values, least in (("mean", self.mean, -1.0), ("std", self.std, 0.0)):
             wrong = [value for value in values or () if not least < value < 5]  # 5: a mistake of factor 255 is larger
-            if wrong or (values is not None and len(values) not in (1, 3)):
+            if wrong or (values is not None and len(values) not in (1, 3, self.in_chans)):
+                several = f"1, 3 or {self.in_chans}" if self.has_channels else "1 or 3"
                 raise UserError(
-                    f"data.{option}: expected 1 or 3 numbers in units of pixel value / 255, got "
+                    f"data.{option}: expected {several} numbers in units of pixel value / 255, got "
                     f"{', '.join(map(str, values or ()))}"
                 )
 

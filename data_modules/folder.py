@@ -1,8 +1,10 @@
 """Images of a user in folders: ``ImageFolderData`` with classes, ``UnlabeledFolderData`` without."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
+import torch
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.class_trees import check_task_name, class_folders, listed_classes, read_all, read_class_tree
@@ -10,8 +12,12 @@ from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
 from data_modules.official import TREE_NAMES, tree_split
 from data_modules.splits import stratified_split
+from lgx.core.eval_transforms import pixel_transform
 from lgx.errors import UserError
 from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
+
+_MEASURED = 256
+"""Training images of which mean and std are measured, at most."""
 
 
 @dataclass(eq=False, repr=False)
@@ -22,6 +28,10 @@ class ImageFolderData(ImageDataModule):
     ``train``, so that their number is known before any image is read. Their indices follow the numbers if all names are
     numbers, else the alphabet, or ``root/classes.txt``, if it exists, which names one class folder in each line.
 
+    With ``in_chans`` other than 1 and 3, files are ``.npy`` arrays, or TIFF images whose bands or pages are channels
+    (:func:`~lgx.host.channels.open_channels`). Unless mean and std are given, or those of a network are followed, they
+    are measured on at most 256 training images.
+
     Args:
         root: The folder that holds ``train`` and ``test``.
         name: Name of the task; default the name of the folder.
@@ -31,6 +41,7 @@ class ImageFolderData(ImageDataModule):
     root: str = field()
     img_size: int = 224
     name: str | None = None
+    any_channels: ClassVar = True
 
     def __post_init__(self) -> None:
         folder = self.root_folder
@@ -55,6 +66,15 @@ class ImageFolderData(ImageDataModule):
         check_task_name(self.info.name)
         super().__post_init__()
 
+    def setup(self, stage: str) -> None:
+        """See :class:`~data_modules.single.SingleSet`; also measure mean and std of several channels."""
+        super().setup(stage)
+        if self.has_channels and "train" in self._splits and len(self.info.mean) != self.in_chans:
+            images = self.first(self._splits["train"], _MEASURED, "train")
+            pixels = torch.stack([pixel_transform(self.task)(images[i][0]) for i in range(len(images))]) / 255
+            mean, std = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3)).clamp(min=1e-3)
+            self.info = replace(self.info, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
+
     def read(self, split: Split) -> Images:
         """Return the files of one split.
 
@@ -67,7 +87,8 @@ class ImageFolderData(ImageDataModule):
         place = tree_split(self.root_folder, TREE_NAMES["train" if split == "val" and not has_val else split])
         if place is None:
             raise UserError(f"{name}: {self.root} has no folder {split}/; expected {self.root}/{split}/<class>/<image>")
-        files = read_class_tree(place, self.classes, f"{name} {split}")
+        channels = self.in_chans if self.has_channels else None
+        files = read_class_tree(place, self.classes, f"{name} {split}", channels=channels)
         if len(files) == 0:
             raise UserError(f"{name} {split}: no image below {place} (looked for {', '.join(IMAGE_SUFFIXES)})")
         if split == "train":

@@ -8,10 +8,12 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 
 from data_modules.library_internals import image_files_of
 from data_modules.splits import Indices
 from lgx.errors import UserError
+from lgx.host.channels import open_channels
 from lgx.host.safety import check_resizable, error_line, open_photo, open_undecoded, upright
 
 
@@ -58,10 +60,12 @@ class LabeledImages:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
+    def __getitem__(self, index: int) -> tuple[Any, int]:
         position = int(self.indices[index])
         try:
             image = self.source[position][0]
+            if isinstance(image, Tensor):  # of several channels
+                return image, int(self.labels[index])
             image.load()  # PIL decodes lazily: outside this block the position of a damaged image is unknown
             image = upright(check_resizable(image))
         except (UserError, MemoryError):
@@ -90,7 +94,12 @@ class ImageFiles:
         names: Paths relative to it.
         labels: Class index of every file.
         where: Set and split, for error messages.
+
+    Attributes:
+        channels: Channels of files that hold other than gray or RGB images; None for those.
     """
+
+    channels: int | None = None
 
     def __init__(self, folder: Path, names: Sequence[str], labels: Any, where: str) -> None:
         # One array of bytes: reference counting would copy a million Python strings into every loader process.
@@ -111,19 +120,19 @@ class ImageFiles:
         """Whether the images are those of the files; not so of a class that, say, crops them by a table."""
         return type(self).decoded is ImageFiles.decoded and type(self).__getitem__ is ImageFiles.__getitem__
 
-    def __getitem__(self, index: int) -> tuple[Image.Image, Any]:
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
         label = self.labels[index]
         return self.decoded(index), label if np.ndim(label) else int(label)
 
-    def decoded(self, index: int) -> Image.Image:
-        """Decode one file.
+    def decoded(self, index: int) -> Any:
+        """Decode one file: a PIL image, or pixels of several channels, uint8 (C, H, W).
 
         Raises:
             DataError: If it is damaged; the sentence names it.
         """
         path = self.path(index)
         try:
-            return open_photo(path)
+            return open_photo(path) if self.channels is None else open_channels(path, self.channels)
         except MemoryError:
             raise
         except Exception as error:
@@ -146,7 +155,9 @@ class ImageFiles:
     def take(self, indices: Indices, where: str | None = None) -> Self:
         """The files at ``indices``."""
         names = [os.fsdecode(name) for name in self.names[indices]]
-        return type(self)(self.folder, names, self.labels[indices], where or self.where)
+        taken = type(self)(self.folder, names, self.labels[indices], where or self.where)
+        taken.channels = self.channels
+        return taken
 
 
 def files_of(images: Any) -> list[str]:

@@ -102,7 +102,10 @@ def predict(
 
 def _found(images: Sequence[str]) -> dict[str, Path]:
     """Name in the results -> image file, each file once."""
+    from lgx.host.channels import CHANNEL_SUFFIXES
     from lgx.host.safety import PREDICTED_SUFFIXES, list_images, skipped_files
+
+    known = tuple(dict.fromkeys((*PREDICTED_SUFFIXES, *CHANNEL_SUFFIXES)))
 
     found: dict[Path, str] = {}
     skipped: Counter[str] = Counter()
@@ -110,12 +113,12 @@ def _found(images: Sequence[str]) -> dict[str, Path]:
         place = Path(given)
         if not place.exists():
             raise UserError(f"{given}: no such file or folder; give images")
-        paths, unread = list_images(place, suffixes=PREDICTED_SUFFIXES) if place.is_dir() else ([place], Counter())
+        paths, unread = list_images(place, suffixes=known) if place.is_dir() else ([place], Counter())
         skipped += unread
         for path in paths:
             name = path.relative_to(place) if place.is_dir() and len(images) == 1 else path
             found.setdefault(path.absolute(), name.as_posix())
-    suffixes = ", ".join(PREDICTED_SUFFIXES)
+    suffixes = ", ".join(known)
     if not found:
         holds = f"; found {skipped_files(skipped)}" if skipped else ""
         raise UserError(f"{', '.join(images)}: no image (looked for {suffixes}){holds}")
@@ -203,13 +206,16 @@ def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[ob
 def _batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[list[tuple[str, "Tensor | str"]]]:
     """Names of the files with their pixels, uint8 (C, H, W), or the reason why there are none; ``size`` at a time."""
     from lgx.core.eval_transforms import pixel_transform
+    from lgx.host.channels import open_channels
     from lgx.host.safety import PREDICTED_FORMATS, error_line, open_photo
 
     transform = pixel_transform(task)
 
     def read(path: Path) -> "Tensor | str":
         try:
-            pixels: Tensor = transform(open_photo(path, PREDICTED_FORMATS))
+            several = task.in_chans not in (1, 3)
+            image = open_channels(path, task.in_chans) if several else open_photo(path, PREDICTED_FORMATS)
+            pixels: Tensor = transform(image)
         except MemoryError:
             raise
         except Exception as error:

@@ -50,12 +50,14 @@ class ToMode:
     def __init__(self, in_chans: int) -> None:
         self.mode = "L" if in_chans == 1 else "RGB"
 
-    def __call__(self, image: Image.Image) -> Image.Image:
-        """Convert an image, see :func:`opaque`.
+    def __call__(self, image: Image.Image | Tensor) -> Image.Image | Tensor:
+        """Convert an image, see :func:`opaque`; pixels of several channels stay as they are.
 
         Raises:
             UserError: If the range of its pixel values is unknown.
         """
+        if isinstance(image, Tensor):
+            return image
         image = opaque(image)
         return image if image.mode == self.mode else image.convert(self.mode)
 
@@ -67,9 +69,10 @@ class Resize:
         self.size = size
         self.transform = v2.Compose([v2.Resize(size, interpolation=v2.InterpolationMode.BICUBIC), v2.CenterCrop(size)])
 
-    def __call__(self, image: Image.Image) -> Image.Image:
+    def __call__(self, image: Image.Image | Tensor) -> Image.Image | Tensor:
         """Resize an image."""
-        resized: Image.Image = image if image.size == (self.size, self.size) else self.transform(image)
+        size = image.shape[-2:] if isinstance(image, Tensor) else image.size
+        resized: Image.Image | Tensor = image if size == (self.size, self.size) else self.transform(image)
         return resized
 
 

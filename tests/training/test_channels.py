@@ -1,0 +1,89 @@
+"""Images of other than one or three channels: training, starts, predictions and export."""
+
+import csv
+
+import numpy as np
+import pytest
+import timm
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from data_modules.folder import ImageFolderData
+from lgx.errors import UserError
+from lgx.host.channels import open_channels
+from tests.support.command_line import lgx
+from tests.support.images import CLASSES, draw
+
+CHANNELS = 5
+ARCH = f"depth=2,embed_dim=64,num_heads=1,patch_size=4,img_size=16,in_chans={CHANNELS}"
+
+
+@pytest.fixture(scope="module")
+def bands(tmp_path_factory):
+    """Class folders of arrays of five channels, some with the channels first, of three types, and one TIFF file."""
+    root, rng = tmp_path_factory.mktemp("bands") / "bands", np.random.default_rng(0)
+    for split, count in (("train", 12), ("test", 4)):
+        for label, name in enumerate(CLASSES):
+            folder = root / split / name
+            folder.mkdir(parents=True)
+            for k in range(count):
+                pixels = np.asarray(draw(label, rng).resize((20, 16)))
+                values = np.concatenate([pixels, pixels[..., :2] // 2], axis=-1)
+                values = values.transpose(2, 0, 1) if k % 2 else values
+                kinds = (values, values.astype(np.uint16) * 257, (values / 255).astype(np.float32))
+                np.save(folder / f"{k}.npy", kinds[k % 3])
+    pages = [Image.fromarray(np.full((16, 16), 50 * c, np.uint8)) for c in range(CHANNELS)]
+    pages[0].save(root / "train/circle/pages.tiff", save_all=True, append_images=pages[1:])
+    return root
+
+
+def test_all_types_and_orders_give_the_same_pixels(bands):
+    pixels = open_channels(bands / "train/circle/pages.tiff", CHANNELS)
+    assert pixels.float().mean(dim=(1, 2)).tolist() == [0, 50, 100, 150, 200]
+    data = ImageFolderData(root=str(bands), in_chans=CHANNELS, img_size=16, batch_size=6, augment="crop_flip")
+    data.setup("fit")
+    shapes = {tuple(batch.inputs.shape) for batch in data.train_dataloader()}
+    assert shapes == {(6, CHANNELS, 16, 16)}
+    mean = np.array(data.task.mean)
+    assert mean[3:] == pytest.approx(mean[:2] / 2, abs=0.02)  # measured
+    assert len(data.task.std) == CHANNELS
+
+
+def test_a_network_of_five_channels_is_started_trained_tested_predicted_and_exported(bands, tmp_path):
+    name = "vit_tiny_patch16_224"
+    save_file(timm.create_model(name, img_size=16, patch_size=4, depth=2).state_dict(), tmp_path / "w.safetensors")
+    model = timm.create_model(name, img_size=16, patch_size=4)
+    save_file(model.state_dict(), tmp_path / "w.safetensors")
+    sizes = ["--img-size=16", "--patch-size=4", f"--in-chans={CHANNELS}", "--out", tmp_path / "whole"]
+    assert lgx("import", f"timm:{name}", "--weights", tmp_path / "w.safetensors", *sizes).code == 0
+    words = ["--source", tmp_path / "whole", "--method=weight_selection", "--arch", ARCH, "--head=3"]
+    assert lgx("init", *words, "--out", tmp_path / "start").code == 0
+    config = ["--config", "lgx/configs/own_images.yaml", f"--runs_dir={tmp_path}/runs", f"--data.root={bands}"]
+    config += [f"--data.in_chans={CHANNELS}", "--data.img_size=16", "--data.batch_size=6", f"--model.arch={ARCH}"]
+    done = lgx(
+        "fit", *config, f"--model.initializer.source={tmp_path}/start", "--trainer.max_epochs=1", "--test_end=true"
+    )
+    assert done.code == 0, done.err
+    run = tmp_path / "runs/mine/small/seed0"
+    assert lgx("export", run, "--out", tmp_path / "net").code == 0
+    exported = timm.create_model(f"local-dir:{tmp_path / 'net'}", pretrained=True)
+    assert exported(torch.zeros(1, CHANNELS, 16, 16)).shape == (1, 3)
+    assert len(exported.pretrained_cfg["mean"]) == CHANNELS
+    assert lgx("predict", bands / "test", "--model", tmp_path / "net", "--out", tmp_path / "p.csv").code == 0
+    with (tmp_path / "p.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"in_chans": 17}, "up to 16"),
+        ({"in_chans": 4}, "expected 4 channels"),
+        ({"in_chans": 5, "augment": "randaugment"}, "use crop or crop_flip"),
+        ({"in_chans": 5, "mean": (0.5,) * 4, "std": (0.5,) * 4}, "expected 1, 3 or 5 numbers"),
+    ],
+)
+def test_channels_that_do_not_fit_are_named(bands, options, words):
+    with pytest.raises(UserError, match=words):
+        ImageFolderData(root=str(bands), img_size=16, **options).setup("fit")
