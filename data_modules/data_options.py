@@ -123,9 +123,8 @@ class ImageOptions(DataOptions):
         """See :class:`DataOptions`."""
         super().check_options()
         check_least(self, {"img_size": 1, "cache_gib": 0})
-        most = MOST_CHANNELS if self.any_channels else 3
-        if self.in_chans is not None and not (self.in_chans in (1, 3) or 1 < self.in_chans <= most):
-            others = f", or up to {most} of .npy or TIFF files" if self.any_channels else ""
+        if self.has_channels and not (self.any_channels and 1 < (self.in_chans or 0) <= MOST_CHANNELS):
+            others = f", or up to {MOST_CHANNELS} of .npy or TIFF files" if self.any_channels else ""
             raise UserError(f"data.in_chans: expected 1 (gray) or 3 (RGB){others}, got {self.in_chans}")
         if self.has_channels and self.augment not in ("none", "crop", "crop_flip"):
             raise UserError(f"data.augment: {self.augment} is for gray and RGB images; use crop or crop_flip")

@@ -1,5 +1,7 @@
 """``lgx export``: write a trained network so that timm, transformers, onnxruntime or torch loads it without lgx."""
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lgx.errors import UserError
@@ -7,6 +9,7 @@ from lgx.errors import UserError
 if TYPE_CHECKING:
     from lgx.architectures import Architecture
     from lgx.architectures.library_models import LibraryModel
+    from lgx.artifacts.pretrained import PretrainedNetwork
 
 _WRITER = "lgx export"
 
@@ -40,15 +43,9 @@ def export(
         UserError: If the source is no ViT or GPT-2, cannot be read or written, the place is taken, or an ONNX file or
             a program gives other logits than the network.
     """
-    import tempfile
-    from pathlib import Path
-
     from lgx.architectures import name_of
     from lgx.artifacts.checkpoints import weights_of_run
     from lgx.artifacts.export import check_model_place, write_descendant
-    from lgx.artifacts.export.about import task_of, to_texts
-    from lgx.artifacts.export.onnx_file import write_onnx
-    from lgx.artifacts.export.program import write_pt2
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.artifacts.source_names import path_of
     from lgx.artifacts.sources import resolve
@@ -62,25 +59,37 @@ def export(
     architecture = network.require_known("export")
     facts = model_facts(found)
     if out.endswith((".onnx", ".pt2")):
-        write_program = write_onnx if out.endswith(".onnx") else write_pt2
-        task = task_of(network, str(facts.get("task", "")))
-        texts = to_texts(task, {**facts, "architecture": architecture.spec()})
-        if int8 is not None:
-            from lgx.commands.int8 import quantize
-
-            with tempfile.TemporaryDirectory() as folder:
-                write_onnx(whole := Path(folder) / "float32.onnx", network.model, task, texts)
-                quantize(whole, out, task, int8, most_lost)
-        elif (difference := write_program(out, network.model, task, texts)) is None:
-            print("parity    not checked: onnxruntime is not installed; pip install 'lgx[export]'")
-        else:
-            print(f"parity    logits differ by at most {difference:.1e} from those of the network")
+        _write_program(out, network, {**facts, "architecture": architecture.spec()}, int8, most_lost)
     else:
         words = None if tokenizer is None else load_tokenizer_of(architecture, tokenizer)
         names, inputs = network.label_names or None, (network.mean, network.std)
-        facts |= {"latency": _latency(network.model, architecture)}
+        facts |= {"latency": _latency(network.model, architecture)} if architecture.kind != "text" else {}
         write_descendant(out, network.model, architecture, *inputs, names, facts, _WRITER, tokenizer=words)
     print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")
+
+
+def _write_program(
+    out: str, network: "PretrainedNetwork", facts: dict[str, Any], int8: str | None, most_lost: float
+) -> None:
+    """Write an ONNX file or a program of torch.export, and say how it compares with the network."""
+    from lgx.artifacts.export.about import task_of, to_texts
+    from lgx.artifacts.export.onnx_file import write_onnx
+    from lgx.artifacts.export.program import write_pt2
+
+    task = task_of(network, str(facts.get("task", "")))
+    texts = to_texts(task, facts)
+    if int8 is not None:
+        from lgx.commands.int8 import quantize
+
+        with tempfile.TemporaryDirectory() as folder:
+            write_onnx(whole := Path(folder) / "float32.onnx", network.model, task, texts)
+            quantize(whole, out, task, int8, most_lost)
+        return
+    difference = (write_onnx if out.endswith(".onnx") else write_pt2)(out, network.model, task, texts)
+    if difference is None:
+        print("parity    not checked: onnxruntime is not installed; pip install 'lgx[export]'")
+    else:
+        print(f"parity    logits differ by at most {difference:.1e} from those of the network")
 
 
 def _latency(model: Any, architecture: "Architecture") -> str:
