@@ -14,7 +14,6 @@ TO_MEASURE_AGAIN = (
     "lsamd_mini",
     "lsamd_mini_priorities",
     "tal_equal",
-    "sws_fashion_mnist",
 )
 """Files some of whose rows name no commit, one of a changed tree, or one that is in no repository."""
 
