@@ -2,7 +2,8 @@
 
     python -m tests.support.class_folders data runs/folders flowers12 dtd10 gtsrb uneven
 
-``uneven`` has the images of flowers12, of which each class keeps a smaller share than the one before it: 60 to 5.
+``uneven`` has the images of flowers12, of which each class keeps a smaller share than the one before it: 60 to 5. Other
+sets keep at most 100 training images of a class, ``gtsrb`` 20.
 """
 
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from data_modules.catalog import open_set
 
 _LARGEST, _SMALLEST = 60, 5
+_MOST = {"gtsrb": 20}
 
 
 def write_class_folders(root: Path, out: Path, name: str) -> Path:
@@ -27,8 +29,10 @@ def write_class_folders(root: Path, out: Path, name: str) -> Path:
             image, label = images[i]
             place = f"{'test' if split == 'test' else 'train'}/{label:02d}"
             kept[place] += 1
-            share = (_SMALLEST / _LARGEST) ** (label / last)
-            if is_uneven and split != "test" and kept[place] > round(_LARGEST * share):
+            most = _MOST.get(name, 100)
+            if is_uneven:
+                most = round(_LARGEST * (_SMALLEST / _LARGEST) ** (label / last))
+            if split != "test" and kept[place] > most:
                 continue
             (out / name / place).mkdir(parents=True, exist_ok=True)
             image.save(out / name / place / f"{split}{i:05d}.png")
