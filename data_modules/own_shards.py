@@ -13,8 +13,7 @@ from data_modules.shards import read_shard
 from lgx.core.progress import tracked
 from lgx.errors import UserError
 
-_HELD = 10
-"""Without shards of ``val`` one of so many training shards is held out, the last ones."""
+_HELD = 10  # without shards of `val` one of so many training shards is held out, the last ones
 
 
 def read_any_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:

@@ -240,5 +240,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
     def refuse_empty(self, examples: ExamplesT, split: Split) -> ExamplesT:
         """Return the examples, of which there must be one."""
         if len(examples) == 0:
-            raise UserError(f"data {self.info.name}: the {split} split below {self.root} is empty")
+            why = "; too few images of each class are left to hold some out: --data.val_fraction 0 does without"
+            remedy = why if split == "val" else ""
+            raise UserError(f"data {self.info.name}: the {split} split below {self.root} is empty{remedy}")
         return examples

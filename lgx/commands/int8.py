@@ -3,14 +3,14 @@
 import shutil
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from data_modules.base import Split
-from data_modules.catalog import open_set
-from data_modules.image_module import ImageDataModule
 from lgx.artifacts.export.int8 import write_int8
 from lgx.artifacts.export.onnx_file import run_onnx
+from lgx.commands.untrained import open_classes
 from lgx.core.batch import Batch
 from lgx.core.progress import tracked
 from lgx.core.task import Task
@@ -35,7 +35,16 @@ def quantize(source: Path, out: str, task: Task, data: str, most_lost: float) ->
     Raises:
         UserError: If the set does not suit the network, onnxruntime is missing or fails, or the accuracy falls further.
     """
-    module, split = _opened(data, task)
+    if task.kind != "classification":
+        raise UserError(f"--int8: is for networks that predict one class for each image, this one is for {task.kind}")
+    module = open_classes("--int8", data, task.img_size, task.in_chans, task.normalization)
+    names = module.task.class_names
+    if module.num_classes != task.num_classes or (task.class_names and names and names != task.class_names):
+        raise UserError(f"--int8 {data}: has {module.num_classes} classes, not those {task.num_classes} of the network")
+    split: Split = "val"  # of a folder without test/
+    with suppress(UserError):
+        module.setup("test")
+        split = "test"
     size = module.evaluation_batch
     known = islice((batch.inputs for batch in module.reference_dataloader(_CALIBRATION)), -(-_CALIBRATION // size))
     with tempfile.TemporaryDirectory() as folder:
@@ -51,27 +60,6 @@ def quantize(source: Path, out: str, task: Task, data: str, most_lost: float) ->
         with atomic_path(out) as temporary:
             shutil.copyfile(small, temporary)
     print(f"int8      {change}; {sizes} MB; {times} ms for one image")
-
-
-def _opened(data: str, task: Task) -> tuple[ImageDataModule, Split]:
-    """The set in the form that the network reads, and the split in which its accuracy is measured."""
-    module = open_set(data)
-    if task.kind != "classification" or module.task.kind != task.kind:
-        raise UserError(f"--int8 {data}: is for networks and sets that have one class for each image")
-    module.img_size, module.in_chans = task.img_size, 1 if task.in_chans == 1 else 3
-    module.follow_normalization(task.mean, task.std)
-    names = module.task.class_names
-    if module.num_classes != task.num_classes or (task.class_names and names and names != task.class_names):
-        raise UserError(
-            f"--int8 {data}: its {module.num_classes} classes are not the {task.num_classes} of the network"
-        )
-    module.prepare_data()
-    module.setup("fit")
-    try:
-        module.setup("test")
-    except UserError:  # a folder without test/
-        return module, "val"
-    return module, "test"
 
 
 def _accuracy(file: Path, batches: Iterable[Batch]) -> float:

@@ -139,10 +139,7 @@ def _check_model(model: "ExportedModel", top_k: int) -> None:
 def _write(
     out: Path, files: Mapping[str, Path], model: "ExportedModel", top_k: int, size: int, true: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Write the predictions, and return name and reason of each file that cannot be decoded; print the accuracy.
-
-    ``true`` has the class of each file whose class is known.
-    """
+    """Write the predictions, and return name and reason of each undecodable file; ``true`` has the known classes."""
     import torch
 
     from lgx.core.eval_transforms import normalized

@@ -1,7 +1,6 @@
 """How well starts tell the classes of a data set apart before any training."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +11,7 @@ from lgx.architectures import ViTArchitecture
 from lgx.components.probes import NEIGHBORS, Probe, frozen_features
 from lgx.core.batch import Batch
 from lgx.core.progress import tracked
+from lgx.core.task import Normalization
 from lgx.errors import UserError
 from lgx.initialization import Initializer, initialize
 
@@ -33,7 +33,8 @@ def knn_scores(
     Raises:
         UserError: If the data cannot be read, have no classes, or are too few.
     """
-    module = _opened(data, architectures[0], initializer)
+    like = architectures[0]
+    module = open_classes("--data", data, like.img_size, like.in_chans, initializer.normalization())
     scores = {}
     for architecture in tracked(architectures, "measuring", unit="networks"):
         torch.manual_seed(seed)
@@ -45,20 +46,26 @@ def knn_scores(
     return scores
 
 
-def _opened(data: str, architecture: ViTArchitecture, initializer: Initializer) -> ImageDataModule:
-    """The data module with its training and validation images, in the form that the networks read."""
-    if (folder := Path(data)).is_dir() and not (folder / "train").is_dir():
-        raise UserError(
-            f"--data {data}: has no folder train/ with a folder of images for each class, which a k-NN accuracy needs; "
-            f"leave out --data"
-        )
+def open_classes(option: str, data: str, img_size: int, in_chans: int, inputs: Normalization | None) -> ImageDataModule:
+    """A set with one class for each image, read for training in the form of a network.
+
+    Args:
+        option: The option that names it.
+        data: Name of the set, or folder with ``train/<class>/<image>``.
+        img_size: Height and width of the images, pixels.
+        in_chans: Their channels.
+        inputs: Mean and std; None for the set's own.
+
+    Raises:
+        UserError: If the data cannot be read or are of another kind.
+    """
     module = open_set(data)
-    module.img_size, module.in_chans = architecture.img_size, 1 if architecture.in_chans == 1 else 3
+    module.img_size, module.in_chans = img_size, in_chans
     if module.task.kind != "classification":
-        raise UserError(f"--data {data}: is for {module.task.kind}, but a k-NN accuracy needs classes of whole images")
-    normalization = initializer.normalization()
-    if normalization is not None:
-        module.follow_normalization(*normalization)
+        raise UserError(f"{option} {data}: is for {module.task.kind}; give a set with one class for each image")
+    if inputs is not None:
+        module.follow_normalization(*inputs)
+    module.check_options()
     module.prepare_data()
     module.setup("fit")
     return module

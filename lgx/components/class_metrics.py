@@ -11,7 +11,6 @@ from torchmetrics.classification import (
     MulticlassAccuracy,
     MulticlassCalibrationError,
     MulticlassConfusionMatrix,
-    MulticlassStatScores,
 )
 
 from lgx.core.task import Task
@@ -40,19 +39,36 @@ class ClassScores:
     examples: int
 
 
-class BalancedAccuracy(MulticlassStatScores):
-    """Mean recall over the classes that have examples, as in scikit-learn; NaN without examples.
+class ClassCounts(Metric):
+    """Right predictions, predictions and examples of each of ``num_classes`` classes, (K, 3).
 
-    Args:
-        num_classes: K.
+    torchmetrics' own counts make a table of K x K in every step, which takes seconds for 20,000 classes.
     """
 
+    counts: Tensor
+    full_state_update = False
+
     def __init__(self, num_classes: int) -> None:
-        super().__init__(num_classes, average="none")
+        super().__init__()
+        self.add_state("counts", torch.zeros(num_classes, 3, dtype=torch.long), dist_reduce_fx="sum")
+
+    def update(self, logits: Tensor, targets: Tensor) -> None:
+        """Count a batch: logits (B, K) and class indices (B,)."""
+        predicted, classes = logits.argmax(dim=1), len(self.counts)
+        parts = (targets[predicted == targets], predicted, targets)
+        self.counts += torch.stack([torch.bincount(part, minlength=classes) for part in parts], dim=1)
+
+    def compute(self) -> Tensor:
+        """The counts."""
+        return self.counts
+
+
+class BalancedAccuracy(ClassCounts):
+    """Mean recall over the classes that have examples, as in scikit-learn; NaN without examples."""
 
     def compute(self) -> Tensor:
         """The mean, a scalar."""
-        right, _, _, _, examples = super().compute().reshape(-1, 5).unbind(dim=1)
+        right, _, examples = self.counts.unbind(dim=1)
         there = examples > 0
         return (right[there] / examples[there]).mean()
 
@@ -61,13 +77,13 @@ def scores_of_classes(counts: Tensor) -> list[ClassScores]:
     """The scores of each class, in index order.
 
     Args:
-        counts: (K, 5), as torchmetrics counts: right, wrongly predicted, right elsewhere, missed, examples.
+        counts: (K, 3) of :class:`ClassCounts`.
     """
     found = []
-    for right, wrong, _, missed, examples in counts.reshape(-1, 5).tolist():
-        precision = right / (right + wrong) if right + wrong else nan
+    for right, predicted, examples in counts.tolist():
+        precision = right / predicted if predicted else nan
         recall = right / examples if examples else nan
-        total = 2 * right + wrong + missed
+        total = predicted + examples
         found.append(ClassScores(precision, recall, 2 * right / total if total else nan, examples))
     return found
 
@@ -90,7 +106,7 @@ def class_metrics(task: Task) -> dict[str, Metric]:
     found: dict[str, Metric] = {
         BALANCED: BalancedAccuracy(classes),
         CALIBRATION: MulticlassCalibrationError(classes, n_bins=15, norm="l1"),
-        COUNTS: MulticlassStatScores(classes, average="none"),
+        COUNTS: ClassCounts(classes),
     }
     if TOP5 in names:
         found[TOP5] = MulticlassAccuracy(classes, top_k=5, average="micro")

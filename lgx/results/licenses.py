@@ -10,8 +10,6 @@ from lgx.artifacts.start_record import StartRecord
 from lgx.host.safety import read_json
 
 UNKNOWN = "unknown"
-_LONGEST = 8
-"""Most starts that are followed from one to its source."""
 
 
 def license_of(source: str) -> str:
@@ -23,7 +21,7 @@ def license_of(source: str) -> str:
     Returns:
         The license; ``unknown`` for others, and where none is stated.
     """
-    for _ in range(_LONGEST):
+    for _ in range(8):  # a start of a start of a start
         record = StartRecord.read(source)
         if record is None:
             break

@@ -131,7 +131,7 @@ def test_of_sizes_that_meet_a_budget_the_start_with_the_best_features_is_written
     given[-1] = tmp_path / "a.safetensors"
     result = lgx(*given, "--data", tmp_path / "bare")
     assert result.code == 2
-    assert "no folder train/" in result.sentence
+    assert "give a folder that holds train/<class>/<image>" in result.sentence
 
 
 MISTAKES = [
