@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 _PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/**/*.md", "experiments/README.md")
 _LINKED = (
     "LICENSE",
+    "docs/site.css",
     "docs/**/*.csv",
     "docs/**/*.ipynb",
     "experiments/**/*",
