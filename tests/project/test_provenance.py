@@ -10,12 +10,6 @@ from tests.support.paths import ROOT
 
 SCALES = [how for recipe in load_recipes().values() for how in recipe.scales.values()]
 FILES = sorted({str(file) for how in SCALES for file in how.measured})
-TO_MEASURE_AGAIN = (
-    "lsamd_mini",
-    "lsamd_mini_priorities",
-    "tal_equal",
-)
-"""Files some of whose rows name no commit, one of a changed tree, or one that is in no repository."""
 
 
 def git(*arguments):
@@ -27,10 +21,7 @@ def knows(commit):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_rows_of_verdicts_name_a_commit_of_this_repository(file, request):
+def test_rows_of_verdicts_name_a_commit_of_this_repository(file):
     if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
         pytest.skip("needs a clone with its whole history")
-    name = file.split("/")[-1].removesuffix(".csv")
-    if name in TO_MEASURE_AGAIN:
-        request.node.add_marker(pytest.mark.xfail(strict=True, reason="to be measured again"))
     assert all(map(knows, {row.commit for row in read_rows(file)}))
