@@ -12,6 +12,7 @@ from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.suites import Suite
 from data_modules.text_set import TextSet
 from lgx.core.markers import Markers, any_exist
+from lgx.core.task import Normalization
 from lgx.errors import UserError
 
 
@@ -70,6 +71,31 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
     if suite := SUITES.get(name):
         raise UserError(f"{name} is a suite of data sets; name one: {', '.join(suite.tasks)}")
     raise UserError(f"{_unknown(name)}, or give a folder that holds train/<class>/<image>")
+
+
+def open_classes(option: str, data: str, img_size: int, in_chans: int, inputs: Normalization | None) -> ImageDataModule:
+    """A set with one class for each image, read for training in the form of a network.
+
+    Args:
+        option: The option that names it.
+        data: Name of the set, or folder with ``train/<class>/<image>``.
+        img_size: Height and width of the images, pixels.
+        in_chans: Their channels.
+        inputs: Mean and std; None for the set's own.
+
+    Raises:
+        UserError: If the data cannot be read or are of another kind.
+    """
+    module = open_set(data)
+    module.img_size, module.in_chans = img_size, in_chans
+    if module.task.kind != "classification":
+        raise UserError(f"{option} {data}: is for {module.task.kind}; give a set with one class for each image")
+    if inputs is not None:
+        module.follow_normalization(*inputs)
+    module.check_options()
+    module.prepare_data()
+    module.setup("fit")
+    return module
 
 
 def open_text(name: str, root: str = "data") -> TextSet:

@@ -14,6 +14,7 @@ from data_modules.official import TREE_NAMES, tree_split
 from data_modules.splits import stratified_split
 from lgx.core.eval_transforms import pixel_transform
 from lgx.errors import UserError
+from lgx.host.channels import CHANNEL_SUFFIXES
 from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
 
 _MEASURED = 256
@@ -87,18 +88,18 @@ class ImageFolderData(ImageDataModule):
         place = tree_split(self.root_folder, TREE_NAMES["train" if split == "val" and not has_val else split])
         if place is None:
             raise UserError(f"{name}: {self.root} has no folder {split}/; expected {self.root}/{split}/<class>/<image>")
-        channels = self.in_chans if self.has_channels else None
+        channels, suffixes = (self.in_chans, CHANNEL_SUFFIXES) if self.has_channels else (None, IMAGE_SUFFIXES)
         files = read_class_tree(place, self.classes, f"{name} {split}", channels=channels)
         if len(files) == 0:
-            raise UserError(f"{name} {split}: no image below {place} (looked for {', '.join(IMAGE_SUFFIXES)})")
+            raise UserError(f"{name} {split}: no image below {place} (looked for {', '.join(suffixes)})")
         if split == "train":
             present = set(np.unique(files.labels).tolist())
             empty = [folder for label, folder in enumerate(self.classes) if label not in present]
             if empty:
-                unread = list_images(place / empty[0])[1]
+                unread = list_images(place / empty[0], suffixes=suffixes)[1]
                 raise UserError(
                     f"{name} train: no image of class {empty[0]} in {place / empty[0]} (looked for "
-                    f"{', '.join(IMAGE_SUFFIXES)}{f'; it holds {skipped_files(unread)}' if unread else ''}); add some "
+                    f"{', '.join(suffixes)}{f'; it holds {skipped_files(unread)}' if unread else ''}); add some "
                     f"or remove the folder"
                 )
         if split == "test" or has_val:

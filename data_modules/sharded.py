@@ -3,18 +3,19 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from torch.utils.data import DataLoader
 
-from data_modules.base import Split, TrainLoader, process_of
+from data_modules.base import DatasetInfo, Split, TrainLoader, process_of
 from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
 from data_modules.loaders import loader_arguments, train_batching
 from data_modules.own_shards import read_any_index
 from data_modules.samplers import Batching
-from data_modules.shard_index import refuse_url
+from data_modules.shard_index import Shard, refuse_url
 from data_modules.shards import ShardImages
 from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader, unchanged
 from data_modules.transforms import train_transform
@@ -40,13 +41,17 @@ class ShardedImages(ImageDataModule):
         refuse_url(self.root)
         super().check_options()
 
+    @cached_property
+    def _index(self) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
+        return read_any_index(self.folder)  # once: of own shards it asks for every file
+
     def read(self, split: Split) -> Images:
         """Return the examples of one split.
 
         Raises:
             UserError: If the split is not among the shards, or a shard is damaged.
         """
-        _, splits = read_any_index(self.folder)
+        _, splits = self._index
         if split not in splits:
             raise UserError(f"{self.info.name}: {self.folder} has no {split} shards, only {', '.join(splits)}")
         where = f"{self.info.name} {split}"
@@ -114,7 +119,7 @@ class ShardedData(ShardedImages):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.info, _ = read_any_index(self.folder)
+        self.info, _ = self._index
 
     @property
     def folder(self) -> Path:

@@ -128,7 +128,8 @@ def _label(sample: dict[str, Any]) -> int:
     about = json.loads(sample["json"]) if "cls" not in sample and "json" in sample else sample
     label = next((about[key] for key in ("cls", "label") if key in about), None)
     if not isinstance(label, bytes | int):
-        raise ValueError(f"{sample['__key__']} has no .cls, and no .json with a whole number as label")
+        place = f"example {sample['__key__']} of {sample['__url__']}"
+        raise DataError(f"{place} has no .cls, and no .json with a whole number as label; write it again with one")
     return int(label)
 
 

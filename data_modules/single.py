@@ -140,8 +140,8 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """See :class:`~data_modules.base.TaskDataModule`."""
         if self.task.kind not in ("classification", "text") or not self.num_classes:
             raise UserError(f"data: {self.info.name} has no single class for each example, which would be counted")
-        labels: Any = self._splits["train"].labels  # type: ignore[attr-defined]
-        return np.bincount(labels, minlength=self.num_classes).tolist()  # type: ignore[no-any-return]
+        counts: list[int] = np.bincount(cast(Any, self._splits["train"]).labels, minlength=self.num_classes).tolist()
+        return counts
 
     @property
     def predict_indices(self) -> Sequence[int]:

@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 
 from data_modules.base import Split
+from data_modules.catalog import open_classes
 from lgx.artifacts.export.int8 import write_int8
 from lgx.artifacts.export.onnx_file import run_onnx
-from lgx.commands.untrained import open_classes
 from lgx.core.batch import Batch
 from lgx.core.progress import tracked
 from lgx.core.task import Task

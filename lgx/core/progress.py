@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
 from lgx.core.readable import lasting
@@ -50,7 +50,7 @@ def tracked(items: Iterable[Item], words: str, total: int | None = None, unit: s
         total: How many items there are; by default their length, where they have one.
         unit: What they are.
     """
-    count = len(items) if total is None and hasattr(items, "__len__") else total  # type: ignore[arg-type]
+    count = len(items) if total is None and isinstance(items, Sized) else total
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import track

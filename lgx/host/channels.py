@@ -35,6 +35,8 @@ def open_channels(path: Path, channels: int) -> Tensor:
     if values.ndim != 3 or channels not in (values.shape[0], values.shape[-1]) or values.size > channels * MOST_PIXELS:
         raise ValueError(f"an array of shape {values.shape}; expected {channels} channels, see data.in_chans")
     values = values if values.shape[0] == channels else np.moveaxis(values, -1, 0)
+    if max(values.shape[1:]) > 100 * min(values.shape[1:]):
+        raise ValueError(f"{values.shape[2]} x {values.shape[1]} pixels; one side is more than 100 times the other")
     if values.dtype == np.uint16:
         values = values // 257
     elif np.issubdtype(values.dtype, np.floating) and 0 <= values.min() and values.max() <= 1:

@@ -1,5 +1,6 @@
 """The license of weights, as far as their source states one."""
 
+import os
 from pathlib import Path
 
 import timm
@@ -26,9 +27,9 @@ def license_of(source: str) -> str:
         if record is None:
             break
         source = str(record.arguments.get("source"))
-    file = Path(source.removeprefix(FOLDER)) / CONFIG
-    if "\0" not in source and file.is_file():
-        about = read_json(file, "write it again")
+    file = os.path.join(source.removeprefix(FOLDER), CONFIG)
+    if os.path.isfile(file):  # unlike Path's, it answers for names that are no paths at all
+        about = read_json(Path(file), "write it again")
         config = about.get("pretrained_cfg") if isinstance(about, dict) else None
         return str((config if isinstance(config, dict) else {}).get("license") or UNKNOWN)
     name = source.removeprefix(TIMM).removeprefix("hf-hub:timm/").split(",")[0]

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from data_modules import shards
+from data_modules import own_shards, shards
 from data_modules.base import DatasetInfo
 from data_modules.images import ImageFiles, LabeledImages
 from data_modules.shard_index import INDEX, Shard, read_index
@@ -211,7 +211,10 @@ def write_own(folder: Path, name: str, numbers: range, labels: str = "cls") -> N
 
 @pytest.mark.parametrize("in_memory", [True, False])
 @pytest.mark.parametrize("labels", ["cls", "json"])
-def test_own_shards_without_an_index_are_read(labels, in_memory, tmp_path):
+def test_own_shards_without_an_index_are_read_and_counted_once(labels, in_memory, tmp_path, monkeypatch):
+    counted = []
+    count = own_shards._counted
+    monkeypatch.setattr(own_shards, "_counted", lambda path: counted.append(path) or count(path))
     for k in range(4):
         write_own(tmp_path / "own", f"train-{k}.tar", range(5 * k, 5 * k + 5), labels)
     write_own(tmp_path / "own/test", "0.tar", range(7), labels)
@@ -223,6 +226,7 @@ def test_own_shards_without_an_index_are_read(labels, in_memory, tmp_path):
     assert sum(len(batch.targets) for batch in made.train_dataloader()) == 15
     assert torch.cat([batch.targets for batch in made.test_dataloader()]).tolist() == [n % 3 for n in range(7)]
     assert list((tmp_path / "own").glob("*.json")) == []
+    assert len(counted) == len(set(counted)) == 5
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,11 @@ def test_both_ways_train_and_resume(fit, uneven, option):
     assert fit("Finetune", *options, "--trainer.max_epochs=2", "--ckpt_path=last").code == 0
 
 
+def test_a_run_with_class_weights_is_planned(fit, uneven):
+    result = fit("Finetune", f"--data.root={uneven}", "--model.class_weights=true", command="plan")
+    assert result.code == 0, result.err
+
+
 def test_weights_are_those_of_the_training_images(fit, uneven, monkeypatch):
     seen = []
     monkeypatch.setattr(Finetune, "on_train_start", lambda self: seen.append(self.class_weights))

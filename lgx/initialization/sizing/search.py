@@ -64,7 +64,7 @@ class Candidate:
     def keeps_layers(self) -> bool:
         """Whether its layers have the sizes of the source's, which is not wider than the source.
 
-        Fine-tuned, they are ahead of more but narrower layers with as many parameters (docs/results/real-ancestor.md).
+        Fine-tuned, 3x192 is ahead of 6x128, which costs about as much (docs/results/equal-compute.md).
         """
         like, widest = self.sizes.like, self.sizes.embed_dim[1]
         whole = self.embed_dim == like.embed_dim == widest and self.mlp_ratio == like.mlp_ratio

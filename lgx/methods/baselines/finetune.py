@@ -1,7 +1,7 @@
 """Supervised training from a start: descendants, and the ancestor itself."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -55,7 +55,7 @@ class Finetune(Method):
     ) -> None:
         super().__init__(**kwargs)
         self.freeze_epochs = freeze_epochs
-        self.weighs_classes = class_weights
+        self.weighs_classes, self.class_weights = class_weights, cast("Tensor | None", None)
         check_option("layer_decay", layer_decay, 0 < layer_decay <= 1, "above 0 and at most 1")
         self.layer_decay = layer_decay
         self.initializer = initializer or RandomStart()
@@ -109,8 +109,8 @@ class Finetune(Method):
         return {"loss": self.label_loss(self(batch.inputs), batch.targets)}
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """See :class:`Method`; with ``class_weights`` the weighted mean."""
-        if not self.weighs_classes:
+        """See :class:`Method`; with ``class_weights`` the weighted mean, but not in a plan, which counts no classes."""
+        if self.class_weights is None:
             return super().label_loss(logits, targets)
         weights, smoothing = self.class_weights.to(logits.device), self.label_smoothing * (self.mix is None)
         return F.cross_entropy(logits.float(), targets, weights, label_smoothing=smoothing)
