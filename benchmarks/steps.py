@@ -33,8 +33,8 @@ def autocast(precision: str) -> AbstractContextManager[None]:
 
 def random_images(architecture: ViTArchitecture, batch: int) -> tuple[Tensor, Tensor]:
     """Random images of an architecture's size and channels, (B, C, H, W), and class indices, (B,)."""
-    size = (batch, architecture.in_chans, architecture.img_size, architecture.img_size)
-    return torch.randn(size, device=device()), torch.randint(architecture.num_classes, (batch,), device=device())
+    images = torch.randn(batch, *architecture.example_input().shape[1:], device=device())
+    return images, torch.randint(architecture.num_classes, (batch,), device=device())
 
 
 def training_step(module: nn.Module, loss: Callable[[], Tensor], precision: str) -> Callable[[], None]:

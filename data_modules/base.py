@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from lightning.pytorch import LightningDataModule
 
 from lgx.core.batch import Batch
+from lgx.core.image_size import ImageSize
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 
@@ -28,7 +29,7 @@ class DatasetInfo:
         license: License or terms as its publishers state them.
         source: Where it comes from (project page).
         splits: One sentence: which split is which, and where validation examples come from.
-        img_size: Default height and width, pixels.
+        img_size: Default size.
         in_chans: Default number of channels.
         mean: Per-channel mean in [0, 1] for the default number of channels.
         std: Per-channel standard deviation, likewise.
@@ -43,7 +44,7 @@ class DatasetInfo:
     license: str
     source: str
     splits: str
-    img_size: int = 224
+    img_size: ImageSize = 224
     in_chans: int = 3
     mean: tuple[float, ...] = (0.485, 0.456, 0.406)
     std: tuple[float, ...] = (0.229, 0.224, 0.225)

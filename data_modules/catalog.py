@@ -11,6 +11,7 @@ from data_modules.official import TREE_NAMES, tree_split
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.suites import Suite
 from data_modules.text_set import TextSet
+from lgx.core.image_size import ImageSize
 from lgx.core.markers import Markers, any_exist
 from lgx.core.task import Normalization
 from lgx.errors import UserError
@@ -73,13 +74,15 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
     raise UserError(f"{_unknown(name)}, or give a folder that holds train/<class>/<image>")
 
 
-def open_classes(option: str, data: str, img_size: int, in_chans: int, inputs: Normalization | None) -> ImageDataModule:
+def open_classes(
+    option: str, data: str, img_size: ImageSize, in_chans: int, inputs: Normalization | None
+) -> ImageDataModule:
     """A set with one class for each image, read for training in the form of a network.
 
     Args:
         option: The option that names it.
         data: Name of the set, or folder with ``train/<class>/<image>``.
-        img_size: Height and width of the images, pixels.
+        img_size: Size of the images.
         in_chans: Their channels.
         inputs: Mean and std; None for the set's own.
 

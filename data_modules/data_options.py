@@ -14,6 +14,7 @@ from torchvision.transforms import v2
 from data_modules.base import WORKER_TIMEOUT
 from data_modules.loaders import check_workers
 from data_modules.transforms import Augment
+from lgx.core.image_size import IMAGE_SIZE, ImageSize
 from lgx.errors import UserError
 from lgx.host.channels import MOST_CHANNELS
 
@@ -81,7 +82,7 @@ class ImageOptions(DataOptions):
     """Options of image sets.
 
     Args:
-        img_size: Height and width of the images in pixels; default the data set's own.
+        img_size: Side of the images in pixels, or ``[height, width]``; default the data set's own.
         in_chans: 1 (gray) or 3 (RGB) channels; default the data set's own. Class folders of your own may have 2 to 16,
             as .npy or TIFF files.
         augment: Training augmentation: ``none``; ``crop`` (random crops of the padded image) or ``crop_flip`` (the same
@@ -102,7 +103,7 @@ class ImageOptions(DataOptions):
         balanced: Draw the training images of an epoch with replacement, so that all classes are drawn equally often.
     """
 
-    img_size: int | None = None
+    img_size: ImageSize | None = None
     in_chans: int | None = None
     augment: Augment = "none"
     transforms: list[v2.Transform] | None = None
@@ -122,7 +123,9 @@ class ImageOptions(DataOptions):
     def check_options(self) -> None:
         """See :class:`DataOptions`."""
         super().check_options()
-        check_least(self, {"img_size": 1, "cache_gib": 0})
+        check_least(self, {"cache_gib": 0})
+        if self.img_size is not None and not IMAGE_SIZE.holds(self.img_size):
+            raise UserError(f"data.img_size: expected {IMAGE_SIZE.words}, got {self.img_size}")
         if self.has_channels and not (self.any_channels and 1 < (self.in_chans or 0) <= MOST_CHANNELS):
             others = f", or up to {MOST_CHANNELS} of .npy or TIFF files" if self.any_channels else ""
             raise UserError(f"data.in_chans: expected 1 (gray) or 3 (RGB){others}, got {self.in_chans}")

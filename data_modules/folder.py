@@ -13,6 +13,7 @@ from data_modules.images import Images
 from data_modules.official import TREE_NAMES, tree_split
 from data_modules.splits import stratified_split
 from lgx.core.eval_transforms import pixel_transform
+from lgx.core.image_size import ImageSize
 from lgx.errors import UserError
 from lgx.host.channels import CHANNEL_SUFFIXES
 from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
@@ -36,11 +37,11 @@ class ImageFolderData(ImageDataModule):
     Args:
         root: The folder that holds ``train`` and ``test``.
         name: Name of the task; default the name of the folder.
-        img_size: Height and width in pixels.
+        img_size: Side in pixels, or ``[height, width]``.
     """
 
     root: str = field()
-    img_size: int = 224
+    img_size: ImageSize = 224
     name: str | None = None
     any_channels: ClassVar = True
 
@@ -119,12 +120,12 @@ class UnlabeledFolderData(ImageDataModule):
     Args:
         root: The folder.
         name: Name of the task; default the name of the folder.
-        img_size: Height and width in pixels.
+        img_size: Side in pixels, or ``[height, width]``.
         labels: Always false.
     """
 
     root: str = field()
-    img_size: int = 224
+    img_size: ImageSize = 224
     labels: bool = False
     name: str | None = None
 

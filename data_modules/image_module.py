@@ -1,5 +1,6 @@
 """``ImageDataModule``: the base of all image data modules."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import fields
@@ -19,7 +20,8 @@ from data_modules.splits import stratified_order
 from data_modules.transforms import CropFlip, PixelTransforms, train_transform
 from lgx.core.batch import Batch
 from lgx.core.eval_transforms import normalized
-from lgx.core.task import AGREEMENT, Task, match_channels
+from lgx.core.image_size import height_width
+from lgx.core.task import AGREEMENT, Normalization, Task
 
 _NOT_OF_PIXELS = {
     *("root", "batch_size", "eval_batch_size", "num_workers", "worker_timeout", "seed", "augment", "mean", "std"),
@@ -46,7 +48,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         info = getattr(self, "info", None)  # of shards it is read later
         own = self.pixel_transforms()
         if own is not None and info is not None:
-            own.check(self.in_chans or info.in_chans, self.img_size or info.img_size)
+            own.check((self.in_chans or info.in_chans, *height_width(self.img_size or info.img_size)))
 
     # -- what a subclass provides -------------------------------------------------------------------------------
 
@@ -80,7 +82,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         own = self.pixel_transforms() if train else None
         if augment in ("resized_crop", "randaugment"):
             return TransformedExamples(examples, train_transform(task, augment, own), seed, random=True)
-        crop = None if augment == "none" else CropFlip(task.img_size, flips=augment == "crop_flip")
+        crop = None if augment == "none" else CropFlip(task.image_shape[1:], flips=augment == "crop_flip")
         if type(examples) is LabeledImages and (cache := self._cache(examples.source)):
             return PixelExamples(examples, task, crop, seed, cache, examples.indices, own)
         return PixelExamples(examples, task, crop, seed, self._cache(examples), own=own)
@@ -130,13 +132,13 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
 
     def _open_cache(self, examples: Images, split: Split) -> PixelCache | None:
         task = self.task
-        size = len(examples) * task.in_chans * task.img_size**2
+        size = len(examples) * math.prod(task.image_shape)
         folder = self.folder if type(self).__module__.startswith(f"{__package__}.") else None
         if size > self.cache_gib * 2**30 or (parts := identity(examples, folder)) is None:
             return None
         options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NOT_OF_PIXELS}
         own = f"{type(self).__module__}.{type(self).__qualname__} {sorted(options.items())}".encode()
-        cache = PixelCache(len(examples), (task.in_chans, task.img_size, task.img_size), [own, split.encode(), *parts])
+        cache = PixelCache(len(examples), task.image_shape, [own, split.encode(), *parts])
         if self.trainer is not None and (failure := cache.open()) and process_of(self)[0] == 0:
             print(f"data       {self.info.name} {split}: images are decoded in each epoch; {cache.path}: {failure}")
         elif self.trainer is not None and split == "train" and process_of(self)[0] == 0:
@@ -148,19 +150,16 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
 
     def follow_normalization(self, mean: Sequence[float], std: Sequence[float]) -> bool:
         """See :class:`~data_modules.base.TaskDataModule`; gray statistics serve RGB images, and the reverse."""
-        self._followed = tuple(mean), tuple(std)
-        channels = self.in_chans or self.info.in_chans
-        wanted = (match_channels(tuple(mean), channels), match_channels(tuple(std), channels))
-        task = self.task
-        return (task.mean, task.std) == wanted
+        self._followed = Normalization(tuple(mean), tuple(std))
+        return self.task.normalization == self._followed.for_channels(self.in_chans or self.info.in_chans)
 
     @property
-    def _normalization(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def _normalization(self) -> Normalization:
         """Mean and std: the options', else those of a network that is followed, else the data set's."""
         if self.mean is not None and self.std is not None:
-            return tuple(self.mean), tuple(self.std)
-        followed: tuple[tuple[float, ...], tuple[float, ...]] | None = getattr(self, "_followed", None)
-        return followed or (self.info.mean, self.info.std)
+            return Normalization(tuple(self.mean), tuple(self.std))
+        followed: Normalization | None = getattr(self, "_followed", None)
+        return followed or Normalization(self.info.mean, self.info.std)
 
     @property
     def predict_files(self) -> Sequence[str]:
@@ -180,7 +179,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
     @property
     def task(self) -> Task:
         """The task, known before :meth:`setup` (until then ``num_train`` is the published size)."""
-        in_chans, (mean, std) = self.in_chans or self.info.in_chans, self._normalization
+        in_chans = self.in_chans or self.info.in_chans
         return Task(
             name=self.info.name,
             num_classes=self.num_classes,
@@ -189,7 +188,6 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             num_train=self.train_size,
             in_chans=in_chans,
             img_size=self.img_size or self.info.img_size,
-            mean=match_channels(mean, in_chans),
-            std=match_channels(std, in_chans),
             class_names=self.info.class_names if self.labels else (),
+            **self._normalization.for_channels(in_chans)._asdict(),
         )

@@ -1,5 +1,6 @@
 """Loaders of data modules: exact resume, any number of processes, every example evaluated once; shared memory."""
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -262,7 +263,7 @@ def example_bytes(task: Task) -> int:
     """Size of an example's tensors in a batch, at most."""
     if task.kind == "text":
         return 8 * task.max_len + 8
-    pixels = task.img_size**2
+    pixels = math.prod(task.image_shape[1:])
     targets = {"segmentation": pixels, "multilabel": task.num_classes}.get(task.kind, 1)
     return 4 * task.in_chans * pixels + 8 * targets
 

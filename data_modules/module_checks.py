@@ -9,6 +9,7 @@ from torch import Tensor
 
 from data_modules.base import TaskDataModule
 from lgx.core.batch import IGNORE, Batch
+from lgx.core.image_size import IMAGE_SIZE
 from lgx.core.schema import LINE, shortened
 from lgx.core.seed import seeded_rng
 from lgx.core.task import Kind, Task
@@ -37,7 +38,7 @@ def check_task(owner: str, task: Any) -> Task:
         (task.kind in get_args(Kind), f"kind is {task.kind!r}", " or ".join(get_args(Kind))),
         (_is_count(task.num_classes), f"num_classes is {task.num_classes!r}", "a whole number, 0 without labels"),
         (_is_count(task.num_train), f"num_train is {task.num_train!r}", "a whole number, 0 where it is not known yet"),
-        (not is_image or (_is_count(task.in_chans) and _is_count(task.img_size) and task.in_chans and task.img_size),
+        (not is_image or (_is_count(task.in_chans) and task.in_chans and IMAGE_SIZE.holds(task.img_size)),
          f"in_chans and img_size are {task.in_chans!r} and {task.img_size!r}", "those of the images"),
         (not is_image or (len(task.mean), len(task.std)) == channels,
          f"mean and std have {len(task.mean)} and {len(task.std)} values", f"one for each of {task.in_chans} channels"),
@@ -136,7 +137,7 @@ def _check_inputs(inputs: Any, task: Task, place: str) -> None:
         holds = holds and inputs.shape[1] <= task.max_len
         right = f"token ids, int64, (B, at most {task.max_len})"
     else:
-        shape = (task.in_chans, task.img_size, task.img_size)
+        shape = task.image_shape
         holds = isinstance(inputs, Tensor) and inputs.is_floating_point() and inputs.shape[1:] == shape
         right = f"normalized images, floating-point, (B, {', '.join(map(str, shape))})"
     if not holds or not len(inputs):
@@ -147,7 +148,7 @@ def _check_targets(targets: Any, size: int, task: Task, place: str) -> None:
     """Class indices, or 0 and 1 for each label; without meaning where a task has no labels."""
     if not task.is_labeled:
         return
-    pixels = (task.img_size, task.img_size)
+    pixels = task.image_shape[1:]
     of_example = {"segmentation": pixels, "multilabel": (task.num_classes,)}.get(task.kind, ())
     if not isinstance(targets, Tensor) or targets.dtype != torch.int64 or targets.shape != (size, *of_example):
         right = ", ".join(map(str, (size, *of_example)))

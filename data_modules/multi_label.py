@@ -13,6 +13,7 @@ from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images
 from data_modules.label_table import read_label_table
 from data_modules.splits import Indices, stratified_order, stratified_split
+from lgx.core.image_size import ImageSize
 from lgx.errors import UserError
 
 
@@ -51,11 +52,11 @@ class MultiLabelFolderData(ImageDataModule):
     Args:
         root: The folder with the table.
         name: Name of the task; default the name of the folder.
-        img_size: Height and width in pixels.
+        img_size: Side in pixels, or ``[height, width]``.
     """
 
     root: str = field()
-    img_size: int = 224
+    img_size: ImageSize = 224
     name: str | None = None
 
     def __post_init__(self) -> None:

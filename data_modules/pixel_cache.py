@@ -217,7 +217,7 @@ class PixelExamples(TransformedExamples):
     ) -> None:
         super().__init__(examples, pixel_transform(task), seed, random=crop is not None or own is not None)
         self.crop, self.cache, self.positions, self.own = crop, cache, positions, own
-        self.shape = (task.in_chans, task.img_size, task.img_size)
+        self.shape = task.image_shape
 
     def __getitem__(self, key: int | Key) -> tuple[Tensor, Any]:
         return self.__getitems__([key])[0]

@@ -28,6 +28,7 @@ from data_modules.text_set import TextSet
 from data_modules.tokens import Texts
 from data_modules.transforms import Augment
 from lgx.core.batch import Batch
+from lgx.core.image_size import ImageSize
 from lgx.core.task import Task, shared_metric
 from lgx.errors import UserError
 
@@ -223,7 +224,7 @@ class MultiTask(ImageOptions, SeveralSets):
         tasks: The data sets: names of ``lgx data list``, or folders of your own images
             (train/<class>/<image>, test/...).
         root: Folder that contains the named data sets.
-        img_size: Height and width in pixels to which the images of all tasks are resized.
+        img_size: Side in pixels, or ``[height, width]``, to which the images of all tasks are resized.
         in_chans: 1 (gray) or 3 (RGB) channels, for all tasks.
         val_fraction: Share of a task's training images held out for validation if it has no official split for it.
         split_seed: Seed of that split and of the limits.
@@ -232,7 +233,7 @@ class MultiTask(ImageOptions, SeveralSets):
         augment_of: Augmentation of some of the tasks, by name, instead of ``augment``.
     """
 
-    img_size: int = 224
+    img_size: ImageSize = 224
     in_chans: Literal[1, 3] = 3
     augment_of: dict[str, Augment] = field(default_factory=dict)
 

@@ -35,12 +35,12 @@ class CropFlip:
     It gives the same images as :func:`train_transform`, which treats them one by one.
 
     Args:
-        img_size: Height and width, pixels.
+        size: Height and width, pixels.
         flips: Whether half of the images are flipped.
     """
 
-    def __init__(self, img_size: int, flips: bool = True) -> None:
-        self.img_size, self.padding, self.flips = img_size, crop_padding(img_size), flips
+    def __init__(self, size: tuple[int, int], flips: bool = True) -> None:
+        self.size, self.padding, self.flips = size, crop_padding(size), flips
 
     def __call__(self, pixels: NDArray[np.uint8], seeds: Sequence[int]) -> NDArray[np.uint8]:
         """Crop and flip.
@@ -52,21 +52,21 @@ class CropFlip:
         Returns:
             A new array, (B, C, H, W).
         """
-        size, padding, generator = self.img_size, self.padding, torch.Generator()
-        padded = np.pad(pixels, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+        (height, width), (above, before), generator = self.size, self.padding, torch.Generator()
+        padded = np.pad(pixels, ((0, 0), (0, 0), (above, above), (before, before)))
         result = np.empty_like(pixels)
         for image, source, seed in zip(result, padded, seeds, strict=True):
             generator.manual_seed(seed)
-            top, left = (int(torch.randint(0, 2 * padding + 1, (), generator=generator)) for _ in range(2))
-            crop = source[:, top : top + size, left : left + size]
+            top, left = (int(torch.randint(0, 2 * pad + 1, (), generator=generator)) for pad in (above, before))
+            crop = source[:, top : top + height, left : left + width]
             flipped = self.flips and torch.rand(1, generator=generator) < 0.5
             image[...] = crop[..., ::-1] if flipped else crop
         return result
 
 
-def crop_padding(img_size: int) -> int:
-    """Pixels by which ``crop`` and ``crop_flip`` pad each side: an eighth of the image."""
-    return max(1, img_size // 8)
+def crop_padding(size: tuple[int, int]) -> tuple[int, int]:
+    """Pixels by which ``crop`` and ``crop_flip`` pad above and below, left and right: an eighth of height and width."""
+    return max(1, size[0] // 8), max(1, size[1] // 8)
 
 
 def train_transform(task: Task, augment: Augment, own: Callable[[Tensor], Tensor] | None = None) -> "v2.Compose":
@@ -83,15 +83,15 @@ def train_transform(task: Task, augment: Augment, own: Callable[[Tensor], Tensor
     """
     tensor = to_tensor(task) if own is None else [v2.PILToTensor(), own, *to_tensor(task)[1:]]
     if augment == "none":
-        return v2.Compose([ToMode(task.in_chans), Resize(task.img_size), *tensor])
+        return v2.Compose([ToMode(task.in_chans), Resize(task.image_shape[1:]), *tensor])
     if augment in ("crop", "crop_flip"):
-        size = task.img_size
+        size = task.image_shape[1:]
         flip = [v2.RandomHorizontalFlip()] if augment == "crop_flip" else []
-        crop = [v2.RandomCrop(size, padding=crop_padding(size)), *flip]
+        crop = [v2.RandomCrop(size, padding=[*reversed(crop_padding(size))]), *flip]
         return v2.Compose([ToMode(task.in_chans), Resize(size), *crop, *tensor])
     heavy = augment == "randaugment"
     timm_transform = create_transform(
-        input_size=(task.in_chans, task.img_size, task.img_size),
+        input_size=task.image_shape,
         is_training=True,
         auto_augment="rand-m9-mstd0.5-inc1" if heavy else None,
         color_jitter=0.0,
@@ -151,18 +151,17 @@ class PixelTransforms:
         result: Tensor = v2.functional.to_dtype(image, torch.uint8, scale=True)
         return result
 
-    def check(self, channels: int, size: int) -> None:
+    def check(self, shape: tuple[int, int, int]) -> None:
         """Transform one random image, so that most mistakes show before any data is read.
 
         Args:
-            channels: Channels of the images, C.
-            size: Height and width, pixels.
+            shape: (C, H, W) of the images.
 
         Raises:
             UserError: As a call.
         """
         with seeded_rng(0):
-            self(torch.randint(0, 256, (channels, size, size), dtype=torch.uint8))
+            self(torch.randint(0, 256, shape, dtype=torch.uint8))
 
 
 class MaskTransform:
@@ -173,8 +172,8 @@ class MaskTransform:
 
     Args:
         task: Gives size, channels and normalization.
-        augment: ``none`` resizes the whole image to the square, as evaluation does. ``crop_flip`` crops 1/4 to all of
-            its area, in a shape between 3:4 and 4:3, resizes the crop to the square and flips half of the crops.
+        augment: ``none`` resizes the whole image to the task's size, as evaluation does. ``crop_flip`` crops 1/4 to
+            all of its area, in a shape between 3:4 and 4:3, resizes the crop to that size and flips half of the crops.
 
     Raises:
         UserError: If ``augment`` is another one, whose operations change an image but not its mask.
@@ -185,7 +184,7 @@ class MaskTransform:
             raise UserError(
                 f"data.augment: {augment} changes images of {task.name} but not their masks; use crop_flip or none"
             )
-        size, bilinear = (task.img_size, task.img_size), v2.InterpolationMode.BILINEAR
+        size, bilinear = task.image_shape[1:], v2.InterpolationMode.BILINEAR
         crop = [v2.RandomResizedCrop(size, scale=(0.25, 1.0), interpolation=bilinear), v2.RandomHorizontalFlip()]
         geometry = crop if augment == "crop_flip" else [v2.Resize(size, interpolation=bilinear)]
         # v2 treats an untyped tensor beside a mask as the image.

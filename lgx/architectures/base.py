@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from lgx.core.image_size import size_text
 from lgx.core.schema import at_most, check_fields
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
@@ -144,11 +145,12 @@ class Architecture(ABC):
         """A copy in which every layer has its own weights."""
         return self
 
-    def fit_input_sizes(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def fit_input_sizes(self, tensors: Mapping[str, Tensor], source: "Architecture | None") -> dict[str, Tensor]:
         """Adapt the parameters of a source whose inputs have another size.
 
         Args:
             tensors: Parameters under the model's names; some may be missing.
+            source: Architecture of this source, where it is known.
 
         Returns:
             The parameters, with the adapted ones in the shapes of this architecture. A parameter that cannot be adapted
@@ -202,7 +204,7 @@ class Architecture(ABC):
             if field.name in _OF_THE_TASK:
                 continue
             if field.name in _ALWAYS_NAMED or value != getattr(default, field.name):
-                parts.append(f"{field.name}={_text(value)}")
+                parts.append(f"{field.name}={size_text(value) if field.name == 'img_size' else _text(value)}")
         return ("" if self.family == DEFAULT_FAMILY else f"{self.family}:") + ",".join(parts)
 
     def without_task(self) -> Self:

@@ -14,6 +14,7 @@ from torch import nn
 from lgx.architectures.forms import ViTNetwork, difference, form_text
 from lgx.architectures.meta_device import building_on
 from lgx.architectures.vit import ViTArchitecture
+from lgx.core.image_size import image_size
 from lgx.core.schema import shortened
 from lgx.errors import UserError
 
@@ -114,8 +115,8 @@ def _foreign_part(model: nn.Module) -> str:
     patches = network.patch_embed
     if type(patches) is not PatchEmbed:
         return f"patch_embed is a {type(patches).__name__}, not one projection of patches"
-    if len({*patches.img_size}) > 1 or len({*patches.patch_size}) > 1:
-        return f"patch_embed cuts images of {patches.img_size} px into patches of {patches.patch_size} px: not squares"
+    if len({*patches.patch_size}) > 1:
+        return f"patch_embed cuts patches of {patches.patch_size} px, which are no squares"
     if wrong := next((block for block in network.blocks if type(block) not in _BLOCKS), None):
         return f"blocks have a {type(wrong).__name__}"
     if getattr(network, "rope_mixed", False):
@@ -173,7 +174,7 @@ def _candidate(model: Any, form: str, mlp_ratio: float) -> ViTArchitecture:
         num_heads=model.blocks[0].attn.num_heads,
         mlp_ratio=mlp_ratio,
         patch_size=patches.patch_size[0],
-        img_size=patches.img_size[0],
+        img_size=image_size(*patches.img_size),
         num_classes=model.num_classes,
         in_chans=patches.proj.in_channels,
         kind="segmentation" if model.global_pool == "" else "classification",

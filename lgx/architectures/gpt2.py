@@ -92,7 +92,7 @@ class GPT2Architecture(Architecture):
                 f"max_len={task.max_len},vocab_size={task.vocab_size}, or set data.max_len and data.vocab_size"
             )
 
-    def fit_input_sizes(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def fit_input_sizes(self, tensors: Mapping[str, Tensor], source: Architecture | None) -> dict[str, Tensor]:
         """Leave out the rows of the position embedding, (N, D), for texts longer than ``max_len``."""
         positions = tensors.get(_POSITIONS)
         if positions is None or not positions.ndim:

@@ -9,6 +9,8 @@ import torchvision
 from torch import nn
 
 from lgx.architectures.meta_device import building_on
+from lgx.core.image_size import IMAGE_SIZE, ImageSize, height_width, parse_image_size
+from lgx.core.schema import at_most, check_fields
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
 
@@ -25,7 +27,7 @@ class LibraryModel:
         library: The library, ``timm`` or ``torchvision``.
         model: Name of the model in this library.
         num_classes: Outputs of the head, K.
-        img_size: Side of the image, pixels.
+        img_size: Size of the image.
         in_chans: Image channels; 3 for torchvision's models.
 
     Raises:
@@ -35,7 +37,7 @@ class LibraryModel:
     library: Library
     model: str
     num_classes: int = 1000
-    img_size: int = 224
+    img_size: ImageSize = 224
     in_chans: int = 3
 
     def __post_init__(self) -> None:
@@ -44,6 +46,7 @@ class LibraryModel:
             close = difflib.get_close_matches(self.model, known, n=3)
             hint = f"did you mean {' or '.join(close)}?" if close else f"for example {self.library}:resnet34"
             raise UserError(f"architecture {self.name}: {self.library} has no classifier of that name; {hint}")
+        check_fields(vars(self), {"img_size": IMAGE_SIZE, "in_chans": at_most(1000, 1)}, f"architecture {self.name}")
         if self.library == "torchvision" and self.in_chans != 3:
             raise UserError(
                 f"architecture {self.name}: torchvision's models take 3 channels, not {self.in_chans}; "
@@ -58,7 +61,7 @@ class LibraryModel:
     @property
     def image(self) -> tuple[int, int, int]:
         """(C, H, W) of its images."""
-        return self.in_chans, self.img_size, self.img_size
+        return self.in_chans, *height_width(self.img_size)
 
     def build(self, device: str | None = None) -> nn.Module:
         """Build the model with the library's own random initialization.
@@ -107,7 +110,7 @@ def parse_library_model(text: str, num_classes: int) -> LibraryModel:
     first, *rest = [part.strip() for part in text.split(",")]
     library, _, model = first.partition(":")
     config = timm.get_pretrained_cfg(model) if library == "timm" and model in _models("timm") else None
-    values = {"img_size": config.input_size[-1]} if config is not None else {}
+    values: dict[str, Any] = {"img_size": config.input_size[-1]} if config is not None else {}
     keys = [part.partition("=")[0] for part in rest]
     for part in rest:
         key, _, value = part.partition("=")
@@ -118,9 +121,10 @@ def parse_library_model(text: str, num_classes: int) -> LibraryModel:
                 f"architecture {text!r}: unknown key {key!r}; known are img_size and in_chans (--num_classes gives the "
                 f"classes)"
             )
-        if not value.isdecimal() or not int(value):
-            raise UserError(f"architecture {text!r}: {key} must be a positive whole number, got {value!r}")
-        values[key] = int(value)
+        try:
+            values[key] = parse_image_size(value) if key == "img_size" else int(value)
+        except ValueError:
+            raise UserError(f"architecture {text!r}: {key} must be a number, got {value!r}") from None
     return LibraryModel(cast(Library, library), model, num_classes, **values)
 
 

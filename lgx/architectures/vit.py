@@ -15,6 +15,7 @@ from lgx.architectures.forms import ViTNetwork, build_form, meta_network, parse_
 from lgx.architectures.meta_device import building_on
 from lgx.architectures.registry import name_of, register_family
 from lgx.architectures.vit_model import SegmentationViT, segmenting, share_stages, without_pooling
+from lgx.core.image_size import IMAGE_SIZE, ImageSize, height_width, image_size, parse_image_size, size_text
 from lgx.core.schema import CLASSES, Field, at_most, check_fields, one_of, shortened
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
@@ -22,6 +23,7 @@ from lgx.errors import UserError
 _MOST_PATCHES = 2**20
 _KINDS: tuple[Kind, ...] = ("classification", "segmentation", "multilabel")
 _FIELDS = {
+    "img_size": IMAGE_SIZE,
     "mlp_ratio": Field(lambda value: type(value) in (int, float) and 0 < value <= 1000, "a number, at most 1,000"),
     "kind": one_of(*_KINDS),
     "num_classes": CLASSES,
@@ -44,8 +46,8 @@ class ViTArchitecture(Architecture):
         embed_dim: Width d.
         num_heads: Attention heads; must divide ``embed_dim``.
         mlp_ratio: Hidden width of the MLP divided by ``embed_dim``.
-        patch_size: Side of a patch, pixels; must divide ``img_size``.
-        img_size: Side of the image, pixels.
+        patch_size: Side of a patch, pixels; must divide both sides of the image.
+        img_size: Size of the image; in texts ``96x160`` for height 96 and width 160.
         num_classes: Outputs of the head, K; 0 builds no head.
         in_chans: Image channels.
         stages: Numbers of layers that share one set of weights, front to back; their sum is ``depth``. None: every
@@ -64,7 +66,7 @@ class ViTArchitecture(Architecture):
     num_heads: int = 3
     mlp_ratio: float = 4.0
     patch_size: int = 16
-    img_size: int = 224
+    img_size: ImageSize = 224
     num_classes: int = 1000
     in_chans: int = 3
     stages: tuple[int, ...] | None = None
@@ -76,10 +78,7 @@ class ViTArchitecture(Architecture):
     kinds: ClassVar = _KINDS
     head: ClassVar = "head."
     layers: ClassVar = "blocks."
-    limits: ClassVar = {
-        "depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "patch_size": 65_536, "img_size": 65_536,
-        "in_chans": 1000,
-    }  # fmt: skip
+    limits: ClassVar = {"depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "patch_size": 65_536, "in_chans": 1000}
     input_keys: ClassVar = ("img_size", "in_chans")
     shared_keys: ClassVar = ("img_size", "patch_size", "in_chans", "form")
     source_sizes: ClassVar = "embed_dim, mlp_ratio, patch_size, in_chans and form"
@@ -93,13 +92,15 @@ class ViTArchitecture(Architecture):
         check_fields(vars(self), _FIELDS, "architecture")
         if int(self.embed_dim * self.mlp_ratio) < 1:
             raise UserError(f"architecture: mlp_ratio {self.mlp_ratio:g} gives an MLP no neuron; choose a larger one")
-        if self.img_size % self.patch_size:
+        if isinstance(self.img_size, list | tuple):
+            object.__setattr__(self, "img_size", image_size(*self.img_size))
+        size = size_text(self.img_size)
+        if any(side % self.patch_size for side in height_width(self.img_size)):
             raise UserError(
-                f"architecture: patch_size {self.patch_size} does not divide img_size {self.img_size}; "
-                f"choose one that does"
+                f"architecture: patch_size {self.patch_size} does not divide img_size {size}; choose one that does"
             )
-        if (self.img_size // self.patch_size) ** 2 > _MOST_PATCHES:
-            raise UserError(f"architecture: img_size {self.img_size} has more than {_MOST_PATCHES:,} patches")
+        if math.prod(self.grid) > _MOST_PATCHES:
+            raise UserError(f"architecture: img_size {size} has more than {_MOST_PATCHES:,} patches")
         if self.stages is not None:
             if sum(self.stages) != self.depth:
                 raise UserError(
@@ -121,11 +122,18 @@ class ViTArchitecture(Architecture):
             UserError: If image size or channels differ.
         """
         if (self.img_size, self.in_chans) != (task.img_size, task.in_chans):
+            own, given = size_text(self.img_size), size_text(task.img_size)
             raise UserError(
-                f"{owner}: reads {self.in_chans} channels of {self.img_size} px, but task {task.name} gives "
-                f"{task.in_chans} of {task.img_size} px; write img_size={task.img_size},in_chans={task.in_chans} in "
-                f"the architecture, or set data.img_size and data.in_chans to match"
+                f"{owner}: reads {self.in_chans} channels of {own} px, but task {task.name} gives {task.in_chans} of "
+                f"{given} px; write img_size={given},in_chans={task.in_chans} in the architecture, or set "
+                f"data.img_size and data.in_chans to match"
             )
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        height, width = height_width(self.img_size)
+        return height // self.patch_size, width // self.patch_size
 
     @property
     def shares_layers(self) -> bool:
@@ -145,6 +153,8 @@ class ViTArchitecture(Architecture):
         """
         if key == "form":
             return {"form": text}
+        if key == "img_size":
+            return {"img_size": parse_image_size(text)}
         if key == "stages":
             stages = tuple(int(size) for size in text.split("-"))
             return {"stages": stages, "depth": sum(stages)}
@@ -201,23 +211,24 @@ class ViTArchitecture(Architecture):
         """The network with a single layer, on the meta device; only for a form that is not plain."""
         return meta_network(self.form, tuple({**self.timm_args(), "depth": 1}.items()))
 
-    def fit_input_sizes(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def fit_input_sizes(self, tensors: Mapping[str, Tensor], source: Architecture | None) -> dict[str, Tensor]:
         """Resample position embedding and patch projection to this image and patch size, with timm's functions.
 
         Args:
-            tensors: Parameters, among them ``pos_embed`` (1, P + grid², D), where P of the prefix tokens have a
-                position, and ``patch_embed.proj.weight`` (D, C, p, p).
+            tensors: Parameters, among them ``pos_embed`` (1, P + rows * columns, D), where P of the prefix tokens have
+                a position, and ``patch_embed.proj.weight`` (D, C, p, p).
+            source: Has the grid of the positions; without it, or if it has another number of patches, the grid is a
+                square.
 
         Returns:
-            The parameters; a position embedding of no square grid stays as it is.
+            The parameters; a position embedding of no known grid stays as it is.
         """
         fitted = without_pooling(tensors) if self.kind == "segmentation" else dict(tensors)
-        grid = self.img_size // self.patch_size
         embedding, projection = tensors.get("pos_embed"), tensors.get("patch_embed.proj.weight")
-        if embedding is not None and _grid_of(embedding, self._embedded_prefix_tokens) not in (None, grid):
-            fitted["pos_embed"] = resample_abs_pos_embed(
-                embedding, [grid, grid], num_prefix_tokens=self._embedded_prefix_tokens
-            )
+        prefix = self._embedded_prefix_tokens
+        grid = None if embedding is None else _grid_of(embedding, prefix, source)
+        if embedding is not None and grid not in (None, self.grid):
+            fitted["pos_embed"] = resample_abs_pos_embed(embedding, [*self.grid], grid, num_prefix_tokens=prefix)
         size = [self.patch_size, self.patch_size]
         if projection is not None and projection.ndim == 4 and 0 not in projection.shape:
             if list(projection.shape[-2:]) != size:
@@ -229,7 +240,7 @@ class ViTArchitecture(Architecture):
         """Prefix tokens that have a row of the position embedding."""
         if self.is_plain or self._one_layer.pos_embed is None:
             return self.num_prefix_tokens
-        return int(self._one_layer.pos_embed.shape[1]) - (self.img_size // self.patch_size) ** 2
+        return int(self._one_layer.pos_embed.shape[1]) - math.prod(self.grid)
 
     def timm_args(self) -> dict[str, Any]:
         """Arguments of timm's network class or, for a form, of ``timm.create_model`` with :attr:`timm_name`.
@@ -271,22 +282,25 @@ class ViTArchitecture(Architecture):
 
     def example_input(self, device: str = "meta") -> Tensor:
         """One image, (1, C, H, W)."""
-        return torch.empty(1, self.in_chans, self.img_size, self.img_size, device=device)
+        return torch.empty(1, self.in_chans, *height_width(self.img_size), device=device)
 
 
-def _grid_of(embedding: Tensor, num_prefix_tokens: int = 1) -> int | None:
-    """Side of the square grid of a position embedding (1, P + grid², D); None for a tensor of another form.
+def _grid_of(embedding: Tensor, num_prefix_tokens: int, source: Architecture | None) -> tuple[int, int] | None:
+    """Rows and columns of a position embedding (1, P + rows * columns, D); None for a tensor of another form.
 
     Args:
         embedding: The position embedding.
         num_prefix_tokens: Prefix tokens that have a position, P.
+        source: Has this grid, if it has as many patches; otherwise it is a square.
     """
     if embedding.ndim != 3 or embedding.shape[0] != 1 or not embedding.shape[2]:
         return None
     if (patches := embedding.shape[1] - num_prefix_tokens) < 1:
         return None
+    if isinstance(source, ViTArchitecture) and math.prod(source.grid) == patches:
+        return source.grid
     side = math.isqrt(patches)
-    return side if side**2 == patches else None
+    return (side, side) if side**2 == patches else None
 
 
 def vit_only(architecture: Architecture, what: str) -> ViTArchitecture:

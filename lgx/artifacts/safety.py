@@ -19,6 +19,7 @@ from torch import Tensor
 
 from lgx.architectures import Architecture, architecture_from_dict
 from lgx.architectures.meta_device import building_on
+from lgx.core.image_size import IMAGE_SIZE
 from lgx.core.schema import (
     CLASSES,
     LINE,
@@ -63,7 +64,7 @@ TASK: Mapping[str, Field] = {
     "metric": LINE,
     "num_train": at_most(2**62),
     "in_chans": at_most(1024),
-    "img_size": at_most(65_536),
+    "img_size": Field(lambda value: value == 0 or IMAGE_SIZE.holds(value), f"0 or {IMAGE_SIZE.words}"),
     "mean": NUMBERS,
     "std": POSITIVE,
     "class_names": list_of(Field(lambda value: isinstance(value, str), "texts")),

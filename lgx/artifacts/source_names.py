@@ -5,10 +5,12 @@ import os
 import re
 from dataclasses import dataclass, fields
 from pathlib import PurePosixPath
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import timm
 
+from lgx.core.image_size import IMAGE_SIZE, ImageSize, parse_image_size, size_text
+from lgx.core.schema import CLASSES, at_most, check_fields
 from lgx.errors import UserError
 
 HUB, ZOO, TIMM, TEXT, FOLDER = "hf://", "zoo:", "timm:", "gpt2:", "local-dir:"
@@ -19,7 +21,8 @@ WEIGHTS_SUFFIXES = (SAFETENSORS, ".ckpt", ".pt", ".pth", ".bin", ".tar")
 """How the names of files of weights end."""
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*(::|://)")
-_LARGEST = 65_536
+_COUNT = at_most(65_536, 1)
+_FIELDS = {"img_size": IMAGE_SIZE, "patch_size": _COUNT, "in_chans": _COUNT, "num_classes": CLASSES}
 _HOMES = {"home", "Users"}
 _KEPT = 4
 """Parts of a path that identify a file of a run: experiment, run, seed, file."""
@@ -40,7 +43,7 @@ class TimmSource:
     Attributes:
         model: Name in timm, with or without a tag: ``deit_tiny_patch16_224.fb_in1k``.
         weights: File of weights; None downloads them as timm does.
-        img_size: Height and width of the images, pixels; None keeps the model's own.
+        img_size: Size of the images; None keeps the model's own.
         patch_size: Height and width of a patch, pixels; likewise.
         in_chans: Channels of the images; likewise.
         num_classes: Classes of the weights' head; 0 leaves the head out; None is what timm states.
@@ -51,7 +54,7 @@ class TimmSource:
 
     model: str
     weights: str | None = None
-    img_size: int | None = None
+    img_size: ImageSize | None = None
     patch_size: int | None = None
     in_chans: int | None = None
     num_classes: int | None = None
@@ -63,10 +66,8 @@ class TimmSource:
             close = difflib.get_close_matches(self.model, known, n=2, cutoff=0.4 if tag else 0.6)
             hint = f"did you mean {' or '.join(close)}?" if close else "see `lgx backbones`"
             raise UserError(f"{self.model[:100]}: not a file, a folder or a model that timm knows; {hint}")
-        for key, least in (("img_size", 1), ("patch_size", 1), ("in_chans", 1), ("num_classes", 0)):
-            value = getattr(self, key)
-            if value is not None and not least <= value <= (_LARGEST if least else 10**6):
-                raise UserError(f"{TIMM}{self.model}: {key} must be at least {least}, and no larger than models are")
+        given = {key: value for key, value in vars(self).items() if value is not None}
+        check_fields(given, _FIELDS, f"{TIMM}{self.model}")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -77,24 +78,25 @@ class TimmSource:
         """
         model, *parts = text.removeprefix(TIMM).split(",")
         values: dict[str, Any] = {}
-        numbers = {field.name: int in get_args(field.type) for field in fields(cls) if field.name != "model"}
+        known = [field.name for field in fields(cls)[1:]]
         for part in parts:
             key, equals, value = (piece.strip() for piece in part.partition("="))
-            if key not in numbers or not equals or key in values:
+            if key not in known or not equals or key in values:
                 raise UserError(
                     f"{text[:200]}: expected {TIMM}NAME and key=value after commas, each once, got {part[:50]!r}; "
-                    f"the keys are {', '.join(numbers)}"
+                    f"the keys are {', '.join(known)}"
                 )
-            if numbers[key] and not (value.isdecimal() and len(value) < 10):
-                raise UserError(f"{text[:200]}: {key} must be a whole number, got {value[:50]!r}")
-            values[key] = int(value) if numbers[key] else value
+            if key in _FIELDS and not re.fullmatch(r"\d{1,9}(x\d{1,9})?" if key == "img_size" else r"\d{1,9}", value):
+                raise UserError(f"{text[:200]}: {key} must be {_FIELDS[key].words}, got {value[:50]!r}")
+            values[key] = value if key == "weights" else parse_image_size(value) if key == "img_size" else int(value)
         return cls(model.strip(), **values)
 
     @property
     def name(self) -> str:
         """The text form."""
-        given = [(field.name, getattr(self, field.name)) for field in fields(self)[1:]]
-        return ",".join([f"{TIMM}{self.model}", *(f"{key}={value}" for key, value in given if value is not None)])
+        given = vars(self) | {"img_size": self.img_size and size_text(self.img_size)}
+        model, options = given.pop("model"), [f"{key}={value}" for key, value in given.items() if value is not None]
+        return ",".join([f"{TIMM}{model}", *options])
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of ``timm.create_model`` that the attributes ask for."""

@@ -21,6 +21,7 @@ from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.safety import is_number_tensor
 from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
 from lgx.artifacts.transformers_names import has_transformers_names, timm_names
+from lgx.core.image_size import image_size, size_text
 from lgx.core.schema import LINE
 from lgx.errors import UserError
 from lgx.host.failures import is_full_memory, reason_of, timm_errors
@@ -169,9 +170,10 @@ def _check_sizes(source: TimmSource) -> None:
         return
     with building_on("meta"), timm_errors(source.name):
         patches: Any = getattr(timm.create_model(source.model, **source.arguments()), "patch_embed", None)
-    size, patch = (getattr(patches, name, None) or (1,) for name in ("img_size", "patch_size"))
-    if size[0] % patch[0]:
-        raise UserError(f"{source.name}: img_size {size[0]} is no multiple of patch_size {patch[0]}")
+    size, patch = (getattr(patches, name, None) or (1, 1) for name in ("img_size", "patch_size"))
+    if size[0] % patch[0] or size[1] % patch[1]:
+        own = size_text(image_size(*size))
+        raise UserError(f"{source.name}: img_size {own} is no multiple of patch_size {patch[0]}")
 
 
 def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> tuple[nn.Module, tuple[str, ...]]:

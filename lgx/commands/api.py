@@ -16,6 +16,7 @@ from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import data_for_sizes, start_descendant
 from lgx.commands.push import push as push_to_hub
 from lgx.core.eval_transforms import AS_IN_TIMM
+from lgx.core.image_size import height_width, image_size
 from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -76,9 +77,9 @@ def init(
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
     normalization = initializer.origin().normalization
     if isinstance(architecture, ViTArchitecture | LibraryModel):
-        channels, size = architecture.in_chans, architecture.img_size
+        channels = architecture.in_chans
         known = getattr(start.model, "pretrained_cfg", None) or {}
-        config: Any = {**known, **AS_IN_TIMM, "input_size": (channels, size, size)}
+        config: Any = {**known, **AS_IN_TIMM, "input_size": (channels, *height_width(architecture.img_size))}
         if normalization:
             config |= normalization.for_channels(channels)._asdict()
         start.model.pretrained_cfg = config
@@ -132,7 +133,7 @@ def embed_task(
     first = next(found, None)
     if first is None:
         raise UserError(f"embed_task: there are no images of task {name}")
-    channels, size = first.shape[1], first.shape[-1]
+    channels, size = first.shape[1], image_size(*first.shape[2:])
     means = (0.0,) * channels if mean is None else tuple(mean)
     stds = (1.0,) * channels if std is None else tuple(std)
     if not len(means) == len(stds) == channels:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse.typing import NonNegativeInt, PositiveInt
 
+from lgx.core.image_size import ImageSize
+
 if TYPE_CHECKING:
     from lgx.artifacts.pretrained import PretrainedNetwork
     from lgx.artifacts.task_embeddings import TaskEmbeddings
@@ -17,7 +19,7 @@ def embed(
     data: str,
     out: str = "task_embeddings.safetensors",
     root: str = "data",
-    img_size: PositiveInt | None = None,
+    img_size: ImageSize | None = None,
     in_chans: Literal[1, 3] | None = None,
     tokenizer: str | None = None,
     max_len: PositiveInt = 128,
@@ -45,7 +47,7 @@ def embed(
             train/<class>/<image>, or with a few images. The task is then called like the folder.
         out: File to write.
         root: Folder that contains the data sets.
-        img_size: Height and width of the images in pixels; by default the ancestor's.
+        img_size: Side of the images in pixels, or [height, width]; by default the ancestor's.
         in_chans: 1 (gray) or 3 (RGB) channels; by default the ancestor's.
         tokenizer: For texts: folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; by
             default ROOT/gpt2_vocab.

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from lgx.core.image_size import ImageSize
+
 WRITER = "lgx import"
 
 
@@ -10,7 +12,7 @@ def import_weights(
     *,
     out: str,
     weights: str | None = None,
-    img_size: int | None = None,
+    img_size: ImageSize | None = None,
     patch_size: int | None = None,
     in_chans: int | None = None,
     num_classes: int | None = None,
@@ -26,7 +28,7 @@ def import_weights(
         model: The model's name in timm, e.g. timm:deit_tiny_patch16_224; `lgx backbones` lists them.
         out: Folder to write.
         weights: File of weights that ends in .safetensors, .pth, .pt or .bin; without it timm downloads the weights.
-        img_size: Height and width of the images in pixels; by default the model's own.
+        img_size: Side of the images in pixels, or [height, width]; by default the model's own.
         patch_size: Height and width of a patch in pixels; by default the model's own.
         in_chans: Channels of the images; by default the model's own.
         num_classes: Classes of the weights' head where they are not the model's own; 0 leaves the head out.

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lgx.architectures import ViTArchitecture
+from lgx.core.image_size import size_text
 from lgx.core.provenance import hardware
 from lgx.initialization import Initializer
 from lgx.initialization.sizing import Budget, Candidate, amount, find_sizes
@@ -48,8 +49,8 @@ def choose_size(
     sizes = initializer.sizes().with_fixed(arch, classes)
     stopwatch = Stopwatch(batch_size, "cuda" if on_gpu else "cpu") if is_timed else None
     found = find_sizes(sizes, budgets, stopwatch=stopwatch)
-    limits = " and ".join(map(str, budgets))
-    caption = f"{classes} classes, {sizes.like.img_size} px; each is the deepest of its width and MLP within {limits}"
+    limits, pixels = " and ".join(map(str, budgets)), size_text(sizes.like.img_size)
+    caption = f"{classes} classes, {pixels} px; each is the deepest of its width and MLP within {limits}"
     if is_timed:
         caption += f"\nlatency of {batch_size} image(s), float32, {hardware(on_gpu)}: median"
     scores: dict[ViTArchitecture, float] = {}

@@ -16,6 +16,7 @@ from data_modules.splits import stratified_order
 from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.core.eval_transforms import eval_transform
+from lgx.core.image_size import ImageSize
 from lgx.core.task import Task
 from lgx.errors import UserError
 
@@ -48,7 +49,7 @@ class TaskReader:
 
     ancestor: PretrainedNetwork
     root: str
-    img_size: int | None
+    img_size: ImageSize | None
     in_chans: Literal[1, 3] | None
     tokenizer: str | None
     max_len: int
@@ -108,8 +109,8 @@ class TaskReader:
         half = (0.5,) * channels
         return Task(name, 0, num_train=count, in_chans=channels, img_size=size, mean=half, std=half)
 
-    def _form(self) -> tuple[int, Literal[1, 3]]:
-        """Size in pixels and channels of the images."""
+    def _form(self) -> tuple[ImageSize, Literal[1, 3]]:
+        """Size and channels of the images."""
         own = self.ancestor.architecture
         own = own if isinstance(own, ViTArchitecture) else ViTArchitecture()
         return self.img_size or own.img_size, self.in_chans or (1 if own.in_chans == 1 else 3)

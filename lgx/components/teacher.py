@@ -16,6 +16,7 @@ from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, read_features
 from lgx.components.normalization import renormalize
 from lgx.components.teacher_cache import Answer, TeacherCache
+from lgx.core.image_size import size_text
 from lgx.core.task import Task
 from lgx.errors import UserError
 
@@ -78,10 +79,10 @@ class Teacher:
         teacher = cls(source, task)
         read = teacher.features if features_only else teacher
         try:
-            read(torch.zeros(1, task.in_chans, task.img_size, task.img_size))
+            read(torch.zeros(1, *task.image_shape))
         except (RuntimeError, AssertionError) as error:
             raise UserError(
-                f"ancestor {source.name}: cannot read {task.in_chans} channels of {task.img_size} px "
+                f"ancestor {source.name}: cannot read {task.in_chans} channels of {size_text(task.img_size)} px "
                 f"({str(error).splitlines()[0]}); set data.img_size and data.in_chans to what it was trained on"
             ) from error
         return teacher

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from timm.data.transforms import ResizeKeepRatio
 from torch import Tensor
 from torchvision.transforms import v2
 
@@ -63,16 +64,19 @@ class ToMode:
 
 
 class Resize:
-    """Resizes the short side and crops the center, unless the image has the size already."""
+    """Resizes an image so that it covers (height, width) and crops the center, unless it has the size already."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.transform = v2.Compose([v2.Resize(size, interpolation=v2.InterpolationMode.BICUBIC), v2.CenterCrop(size)])
+    def __init__(self, size: tuple[int, int]) -> None:
+        self.size, bicubic = size, v2.InterpolationMode.BICUBIC
+        # timm, too, takes the one for squares and the other for others.
+        square = size[0] == size[1]
+        cover = v2.Resize(size[0], interpolation=bicubic) if square else ResizeKeepRatio(size, interpolation="bicubic")
+        self.transform = v2.Compose([cover, v2.CenterCrop(size)])
 
     def __call__(self, image: Image.Image | Tensor) -> Image.Image | Tensor:
         """Resize an image."""
-        size = image.shape[-2:] if isinstance(image, Tensor) else image.size
-        resized: Image.Image | Tensor = image if size == (self.size, self.size) else self.transform(image)
+        size = image.shape[-2:] if isinstance(image, Tensor) else (image.height, image.width)
+        resized: Image.Image | Tensor = image if size == self.size else self.transform(image)
         return resized
 
 
@@ -81,8 +85,8 @@ AS_IN_TIMM: dict[str, Any] = {"crop_pct": 1.0, "crop_mode": "center", "interpola
 
 
 def pixel_transform(task: Task) -> "v2.Compose":
-    """PIL image -> pixels, uint8 (C, H, W): short side to ``img_size``, center crop."""
-    return v2.Compose([ToMode(task.in_chans), Resize(task.img_size), v2.PILToTensor()])
+    """PIL image -> pixels, uint8 (C, H, W): resized to cover ``img_size``, center crop."""
+    return v2.Compose([ToMode(task.in_chans), Resize(task.image_shape[1:]), v2.PILToTensor()])
 
 
 def normalized(pixels: Tensor, task: Task) -> Tensor:
@@ -94,5 +98,5 @@ def normalized(pixels: Tensor, task: Task) -> Tensor:
 
 
 def eval_transform(task: Task) -> "v2.Compose":
-    """PIL image -> normalized float tensor (C, H, W): short side to ``img_size``, center crop."""
-    return v2.Compose([ToMode(task.in_chans), Resize(task.img_size), *to_tensor(task)])
+    """PIL image -> normalized float tensor (C, H, W): resized to cover ``img_size``, center crop."""
+    return v2.Compose([ToMode(task.in_chans), Resize(task.image_shape[1:]), *to_tensor(task)])

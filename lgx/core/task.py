@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
+from lgx.core.image_size import ImageSize, height_width, image_size
+
 Kind = Literal["classification", "segmentation", "text", "multilabel"]
 """What is predicted: the class of an image, of every pixel, or of a text; or which of several labels an image has."""
 
@@ -20,8 +22,9 @@ class Normalization(NamedTuple):
     std: tuple[float, ...]
 
     def for_channels(self, channels: int) -> "Normalization":
-        """The same for another number of channels, see :func:`match_channels`."""
-        return Normalization(match_channels(self.mean, channels), match_channels(self.std, channels))
+        """The same for another number of channels: gray statistics are repeated, others are averaged."""
+        averages = Normalization(*((sum(values) / len(values),) * channels for values in self))
+        return self if len(self.mean) == channels else averages
 
     def __str__(self) -> str:
         mean, std = (", ".join(f"{value:.4g}" for value in values) for values in self)
@@ -43,7 +46,7 @@ class Task:
         metric: Name of the main metric.
         num_train: Number of training examples.
         in_chans: Channels of the input images.
-        img_size: Height and width of the input images, pixels.
+        img_size: Size of the input images.
         mean: Per-channel mean that the inputs were normalized with, in units of pixel value / 255.
         std: Per-channel standard deviation, likewise.
         class_names: Names in index order; empty where unknown.
@@ -57,12 +60,21 @@ class Task:
     metric: str = "acc"
     num_train: int = 0
     in_chans: int = 3
-    img_size: int = 224
+    img_size: ImageSize = 224
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     std: tuple[float, ...] = (0.5, 0.5, 0.5)
     class_names: tuple[str, ...] = ()
     max_len: int = 0
     vocab_size: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.img_size, list | tuple):  # files have lists
+            object.__setattr__(self, "img_size", image_size(*self.img_size))
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of its images."""
+        return self.in_chans, *height_width(self.img_size)
 
     @property
     def normalization(self) -> Normalization:
@@ -83,15 +95,3 @@ def shared_metric(tasks: Iterable[Task]) -> str:
     """Main metric of several tasks: the common one, else ``score``, the mean of the main metrics."""
     metrics = {task.metric for task in tasks}
     return metrics.pop() if len(metrics) == 1 else "score"
-
-
-def match_channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    """Statistics of each channel for another number of channels: gray ones are repeated, others are averaged.
-
-    Args:
-        values: A mean or a standard deviation of each channel.
-        channels: Number of channels.
-    """
-    if len(values) == channels:
-        return values
-    return (sum(values) / len(values),) * channels

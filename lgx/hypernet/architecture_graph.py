@@ -61,11 +61,11 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
 
 
 def _vit_nodes(a: ViTArchitecture, convention: Convention) -> tuple[Node, ...]:
-    width, hidden, grid = a.embed_dim, int(a.embed_dim * a.mlp_ratio), a.img_size // a.patch_size
+    width, hidden = a.embed_dim, int(a.embed_dim * a.mlp_ratio)
     nodes = [
         Node("input"),
         *_linear("patch_embed.proj", width, a.in_chans, a.patch_size, a.patch_size),
-        Node("pos_enc", "pos_embed", (1, width, grid, grid)),
+        Node("pos_enc", "pos_embed", (1, width, *a.grid)),
         Node("sum"),
     ]
     for i in range(a.depth):

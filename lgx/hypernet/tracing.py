@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
 from io import StringIO
+from itertools import permutations
 from math import isqrt
 from typing import Any
 
@@ -61,7 +62,7 @@ def trace(
     repeated = _repeated(model)
     if repeated:
         raise UserError(f"{name}: cannot be traced: several layers share {_listing(repeated)}")
-    builder = _Builder(convention)
+    builder = _Builder(convention, image)
     builder.read(_exported(model, image, name))
     known = {node.parameter for node in builder.nodes} | builder.without_node
     unused = [p for p, _ in model.named_parameters() if p not in known and p not in builder.refused]
@@ -92,6 +93,7 @@ class _Builder:
 
     Args:
         convention: Whether attention gets nodes.
+        image: (C, H, W) of the images.
 
     Attributes:
         nodes: The graph's nodes.
@@ -100,8 +102,8 @@ class _Builder:
         without_node: Parameters that need no node of their own: norm biases and class tokens.
     """
 
-    def __init__(self, convention: Convention) -> None:
-        self.convention = convention
+    def __init__(self, convention: Convention, image: tuple[int, int, int]) -> None:
+        self.convention, (_, self.height, self.width) = convention, image
         self.nodes: list[Node] = []
         self.predecessors: list[tuple[int, ...]] = []
         self.refused: dict[str, str] = {}
@@ -182,12 +184,13 @@ class _Builder:
             return _joined(activations) if constants else self._add("sum", activations)
         shape = self._shapes[parameters[0]] if len(parameters) == 1 else ()
         tokens = shape[1] if len(shape) == 3 and shape[0] == 1 else 0
-        side = isqrt(tokens)
-        if tokens < 2 or tokens not in (side**2, side**2 + 1):
+        rows, columns = (isqrt(tokens * one // other) for one, other in permutations((self.height, self.width)))
+        is_grid = rows * self.width == columns * self.height  # as patches of a square cut the image
+        if tokens < 2 or not is_grid or tokens - rows * columns not in (0, 1):
             self._refuse("add", constants)
             return _joined(activations)
         name = self._only("add", constants[0])
-        return self._add("sum", [self._add("pos_enc", [], name, (1, shape[2], side, side)), *activations])
+        return self._add("sum", [self._add("pos_enc", [], name, (1, shape[2], rows, columns)), *activations])
 
     def _concat(self, tensors: Iterable[fx.Node]) -> _Value:
         """A ``concat``, or no node if it only prepends class tokens, (1, 1, channels)."""

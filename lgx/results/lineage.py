@@ -13,6 +13,7 @@ from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.source_names import FOLDER, TimmSource, kind_of
 from lgx.artifacts.sources import resolve_kept
+from lgx.core.image_size import height_width
 from lgx.errors import UserError
 from lgx.results.cost import Training
 from lgx.results.run_records import CONFIG, RunRecord, Start, kept_arguments
@@ -114,7 +115,7 @@ def _timm_macs(name: str) -> float | None:
     source = TimmSource.parse(name)
     model: Any = timm.create_model(source.model, pretrained=False, **source.arguments()).eval()
     channels, *size = model.default_cfg["input_size"]
-    size = [source.img_size] * 2 if source.img_size else size
+    size = [*height_width(source.img_size)] if source.img_size else size
     image = torch.zeros(1, source.in_chans or channels, *size)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(image)

@@ -189,7 +189,7 @@ def test_a_damaged_program_is_refused_and_one_of_torch_is_not_read(models, photo
     [
         ("num_classes", "4", "do not fit its channels and classes"),
         ("mean", "[0.5]", "do not fit its channels and classes"),
-        ("img_size", '"x"', "img_size is 'x', expected a whole number"),
+        ("img_size", '"x"', "img_size is 'x', expected 0 or a whole number"),
         ("std", "[0.5, 0.5, 0]", "std is"),
         ("kind", '"text"', "do not fit its channels and classes"),
         ("class_names", "[", "class_names: not valid JSON"),

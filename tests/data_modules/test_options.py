@@ -90,7 +90,7 @@ def test_the_command_line_checks_options(name: str, option: str) -> None:
         ("val_fraction", 1.0, "data.val_fraction: expected a share of at least 0 and below 1, got 1.0"),
         ("max_len", 2, "data.max_len: expected at least 3"),
         ("vocab_size", 1, "data.vocab_size: expected at least 2"),
-        ("img_size", 0, "data.img_size: expected at least 1"),
+        ("img_size", 0, "data.img_size: expected a whole number, 1 to"),
         ("cache_gib", -1.0, "data.cache_gib: expected at least 0"),
         ("in_chans", 2, "data.in_chans: expected 1"),
     ],

@@ -112,15 +112,15 @@ def _sums(images: Path) -> list[float]:
 
 @pytest.mark.parametrize("augment", ["crop", "crop_flip"])
 def test_the_batch_is_augmented_as_torchvision_augments_each_image(augment: Augment) -> None:
-    task = Task("x", 2, in_chans=3, img_size=24, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.25))
+    task = Task("x", 2, in_chans=3, img_size=(24, 40), mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.25))
     rng = np.random.default_rng(0)
-    pictures = [Image.fromarray(rng.integers(0, 256, (24, 24, 3), np.uint8)) for _ in range(40)]
+    pictures = [Image.fromarray(rng.integers(0, 256, (24, 40, 3), np.uint8)) for _ in range(40)]
     seeds = [mix_seed(3, 1, k) for k in range(40)]
     one_by_one = []
     for picture, seed in zip(pictures, seeds, strict=True):
         with seeded_rng(seed):
             one_by_one.append(train_transform(task, augment)(picture))
-    crop = CropFlip(24, flips=augment == "crop_flip")
+    crop = CropFlip((24, 40), flips=augment == "crop_flip")
     pixels = crop(np.stack([np.asarray(picture).transpose(2, 0, 1) for picture in pictures]), seeds)
     assert torch.equal(normalized(torch.from_numpy(pixels), task), torch.stack(one_by_one))
 

@@ -20,8 +20,8 @@ from data_modules.archives import unzip
 from data_modules.folder import ImageFolderData
 from data_modules.images import ImageFiles
 from data_modules.mini_sources import read_zip
-from data_modules.sets.fgvc_aircraft import FGVCAircraft
 from data_modules.sets.inaturalist import INaturalist2019
+from data_modules.sets.torchvision_sets import FGVCAircraft
 from data_modules.sharded import ShardedData
 from data_modules.shards import write_shards
 from lgx.commands.data import prepare

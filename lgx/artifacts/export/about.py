@@ -7,6 +7,7 @@ from typing import Any
 
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.artifacts.safety import TASK
+from lgx.core.image_size import image_size
 from lgx.core.schema import check_fields
 from lgx.core.task import Normalization, Task
 from lgx.core.version import __version__
@@ -17,17 +18,17 @@ WRITER = "lgx export"
 """The command that writes programs, which each of them names."""
 
 _AGAIN = "write it again with `lgx export`"
-_OF_WHOLE_IMAGES = "RGB or gray, values / 255, short side resized to img_size (bicubic), center crop, - mean, / std"
+_OF_WHOLE_IMAGES = "RGB or gray, values / 255, resized to cover img_size (bicubic), center crop, - mean, / std"
 _PREPARATION = {
     "classification": _OF_WHOLE_IMAGES,
     "multilabel": _OF_WHOLE_IMAGES,
-    "segmentation": "RGB or gray, values / 255, whole image resized to img_size x img_size (bilinear), - mean, / std",
+    "segmentation": "RGB or gray, values / 255, whole image resized to img_size (bilinear), - mean, / std",
     "text": "token ids of GPT-2's byte-pair encoding, padded on the right with pad_id to at most max_len",
 }
 _OUTPUTS = {
     "classification": "logits (batch, num_classes); softmax gives probabilities",
     "multilabel": "logits (batch, num_classes); sigmoid gives the probability of each label",
-    "segmentation": "logits (batch, num_classes, img_size, img_size); the largest names the class of a pixel",
+    "segmentation": "logits (batch, num_classes, *img_size); the largest names the class of a pixel",
     "text": "logits (batch, num_classes); softmax gives probabilities",
 }
 
@@ -48,8 +49,8 @@ def task_of(network: PretrainedNetwork, name: str = "") -> Task:
     architecture, inputs, names = network.architecture, Normalization(network.mean, network.std), network.label_names
     if architecture is None:
         size: Sequence[int] = (model.pretrained_cfg or {}).get("input_size") or (3, 224, 224)
-        normal = inputs.for_channels(size[0])
-        return Task(name, model.num_classes, in_chans=size[0], img_size=size[-1], class_names=names, **normal._asdict())
+        inputs, sides = inputs.for_channels(size[0]), image_size(*size[1:])
+        return Task(name, model.num_classes, in_chans=size[0], img_size=sides, class_names=names, **inputs._asdict())
     sizes = {"in_chans": 0, "img_size": 0} | {key: getattr(architecture, key) for key in architecture.input_keys}
     return Task(name, architecture.num_classes, architecture.kind, class_names=names, **inputs._asdict(), **sizes)
 

@@ -91,7 +91,7 @@ def random_inputs(task: Task, batch: int, seed: int = 0) -> Tensor:
     """
     generator = torch.Generator().manual_seed(seed)
     if task.kind != "text":
-        return torch.randn(batch, task.in_chans, task.img_size, task.img_size, generator=generator)
+        return torch.randn(batch, *task.image_shape, generator=generator)
     longest = max(1, task.max_len - batch % 2)  # not always the length of the trace
     ids = torch.randint(0, task.vocab_size - 1, (batch, longest), generator=generator)
     lengths = torch.randint(1, longest + 1, (batch, 1), generator=generator)

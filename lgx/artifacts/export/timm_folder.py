@@ -18,6 +18,7 @@ from lgx.artifacts.source_names import TimmSource
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.artifacts.timm_models import normalization_of
 from lgx.core.eval_transforms import AS_IN_TIMM
+from lgx.core.image_size import height_width, size_text
 from lgx.core.task import Normalization
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -25,7 +26,7 @@ from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
 
 _DECODING = """
-scores = model(images)[:, {prefix}:].mT.unflatten(2, ({grid}, {grid}))  # of each patch, without {prefix} other token(s)
+scores = model(images)[:, {prefix}:].mT.unflatten(2, {grid})  # of each patch, without {prefix} other token(s)
 logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")"""
 """Completes the output of timm's ViT for segmentation, which scores tokens."""
 
@@ -102,8 +103,8 @@ def _model_of_timm(
     name = architecture.timm_name if isinstance(architecture, ViTArchitecture) else architecture.model
     model: Any = timm.create_model(name, pretrained=False, num_classes=architecture.num_classes, **arguments)
     model.load_state_dict(tensors)
-    channels, size = architecture.in_chans, architecture.img_size
-    shape: dict[str, Any] = {**AS_IN_TIMM, "input_size": (channels, size, size), "tag": None}
+    channels, size = architecture.in_chans, height_width(architecture.img_size)
+    shape: dict[str, Any] = {**AS_IN_TIMM, "input_size": (channels, *size), "tag": None}
     known = Normalization((0.5,) * channels, (0.5,) * channels)
     if isinstance(architecture, ViTArchitecture):
         shape["fixed_input_size"] = True
@@ -141,10 +142,9 @@ def _card(
         what = f"A vision transformer {made(facts)} by lgx {__version__}: {architecture.spec()}"
         if architecture.kind == "segmentation":
             tag, imports = "image-segmentation", "import timm\nimport torch\n"
-            grid = architecture.img_size // architecture.patch_size
-            use = _DECODING.format(grid=grid, prefix=architecture.num_prefix_tokens)
+            use = _DECODING.format(grid=architecture.grid, prefix=architecture.num_prefix_tokens)
     else:
-        what = f"{architecture.model} {made(facts)} by lgx {__version__}: {architecture.img_size} px"
+        what = f"{architecture.model} {made(facts)} by lgx {__version__}: {size_text(architecture.img_size)} px"
     code = f"{imports}\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True){use}"
     summary = f"{what}, {architecture.num_classes} classes."
     return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, facts, code, writer)

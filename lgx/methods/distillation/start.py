@@ -106,17 +106,15 @@ def start_from_ancestor(
         tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(own.head_prefixes)}
     else:
         tensors = with_class_order(tensors, own, class_order(ancestor.label_names, class_names, "model.ancestor"))
-    is_narrower = own.embed_dim != architecture.embed_dim
     if isinstance(own, ViTArchitecture) and isinstance(architecture, ViTArchitecture):
         tensors = narrow(tensors, own, architecture.unshared(), evenly)
-    tensors = architecture.fit_input_sizes(combine_layers(tensors, own.layers, shares))
+    tensors = architecture.fit_input_sizes(combine_layers(tensors, own.layers, shares), own)
     shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
     wrong = next((name for name, tensor in tensors.items() if shapes.get(name) != tensor.shape), None)
-    if wrong is not None or (own.num_heads != architecture.num_heads and not is_narrower):
+    if wrong is not None or (own.num_heads != architecture.num_heads and own.embed_dim == architecture.embed_dim):
         raise UserError(
             f"model.start: the layers of ancestor {ancestor.name} ({name_of(own)}) do not fit the trained network "
             f"({name_of(architecture)}){f', first {wrong}' if wrong else ''}: it may be narrower and have another "
             f"depth; choose its other sizes, and num_heads where the width is the same, or start: random"
         )
-    stored = sum(tensor.numel() for tensor in ancestor.tensors.values())
-    return load_parameters(network, tensors, stored)
+    return load_parameters(network, tensors, sum(tensor.numel() for tensor in ancestor.tensors.values()))

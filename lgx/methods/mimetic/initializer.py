@@ -117,6 +117,5 @@ def _sinusoidal(architecture: ViTArchitecture, shape: tuple[int, ...]) -> Tensor
             f"mimetic: sinusoidal positions need an embed_dim that 4 divides, got {architecture.embed_dim}; choose "
             f"another one, or positions: random"
         )
-    grid = architecture.img_size // architecture.patch_size
-    embedding = build_sincos2d_pos_embed([grid, grid], architecture.embed_dim)
-    return torch.cat([torch.zeros(shape[1] - grid**2, shape[2]), embedding]).reshape(shape)
+    embedding = build_sincos2d_pos_embed([*architecture.grid], architecture.embed_dim)
+    return torch.cat([torch.zeros(shape[1] - len(embedding), shape[2]), embedding]).reshape(shape)

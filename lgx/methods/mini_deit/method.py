@@ -56,11 +56,11 @@ class MiniDeiT(SWS):
         blocks = [cast(Block, block) for block in network.blocks]
         if not is_known(blocks[0]):
             raise UserError(f"model MiniDeiT: cannot transform layers of {self.architecture.form}; use SWS or TLEG")
-        prefix = self.architecture.num_prefix_tokens
+        prefix, rows = self.architecture.num_prefix_tokens, self.architecture.grid[0]
         for first, size in zip(first_of_stages(self.stages), self.stages, strict=True):
             attention, mlp = cast(Attention, blocks[first].attn), cast(Mlp, blocks[first].mlp)
             for block in blocks[first : first + size]:
-                block.attn, block.mlp = MultiplexedAttention(attention), MultiplexedMlp(mlp, prefix)
+                block.attn, block.mlp = MultiplexedAttention(attention), MultiplexedMlp(mlp, prefix, rows)
         return network
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:

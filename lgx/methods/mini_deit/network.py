@@ -1,6 +1,5 @@
 """Mini-DeiT's layers: shared weights, with own transformations for each layer."""
 
-from math import isqrt
 from typing import cast
 
 import torch
@@ -37,25 +36,25 @@ class MultiplexedAttention(nn.Module):
 class MultiplexedMlp(nn.Module):
     """A shared MLP that reads tokens after the layer's own depth-wise transformation.
 
-    Prefix tokens and image tokens (B, P + g², D) -> (B, P + g², D). The convolution is residual.
+    Prefix tokens and image tokens (B, P + N, D) -> (B, P + N, D). The convolution is residual.
 
     Args:
         shared: MLP whose layers are shared.
         prefix: Number of tokens before the image tokens, P.
+        rows: Rows of image tokens.
     """
 
-    def __init__(self, shared: Mlp, prefix: int = 1) -> None:
+    def __init__(self, shared: Mlp, prefix: int, rows: int) -> None:
         super().__init__()
         self.fc1, self.act, self.fc2 = cast(nn.Linear, shared.fc1), shared.act, cast(nn.Linear, shared.fc2)
-        self.prefix = prefix
+        self.prefix, self.rows = prefix, rows
         width = self.fc1.in_features
         self.local = nn.Conv2d(width, width, 3, padding=1, groups=width, bias=False)
         nn.init.zeros_(self.local.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Transform the tokens, then the shared layers: (B, P + g², D) -> (B, P + g², D)."""
-        side = isqrt(x.shape[1] - self.prefix)
-        image = rearrange(x[:, self.prefix :], "b (g h) d -> b d g h", g=side)
+        """Transform the tokens, then the shared layers: (B, P + N, D) -> (B, P + N, D)."""
+        image = rearrange(x[:, self.prefix :], "b (g h) d -> b d g h", g=self.rows)
         moved = rearrange(self.local(image), "b d g h -> b (g h) d")
         x = torch.cat([x[:, : self.prefix], x[:, self.prefix :] + moved], dim=1)
         out: Tensor = self.fc2(self.act(self.fc1(x)))

@@ -5,7 +5,6 @@ import warnings
 from typing import Any
 
 import timm
-import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
@@ -99,7 +98,7 @@ def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchit
         warnings.filterwarnings("ignore", "Unwrapped parameters")
         pruner = torch_pruning.pruner.BasePruner(
             model,
-            torch.zeros(1, source.in_chans, source.img_size, source.img_size),
+            source.example_input("cpu"),
             importance=torch_pruning.importance.GroupMagnitudeImportance(),
             pruning_ratio=share_to_remove(target.embed_dim, source.embed_dim),
             pruning_ratio_dict=hidden,

@@ -1,0 +1,197 @@
+"""Sets that torchvision reads as they are."""
+
+from typing import Any
+
+from torchvision import datasets
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.official import TRAIN_AND_TEST, Archive, TorchvisionSet
+
+_CIFAR = "https://www.cs.toronto.edu/~kriz"
+_VGG = "https://www.robots.ox.ac.uk/~vgg/data"
+
+
+class CIFAR10(TorchvisionSet):
+    """CIFAR-10 (Krizhevsky, 2009). torchvision checks the md5 of every file before it unpickles it."""
+
+    info = DatasetInfo(
+        name="cifar10",
+        num_classes=10,
+        sizes=(45_000, 5_000, 10_000),
+        license="none stated",
+        source=f"{_CIFAR}/cifar.html",
+        splits=TRAIN_AND_TEST,
+        img_size=32,
+        mean=(0.4914, 0.4822, 0.4465),
+        std=(0.2470, 0.2435, 0.2616),
+        class_names=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+    )
+    marker = "cifar-10-batches-py"
+    archives = (Archive(f"{_CIFAR}/{datasets.CIFAR10.filename}", datasets.CIFAR10.tgz_md5),)
+    reader = datasets.CIFAR10
+
+    def arguments(self, split: Split) -> dict[str, Any]:
+        """See :class:`~data_modules.official.TorchvisionSet`."""
+        return {"train": split == "train"}
+
+    def labels_of(self, source: Any) -> Any:
+        """See :class:`~data_modules.official.TorchvisionSet`."""
+        return source.targets
+
+
+class CIFAR100(CIFAR10):
+    """CIFAR-100 (Krizhevsky, 2009) with its 100 fine classes."""
+
+    info = DatasetInfo(
+        name="cifar100",
+        num_classes=100,
+        sizes=(45_000, 5_000, 10_000),
+        license="none stated",
+        source=f"{_CIFAR}/cifar.html",
+        splits=TRAIN_AND_TEST,
+        img_size=32,
+        mean=(0.5071, 0.4865, 0.4409),
+        std=(0.2673, 0.2564, 0.2762),
+    )
+    marker = "cifar-100-python"
+    archives = (Archive(f"{_CIFAR}/{datasets.CIFAR100.filename}", datasets.CIFAR100.tgz_md5),)
+    reader = datasets.CIFAR100
+
+
+class DTD(TorchvisionSet):
+    """DTD, the Describable Textures Dataset (Cimpoi et al., 2014), first of the ten official partitions."""
+
+    info = DatasetInfo(
+        name="dtd",
+        num_classes=47,
+        sizes=(1_880, 1_880, 1_880),
+        license="research only",
+        source=f"{_VGG}/dtd/",
+        splits="official train, val and test of partition 1",
+    )
+    marker = "dtd"
+    archives = (Archive(f"{_VGG}/dtd/download/dtd-r1.0.1.tar.gz", "fff73e5086ae6bdbea199a49dfb8a4c1", "dtd"),)
+    has_official_val = True
+    reader = datasets.DTD
+
+
+class Food101(TorchvisionSet):
+    """Food-101 (Bossard et al., 2014). Training images were not cleaned, on purpose: some labels are wrong."""
+
+    info = DatasetInfo(
+        name="food101",
+        num_classes=101,
+        sizes=(68_175, 7_575, 25_250),
+        license="scientific fair use only",
+        source="https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/",
+        splits=TRAIN_AND_TEST,
+    )
+    marker = "food-101"
+    archives = (Archive("http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz", "85eeb15f3717b99a5da872d97d918f87"),)
+    reader = datasets.Food101
+
+
+class FGVCAircraft(TorchvisionSet):
+    """FGVC-Aircraft (Maji et al., 2013), 100 variants."""
+
+    info = DatasetInfo(
+        name="fgvc_aircraft",
+        num_classes=100,
+        sizes=(3_334, 3_333, 3_333),
+        license="non-commercial research only",
+        source=f"{_VGG}/fgvc-aircraft/",
+        splits="official train, val and test",
+    )
+    marker = "fgvc-aircraft-2013b"
+    archives = (Archive(f"{_VGG}/fgvc-aircraft/archives/fgvc-aircraft-2013b.tar.gz"),)
+    has_official_val = True
+    reader = datasets.FGVCAircraft
+
+
+class StanfordCars(TorchvisionSet):
+    """Stanford Cars (Krause et al., 2013). Its publishers no longer offer a download."""
+
+    info = DatasetInfo(
+        name="stanford_cars",
+        num_classes=196,
+        sizes=(7_330, 814, 8_041),
+        license="non-commercial research only",
+        source="https://ai.stanford.edu/~jkrause/cars/car_dataset.html",
+        splits=TRAIN_AND_TEST,
+    )
+    marker = "stanford_cars"
+    manual = (
+        "the publishers' download is gone: from a copy, place cars_train/, cars_test/, devkit/ and "
+        "cars_test_annos_withlabels.mat into {folder}/stanford_cars"
+    )
+    reader = datasets.StanfordCars
+
+
+class Flowers102(TorchvisionSet):
+    """Oxford Flowers-102 with its official val split (Nilsback and Zisserman, 2008); 10 training images per class."""
+
+    info = DatasetInfo(
+        name="flowers102",
+        num_classes=102,
+        sizes=(1_020, 1_020, 6_149),
+        license="none stated",
+        source=f"{_VGG}/flowers/102/",
+        splits="official train, val and test",
+        class_names=tuple(datasets.Flowers102.classes),
+    )
+    marker = "flowers-102"
+    archives = (
+        Archive(f"{_VGG}/flowers/102/102flowers.tgz", "52808999861908f626f3c1f4e79d11fa", "flowers-102"),
+        Archive(f"{_VGG}/flowers/102/imagelabels.mat", "e0620be6f572b9609742df49c70aed4d", "flowers-102"),
+        Archive(f"{_VGG}/flowers/102/setid.mat", "a5357ecc9cb78c4bef273ce3793fc85c", "flowers-102"),
+    )
+    has_official_val = True
+    reader = datasets.Flowers102
+
+
+class OxfordIIITPet(TorchvisionSet):
+    """Oxford-IIIT Pet (Parkhi et al., 2012), 37 breeds of cats and dogs."""
+
+    info = DatasetInfo(
+        name="oxford_iiit_pet",
+        num_classes=37,
+        sizes=(3_312, 368, 3_669),
+        license="CC BY-SA 4.0",
+        source=f"{_VGG}/pets/",
+        splits="official trainval (a stratified share held out as val) and test",
+    )
+    marker = "oxford-iiit-pet"
+    archives = (
+        Archive(f"{_VGG}/pets/data/images.tar.gz", "5c4f3ee8e5d25df40f4fd59a7f44e54c", "oxford-iiit-pet"),
+        Archive(f"{_VGG}/pets/data/annotations.tar.gz", "95a8c909bbe2e81eed6a22bccdf3f68f", "oxford-iiit-pet"),
+    )
+    reader = datasets.OxfordIIITPet
+
+    def arguments(self, split: Split) -> dict[str, Any]:
+        """See :class:`~data_modules.official.TorchvisionSet`."""
+        return {"split": "trainval" if split == "train" else "test"}
+
+
+class SVHN(TorchvisionSet):
+    """SVHN (Netzer et al., 2011), cropped digits; the ``extra`` images are not used."""
+
+    info = DatasetInfo(
+        name="svhn",
+        num_classes=10,
+        sizes=(65_931, 7_326, 26_032),
+        license="non-commercial use only",
+        source="http://ufldl.stanford.edu/housenumbers/",
+        splits=TRAIN_AND_TEST,
+        img_size=32,
+        mean=(0.4377, 0.4438, 0.4728),
+        std=(0.1980, 0.2010, 0.1970),
+        class_names=tuple("0123456789"),
+    )
+    marker = "train_32x32.mat"
+    archives = tuple(Archive(url, md5) for url, _, md5 in map(datasets.SVHN.split_list.get, ("train", "test")))
+    reader = datasets.SVHN
+    unpacked_splits = ("train", "test")
+
+    def labels_of(self, source: Any) -> Any:
+        """See :class:`~data_modules.official.TorchvisionSet`."""
+        return source.labels
