@@ -32,7 +32,8 @@ def train(start: Path, folder: Path, seed: int, epochs: int = _EPOCHS) -> tuple[
     model = timm.create_model(f"local-dir:{start}", pretrained=True)
     known = resolve_model_data_config(model)
     size, normalize = known["input_size"][-1], transforms.Normalize(known["mean"], known["std"])
-    steps = [transforms.RandomCrop(size, padding=size // 8), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
+    crop = [transforms.Resize(size), transforms.RandomCrop(size, padding=size // 8)]
+    steps = [*crop, transforms.RandomHorizontalFlip(), transforms.ToTensor()]
     data = ImageFolder(str(folder / "train"), transforms.Compose([*steps, normalize]))
     loader = DataLoader(data, _BATCH, shuffle=True, drop_last=True)
     optimizer = torch.optim.AdamW(model.parameters(), _RATE, weight_decay=0.05)
