@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -117,7 +118,10 @@ def test_configurations_can_be_planned(name, monkeypatch):
 def test_every_configuration_can_be_planned(path, monkeypatch, images):
     monkeypatch.chdir(EXPERIMENTS.parent)
     reads_own_images = "root: my_images" in path.read_text()
-    _plans(path, *([f"--data.root={images}", "--data.batch_size=4"] if reads_own_images else []))
+    name = path.relative_to(EXPERIMENTS.parent)
+    before = re.search(rf"--config (\S+) --config {name}", path.read_text())  # what the file changes
+    options = [f"--data.root={images}", "--data.batch_size=4"] if reads_own_images else []
+    _plans(Path(before[1]) if before else path, *(["--config", str(name)] if before else []), *options)
 
 
 @pytest.mark.slow

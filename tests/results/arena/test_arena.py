@@ -9,7 +9,7 @@ from lgx.core.rows import read_rows, write_rows
 from lgx.results.arena.arena_file import load_arena
 from lgx.results.arena.costs import FLOPS, training_flops
 from lgx.results.arena.points import read_points
-from lgx.results.arena.sections import choice_section
+from lgx.results.arena.sections import choice_section, crossover_section
 from lgx.results.run_records import RunRecord
 from tests.support.command_line import Result, lgx
 
@@ -38,6 +38,8 @@ def test_an_untrained_pretrained_network_of_the_ancestors_size_is_the_ancestor(c
     ((label, cells),) = choice.rows
     assert label == "shapes, whole"
     assert cells[-1].text.startswith("pretrained ")
+    (crossovers,) = crossover_section(load_arena(folder / "arena.yaml"), curves, "sws").tables
+    assert {label for label, _ in crossovers.rows} == curves.keys() - {"pretrained"}
 
 
 def test_sources_are_counted_whole_and_shared_among_the_sizes(curves, measured):
