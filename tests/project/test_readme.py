@@ -205,6 +205,9 @@ def run_commands(pages: list[Path]) -> set[str]:
         if "text_pocket" in line and command not in TRAINING:  # need what the commands before them have trained
             continue
         images = command == "predict" and is_for_exported(words[1:])
+        words = ["my_images" if word == "my_images/test" else word for word in words]
+        if "--int8" in words:  # needs class folders: test_the_five_commands_from_images_to_a_network runs it
+            del words[words.index("--int8") : words.index("--int8") + 2]
         if command in TRAINING and not images:  # parsed and checked completely, not trained
             words = [w for w in words if w not in ("--ckpt_path", "last", "best")] + ["--print_config"]
         elif command in ("sweep", "arena"):
