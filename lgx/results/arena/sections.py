@@ -133,6 +133,8 @@ def crossover_section(arena: Arena, curves: Curves, rival: str) -> Section:
     budget, count = max(arena.budgets(arena.scratch)), len(arena.sizes)
     rows = []
     for start in curves:
+        if not curves[start].keys() & curves[arena.scratch].keys():  # it has sizes of its own
+            continue
         own: list[Need] = []
         other: list[Need] = []
         missed = 0
@@ -145,8 +147,6 @@ def crossover_section(arena: Arena, curves: Curves, rival: str) -> Section:
             if pair[0] is not None and pair[1] is not None:
                 own.append(pair[0])
                 other.append(pair[1])
-        if not own and not missed:  # it has sizes of its own
-            continue
         cells = [str(len(own)), str(missed), *(_need_cells(own, count) if own else [EMPTY_CELL] * 3)]
         cells.append(_crossover(own, other) if own and start != rival else EMPTY_CELL)
         rows.append((start, tuple(map(Cell, cells))))
