@@ -16,7 +16,7 @@ from data_modules.splits import stratified_order
 from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.core.eval_transforms import eval_transform
-from lgx.core.image_size import ImageSize
+from lgx.core.image_size import IMAGE_SIZE, ImageSize
 from lgx.core.task import Task
 from lgx.errors import UserError
 
@@ -57,6 +57,8 @@ class TaskReader:
     limit: int | None
 
     def __post_init__(self) -> None:
+        if self.img_size is not None and not IMAGE_SIZE.holds(self.img_size):
+            raise UserError(f"--img_size: expected {IMAGE_SIZE.words}, got {self.img_size}")
         of_texts, of_images = {"tokenizer": self.tokenizer}, {"img_size": self.img_size, "in_chans": self.in_chans}
         for option, value in (of_images if self.reads_texts else of_texts).items():
             if value is not None:

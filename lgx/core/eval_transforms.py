@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from timm.data.transforms import ResizeKeepRatio
 from torch import Tensor
 from torchvision.transforms import v2
 
@@ -68,9 +67,11 @@ class Resize:
 
     def __init__(self, size: tuple[int, int]) -> None:
         self.size, bicubic = size, v2.InterpolationMode.BICUBIC
-        # timm, too, takes the one for squares and the other for others.
-        square = size[0] == size[1]
-        cover = v2.Resize(size[0], interpolation=bicubic) if square else ResizeKeepRatio(size, interpolation="bicubic")
+        cover: Any = v2.Resize(size[0], interpolation=bicubic)
+        if size[0] != size[1]:  # as timm, whose import takes half a second
+            from timm.data.transforms import ResizeKeepRatio
+
+            cover = ResizeKeepRatio(size, interpolation="bicubic")
         self.transform = v2.Compose([cover, v2.CenterCrop(size)])
 
     def __call__(self, image: Image.Image | Tensor) -> Image.Image | Tensor:

@@ -100,12 +100,13 @@ def test_a_stalled_loader_process_ends_the_command(
         (["--control", "random"], "--data: name at least one data set or folder, and two for --control"),
         (["--tokenizer", "gpt2_vocab"], "--tokenizer: ancestor {ancestor} reads images; leave it out"),
         (["--in_chans", "2"], "in_chans: expected one of 1, 3"),
+        (["--img_size", "0"], "--img_size: expected a whole number, 1 to 65,536, or height and width, got 0"),
         (["--batch_size", "0"], "batch_size: expected a whole number of at least 1, got 0"),
         (["--worker_timeout", "-1"], "worker_timeout: expected a whole number of at least 0, got -1"),
         (["--data", "{shapes},{shapes}"], "--data: two tasks are called shapes; embed them into two files"),
         (["--data", "cola"], "cola is a text set, an image set is needed here"),
     ],
-    ids=["control", "tokenizer", "channels", "batch", "timeout", "twice", "text"],
+    ids=["control", "tokenizer", "channels", "size", "batch", "timeout", "twice", "text"],
 )
 def test_wrong_options_end_with_one_sentence(
     ancestor: str, shapes: Path, tmp_path: Path, options: list[str], sentence: str

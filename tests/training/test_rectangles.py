@@ -70,6 +70,7 @@ def test_positions_are_resampled_from_the_grid_of_their_source(ancestor):
         assert torch.allclose(made, resample_abs_pos_embed(square, grid), atol=1e-6)
     wide = load_pretrained(str(ancestor)).architecture.replace(img_size=(32, 128))
     fitted = wide.replace(img_size=64).fit_input_sizes({"pos_embed": made_like(wide)}, wide)
+    assert not torch.allclose(fitted["pos_embed"], made_like(wide), atol=0.1)
     assert torch.allclose(fitted["pos_embed"], resample_abs_pos_embed(made_like(wide), [8, 8], [4, 16]), atol=1e-6)
 
 
