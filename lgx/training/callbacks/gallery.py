@@ -104,20 +104,25 @@ def gallery_figure(mistakes: list[_Seen], others: list[_Seen], task: Task) -> "F
 
     from lgx.components.figures import plain
 
-    names = task.class_names or tuple(map(str, range(task.num_classes)))
+    names = [plain(clipped(name, 16)) for name in task.class_names or map(str, range(task.num_classes))]
     groups = [(title, seen) for title, seen in (("most confident mistakes", mistakes), ("random", others)) if seen]
-    rows = sum(-(-len(seen) // _COLUMNS) for _, seen in groups)
-    figure = Figure(figsize=(1.5 * _COLUMNS, 1.9 * rows), layout="constrained")
-    grid, row = figure.subplots(rows, _COLUMNS, squeeze=False), 0
-    for axes in grid.flat:
-        axes.set_axis_off()
-    for title, seen in groups:
+    rows = [-(-len(seen) // _COLUMNS) for _, seen in groups]
+    width, height = 1.5 * _COLUMNS, 1.8 * sum(rows) + 0.3 * len(rows)  # inches
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))  # one for all: each takes 40 ms to draw
+    axes.set_axis_off()
+    top = 0.3
+    for (title, seen), count in zip(groups, rows, strict=True):
+        axes.text(0.1, top - 0.1, title, fontsize=8)
         for place, one in enumerate(seen):
-            axes = grid[row + place // _COLUMNS][place % _COLUMNS]
-            axes.imshow(_picture(one.pixels, task), cmap="gray")
-            words = f"{clipped(names[one.label], 16)}\nas {clipped(names[one.predicted], 16)}, {one.confidence:.0%}"
-            axes.set_title(plain(f"{title}\n{words}" if place == 0 else words), fontsize=6)
-        row += -(-len(seen) // _COLUMNS)
+            x, y = 1.5 * (place % _COLUMNS) + 0.75, top + 1.8 * (place // _COLUMNS)
+            words = f"{names[one.label]}\nas {names[one.predicted]}, {one.confidence:.0%}"
+            axes.text(x, y, words, fontsize=6, horizontalalignment="center", verticalalignment="top")
+            picture = _picture(one.pixels, task)
+            high, wide = (1.35 * side / max(picture.shape[:2]) for side in picture.shape[:2])
+            extent = (x - wide / 2, x + wide / 2, y + 0.3 + high, y + 0.3)
+            axes.imshow(picture, cmap="gray", extent=extent, aspect="auto")
+        top += 1.8 * count + 0.3
     return figure
 
 
