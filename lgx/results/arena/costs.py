@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from lgx.core.rows import Row
@@ -42,6 +43,7 @@ def cost_rows(record: RunRecord, sources: Mapping[str, int]) -> list[Row]:
     return [replace(test, metric=metric, value=value) for metric, value in values.items()]
 
 
+@cache  # runs of many starts have the same sources
 def training_flops(record: RunRecord) -> float:
     """FLOPs of a run's training.
 
