@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from math import nan
 
 import torch
-from scipy.stats import binomtest
 from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.classification import (
@@ -117,6 +116,8 @@ def class_metrics(task: Task) -> dict[str, Metric]:
 
 def interval(share: float, examples: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share of examples."""
+    from scipy.stats import binomtest  # takes a tenth of the start of a run
+
     found = binomtest(round(share * examples), examples).proportion_ci(method="wilson")
     return float(found.low), float(found.high)
 

@@ -4,8 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +21,7 @@ from lgx.artifacts.sources import resolve
 from lgx.errors import UserError
 from lgx.host.cache import cache_root
 from tests.support.command_line import free_port, lgx
+from tests.support.forks import PROCESSES, adopt
 from tests.support.untrained_learngenes import BIG
 
 FILE = "sws.learngene.safetensors"
@@ -123,10 +122,10 @@ def test_a_kept_file_that_was_altered_is_not_read(web, sws_file, ancestor_file):
 
 
 def test_of_several_processes_one_downloads(web):
-    words = f"from lgx.artifacts.sources import resolve; print(resolve('{web.url}/{FILE}').place)"
-    started = [subprocess.Popen([sys.executable, "-c", words], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    places = {process.communicate()[0] for process in started}
-    assert places == {f"{resolve(f'{web.url}/{FILE}').place}\n"}
+    source = f"{web.url}/{FILE}"
+    with PROCESSES.Pool(2, adopt, [dict(os.environ)]) as pool:
+        kept = pool.map(resolve, [source] * 2, chunksize=1)
+    assert kept == [resolve(source)] * 2
     assert len([line for line in web.requests if line.startswith("GET")]) == 1
 
 

@@ -49,6 +49,7 @@ def test_a_step_of_fit_is_compared_with_a_bare_loop_and_leaves_no_run(measured, 
     assert not [path for path in (tmp_path / "runs" / "test").iterdir() if path.name != "measured"]
 
 
+@pytest.mark.slow
 def test_a_kit_measures_every_part(measured, config, monkeypatch):
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **options: None)  # takes a minute on a CPU
     monkeypatch.setattr(suites, "KIT", suites.Kit((2,), ("tf32",), pixels=16, repeats=1))

@@ -98,7 +98,8 @@ def test_a_full_shared_memory_ends_the_run_at_once(images, tmp_path):
     assert "lower data.num_workers or data.batch_size" in sentence
 
 
-@pytest.mark.parametrize("wait", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("wait", [False, True])
 def test_a_stalled_loader_process_ends_the_run(fit, monkeypatch, wait):
     read = ImageFiles.__getitem__
 

@@ -1,7 +1,6 @@
 """Pixels that are decoded once: the same tensors as decoding each time, whatever happens to the file."""
 
 import itertools
-import multiprocessing
 import os
 import shutil
 from itertools import islice
@@ -29,6 +28,7 @@ from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.host import cache
 from tests.support import fake_data
+from tests.support.forks import PROCESSES, adopt
 
 
 @pytest.fixture(autouse=True)
@@ -93,16 +93,14 @@ def test_a_second_run_decodes_no_image(images: Path, request: pytest.FixtureRequ
 
 def test_processes_that_start_at_the_same_time_share_the_file(images: Path) -> None:
     plain = epochs(opened(images, cache_gib=0))
-    # This process has threads, so that a fork of it may hang; the server, which imports this module once, has none.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    with context.Pool(2, _wait_for_each_other, [context.Barrier(2)]) as pool:
+    with PROCESSES.Pool(2, _wait_for_each_other, [PROCESSES.Barrier(2), dict(os.environ)]) as pool:
         found = pool.map(_sums, [images] * 4, chunksize=1)
     assert found == [[float(part.float().sum()) for part in plain]] * 4
     assert not [path for path in caches() if path.suffix != ".pixels"]
 
 
-def _wait_for_each_other(barrier: Barrier) -> None:
+def _wait_for_each_other(barrier: Barrier, environment: dict[str, str]) -> None:
+    adopt(environment)
     barrier.wait()
 
 

@@ -95,6 +95,7 @@ assert isinstance(transformers.AutoModel, type)
 """
 
 
+@pytest.mark.slow
 def test_timm_and_torchmetrics_load_less_and_whoever_uses_the_rest_gets_it():
     pytest.importorskip("wandb")
     pytest.importorskip("transformers")

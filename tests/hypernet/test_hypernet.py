@@ -16,7 +16,7 @@ from tests.support.hypernet import TINY, VIT
     [
         ("conv", "official", 5),
         pytest.param("conv", "official", 10, marks=pytest.mark.slow),
-        ("low_rank", "official", 10),
+        ("low_rank", "official", 5),
         pytest.param("low_rank", "official", 100, marks=pytest.mark.slow),
         ("low_rank", "residual", 5),
         pytest.param("low_rank", "residual", 20, marks=pytest.mark.slow),

@@ -26,7 +26,8 @@ QUICK = ["lsamd/paper/selection", "tal/demo/stage2"]
 def test_a_plan_needs_no_existing_files_and_writes_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     missing = ["--model.start=no.learngene.safetensors", "--model.task_embeddings=no.safetensors"]
-    tal = ["--model=TAL", *LOW_RANK, VIT, "--model.optimizer=torch.optim.AdamW", "--model.set_size=4", *OFFLINE]
+    small = ["--model.optimizer=torch.optim.AdamW", "--model.set_size=2", "--model.meta_batch=1"]
+    tal = ["--model=TAL", *LOW_RANK, VIT, *small, *OFFLINE]
     guided = [*missing, "--model.freeze_encoder=true", "--model.ancestor=no.ckpt"]
     done = lgx("plan", *tal, *guided, "--gpus=8")
     assert done.code == 0, done.err

@@ -1,15 +1,12 @@
-"""Every reader of foreign files refuses what would take gigabytes or minutes, in one sentence.
-
-One process reads all of them, because its imports take longer than the readers.
-"""
+"""Every reader of foreign files refuses what would take gigabytes or minutes, in one sentence."""
 
 import json
 from typing import NamedTuple
 
 import pytest
 
-from tests.support.bombs import BOMBS, MEMORY, SECONDS
-from tests.support.command_line import python
+from tests.support.bombs import BOMBS, MEMORY, SECONDS, main
+from tests.support.forks import fork
 
 
 class Ending(NamedTuple):
@@ -24,9 +21,10 @@ class Ending(NamedTuple):
 def endings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ending]:
     """What happened with each of them, in a gigabyte of memory."""
     folder = tmp_path_factory.mktemp("bombs")
-    done = python("-m", "tests.support.bombs", folder, timeout=170, OMP_NUM_THREADS="1")
-    assert done.returncode == 0, done.stderr[-2000:]
-    return {name: Ending(*ending) for name, ending in json.loads(done.stdout.splitlines()[-1]).items()}
+    reading = fork(main, (folder,), folder)
+    reading.join(170)
+    assert reading.exitcode == 0, (folder / "log").read_text()[-2000:]
+    return {name: Ending(*ending) for name, ending in json.loads((folder / "found.json").read_text()).items()}
 
 
 @pytest.mark.parametrize("name", BOMBS)

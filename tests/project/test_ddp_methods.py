@@ -4,10 +4,7 @@ One pair of processes runs all of them, one after another: starting a pair takes
 """
 
 import json
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -15,9 +12,10 @@ import torch
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
 from lgx.methods.lsamd.selection import SelectionRun
-from tests.support.command_line import arguments, free_port, lgx
+from tests.support.command_line import arguments, lgx
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
 from tests.support.images import write_images
+from tests.support.ranks import on_two_processes
 
 HYPER = [
     "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=5",
@@ -95,20 +93,7 @@ def train(names, folder, images, ancestor):
     done = lgx("embed", "--ancestor", learngene, "--data", ",".join(map(str, places.values())), "--out", tasks)
     assert done.code == 0, done.err
     fill = {**places, "ancestor": ancestor, "texts": texts, "tasks": tasks}
-    jobs = {name: {"args": command(name, fill, images, folder), "port": free_port()} for name in names}
-    file = folder / "jobs.json"
-    file.write_text(json.dumps(jobs))
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "LGX_ALLOW_IMPORTS": "tests"}
-    ranks = [sys.executable, "-m", "tests.support.ranks"]
-    logs = [(folder / f"rank{rank}.log").open("w") for rank in range(2)]
-    pair = [
-        subprocess.Popen([*ranks, str(rank), "2", str(file)], env=env, stdout=log, stderr=subprocess.STDOUT)
-        for rank, log in enumerate(logs)
-    ]
-    for process, log in zip(pair, logs, strict=True):
-        process.wait(timeout=170)
-        log.close()
-    return folder, [json.loads((folder / f"jobs.json.{rank}").read_text()) for rank in range(2)]
+    return folder, on_two_processes({name: command(name, fill, images, folder) for name in names}, folder)
 
 
 def command(name, fill, images, folder):

@@ -14,7 +14,8 @@ import pytest
 from data_modules import CIFAR10
 from tests.support.command_line import ARCH, arguments
 from tests.support.fake_data import class_tree
-from tests.support.kills import Command, Outcome, contents, finish, kill_during, of_run, of_sweep
+from tests.support.forks import Command, finish
+from tests.support.kills import Outcome, contents, kill_during, of_run, of_sweep
 from tests.support.sweeps import write_chain
 
 

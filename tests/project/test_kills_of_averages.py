@@ -6,7 +6,8 @@ import pytest
 
 from lgx.core.rows import read_rows
 from tests.support.command_line import arguments
-from tests.support.kills import finish, of_run, start
+from tests.support.forks import finish, start
+from tests.support.kills import of_run
 
 AVERAGES = {
     "EMAWeightAveraging": ["--trainer.callbacks.decay=0.5"],

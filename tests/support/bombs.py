@@ -1,6 +1,6 @@
 """Small files that take far more memory or time than their size suggests, and the reader of each.
 
-``python -m tests.support.bombs FOLDER`` reads each of them with a limit of memory and time and prints what happened.
+:func:`main` reads each of them with a limit of memory and time.
 """
 
 import bz2
@@ -11,7 +11,6 @@ import pickle
 import resource
 import signal
 import struct
-import sys
 import tarfile
 import time
 import zipfile
@@ -369,14 +368,10 @@ def _expire(number: int, frame: Any) -> None:
 
 
 def main(folder: Path) -> None:
-    """Read every bomb and print name -> (class of the error, message, seconds) as JSON."""
+    """Read every bomb; write name -> (class of the error, message, seconds) to ``found.json``."""
     signal.signal(signal.SIGALRM, _expire)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     found = {name: attempt(read, folder / str(k)) for k, (name, read) in enumerate(BOMBS.items())}
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    Path("found.json").write_text(json.dumps(found))

@@ -29,8 +29,9 @@ from tests.support.chaos_world import (
     ended,
     send,
 )  # fmt: skip
+from tests.support.forks import Command, finish, start
 from tests.support.images import write_images
-from tests.support.kills import Command, contents, finish, of_run, start
+from tests.support.kills import contents, of_run
 
 AVERAGES: list[tuple[str, ...]] = [
     (),

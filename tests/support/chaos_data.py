@@ -25,7 +25,8 @@ from tests.support.chaos_world import (
     ended,
     send,
 )  # fmt: skip
-from tests.support.kills import contents, finish, of_run, start
+from tests.support.forks import finish, start
+from tests.support.kills import contents, of_run
 
 WORKERS = "--data.num_workers=2"
 CELLS = ["", "-1", "nan", "inf", "1.5", "1e9", "x", "\ufeff", "=1+1", "a\nb", "2000000000000000000000", "\x00"]

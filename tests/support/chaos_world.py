@@ -12,7 +12,8 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments
-from tests.support.kills import Command, RunOutcome, finish, of_run
+from tests.support.forks import Command, finish
+from tests.support.kills import RunOutcome, of_run
 
 RUN = Path("runs/test/r/seed0")
 LEARNGENE = RUN / "best.learngene.safetensors"

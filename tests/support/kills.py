@@ -1,68 +1,20 @@
-"""Command lines in forks of a process that has imported everything, so that kills happen during their work."""
+"""Kill command lines during their work, and compare what they leave."""
 
 import contextlib
 import hashlib
-import multiprocessing
 import os
-import resource
 import signal
-import time
 from collections.abc import Callable
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, cast
 
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.cli import main
 from lgx.core.rows import read_rows
+from tests.support.forks import Command, start
 
-Command = list[object]
 Outcome = Callable[[Path], object]
 RunOutcome = tuple[dict[str, Any], int, list[tuple[str, int, str, float]], str]
 """Weights, number of steps, rows (split, epochs, metric, value), and digest of the learngene of a run."""
-
-
-# Forks of a process that never trained: torch's autograd refuses to run in forks of a process that used it.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["lgx.methods", "lgx.training.cli", __name__])
-
-
-def work(args: list[str], folder: Path, limits: dict[int, int], log_name: str) -> None:
-    """Run the command line in a process group of its own; this is what a fork does."""
-    os.setsid()
-    multiprocessing.set_start_method("fork", force=True)  # as in a command line, for loader processes
-    log = os.open(folder / log_name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.chdir(folder)
-    os.environ["LGX_ALLOW_IMPORTS"] = "tests"  # for the callbacks in tests.support.probes
-    for limit, value in limits.items():
-        resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
-    main(args)
-
-
-def start(args: Command, folder: Path, limits: dict[int, int] | None = None, log: str = "log") -> BaseProcess:
-    """Run a command line in a process that has imported everything.
-
-    Args:
-        args: The command line.
-        folder: Its working folder.
-        limits: Resource -> soft limit.
-        log: File of its output, in the folder.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    process = PROCESSES.Process(target=work, args=([str(a) for a in args], folder, limits or {}, log))
-    process.start()
-    return process
-
-
-def finish(args: Command, folder: Path) -> float:
-    """Run a command line to its end; returns the seconds it took."""
-    began = time.monotonic()
-    process = start(args, folder)
-    process.join()
-    assert process.exitcode == 0, (folder / "log").read_text()[-3000:]
-    return time.monotonic() - began
 
 
 def kill_during(args: Command, folder: Path, seconds: float) -> bool:

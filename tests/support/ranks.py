@@ -1,35 +1,49 @@
-"""One of several processes: runs command lines one after another, in the environment that a launcher sets."""
+"""Two processes that run command lines one after another, in the environment that a launcher sets."""
 
 import json
 import os
-import sys
 import traceback
+from pathlib import Path
 
 import torch.distributed
+from lightning.pytorch.utilities import rank_zero_only
 
 from lgx.cli import main
+from tests.support.command_line import free_port
+from tests.support.forks import Command, fork
+
+_WORLD = 2
 
 
-def work(rank: int, world: int, file: str) -> None:
-    """Run every command line of a JSON file; write how each ended into a second file."""
+def on_two_processes(commands: dict[str, Command], folder: Path) -> list[dict[str, str]]:
+    """Run command lines on a pair of processes, whose output is in ``rank0.log`` and ``rank1.log``.
+
+    Args:
+        commands: Name -> command line.
+        folder: The working folder.
+
+    Returns:
+        Of each process: name -> the error with which the command ended, empty without one.
+    """
+    jobs = {name: ([str(a) for a in args], free_port()) for name, args in commands.items()}
+    pair = [fork(_work, (rank, jobs), folder, log=f"rank{rank}.log") for rank in range(_WORLD)]
+    for process in pair:
+        process.join(170)
+    return [json.loads((folder / f"ends{rank}.json").read_text()) for rank in range(_WORLD)]
+
+
+def _work(rank: int, jobs: dict[str, tuple[list[str], int]]) -> None:
+    rank_zero_only.rank = rank  # Lightning reads it from the environment when it is imported
     ends = {}
-    with open(file) as stream:
-        jobs = json.load(stream)
-    for name, job in jobs.items():
+    for name, (args, port) in jobs.items():
         os.environ.update(
-            LOCAL_RANK=str(rank), NODE_RANK="0", WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1",
-            MASTER_PORT=str(job["port"]),
+            LOCAL_RANK=str(rank), NODE_RANK="0", WORLD_SIZE=str(_WORLD), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
         )  # fmt: skip
         try:
-            main(job["args"])
+            main(args)
             ends[name] = ""
         except BaseException:
             ends[name] = traceback.format_exc()
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
-        with open(f"{file}.{rank}", "w") as stream:
-            json.dump(ends, stream)
-
-
-if __name__ == "__main__":
-    work(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+        Path(f"ends{rank}.json").write_text(json.dumps(ends))

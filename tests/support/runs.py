@@ -7,6 +7,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from tests.support.command_line import arguments, lgx, python
+from tests.support.forks import start
 
 EXACT = ["--trainer.max_epochs=2", "--data.augment=crop_flip", "--model.optimizer.eps=1e-4"]
 
@@ -29,8 +30,9 @@ def kill_and_resume(
     base = arguments("fit", method, images, runs, "--name=r", *options)
     probe = ["--trainer.callbacks+=tests.support.probes.KillAt", f"--trainer.callbacks.step={step}"]
     probe += [f"--trainer.callbacks.moment={moment}"]
-    killed = python("-m", "lgx", *base, *probe, LGX_ALLOW_IMPORTS="tests", OMP_NUM_THREADS="1")
-    assert killed.returncode == -9, killed.stderr
+    killed = start([*base, *probe], runs.parent, log=f"{runs.name}.log")
+    killed.join()
+    assert killed.exitcode == -9, runs.with_name(f"{runs.name}.log").read_text()
     assert list(runs.rglob("*.tmp")) == []
     assert lgx(*base, "--ckpt_path=last").code == 0
     return runs / "test/r/seed0"

@@ -11,7 +11,7 @@ from lgx.host.locks import is_locked, locked
 from lgx.training.folder_claim import FolderClaim, check_claim, recover
 from lgx.training.same_run import RunIdentity
 from tests.support.command_line import arguments
-from tests.support.kills import start
+from tests.support.forks import start
 
 
 def contents(folder: Path) -> dict[str, str]:

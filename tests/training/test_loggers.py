@@ -182,6 +182,7 @@ def test_a_missing_library_is_named_with_its_extra(images, tmp_path, monkeypatch
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_run_on_images_loads_no_other_logger_and_no_text_model(images, tmp_path):
     code = (
         "import sys; from lgx.cli import main\n"

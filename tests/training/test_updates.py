@@ -13,9 +13,10 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH, arguments, lgx, python
+from tests.support.command_line import ARCH, arguments, lgx
 from tests.support.fake_masks import SMALL, painted, save_pair
 from tests.support.images import write_images
+from tests.support.ranks import on_two_processes
 
 PLAIN = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "augment": "none"}
 """How images are read, whatever network starts."""
@@ -120,8 +121,8 @@ def test_two_processes_weigh_all_labeled_pixels_alike(masks: Path, tmp_path: Pat
     one = lgx(*of_masks(masks, tmp_path / "runs", "Finetune", *options, "--data.batch_size=8", "--name=one"))
     assert one.code == 0, one.err
     two = [*options, "--data.batch_size=4", "--trainer.devices=2", "--trainer.strategy=ddp", "--name=two"]
-    done = python("-m", "lgx", *of_masks(masks, tmp_path / "runs", "Finetune", *two))
-    assert done.returncode == 0, done.stderr
+    ends = on_two_processes({"two": of_masks(masks, tmp_path / "runs", "Finetune", *two)}, tmp_path)
+    assert ends == [{"two": ""}] * 2
     assert_same(*(trained(tmp_path / f"runs/test/{name}/seed0") for name in ("two", "one")))
 
 

@@ -1,7 +1,6 @@
 """The Pocket Decathlon: deterministic, disjoint splits, quick, safe to generate from several processes."""
 
 import hashlib
-import multiprocessing
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from data_modules import PocketDecathlon
 from data_modules.pocket import POCKET_TASKS, PocketTask, make_task, pocket_info, tasks
 from data_modules.pocket.tasks import DRAWINGS, SPLITS, draw_task
+from tests.support.forks import PROCESSES
 
 FAST: tuple[PocketTask, ...] = ("digits", "motions", "silhouettes")
 
@@ -74,10 +74,7 @@ def test_a_task_is_known_before_it_is_made_and_made_by_prepare_data(root: Path) 
 
 
 def test_processes_that_make_a_task_at_once_leave_one_whole_task(tmp_path: Path) -> None:
-    # This process has threads, so that a fork of it may hang; the server, which imports the package once, has none.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["data_modules.pocket"])
-    processes = [context.Process(target=make_task, args=(tmp_path, "digits")) for _ in range(2)]
+    processes = [PROCESSES.Process(target=make_task, args=(tmp_path, "digits")) for _ in range(2)]
     for process in processes:
         process.start()
     for process in processes:

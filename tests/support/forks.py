@@ -1,0 +1,74 @@
+"""Command lines in forks of a process that has imported everything: real processes without the seconds of imports."""
+
+import multiprocessing
+import os
+import resource
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from lgx.cli import main
+
+Command = list[object]
+
+# Forks of a process that never trained: torch's autograd refuses to run in forks of a process that used it. The process
+# of the tests has threads, too, so that a fork of it may hang.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.conftest", "lgx.methods", "lgx.training.cli", "data_modules", __name__])
+
+
+def adopt(environment: Mapping[str, str]) -> None:
+    """Take over the environment of the test: the server has that of its own start."""
+    os.environ.clear()
+    os.environ.update(environment)
+    multiprocessing.set_start_method("fork", force=True)  # as in a command line, for loader processes
+
+
+def _work(
+    work: Callable[..., object], args: tuple[object, ...], folder: Path, limits: dict[int, int], log: str,
+    environment: Mapping[str, str],
+) -> None:  # fmt: skip
+    os.setsid()
+    adopt(environment)
+    file = os.open(folder / log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.chdir(folder)
+    for limit, value in limits.items():
+        resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
+    work(*args)
+
+
+def fork(
+    work: Callable[..., object], args: tuple[object, ...], folder: Path, limits: dict[int, int] | None = None,
+    log: str = "log",
+) -> BaseProcess:  # fmt: skip
+    """Call a function in a process and a process group of its own.
+
+    Args:
+        work: The function.
+        args: Its arguments.
+        folder: The working folder of the process.
+        limits: Resource -> soft limit.
+        log: File of its output, in the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "LGX_ALLOW_IMPORTS": "tests"}  # for the callbacks in tests.support.probes
+    process = PROCESSES.Process(target=_work, args=(work, args, folder, limits or {}, log, environment))
+    process.start()
+    return process
+
+
+def start(args: Command, folder: Path, limits: dict[int, int] | None = None, log: str = "log") -> BaseProcess:
+    """Run a command line as :func:`fork` does."""
+    return fork(main, ([str(a) for a in args],), folder, limits, log)
+
+
+def finish(args: Command, folder: Path) -> float:
+    """Run a command line to its end; returns the seconds it took."""
+    began = time.monotonic()
+    process = start(args, folder)
+    process.join()
+    assert process.exitcode == 0, (folder / "log").read_text()[-3000:]
+    return time.monotonic() - began
