@@ -3,14 +3,13 @@
 import csv
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from tests.support.command_line import arguments, lgx, python
+from tests.support.forks import start
 
 OPTIONS = ["--name=r", "--trainer.max_epochs=3", "--data.batch_size=8", "--data.augment=crop_flip"]
 
@@ -57,11 +56,11 @@ def test_a_signal_to_the_group_leaves_the_loader_processes_alone(images, tmp_pat
     probe = ["--trainer.callbacks+=tests.support.probes.SignalAt", "--trainer.callbacks.step=1"]
     probe += [f"--trainer.callbacks.number={int(signal.SIGTERM)}", "--trainer.callbacks.group=true"]
     words = arguments("fit", "Ancestor", images, tmp_path, *OPTIONS, workers, "--ckpt_path=last", *probe)
-    done = subprocess.run(
-        [sys.executable, "-m", "lgx", *words], start_new_session=True, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 143, done.stderr
-    assert "saved" in done.stderr
+    run = start(words, tmp_path)
+    run.join()
+    said = (tmp_path / "log").read_text()
+    assert run.exitcode == 143, said
+    assert "saved" in said
     assert_goes_on(images, tmp_path, undisturbed, workers)
 
 
