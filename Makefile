@@ -68,7 +68,7 @@ types: $(READY) ## mypy --strict
 	$(BIN)/mypy --num-workers 2
 
 pytest: $(READY) ## the fast tests, on two cores
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 slow: $(READY) ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from lgx.host.startup import RARE, skip_unused_imports
 from tests.support.command_line import Result, arguments, lgx
@@ -26,7 +27,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 # that is imported before can turn Lightning's `int | float`, by which `1` is one batch, into `float | int`.
 import lightning.pytorch  # noqa: E402, F401
 
-# The same examples in every run, also on a slow machine.
+# The same examples in every run, also on a slow machine, and whatever modules with numbers are imported.
+providers.is_local_module_file = lambda path: False  # type: ignore[assignment]
 settings.register_profile("lgx", deadline=None, derandomize=True, database=None)
 settings.load_profile("lgx")
 

@@ -53,11 +53,11 @@ def draw_scenes(folder: Path, seed: int = 0) -> None:
     """Write images and masks of both splits."""
     for part, count in SCENES.items():
         rng = np.random.default_rng([seed, count])
-        for i in range(count):
-            pixels, mask = _scene(rng)
-            for values, name in ((pixels, f"{i}.png"), (mask, f"{i}_mask.png")):
-                with atomic_path(folder / part / name) as path:
-                    Image.fromarray(values).save(path, format="PNG")
+        with atomic_path(folder / part) as place:
+            place.mkdir()
+            for i in range(count):
+                for values, name in zip(_scene(rng), (f"{i}.png", f"{i}_mask.png"), strict=True):
+                    Image.fromarray(values).save(place / name)
     (folder / "made").touch()
 
 

@@ -99,7 +99,11 @@ LATER = {
 """Mistakes that a run finds when it has its folder."""
 
 
-@pytest.mark.parametrize("words", [*MISTAKES, *LATER])
+def _slow_where_mlflow_is_imported(words):
+    return pytest.param(words, marks=pytest.mark.slow) if words.endswith("127.0.0.1:1") else words
+
+
+@pytest.mark.parametrize("words", [_slow_where_mlflow_is_imported(words) for words in [*MISTAKES, *LATER]])
 def test_a_mistake_gets_one_sentence_and_leaves_no_run(images, tmp_path, words):
     if "accelerator=gpu" in words and torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
