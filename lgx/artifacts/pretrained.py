@@ -14,7 +14,7 @@ from lgx.architectures.forms import fill_buffers
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export.folders import CONFIG, WEIGHTS
 from lgx.artifacts.gpt2_files import read_gpt2
-from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.safety import (
     AGAIN,
@@ -130,14 +130,17 @@ def load_pretrained(place: str) -> PretrainedNetwork:
 
 def _from_learngene(name: str) -> PretrainedNetwork:
     learngene = Learngene.load(name)
-    if learngene.content != "network":
+    tensors = learngene.tensors
+    if learngene.content == "nested":
+        tensors = {name.removeprefix(WHOLE): t for name, t in tensors.items() if name.startswith(WHOLE)}
+    elif learngene.content != "network":
         held, remedy = "a hypernetwork", f"write a descendant with `lgx init --source {name} --arch …`"
         if learngene.content == "layers":
             held = f"{learngene.num_layers} layers"
         elif learngene.content == "templates":
             held, remedy = "templates", f"a run with `--model.templates {name}` makes one of any size"
         raise UserError(f"{name}: holds {held} of {learngene.method}, not a whole network; {remedy}")
-    return _network(name, learngene.architecture, learngene.tensors, learngene.task)
+    return _network(name, learngene.architecture, tensors, learngene.task)
 
 
 def _from_checkpoint(name: str) -> PretrainedNetwork:

@@ -177,6 +177,17 @@ class Teacher:
         """
         return Features(*self._answer("patches", images, lambda model, own: read_features(model, own)[0]))
 
+    @torch.no_grad()
+    def features_and_logits(self, images: Tensor) -> tuple[Features, Tensor]:
+        """What :meth:`image_features` gives, and logits (B, K) in the network's own order, in one pass."""
+
+        def both(model: Any, own: Tensor) -> Answer:
+            features, tokens = read_features(model, own)
+            return *features, model.forward_head(tokens)
+
+        summary, patches, logits = self._answer("both", images, both)
+        return Features(summary, patches), logits
+
     def for_task(self, task: Task) -> "Teacher":
         """A teacher with the same network for inputs that are normalized for another task."""
         other = copy.copy(self)

@@ -99,6 +99,10 @@ class StandInTeacher(Teacher):
         summary = self.features(images)
         return Features(summary, summary[:, :, None, None])
 
+    def features_and_logits(self, images: Tensor) -> tuple[Features, Tensor]:
+        """Both of the above."""
+        return self.image_features(images), self(images)
+
 
 def load_teacher(name: str, task: Task) -> Teacher | None:
     """A teacher by name, without downloading its weights, which do not matter; None where its shape is unknown here.

@@ -1,0 +1,147 @@
+"""Order the elements of a ViT by importance, and cut slices of every smaller size from it."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import sqrt
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lgx.architectures import ViTArchitecture
+from lgx.architectures.axes import Axis, axes_of
+from lgx.errors import UserError
+from lgx.initialization.width import head_widths
+from lgx.methods.weight_subcloning.importance import STREAM, Importance
+
+
+def layers_of(total: int, depth: int) -> list[int]:
+    """Evenly spaced layers, the first and the last among them; of one layer the first."""
+    return [round(layer * (total - 1) / max(1, depth - 1)) for layer in range(depth)]
+
+
+def ordered(
+    tensors: Mapping[str, Tensor], architecture: ViTArchitecture, importance: Importance
+) -> tuple[dict[str, Tensor], Tensor]:
+    """A network that computes the same, with its most important dimensions, heads and neurons first.
+
+    Heads stay whole. The elements of all heads of an attention have one order, so that networks of narrower heads are
+    slices, too.
+
+    Args:
+        tensors: Parameters of the network.
+        architecture: The network.
+        importance: Importance of its elements.
+
+    Returns:
+        The parameters, and where each dimension of the residual stream was before, (D,).
+    """
+
+    def order(axis: Axis) -> Tensor:
+        if axis.kind not in ("heads", "head"):
+            values = importance.elements[STREAM if axis.kind == "embed" else (axis.kind, axis.owner)]
+            return values.argsort(descending=True, stable=True)
+        heads = axis.heads if axis.kind == "heads" else architecture.num_heads
+        by_head = importance.elements["heads", axis.owner].reshape(heads, -1)
+        within = by_head.mean(0).argsort(descending=True, stable=True)
+        if axis.kind == "head":
+            return within
+        first = by_head.mean(1).argsort(descending=True, stable=True) * by_head.shape[1]
+        return (first[:, None] + within).flatten()
+
+    found = dict(tensors)
+    for name in tensors:
+        for dim, axis in enumerate(axes_of(architecture, name)):
+            if axis is not None:
+                whole = torch.cat([order(axis) + part * axis.size for part in range(axis.parts)])
+                found[name] = found[name].index_select(dim, whole.to(found[name].device))
+    return found, order(Axis("embed", architecture.embed_dim))
+
+
+class _Cut(NamedTuple):
+    """A slice along one dimension of a parameter.
+
+    Attributes:
+        dim: The dimension.
+        shape: It holds parts of groups of elements: how many of each.
+        groups: Groups of each part that the slice has, from the first on.
+        size: Elements of each group, likewise.
+    """
+
+    dim: int
+    shape: tuple[int, int, int]
+    groups: int
+    size: int
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        """The slice: a view, or of several parts and narrower heads a copy."""
+        parts, _, whole = self.shape
+        if parts == 1 and self.size == whole:
+            return tensor.narrow(self.dim, 0, self.groups * whole)
+        first = self.dim + 1
+        divided: Tensor = tensor.unflatten(self.dim, self.shape)
+        return divided.narrow(first, 0, self.groups).narrow(first + 1, 0, self.size).flatten(self.dim, first + 1)
+
+
+class _Part(NamedTuple):
+    """Where a parameter of a slice comes from: a parameter of the whole network, its cuts, and a factor."""
+
+    source: str
+    cuts: tuple[_Cut, ...]
+    factor: float
+
+
+def sliced(tensors: Mapping[str, Tensor], whole: ViTArchitecture, size: ViTArchitecture) -> dict[str, Tensor]:
+    """The parameters of a smaller network as slices of an ordered one; gradients flow into the whole network.
+
+    Weights of linear layers are multiplied by ``sqrt(n / m)`` for m of n inputs, so that their outputs keep their scale
+    (Samragh et al., "Weight subcloning", 2023).
+
+    Args:
+        tensors: Parameters of the ordered network; what others it holds is left out.
+        whole: Its architecture.
+        size: The smaller network.
+
+    Raises:
+        UserError: If it is deeper or wider than the whole, has more heads, wider ones, or a larger MLP.
+    """
+    found = {}
+    for name, part in _plan(whole, size).items():
+        if part.source in tensors:
+            tensor = tensors[part.source]
+            for cut in part.cuts:
+                tensor = cut(tensor)
+            found[name] = tensor if part.factor == 1 else tensor * part.factor
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _plan(whole: ViTArchitecture, size: ViTArchitecture) -> dict[str, _Part]:
+    """Where each parameter of the smaller network comes from, by its name."""
+    if size.depth > whole.depth:
+        raise UserError(f"nested: the descendant has {size.depth} layers, the learngene {whole.depth}; choose fewer")
+    plan, prefix, layers = {}, size.layers, layers_of(whole.depth, size.depth)
+    for name in size.build("meta").state_dict():
+        source = name
+        if name.startswith(prefix):
+            number, _, rest = name.removeprefix(prefix).partition(".")
+            source = f"{prefix}{layers[int(number)]}.{rest}"
+        cuts, factor = [], 1.0
+        for dim, (ours, theirs) in enumerate(zip(axes_of(whole, source), axes_of(size, name), strict=True)):
+            if ours is None or theirs is None or (ours.size, ours.heads) == (theirs.size, theirs.heads):
+                continue
+            cuts.append(_cut(dim, ours, theirs))
+            if name.endswith("weight") and dim == 1:
+                factor = sqrt(ours.size / theirs.size)
+        plan[name] = _Part(source, tuple(cuts), factor)
+    return plan
+
+
+def _cut(dim: int, ours: Axis, theirs: Axis) -> _Cut:
+    if theirs.size > ours.size:
+        what = "neurons in an MLP" if ours.kind == "hidden" else "dimensions"
+        raise UserError(f"nested: the descendant has {theirs.size} {what}, the learngene {ours.size}; choose fewer")
+    if ours.kind != "heads":
+        return _Cut(dim, (ours.parts, 1, ours.size), 1, theirs.size)
+    own, wanted = head_widths(ours, theirs)
+    return _Cut(dim, (ours.parts, ours.heads, own), theirs.heads, wanted)
