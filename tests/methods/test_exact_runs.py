@@ -11,6 +11,7 @@ from tests.support.runs import kill_and_resume, last_checkpoint, train_on
 pytestmark = pytest.mark.slow
 
 TEMPLATES = ["--model.number=2", "--model.size=8"]
+NESTED = ["--model.least_depth=1", "--data.labels=false", "--model.ancestor={ancestor}/best.learngene.safetensors"]
 TRANSFORMS = [
     {"class_path": "RandomRotation", "init_args": {"degrees": 15}},
     {"class_path": "torchvision.transforms.v2.ColorJitter", "init_args": {"brightness": 0.2}},
@@ -20,10 +21,20 @@ OWN = f"--data.transforms={yaml.safe_dump(TRANSFORMS, default_flow_style=True, w
 
 @pytest.mark.parametrize(
     ("method", "options"),
-    [("TLEG", ["--model.drop_path_rate=0.2"]), ("WAVE", TEMPLATES), ("Ancestor", ["--data.augment=crop_flip", OWN])],
+    [
+        ("TLEG", ["--model.drop_path_rate=0.2"]),
+        ("WAVE", TEMPLATES),
+        ("Ancestor", ["--data.augment=crop_flip", OWN]),
+        ("Nested", NESTED),
+    ],
 )
-def test_a_killed_run_resumes_bit_for_bit(images, tmp_path, method, options):
-    given = [*options, "--trainer.max_epochs=3", "--save_every=1", "--data.batch_size=8"]
+def test_a_killed_run_resumes_bit_for_bit(images, ancestor, tmp_path, method, options):
+    given = [
+        *(option.format(ancestor=ancestor) for option in options),
+        "--trainer.max_epochs=3",
+        "--save_every=1",
+        "--data.batch_size=8",
+    ]
     assert lgx(*arguments("fit", method, images, tmp_path / "whole", "--name=r", *given)).code == 0
     resumed = kill_and_resume(images, tmp_path / "runs", 8, "before_update", given, method)
     expected, found = last_checkpoint(tmp_path / "whole/test/r/seed0"), last_checkpoint(resumed)

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from lgx.architectures import Architecture, parse_architecture
-from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.learngene import WHOLE, Learngene
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization import Initializer
 from lgx.initialization.expansion import take_layers
@@ -45,6 +45,10 @@ def save_source(
     state = network.build().state_dict()
     if content == "network":
         learngene = Learngene(method, network, state, task=TASK)
+    elif content == "nested":
+        learngene = Learngene(
+            method, network, state | {f"{WHOLE}{k}": t for k, t in state.items()}, task=TASK, content="nested"
+        )
     elif content == "layers":
         layers = take_layers(state, _LAYERS)
         learngene = Learngene(method, network, layers, task=TASK, selection=_SELECTION, content="layers")

@@ -1,0 +1,145 @@
+"""Nested learngenes: order, slices, training, and what is refused."""
+
+from functools import partial
+
+import pytest
+import timm
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
+
+from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.commands.api import init
+from lgx.components.features import FeatureProjection
+from lgx.errors import UserError
+from lgx.methods import Nested
+from lgx.methods.nested.slicing import layers_of, ordered
+from lgx.methods.weight_subcloning.importance import on_images
+from tests.support.command_line import lgx
+from tests.support.families import tiny
+
+FAMILIES = ("plain", "deit_distilled", "dinov2_registers")
+SIZES = {"depth": 5, "embed_dim": 64, "num_heads": 4, "mlp_ratio": 3.0, "num_classes": 7}
+
+
+def ancestor(family, folder):
+    """File of a network with random numbers, and its architecture."""
+    architecture = tiny(family, **SIZES)
+    torch.manual_seed(0)
+    tensors = {name: 0.3 * torch.randn(tensor.shape) for name, tensor in architecture.build().state_dict().items()}
+    path = folder / f"{family}{SUFFIX}"
+    Learngene("ancestor", architecture, tensors, task={"name": "x", "mean": [0.5] * 3, "std": [0.5] * 3}).save(path)
+    return path, architecture, tensors
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def trained(request, tmp_path_factory):
+    """A method whose slices differ from its ancestor, and the file of its learngene."""
+    folder = tmp_path_factory.mktemp(request.param)
+    path, architecture, tensors = ancestor(request.param, folder)
+    method = Nested(
+        arch=architecture.spec(), optimizer=partial(torch.optim.AdamW, lr=1e-3), num_classes=0, ancestor=str(path),
+        least_depth=1,
+    )  # fmt: skip
+    method.network = method.architecture.build()
+    method.network.load_state_dict({name: tensor + 0.01 for name, tensor in tensors.items()})
+    method.network.projection = FeatureProjection(64, 64, 64)
+    learngene = method.learngene(method.network.state_dict())
+    learngene.save(folder / "nested.learngene.safetensors")
+    return method.eval(), folder / "nested.learngene.safetensors", tensors
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_ordered_network_computes_the_same(family, tmp_path):
+    _, architecture, tensors = ancestor(family, tmp_path)
+    model, images = architecture.build().eval(), torch.randn(4, 3, 16, 16)
+    model.load_state_dict(tensors)
+    wanted = model(images)
+    importance = on_images(model, architecture, images)
+    found, order = ordered(tensors, architecture, importance)
+    model.load_state_dict(found)
+    assert torch.allclose(model(images), wanted, rtol=1e-3, atol=1e-4)
+    assert not torch.equal(order, torch.arange(64))
+    again = on_images(model, architecture, images).elements
+    assert all((a[:-1] >= a[1:] - 1e-6).all() for a in (again["embed", ""], again["hidden", "blocks.1.mlp"]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_slice_is_what_was_trained(trained, data):
+    method, file, _ = trained
+    heads, within = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([4, 8, 12, 16]))
+    size = method.architecture.replace(
+        depth=data.draw(st.integers(1, 5)), embed_dim=heads * within, num_heads=heads,
+        mlp_ratio=data.draw(st.sampled_from([0.5, 1.0, 2.25, 3.0])),
+    )  # fmt: skip
+    if (size.depth, size.embed_dim, size.mlp_ratio) == (5, 64, 3.0):
+        return  # the ancestor
+    images = torch.randn(2, 3, 16, 16)
+    start = init(source=file, arch=size.spec(), method="nested").eval()
+    model = timm.create_model(size.timm_name, pretrained=False, **size.timm_args()).eval()
+    model.load_state_dict(start.state_dict())
+    assert torch.allclose(model(images), method.outputs(size, images)[1], rtol=1e-4, atol=1e-5)
+
+
+def test_the_ancestors_own_size_is_the_ancestor(trained):
+    method, file, tensors = trained
+    start = init(source=file, arch=method.architecture.spec(), method="nested")
+    assert all(torch.equal(tensor, tensors[name]) for name, tensor in start.state_dict().items())
+    assert torch.equal(load_pretrained(str(file)).tensors["norm.weight"], tensors["norm.weight"])
+    stored = Learngene.load(file).tensors
+    assert sum(name.startswith(WHOLE) for name in stored) == len(tensors) == len(stored) // 2
+
+
+def test_a_step_costs_the_sum_of_its_sizes(trained):
+    method, _, _ = trained
+    images, sizes = torch.randn(2, 3, 16, 16), method.draw(3, 1)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        for size in sizes:
+            method.outputs(size, images)
+    patches = 4 * 64
+    projections = [2 * 2 * size.embed_dim * (64 + patches) for size in sizes]  # of two images: summary and patches
+    alone = [2 * 2 * size.count_macs() for size in sizes]
+    assert counter.get_total_flops() == sum(alone) + sum(projections)
+
+
+def test_all_processes_and_resumed_runs_draw_the_same_sizes(trained):
+    method, _, _ = trained
+    assert method.draw(0, 1, 2) == method.draw(0, 1, 2)
+    drawn = [size for batch in range(200) for size in method.draw(0, 1, batch)]
+    assert {size.depth for size in drawn} == {1, 2, 3, 4, 5}
+    assert {size.embed_dim for size in drawn} == {16, 32, 48, 64}
+    assert all(layers_of(12, depth)[-1] == 11 for depth in range(2, 13))
+
+
+def test_slices_learn_to_agree_with_the_ancestor(images, ancestor_file, tmp_path):
+    run = ["fit", "--model=Nested", f"--model.ancestor={ancestor_file}", "--model.optimizer=torch.optim.AdamW"]
+    run += ["--model.optimizer.lr=2e-3", "--model.least_depth=1", "--data=ImageFolderData", f"--data.root={images}"]
+    run += ["--data.img_size=16", "--data.batch_size=8", "--data.labels=false", "--trainer.accelerator=cpu"]
+    arch = Learngene.load(ancestor_file).architecture
+    losses = []
+    for epochs in (1, 8):
+        done = lgx(
+            *run, f"--model.arch={arch.spec()}", f"--runs_dir={tmp_path}/{epochs}", f"--trainer.max_epochs={epochs}"
+        )
+        assert done.code == 0, done.err
+        losses.append(float(done.out.split("val loss ")[-1].split()[0]))
+    assert losses[1] < 0.7 * losses[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"depth": 6}, "6 layers, the learngene 5"),
+        ({"embed_dim": 80, "num_heads": 4}, "80 dimensions"),
+        ({"embed_dim": 64, "num_heads": 8}, "must not have more heads"),
+        ({"embed_dim": 64, "num_heads": 2}, "must not have more heads or wider ones"),
+        ({"mlp_ratio": 4.0}, "neurons in an MLP"),
+    ],
+)
+def test_sizes_beyond_the_learngene_are_refused(trained, changes, words):
+    method, file, _ = trained
+    with pytest.raises(UserError, match=words):
+        init(source=file, arch=method.architecture.replace(**changes).spec(), method="nested")
