@@ -111,6 +111,7 @@ class WeightSubcloning(FromSource):
     """
 
     method = "weight_subcloning"
+    keeps_scale = True
 
     def __init__(
         self,
@@ -180,8 +181,8 @@ class WeightSubcloning(FromSource):
         kept = tuple(f"{prefix}{layer}." for layer in layers)
         tensors = {k: v for k, v in self.loaded.tensors.items() if not k.startswith(prefix) or k.startswith(kept)}
         selected = narrow(tensors, of_source, architecture, self._choose)
-        for name, tensor in selected.items():
-            selected[name] = tensor * _factor(name, of_source, architecture)
+        if self.keeps_scale:
+            selected = {name: tensor * _factor(name, of_source, architecture) for name, tensor in selected.items()}
         return take_layers(selected, layers)
 
     def _choose(self, source: Axis, target: Axis) -> list[int]:
