@@ -1,0 +1,73 @@
+"""A ViT whose layers are computed from the parameters of a smaller network."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+from torch.func import functional_call
+
+
+class ComputedViT:
+    """Runs a whole network of timm with parameters that a smaller one's give; mixed into the smaller network's class.
+
+    Whatever calls the network's methods (features, heads, export) gets the whole network. Each call computes the
+    parameters again; gradients reach those of the smaller network.
+    """
+
+    def compute(self, learned: Mapping[str, Tensor], layers: bool) -> dict[str, Tensor]:
+        """The whole network's parameters; without its layers where none is run."""
+        raise NotImplementedError
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits (B, K) of the whole network, of images (B, C, H, W)."""
+        return self._run("forward", images, True)
+
+    def forward_features(self, images: Tensor) -> Tensor:
+        """Normalized tokens of the whole network, (B, P + N, D)."""
+        return self._run("forward_features", images, True)
+
+    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
+        """Logits (B, K) of tokens (B, P + N, D), or what the head reads, (B, D); no layer is computed for it."""
+        return self._run("forward_head", x, False, pre_logits=pre_logits)
+
+    def _run(self: Any, part: str, inputs: Tensor, layers: bool, **options: bool) -> Tensor:
+        """Run a method of the whole network, (B, ...) -> (B, ...)."""
+        (whole,) = self._whole
+        if whole.training != self.training:  # train() does not reach a hidden module
+            whole.train(self.training)
+        learned = {name: p for name, p in self.named_parameters() if not name.startswith("projection.")}
+        parameters = self.compute(learned, layers)
+        for name, buffer in self.named_buffers():  # those of the whole network have no memory
+            owner, _, rest = name.partition(".0.")
+            places = [f"{owner}.{layer}.{rest}" for layer in range(len(whole.whole.blocks))] if rest else [name]
+            parameters |= dict.fromkeys(places, buffer)
+        named = {f"whole.{name}": tensor for name, tensor in parameters.items()}
+        found: Tensor = functional_call(whole, named, (part, inputs), options)
+        return found
+
+
+def computed(network: Any, mixin: type[ComputedViT], whole: nn.Module) -> Any:
+    """Let a network run another one, whose parameters it computes.
+
+    Args:
+        network: The smaller network, whose parameters are trained.
+        mixin: How the parameters are computed.
+        whole: The network that is run, on the meta device.
+    """
+    network.__class__ = type(mixin.__name__.lstrip("_"), (mixin, type(network)), {})
+    # A tuple hides it from nn.Module: its parameters have shapes only, and must not be trained, saved or moved.
+    network._whole = (_Parts(whole),)
+    return network
+
+
+class _Parts(nn.Module):
+    """Calls any method of a network, which ``functional_call`` alone does not."""
+
+    def __init__(self, whole: nn.Module) -> None:
+        super().__init__()
+        self.whole = whole
+
+    def forward(self, part: str, inputs: Tensor, **options: bool) -> Tensor:
+        """The result of the network's method, (B, ...) -> (B, ...)."""
+        found: Tensor = getattr(self.whole, part)(inputs, **options)
+        return found

@@ -1,0 +1,92 @@
+"""LeTs: the training."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from torch import Tensor, nn
+
+from lgx.architectures import ViTArchitecture, vit_only
+from lgx.artifacts.learngene import Learngene
+from lgx.errors import UserError
+from lgx.methods.checks import check_option
+from lgx.methods.computed import ComputedViT, computed
+from lgx.methods.distillation.guidance import without_projection
+from lgx.methods.distillation.method import Distill
+from lgx.methods.lets import SPEC
+from lgx.methods.lets.expansion import PAIR, expand, random_matrices
+
+_SAFE = "\N{MIDDLE DOT}"
+"""Stands for the dot in names of matrices, which modules do not allow."""
+
+
+class LeTs(Distill):
+    """Learn a narrow network of few layers, and matrices that make a wide one of many layers of it, from an ancestor.
+
+    A parameter gets new neurons as combinations of its own, ``[W; F W]``, along every axis of the width: the matrices F
+    belong to the residual stream, to queries, keys and values of each attention, and to each MLP. A layer of the
+    auxiliary net mixes two widened layers of the learngene, with coefficients G for each parameter; two successive
+    layers share them. All are trained at once by distillation.
+
+    Departures: the loss is that of :class:`Distill`; of the official code's 8 and 16 layers the rule for any numbers is
+    ours; the matrices of an attention are those of its own layer, and the position embedding is widened like all else.
+
+    Xia et al., "Initializing Variable-sized Vision Transformers from Learngene with Learnable Transformation",
+    NeurIPS 2024; official code: https://github.com/eddiexia98/LeTs
+
+    Args:
+        narrow_heads: Attention heads of the learngene, as wide as those in ``arch``.
+        narrow_depth: Layers of the learngene; an even number.
+        kwargs: Arguments of ``Distill`` and of every method; ``arch`` is the auxiliary net's.
+    """
+
+    spec = SPEC
+    plain_network = False
+
+    def __init__(self, narrow_heads: int = 1, narrow_depth: int = 4, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        whole = vit_only(self.parsed_architecture, "model LeTs")
+        heads, depth = whole.num_heads, whole.depth
+        check_option("narrow_heads", narrow_heads, 1 <= narrow_heads <= heads, f"a number of heads, 1 to {heads}")
+        fits = narrow_depth >= PAIR and narrow_depth % PAIR == 0 and depth % narrow_depth == 0
+        check_option("narrow_depth", narrow_depth, fits, f"an even number that divides the {depth} layers in arch")
+        self.narrow_heads, self.narrow_depth = narrow_heads, narrow_depth
+
+    @cached_property
+    def architecture(self) -> ViTArchitecture:
+        """The auxiliary net."""
+        architecture = vit_only(self.own_architecture, "model LeTs")
+        if architecture.stages is not None:
+            raise UserError("model.arch: LeTs computes every layer from two, without stages; leave out stages")
+        return architecture
+
+    @property
+    def narrow(self) -> ViTArchitecture:
+        """The learngene's network."""
+        whole = self.architecture
+        width = whole.embed_dim // whole.num_heads * self.narrow_heads
+        return whole.replace(depth=self.narrow_depth, embed_dim=width, num_heads=self.narrow_heads)
+
+    def random_network(self) -> nn.Module:
+        """The narrow network with its matrices."""
+        network: Any = self.narrow.build()
+        network.sizes = self.narrow, self.architecture
+        for name, tensor in random_matrices(self.narrow, self.architecture).items():
+            network.register_parameter(name.replace(".", _SAFE), nn.Parameter(tensor))
+        made: nn.Module = computed(network, _Transformed, self.architecture.build("meta", self.drop_rate))
+        return made
+
+    def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
+        """The narrow network, the matrices and the coefficients."""
+        tensors = {name.replace(_SAFE, "."): tensor for name, tensor in without_projection(state).items()}
+        return Learngene(self.method, self.narrow, tensors, ancestor=self.ancestor or "", content="templates")
+
+
+class _Transformed(ComputedViT):
+    sizes: tuple[ViTArchitecture, ViTArchitecture]
+
+    def compute(self, learned: Mapping[str, Tensor], layers: bool) -> dict[str, Tensor]:
+        """Every layer from two of the narrow network."""
+        narrow, whole = self.sizes
+        tensors = {name.replace(_SAFE, "."): tensor for name, tensor in learned.items()}
+        return expand(tensors, narrow, whole, range(whole.depth if layers else 0), whole.depth)

@@ -1,0 +1,78 @@
+"""LeTs: a narrow learngene whose matrices add neurons and layers."""
+
+import pytest
+import torch
+
+from lgx.architectures import parse_architecture
+from lgx.artifacts.learngene import Learngene
+from lgx.core.rows import read_rows
+from lgx.methods.lets.expansion import expand
+from lgx.methods.lets.initializer import LearnedTransformation
+from tests.support.command_line import arguments, lgx
+
+WHOLE = "depth=4,embed_dim=32,num_heads=4,patch_size=4,img_size=16"
+OPTIONS = ["--model.narrow_heads=2", "--model.narrow_depth=2", f"--model.arch={WHOLE}", "--name=lets", "--test_end"]
+
+
+@pytest.fixture(scope="module")
+def run(images, ancestor, tmp_path_factory):
+    """The folder of a training, guided by an ancestor's predictions."""
+    runs = tmp_path_factory.mktemp("lets")
+    guided = f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    done = lgx(*arguments("fit", "LeTs", images, runs, *OPTIONS, guided))
+    assert done.code == 0, done.err
+    return runs / "test/lets/seed0"
+
+
+def test_a_descendant_of_the_whole_size_is_the_auxiliary_net(run, images):
+    start = LearnedTransformation(str(run / "best.learngene.safetensors"))
+    assert (start.whole.depth, start.whole.embed_dim, start.whole.num_heads) == (4, 32, 4)
+    assert start.loaded.num_layers == 2
+    options = ["--model.initializer=LearnedTransformation", f"--model.initializer.source={start.source}"]
+    test = arguments("test", "Finetune", images, run.parents[2], f"--model.arch={WHOLE}", *options, "--name=d")
+    done = lgx(*test, "--untrained")
+    assert done.code == 0, done.err
+    scores = [
+        {row.metric: row.value for row in read_rows(folder / "results.csv") if row.split == "test"}
+        for folder in (run, run.parents[1] / "d/seed0")
+    ]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-5)
+
+
+@pytest.mark.parametrize(("depth", "heads"), [(4, 4), (3, 3), (1, 2), (2, 2)])
+def test_every_size_between_is_made_of_parts_of_the_matrices(run, depth, heads):
+    start = LearnedTransformation(str(run / "best.learngene.safetensors"))
+    size = parse_architecture(WHOLE, num_classes=3).replace(depth=depth, embed_dim=8 * heads, num_heads=heads)
+    tensors, wide = start(size), start(size.replace(depth=4, embed_dim=32, num_heads=4))
+    assert {k: v.shape for k, v in tensors.items()} == {k: v.shape for k, v in size.build("meta").state_dict().items()}
+    narrow = start.loaded.tensors
+    torch.testing.assert_close(tensors["patch_embed.proj.weight"][:16], narrow["patch_embed.proj.weight"])
+    last = start.layers(depth)[-1]
+    ours, theirs = tensors[f"blocks.{depth - 1}.mlp.fc1.weight"], wide[f"blocks.{last}.mlp.fc1.weight"]
+    torch.testing.assert_close(ours[:64, : 8 * heads], theirs[:64, : 8 * heads])
+
+
+@pytest.mark.parametrize("change", [{"depth": 5}, {"embed_dim": 40, "num_heads": 5}, {"embed_dim": 8, "num_heads": 1},
+                                    {"num_heads": 2}, {"mlp_ratio": 2}])  # fmt: skip
+def test_other_sizes_are_refused(run, tmp_path, change):
+    size = ",".join(f"{k}={v}" for k, v in {"depth": 4, "embed_dim": 32, "num_heads": 4, **change}.items())
+    source = run / "best.learngene.safetensors"
+    done = lgx("init", "--source", source, "--arch", f"{size},patch_size=4,img_size=16", "--out", tmp_path / "x")
+    assert (done.code, "Traceback" in done.err) == (2, False)
+    assert not (tmp_path / "x").exists()
+
+
+def test_learngenes_that_no_pair_of_layers_makes_are_refused(images, ancestor, tmp_path):
+    guided = f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    done = lgx(*arguments("fit", "LeTs", images, tmp_path, *OPTIONS, guided, "--model.narrow_depth=3"))
+    assert done.code == 2
+    assert "model.narrow_depth: expected an even number that divides the 4 layers" in done.sentence
+
+
+def test_gradients_reach_all_matrices_and_both_layers(run):
+    learngene = Learngene.load(run / "best.learngene.safetensors")
+    whole = LearnedTransformation(str(run / "best.learngene.safetensors")).whole
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in learngene.tensors.items()}
+    made = expand(leaves, learngene.architecture, whole, range(whole.depth), whole.depth)
+    sum(tensor.square().sum() for tensor in made.values()).backward()
+    assert [name for name, leaf in leaves.items() if leaf.grad is None or not leaf.grad.any()] == []
