@@ -19,7 +19,7 @@ from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.safety import parse_json, refuse_non_finite
 
-Content = Literal["network", "layers", "templates", "nested", "hypernetwork"]
+Content = Literal["network", "layers", "templates", "slices", "hypernetwork"]
 """What a learngene holds: a whole network, layers that are expanded to a network, templates of which matrices are made,
 slices of a network beside the whole one, or a hypernetwork."""
 SUFFIX = LEARNGENE
@@ -170,7 +170,11 @@ class Learngene:
     def describe(self) -> str:
         """Describe the learngene in a few lines for the terminal."""
         measured = ", ".join(f"{k} {v:.4g}" for k, v in self.metrics.items()) or "nothing"
-        shown = {"hypernetwork": "a hypernetwork", "templates": "templates of matrices", "nested": "nested slices"}
+        shown = {
+            "hypernetwork": "a hypernetwork",
+            "templates": "templates of matrices",
+            "slices": "slices of a network",
+        }
         what = shown.get(str(self.content)) or f"{self.num_layers} layers"
         if self.selection is not None:
             what += f" ({' '.join(f'blocks.{layer}' for layer in self.selection['layers'])} of the ancestor)"
@@ -201,10 +205,10 @@ def _check_tensors(learngene: Learngene, place: str) -> None:
         if not tensor.is_floating_point():
             raise UserError(f"{place}: {name} holds {tensor.dtype}, expected floating-point numbers; {AGAIN}")
     if learngene.content != "hypernetwork":
-        beside = {"templates": TEMPLATES, "nested": WHOLE}.get(str(learngene.content), "\0")
+        beside = {"templates": TEMPLATES, "slices": WHOLE}.get(str(learngene.content), "\0")
         named = {name: t for name, t in learngene.weights.items() if not name.startswith(beside)}
         whole = {name.removeprefix(WHOLE): t for name, t in learngene.weights.items() if name.startswith(beside)}
-        if learngene.content == "nested":
+        if learngene.content == "slices":
             check_shapes(whole, learngene.architecture, place, strict=True)
         layers, depth = check_shapes(named, learngene.architecture, place, strict=True), learngene.architecture.depth
         if learngene.content == "network" and layers != depth:

@@ -131,7 +131,7 @@ def load_pretrained(place: str) -> PretrainedNetwork:
 def _from_learngene(name: str) -> PretrainedNetwork:
     learngene = Learngene.load(name)
     tensors = learngene.tensors
-    if learngene.content == "nested":
+    if learngene.content == "slices":
         tensors = {name.removeprefix(WHOLE): t for name, t in tensors.items() if name.startswith(WHOLE)}
     elif learngene.content != "network":
         held, remedy = "a hypernetwork", f"write a descendant with `lgx init --source {name} --arch …`"

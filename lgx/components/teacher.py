@@ -164,17 +164,7 @@ class Teacher:
 
     @torch.no_grad()
     def image_features(self, images: Tensor) -> Features:
-        """Compute summary and patches.
-
-        Args:
-            images: Images normalized for the task, (B, C, H, W).
-
-        Returns:
-            The features, without gradient.
-
-        Raises:
-            UserError: If the network has no grid of patches.
-        """
+        """Summary and patches of images (B, C, H, W), normalized for the task; UserError without a grid of patches."""
         return Features(*self._answer("patches", images, lambda model, own: read_features(model, own)[0]))
 
     @torch.no_grad()

@@ -9,7 +9,7 @@ from lgx.errors import UserError
 from lgx.initialization import Origin, initialize
 from lgx.methods import registry
 from tests.support.command_line import lgx
-from tests.support.learngenes import NETWORK, TASK, initializers_with_source, learners_of, save_source
+from tests.support.learngenes import NETWORK, TASK, initializers_with_source, learners_of, save_source, start_from
 
 CLASSES = registry.initializer_classes()
 PAIRS = [(name, method) for name in initializers_with_source() for method in learners_of(CLASSES[name])]
@@ -20,7 +20,7 @@ NOT_ANY = [name for name in initializers_with_source() if not CLASSES[name].star
 @pytest.fixture(params=PAIRS, ids="-".join)
 def initializer(request, tmp_path):
     name, method = request.param
-    return CLASSES[name](str(save_source(CLASSES[name], tmp_path / f"best{SUFFIX}", method)))
+    return start_from(CLASSES[name], save_source(CLASSES[name], tmp_path / f"best{SUFFIX}", method))
 
 
 def test_descendants_inherit_the_normalization_and_the_classes_of_the_source(initializer):
@@ -45,7 +45,7 @@ def test_a_start_takes_parameters_from_the_source_and_says_what_it_stores(initia
 
 @pytest.mark.parametrize("name", NOT_ANY)
 def test_an_initializer_refuses_models_that_it_does_not_know(name, tmp_path):
-    initializer = CLASSES[name](str(save_source(CLASSES[name], tmp_path / f"best{SUFFIX}")))
+    initializer = start_from(CLASSES[name], save_source(CLASSES[name], tmp_path / f"best{SUFFIX}"))
     with pytest.raises(UserError, match="initializes plain ViTs and GPT-2s only, not timm:resnet18"):
         initializer.start_model(nn.Identity(), parse_library_model("timm:resnet18", 10), "new")
 

@@ -12,7 +12,7 @@ from lgx.artifacts.learngene import SUFFIX
 from lgx.initialization import Initializer, initialize
 from lgx.methods import registry
 from tests.support.families import EACH, tiny
-from tests.support.learngenes import save_source
+from tests.support.learngenes import save_source, start_from
 
 CLASSES = registry.initializer_classes()
 OF_FAMILIES = [name for name, kind in CLASSES.items() if not kind.starts_any_model]
@@ -62,7 +62,7 @@ def _initializer(name: str, family: str, folder: Path) -> tuple[ViTArchitecture,
     source = tiny(family, depth=4)
     if not CLASSES[name].reads_source:
         return source, CLASSES[name]()
-    return source, CLASSES[name](str(save_source(CLASSES[name], folder / f"best{SUFFIX}", network=source)))
+    return source, start_from(CLASSES[name], save_source(CLASSES[name], folder / f"best{SUFFIX}", network=source))
 
 
 def _check(architecture: ViTArchitecture, initializer: Initializer, folder: Path) -> None:

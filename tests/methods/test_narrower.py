@@ -11,9 +11,14 @@ from lgx.initialization.width import heads_whole, narrow
 from lgx.methods import registry
 from lgx.methods.layers import LayerExpansion
 from tests.support.command_line import lgx
-from tests.support.learngenes import NETWORK, learners_of, save_source
+from tests.support.learngenes import NETWORK, learners_of, save_source, start_from
 
-LAYERED = {name: kind for name, kind in registry.initializer_classes().items() if issubclass(kind, LayerExpansion)}
+LAYERED = {
+    name: kind
+    for name, kind in registry.initializer_classes().items()
+    if issubclass(kind, LayerExpansion) and kind.named is LayerExpansion.named
+}
+"""Others make narrower networks in ways of their own."""
 PAIRS = [(name, method) for name, kind in LAYERED.items() for method in learners_of(kind)]
 NARROW = NETWORK.replace(embed_dim=8, num_heads=1, mlp_ratio=1.5)
 
@@ -21,7 +26,7 @@ NARROW = NETWORK.replace(embed_dim=8, num_heads=1, mlp_ratio=1.5)
 @pytest.fixture(params=PAIRS, ids="-".join)
 def initializer(request, tmp_path):
     name, method = request.param
-    return LAYERED[name](str(save_source(LAYERED[name], tmp_path / f"best{SUFFIX}", method)))
+    return start_from(LAYERED[name], save_source(LAYERED[name], tmp_path / f"best{SUFFIX}", method))
 
 
 @pytest.mark.parametrize("depth", [4, 7])

@@ -68,6 +68,15 @@ PAPERS: Mapping[str, tuple[str, str, str, str]] = {
         "Learngene Tells You How to Customize: Task-Aware Parameter Initialization at Flexible Scales", "2025",
         "https://proceedings.mlr.press/v267/xu25af.html",
     ),
+    "lets": (
+        "Xia et al.",
+        "Initializing Variable-sized Vision Transformers from Learngene with Learnable Transformation", "2024",
+        "https://papers.nips.cc/paper_files/paper/2024/hash/4c5e2bcbf21bdf40d75fddad0bd43dc9-Abstract-Conference.html",
+    ),
+    "snapvit": (
+        "Simoncini et al.", "Elastic ViTs from Pretrained Models without Retraining", "2025",
+        "https://arxiv.org/abs/2510.17700",
+    ),
     "mimetic": (
         "Trockman and Kolter", "Mimetic Initialization of Self-Attention Layers", "2023",
         "https://arxiv.org/abs/2305.09828",

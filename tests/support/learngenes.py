@@ -1,16 +1,19 @@
 """A learngene file for any initializer, made from what its methods declare."""
 
+from inspect import signature
 from pathlib import Path
 
 import torch
 
-from lgx.architectures import Architecture, parse_architecture
+from lgx.architectures import Architecture, parse_architecture, vit_only
 from lgx.artifacts.learngene import WHOLE, Learngene
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization import Initializer
 from lgx.initialization.expansion import take_layers
 from lgx.methods import registry
+from lgx.methods.lets.expansion import random_matrices
 from tests.support.command_line import ARCH
+from tests.support.images import write_images
 
 NETWORK = parse_architecture(ARCH, num_classes=3)
 TASK = {
@@ -35,6 +38,14 @@ def learners_of(kind: type[Initializer]) -> list[str]:
     return [spec.name for spec in specs if spec.learngene and registry.initializer_class(spec) is kind] or ["ancestor"]
 
 
+def start_from(kind: type[Initializer], source: Path) -> Initializer:
+    """The initializer, with a few images if it needs some."""
+    if "evaluations" not in signature(kind).parameters:
+        return kind(str(source))  # type: ignore[call-arg]
+    images = write_images(source.parent / "photos", {"train": 2})
+    return kind(str(source), data=str(images), images=2, evaluations=1)  # type: ignore[call-arg]
+
+
 def save_source(
     kind: type[Initializer], path: Path, method: str | None = None, network: Architecture = NETWORK
 ) -> Path:
@@ -45,10 +56,16 @@ def save_source(
     state = network.build().state_dict()
     if content == "network":
         learngene = Learngene(method, network, state, task=TASK)
-    elif content == "nested":
+    elif content == "slices":
         learngene = Learngene(
-            method, network, state | {f"{WHOLE}{k}": t for k, t in state.items()}, task=TASK, content="nested"
+            method, network, state | {f"{WHOLE}{k}": t for k, t in state.items()}, task=TASK, content="slices"
         )
+    elif content == "templates":
+        narrow = vit_only(network, method)
+        width = narrow.embed_dim // narrow.num_heads
+        narrow = narrow.replace(depth=2, embed_dim=width, num_heads=1)
+        tensors = narrow.build().state_dict() | random_matrices(narrow, vit_only(network, method))
+        learngene = Learngene(method, narrow, tensors, task=TASK, content="templates")
     elif content == "layers":
         layers = take_layers(state, _LAYERS)
         learngene = Learngene(method, network, layers, task=TASK, selection=_SELECTION, content="layers")

@@ -15,6 +15,6 @@ SPEC = MethodSpec(
     ),
     module="lgx.methods.nested.method:Nested",
     initializer="lgx.methods.nested.initializer:NestedSlices",
-    learngene="nested",
+    learngene="slices",
     order=95,
 )

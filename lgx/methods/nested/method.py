@@ -283,7 +283,7 @@ class Nested(Distill):
         own = without_projection(state)
         kept = {} if self.assumed is not None else load_pretrained(self.ancestor or "").tensors
         whole = {f"{WHOLE}{k}": v for k, v in kept.items() if k in own and own[k].shape == v.shape}
-        return Learngene(self.method, self.architecture, own | whole, ancestor=self.ancestor or "", content="nested")
+        return Learngene(self.method, self.architecture, own | whole, ancestor=self.ancestor or "", content="slices")
 
 
 class _Slice(nn.Module):

@@ -4,7 +4,7 @@ from lgx.methods.spec import GREEN, Look, MethodSpec
 
 SPEC = MethodSpec(
     name="snapvit",
-    paper="Simoncini et al., Elastic ViTs from pretrained models without retraining, NeurIPS 2025",
+    paper="Simoncini et al., Elastic ViTs from Pretrained Models without Retraining, NeurIPS 2025",
     url="https://arxiv.org/abs/2510.17700",
     summary="The heads and neurons of a larger trained network whose gradients without labels are largest are copied; "
     "an evolutionary search weighs its layers against each other.",

@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lgx.architectures import Architecture, vit_only
+from lgx.errors import UserError
 from lgx.methods.checks import check_option
 from lgx.methods.snapvit.evolution import maximize
-from lgx.methods.snapvit.scores import features, kept_of, score, without
+from lgx.methods.snapvit.scores import Scores, features, kept_of, score, without
 from lgx.methods.weight_subcloning.importance import STREAM, Importance
 from lgx.methods.weight_subcloning.initializer import WeightSubcloning
 
@@ -36,12 +37,12 @@ class SnapViT(WeightSubcloning):
     has fewer, those with the largest sums of scores stay. It corrects no weights by default, and neither do we. The
     crops keep the shape of the image. Shares, factors and components are the defaults of the official code.
 
-    Simoncini et al., "Elastic ViTs from pretrained models without retraining", NeurIPS 2025,
+    Simoncini et al., "Elastic ViTs from Pretrained Models without Retraining", NeurIPS 2025,
     https://arxiv.org/abs/2510.17700
 
     Args:
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
-        data: Folder with images, also in folders below it; of a folder with splits only ``train`` is read.
+        data: Folder with images, also in folders below it; of a folder with splits only ``train`` is read. Needed.
         images: How many images are read; the paper reads 1,000.
         evaluations: How many factors the search tries.
     """
@@ -49,10 +50,10 @@ class SnapViT(WeightSubcloning):
     method = "snapvit"
     keeps_scale = False
 
-    def __init__(self, source: str, data: str, images: int = 64, evaluations: int = 50) -> None:
-        super().__init__(source, data, images, drop="magnitude")
+    def __init__(self, source: str, data: str | None = None, images: int = 64, evaluations: int = 50) -> None:
+        super().__init__(source, data, images)
         check_option("evaluations", evaluations, evaluations >= 1, "at least 1")
-        self.evaluations = evaluations
+        self.drop, self.evaluations = "magnitude", evaluations
 
     def named(self, architecture: Architecture) -> str:
         """The method."""
@@ -60,46 +61,46 @@ class SnapViT(WeightSubcloning):
 
     @cached_property
     def ranked(self) -> Importance:
-        """Scores of the source's parts; those of layers are the sums of their heads' and neurons', each of mean 1."""
-        model, vit, generator = self.loaded.model.eval(), self.vit, torch.Generator().manual_seed(0)
-        scores = score(model, vit, self._sample, generator)
-        depth, owners = vit.depth, (list(scores.neurons), list(scores.heads))
-        neurons, heads = list(scores.neurons.values()), list(scores.heads.values())
-        with torch.no_grad():
-            wanted = features(model, self._sample)
-            mean = wanted.mean(0)
-            axes = torch.linalg.svd(wanted - mean, full_matrices=False).Vh[:_COMPONENTS].T
+        """Scores of the source's parts; that of a layer is the sum over its MLP and its attention, of means of 1."""
+        if self.data is None:
+            raise UserError("data: SnapViT scores heads and neurons on images; name a folder of images")
+        model, generator = self.loaded.model.eval(), torch.Generator().manual_seed(0)
+        scores = score(model, self.vit, self._sample, generator)
+        cut = [key for key in scores if key != STREAM]
+        counts = [len(scores[key]) if key[0] == "heads" else 1 for key in cut]
 
-        def factored(factors: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-            own, of_heads = factors.abs().float().split([depth, factors.numel() - depth])
-            each = of_heads.reshape(depth, -1)
-            return [a * b for a, b in zip(neurons, own, strict=True)], [
-                a * b[:, None] for a, b in zip(heads, each, strict=True)
-            ]
+        def factored(factors: Tensor) -> Scores:
+            each = factors.abs().float().split(counts)
+            return {key: scores[key] * own[:, None] for key, own in zip(cut, each, strict=True)}
+
+        with torch.no_grad():
+            whole = features(model, self._sample)
+        mean = whole.mean(0)
+        components = torch.linalg.svd(whole - mean, full_matrices=False).Vh[:_COMPONENTS].T
 
         @torch.no_grad()
         def likeness(factors: Tensor) -> float:
-            mine, theirs = factored(factors)
-            found = 0.0
-            for of_neurons, of_heads in _CUTS:
-                kept = kept_of([values.mean(1) for values in theirs], of_heads, _LEAST)
-                masks = {
-                    ("heads", owner): mask.repeat_interleave(values.shape[1])
-                    for owner, mask, values in zip(owners[1], kept, theirs, strict=True)
-                }
-                masks |= {("hidden", o): m for o, m in zip(owners[0], kept_of(mine, of_neurons, _LEAST), strict=True)}
-                with without(model, vit, masks):
-                    cut = features(model, self._sample)
-                found += float(F.cosine_similarity((cut - mean) @ axes, (wanted - mean) @ axes, dim=1).mean())
-            return found / len(_CUTS)
+            own, found = factored(factors), 0.0
+            for neurons, heads in _CUTS:
+                kept = kept_of(own, "hidden", neurons, _LEAST) | kept_of(own, "heads", heads, _LEAST)
+                with without(model, self.vit, kept):
+                    rest = features(model, self._sample)
+                found += float(F.cosine_similarity((rest - mean) @ components, (whole - mean) @ components).mean())
+            return found
 
-        first = torch.linspace(_FIRST, _LAST, depth)
-        start = torch.cat([first, first.repeat_interleave(len(heads[0]))])
-        mine, theirs = factored(maximize(likeness, start, self.evaluations, generator))
-        elements = {("hidden", owner): values for owner, values in zip(owners[0], mine, strict=True)}
-        elements |= {("heads", owner): values.flatten() for owner, values in zip(owners[1], theirs, strict=True)}
-        sums = [torch.stack([values.mean() for values in kind]) for kind in (mine, theirs)]
-        return Importance({**elements, STREAM: scores.stream}, sums[0] / sums[0].mean() + sums[1] / sums[1].mean())
+        first: dict[tuple[str, str], Tensor] = {}
+        for kind in ("hidden", "heads"):
+            keys = [key for key in cut if key[0] == kind]
+            first |= zip(keys, torch.linspace(_FIRST, _LAST, len(keys)), strict=True)
+        start = torch.cat([first[key].expand(count) for key, count in zip(cut, counts, strict=True)])
+        found = factored(maximize(likeness, start, self.evaluations, generator))
+        layers, prefix = torch.zeros(self.vit.depth), self.vit.layers
+        for (kind, owner), values in found.items():
+            if owner.startswith(prefix):
+                mean_of_kind = torch.stack([each.mean() for key, each in found.items() if key[0] == kind]).mean()
+                layers[int(owner.removeprefix(prefix).partition(".")[0])] += values.mean() / mean_of_kind
+        found[STREAM] = scores[STREAM]
+        return Importance({key: values.flatten() for key, values in found.items()}, layers)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers were kept, and what the scores were measured on."""
