@@ -45,11 +45,7 @@ _DESCRIPTION = {
     "content": one_of(*get_args(Content)),
     "trained_widths": list_of(at_most(2**20)),
 }
-_SELECTION = {
-    "layers": list_of(CLASSES),
-    "base_share": mapping_of(list_of(NUMBER)),
-    "routing": LINE,
-}
+_SELECTION = {"layers": list_of(CLASSES), "base_share": mapping_of(list_of(NUMBER)), "routing": LINE}
 
 
 @dataclass(frozen=True)
@@ -170,12 +166,7 @@ class Learngene:
     def describe(self) -> str:
         """Describe the learngene in a few lines for the terminal."""
         measured = ", ".join(f"{k} {v:.4g}" for k, v in self.metrics.items()) or "nothing"
-        shown = {
-            "hypernetwork": "a hypernetwork",
-            "templates": "templates of matrices",
-            "slices": "slices of a network",
-        }
-        what = shown.get(str(self.content)) or f"{self.num_layers} layers"
+        what = f"{self.num_layers} layers" if self.content in ("network", "layers") else str(self.content)
         if self.selection is not None:
             what += f" ({' '.join(f'blocks.{layer}' for layer in self.selection['layers'])} of the ancestor)"
         return (
@@ -207,8 +198,8 @@ def _check_tensors(learngene: Learngene, place: str) -> None:
     if learngene.content != "hypernetwork":
         beside = {"templates": TEMPLATES, "slices": WHOLE}.get(str(learngene.content), "\0")
         named = {name: t for name, t in learngene.weights.items() if not name.startswith(beside)}
-        whole = {name.removeprefix(WHOLE): t for name, t in learngene.weights.items() if name.startswith(beside)}
         if learngene.content == "slices":
+            whole = {name.removeprefix(WHOLE): t for name, t in learngene.weights.items() if name.startswith(WHOLE)}
             check_shapes(whole, learngene.architecture, place, strict=True)
         layers, depth = check_shapes(named, learngene.architecture, place, strict=True), learngene.architecture.depth
         if learngene.content == "network" and layers != depth:
