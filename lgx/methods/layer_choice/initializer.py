@@ -10,7 +10,7 @@ from lgx.architectures import Architecture
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
-from lgx.initialization.expansion import take_layers
+from lgx.initialization.expansion import even_layers, take_layers
 from lgx.methods.baselines.from_source import FromSource
 from lgx.methods.lsamd.initializer import selected
 
@@ -98,7 +98,7 @@ def _by_rule(rule: str, count: int, depth: int, seed: int) -> list[int]:
     if rule == "random":
         return sorted(random.Random(seed).sample(range(depth), count))
     if rule == "even":
-        return [round(i * (depth - 1) / (count - 1)) for i in range(count)] if count > 1 else [depth // 2]
+        return even_layers(depth, count)
     return list(range(count)) if rule == "first" else list(range(depth - count, depth))
 
 

@@ -1,9 +1,6 @@
-"""Add neurons and layers to a narrow network with learned matrices.
+"""Add neurons and layers to a narrow network with learned matrices."""
 
-d: width of an axis of the narrow network, D: of the network that is made.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -11,22 +8,22 @@ from torch import Tensor
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.axes import Axis, axes_of
 from lgx.artifacts.learngene import TEMPLATES
+from lgx.initialization.expansion import even_layers
 
 _QKV = ("queries", "keys", "values")  # the projection back reads values
 PAIR = 2
 """Layers of the learngene that a layer mixes, and layers that share the coefficients of a mix."""
 
 
-def matrix_of(axis: Axis, part: int, prefix: str) -> str:
+def _matrix(axis: Axis, part: int, prefix: str) -> str:
     """Name of the matrix that widens one part of an axis: of the residual stream, or of a learngene layer."""
     if axis.kind == "embed":
         return f"{TEMPLATES}embed"
-    layer = axis.owner.removeprefix(prefix).partition(".")[0]
     of = _QKV[part if axis.parts > 1 else -1] if axis.kind == "heads" else axis.kind
-    return f"{TEMPLATES}{layer}.{of}"
+    return f"{TEMPLATES}{axis.owner.removeprefix(prefix).partition('.')[0]}.{of}"
 
 
-def coefficients_of(layer: int, rest: str) -> str:
+def _mix(layer: int, rest: str) -> str:
     """Name of the coefficients with which a layer mixes a parameter of two layers."""
     return f"{TEMPLATES}mix.{layer // PAIR}.{rest}"
 
@@ -37,54 +34,45 @@ def random_matrices(narrow: ViTArchitecture, whole: ViTArchitecture, noise: floa
     As in the official code rows of matrices are uniform and sum to 1, and a layer starts as one of its two, with noise;
     there always as the first, here in turn.
     """
-    prefix = narrow.layers
     found: dict[str, Tensor] = {}
     for name in narrow.build("meta").state_dict():
-        axes, wide = axes_of(narrow, name), axes_of(whole, name)
-        for own, their in zip(axes, wide, strict=True):
-            if own is not None and their is not None and their.size > own.size:
-                for part in range(own.parts):
-                    rows = torch.rand(their.size - own.size, own.size)
-                    found.setdefault(matrix_of(own, part, prefix), rows / rows.sum(1, keepdim=True))
-        number, _, rest = name.removeprefix(prefix).partition(".")
-        if name.startswith(prefix) and number == "0":
-            parts = next((axis.parts for axis in axes if axis is not None and axis.parts > 1), 1)
+        axes = axes_of(narrow, name)
+        for own, their in zip(axes, axes_of(whole, name), strict=True):
+            for part in range(own.parts if own and their and their.size > own.size else 0):
+                assert own is not None
+                assert their is not None
+                rows = torch.rand(their.size - own.size, own.size)
+                found.setdefault(_matrix(own, part, narrow.layers), rows / rows.sum(1, keepdim=True))
+        if name.startswith(f"{narrow.layers}0."):
+            parts = max((axis.parts for axis in axes if axis is not None), default=1)
             for layer in range(0, whole.depth, PAIR):
                 mix = noise * torch.rand(PAIR, parts)
                 mix[layer // PAIR % PAIR] = 1
-                found[coefficients_of(layer, rest)] = mix / mix.sum(0)
+                found[_mix(layer, name.removeprefix(f"{narrow.layers}0."))] = mix / mix.sum(0)
     return found
 
 
 def expand(
-    tensors: Mapping[str, Tensor],
-    narrow: ViTArchitecture,
-    target: ViTArchitecture,
-    layers: Sequence[int],
-    total: int,
+    tensors: Mapping[str, Tensor], narrow: ViTArchitecture, target: ViTArchitecture, total: int
 ) -> dict[str, Tensor]:
-    """The parameters of a wider and deeper network.
+    """The parameters of a wider and deeper network: the first rows of matrices, and evenly spaced layers.
 
     Args:
         tensors: Parameters of the narrow network, matrices and coefficients.
         narrow: The narrow network.
-        target: The network that is made; of the matrices it takes the first rows that it needs.
-        layers: Layers of the whole network that it takes, front to back.
-        total: Layers of the whole network.
+        target: The network that is made.
+        total: Layers of the auxiliary net.
     """
     prefix, found = narrow.layers, {}
     wide = {k: _widened(k, t, tensors, narrow, target) for k, t in tensors.items() if not k.startswith(TEMPLATES)}
     for name, tensor in wide.items():
+        rest = name.removeprefix(f"{prefix}0.")
         if not name.startswith(prefix):
             found[name] = tensor
-        elif name.startswith(f"{prefix}0."):
-            rest = name.removeprefix(f"{prefix}0.")
-            for place, layer in enumerate(layers):
-                first = PAIR * (layer * (narrow.depth // PAIR) // total)
-                mix, both = tensors[coefficients_of(layer, rest)], [wide[f"{prefix}{first + j}.{rest}"] for j in (0, 1)]
-                shape = (-1, *[1] * tensor.ndim)
-                mixed = sum(t.unflatten(0, (mix.shape[1], -1)) * c.view(shape) for c, t in zip(mix, both, strict=True))
-                found[f"{prefix}{place}.{rest}"] = torch.as_tensor(mixed).flatten(0, 1)
+        for place, layer in enumerate(even_layers(total, target.depth) if rest != name else ()):
+            first, mix = PAIR * (layer * (narrow.depth // PAIR) // total), tensors[_mix(layer, rest)]
+            both = torch.stack([wide[f"{prefix}{first + j}.{rest}"].unflatten(0, (mix.shape[1], -1)) for j in (0, 1)])
+            found[f"{prefix}{place}.{rest}"] = torch.einsum("jp,jp...->p...", mix, both).flatten(0, 1)
     return found
 
 
@@ -96,7 +84,7 @@ def _widened(
         if own is not None and their is not None and their.size > own.size:
             parts = []
             for part, piece in enumerate(tensor.chunk(own.parts, dim)):
-                rows = matrices[matrix_of(own, part, narrow.layers)][: their.size - own.size]
+                rows = matrices[_matrix(own, part, narrow.layers)][: their.size - own.size]
                 parts += [piece, torch.tensordot(rows, piece, ([1], [dim])).movedim(0, dim)]
             tensor = torch.cat(parts, dim)
     return tensor

@@ -10,6 +10,7 @@ from lgx.artifacts.learngene import TEMPLATES
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
+from lgx.initialization.expansion import even_layers
 from lgx.methods.layers import LayerExpansion
 from lgx.methods.lets.expansion import PAIR, expand
 
@@ -28,11 +29,9 @@ class LearnedTransformation(LayerExpansion):
     def whole(self) -> ViTArchitecture:
         """The auxiliary net."""
         narrow, tensors = vit_only(self.loaded.architecture, self.source), self.loaded.tensors
-        added = len(tensors.get(f"{TEMPLATES}embed", ()))
-        width = narrow.embed_dim + added
-        mixes = {name.split(".")[2] for name in tensors if name.startswith(f"{TEMPLATES}mix.")}
-        heads = width * narrow.num_heads // narrow.embed_dim
-        return narrow.replace(depth=PAIR * len(mixes), embed_dim=width, num_heads=heads)
+        width = narrow.embed_dim + len(tensors.get(f"{TEMPLATES}embed", ()))
+        depth = PAIR * len({name.split(".")[2] for name in tensors if name.startswith(f"{TEMPLATES}mix.")})
+        return narrow.replace(depth=depth, embed_dim=width, num_heads=width * narrow.num_heads // narrow.embed_dim)
 
     @property
     def method(self) -> str:
@@ -47,10 +46,6 @@ class LearnedTransformation(LayerExpansion):
         """Neither deeper nor wider than the auxiliary net, nor narrower than the learngene."""
         return Sizes.within(self.whole)
 
-    def layers(self, depth: int) -> list[int]:
-        """Layers of the auxiliary net, evenly spaced, the first and the last among them."""
-        return [round(layer * (self.whole.depth - 1) / max(1, depth - 1)) for layer in range(depth)]
-
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The parameters of the descendant."""
         size, narrow, whole = vit_only(architecture, self.method), vit_only(self.loaded.architecture, ""), self.whole
@@ -62,8 +57,9 @@ class LearnedTransformation(LayerExpansion):
                 f"{whole.embed_dim} dimensions, with heads of {head} and mlp_ratio {whole.mlp_ratio:g}"
             )
         kept = {key: getattr(narrow, key) for key in (*size.shared_keys, "num_classes", "kind")}
-        return expand(self.loaded.tensors, narrow, size.replace(**kept), self.layers(size.depth), whole.depth)
+        return expand(self.loaded.tensors, narrow, size.replace(**kept), whole.depth)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers of the auxiliary net the descendant has."""
-        return (f"layers    {' '.join(map(str, self.layers(architecture.depth)))} of the auxiliary net, from 0",)
+        layers = even_layers(self.whole.depth, architecture.depth)
+        return (f"layers    {' '.join(map(str, layers))} of the auxiliary net, counted from 0",)

@@ -23,13 +23,11 @@ _SAFE = "\N{MIDDLE DOT}"
 class LeTs(Distill):
     """Learn a narrow network of few layers, and matrices that make a wide one of many layers of it, from an ancestor.
 
-    A parameter gets new neurons as combinations of its own, ``[W; F W]``, along every axis of the width: the matrices F
-    belong to the residual stream, to queries, keys and values of each attention, and to each MLP. A layer of the
-    auxiliary net mixes two widened layers of the learngene, with coefficients G for each parameter; two successive
-    layers share them. All are trained at once by distillation.
-
-    Departures: the loss is that of :class:`Distill`; of the official code's 8 and 16 layers the rule for any numbers is
-    ours; the matrices of an attention are those of its own layer, and the position embedding is widened like all else.
+    A parameter gets new neurons as combinations of its own, ``[W; F W]``, along every axis of the width: a matrix F
+    belongs to the residual stream, to queries, keys or values of an attention, or to an MLP. A layer of the auxiliary
+    net mixes two widened layers of the learngene, with coefficients G for each parameter; two successive layers share
+    them. All are trained at once. The loss, that of :class:`Distill`, and the rule for other numbers than the official
+    code's 8 and 16 layers are ours.
 
     Xia et al., "Initializing Variable-sized Vision Transformers from Learngene with Learnable Transformation",
     NeurIPS 2024; official code: https://github.com/eddiexia98/LeTs
@@ -89,4 +87,6 @@ class _Transformed(ComputedViT):
         """Every layer from two of the narrow network."""
         narrow, whole = self.sizes
         tensors = {name.replace(_SAFE, "."): tensor for name, tensor in learned.items()}
-        return expand(tensors, narrow, whole, range(whole.depth if layers else 0), whole.depth)
+        if not layers:
+            tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(narrow.layers)}
+        return expand(tensors, narrow, whole, whole.depth)

@@ -8,8 +8,9 @@ from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.artifacts.learngene import WHOLE
 from lgx.core.task import Task
 from lgx.initialization import Sizes
+from lgx.initialization.expansion import even_layers
 from lgx.methods.layers import LayerExpansion
-from lgx.methods.nested.slicing import layers_of, sliced
+from lgx.methods.nested.slicing import sliced
 
 
 class NestedSlices(LayerExpansion):
@@ -57,5 +58,5 @@ class NestedSlices(LayerExpansion):
         """Which layers the slice has."""
         if self.is_whole(architecture):
             return ("layers    all: the ancestor",)
-        layers = layers_of(self.whole.depth, architecture.depth)
+        layers = even_layers(self.whole.depth, architecture.depth)
         return (f"layers    {' '.join(map(str, layers))} of the learngene, counted from 0",)

@@ -11,13 +11,9 @@ from torch import Tensor, nn
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.axes import Axis, axes_of
 from lgx.errors import UserError
+from lgx.initialization.expansion import even_layers
 from lgx.initialization.width import head_widths
 from lgx.methods.weight_subcloning.importance import STREAM, Importance, _recorded
-
-
-def layers_of(total: int, depth: int) -> list[int]:
-    """Evenly spaced layers, the first and the last among them; of one layer the first."""
-    return [round(layer * (total - 1) / max(1, depth - 1)) for layer in range(depth)]
 
 
 def ordered(
@@ -109,7 +105,7 @@ def sliced(
         UserError: If it is deeper or wider than the whole, has more heads, wider ones, or a larger MLP.
     """
     found = {}
-    for name, part in _plan(whole, size, chosen or tuple(layers_of(whole.depth, size.depth))).items():
+    for name, part in _plan(whole, size, chosen or tuple(even_layers(whole.depth, size.depth))).items():
         if part.source in tensors:
             tensor = tensors[part.source]
             for cut in part.cuts:

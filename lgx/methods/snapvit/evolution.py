@@ -8,22 +8,17 @@ from torch import Tensor
 
 
 def maximize(value: Callable[[Tensor], float], start: Tensor, evaluations: int, generator: torch.Generator) -> Tensor:
-    """The best point that xNES found (Glasmachers et al., "Exponential natural evolution strategies", GECCO 2010).
+    """The best point (N,) of so many evaluations of xNES, from a start (N,).
 
-    Population, utilities and learning rates are the paper's defaults (Table 1); the first step width is ours.
-
-    Args:
-        value: What is maximized, of a point (N,).
-        start: The first mean, (N,).
-        evaluations: How often ``value`` is called.
-        generator: Source of randomness.
+    Glasmachers et al., "Exponential natural evolution strategies", GECCO 2010, with the defaults of its Table 1; the
+    first step width is ours.
     """
     size, steps = len(start), 4 + int(3 * log(len(start)))
     ranks = torch.arange(1, steps + 1, dtype=torch.float64)
     utilities = (log(steps / 2 + 1) - ranks.log()).clamp_min(0)
     utilities = utilities / utilities.sum() - 1 / steps
     rate = 0.6 * (3 + log(size)) / size**1.5
-    mean, width, shape = start.double(), _FIRST, torch.eye(size, dtype=torch.float64)
+    mean, width, shape = start.double(), 0.1, torch.eye(size, dtype=torch.float64)
     best, most = mean, value(mean)
     for _ in range((evaluations - 1) // steps):
         drawn = torch.randn(steps, size, dtype=torch.float64, generator=generator)
@@ -38,7 +33,3 @@ def maximize(value: Callable[[Tensor], float], start: Tensor, evaluations: int, 
         width *= float((rate / 2 * scale).exp())
         shape = shape @ torch.matrix_exp(rate / 2 * (spread - scale * torch.eye(size, dtype=torch.float64)))
     return best
-
-
-_FIRST = 0.1
-"""First step width."""

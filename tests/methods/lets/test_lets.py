@@ -6,6 +6,7 @@ import torch
 from lgx.architectures import parse_architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
+from lgx.initialization.expansion import even_layers
 from lgx.methods.lets.expansion import expand
 from lgx.methods.lets.initializer import LearnedTransformation
 from tests.support.command_line import arguments, lgx
@@ -47,7 +48,7 @@ def test_every_size_between_is_made_of_parts_of_the_matrices(run, depth, heads):
     assert {k: v.shape for k, v in tensors.items()} == {k: v.shape for k, v in size.build("meta").state_dict().items()}
     narrow = start.loaded.tensors
     torch.testing.assert_close(tensors["patch_embed.proj.weight"][:16], narrow["patch_embed.proj.weight"])
-    last = start.layers(depth)[-1]
+    last = even_layers(4, depth)[-1]
     ours, theirs = tensors[f"blocks.{depth - 1}.mlp.fc1.weight"], wide[f"blocks.{last}.mlp.fc1.weight"]
     torch.testing.assert_close(ours[:64, : 8 * heads], theirs[:64, : 8 * heads])
 
@@ -73,6 +74,6 @@ def test_gradients_reach_all_matrices_and_both_layers(run):
     learngene = Learngene.load(run / "best.learngene.safetensors")
     whole = LearnedTransformation(str(run / "best.learngene.safetensors")).whole
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in learngene.tensors.items()}
-    made = expand(leaves, learngene.architecture, whole, range(whole.depth), whole.depth)
+    made = expand(leaves, learngene.architecture, whole, whole.depth)
     sum(tensor.square().sum() for tensor in made.values()).backward()
     assert [name for name, leaf in leaves.items() if leaf.grad is None or not leaf.grad.any()] == []

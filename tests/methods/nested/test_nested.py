@@ -15,9 +15,9 @@ from lgx.commands.api import init
 from lgx.components.features import FeatureProjection
 from lgx.errors import UserError
 from lgx.methods import Nested
-from lgx.methods.nested.slicing import layers_of, ordered
+from lgx.methods.nested.slicing import ordered
 from lgx.methods.weight_subcloning.importance import on_images
-from tests.support.command_line import lgx
+from tests.support.command_line import arguments, lgx
 from tests.support.families import tiny
 
 FAMILIES = ("plain", "deit_distilled", "dinov2_registers")
@@ -111,7 +111,6 @@ def test_all_processes_and_resumed_runs_draw_the_same_sizes(trained):
     drawn = [size for batch in range(200) for size in method.draw(0, 1, batch)]
     assert {size.depth for size in drawn} == {1, 2, 3, 4, 5}
     assert {size.embed_dim for size in drawn} == {16, 32, 48, 64}
-    assert all(layers_of(12, depth)[-1] == 11 for depth in range(2, 13))
 
 
 def test_slices_learn_to_agree_with_the_ancestor(images, ancestor_file, tmp_path):
@@ -127,6 +126,21 @@ def test_slices_learn_to_agree_with_the_ancestor(images, ancestor_file, tmp_path
         assert done.code == 0, done.err
         losses.append(float(done.out.split("val loss ")[-1].split()[0]))
     assert losses[1] < 0.7 * losses[0]
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "words"),
+    [
+        ("eva02", {}, "has rotary positions, which have no slices"),
+        ("plain", {"embed_dim": 32, "num_heads": 2}, "a nested learngene has the ancestor's own sizes; write depth=5"),
+    ],
+)
+def test_what_has_no_slices_is_not_trained(images, tmp_path, family, changes, words):
+    file, architecture, _ = ancestor(family, tmp_path)
+    options = [f"--model.arch={architecture.replace(**changes).spec()}", f"--model.ancestor={file}"]
+    done = lgx(*arguments("fit", "Nested", images, tmp_path / "runs", *options, "--data.labels=false"))
+    assert (done.code, "Traceback" in done.err) == (2, False)
+    assert words in done.sentence
 
 
 @pytest.mark.parametrize(
