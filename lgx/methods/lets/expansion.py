@@ -38,11 +38,10 @@ def random_matrices(narrow: ViTArchitecture, whole: ViTArchitecture, noise: floa
     for name in narrow.build("meta").state_dict():
         axes = axes_of(narrow, name)
         for own, their in zip(axes, axes_of(whole, name), strict=True):
-            for part in range(own.parts if own and their and their.size > own.size else 0):
-                assert own is not None
-                assert their is not None
-                rows = torch.rand(their.size - own.size, own.size)
-                found.setdefault(_matrix(own, part, narrow.layers), rows / rows.sum(1, keepdim=True))
+            if own is not None and their is not None and their.size > own.size:
+                for part in range(own.parts):
+                    rows = torch.rand(their.size - own.size, own.size)
+                    found.setdefault(_matrix(own, part, narrow.layers), rows / rows.sum(1, keepdim=True))
         if name.startswith(f"{narrow.layers}0."):
             parts = max((axis.parts for axis in axes if axis is not None), default=1)
             for layer in range(0, whole.depth, PAIR):
@@ -55,14 +54,7 @@ def random_matrices(narrow: ViTArchitecture, whole: ViTArchitecture, noise: floa
 def expand(
     tensors: Mapping[str, Tensor], narrow: ViTArchitecture, target: ViTArchitecture, total: int
 ) -> dict[str, Tensor]:
-    """The parameters of a wider and deeper network: the first rows of matrices, and evenly spaced layers.
-
-    Args:
-        tensors: Parameters of the narrow network, matrices and coefficients.
-        narrow: The narrow network.
-        target: The network that is made.
-        total: Layers of the auxiliary net.
-    """
+    """The parameters of a larger network: the first rows of matrices, and evenly spaced ones of all layers."""
     prefix, found = narrow.layers, {}
     wide = {k: _widened(k, t, tensors, narrow, target) for k, t in tensors.items() if not k.startswith(TEMPLATES)}
     for name, tensor in wide.items():

@@ -18,8 +18,7 @@ from lgx.methods.lets.expansion import PAIR, expand
 class LearnedTransformation(LayerExpansion):
     """Widen and deepen the learngene with a part of its matrices: the first rows, and evenly spaced layers.
 
-    The paper selects parameters of the matrices for each size; its code has descendants of the full width alone, and
-    lists their layers by hand. First rows and evenly spaced layers are ours.
+    The paper's code has descendants of the full width alone, and lists their layers by hand; both rules are ours.
 
     Args:
         source: Learngene file of ``lgx fit --model LeTs``.

@@ -1,8 +1,7 @@
 """LeTs: the training."""
 
 from collections.abc import Mapping
-from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -35,44 +34,37 @@ class LeTs(Distill):
     Args:
         narrow_heads: Attention heads of the learngene, as wide as those in ``arch``.
         narrow_depth: Layers of the learngene; an even number.
-        kwargs: Arguments of ``Distill`` and of every method; ``arch`` is the auxiliary net's.
+        kwargs: Arguments of ``Distill`` and of every method; ``arch`` is the auxiliary net's. ``start`` is ``random``.
     """
 
     spec = SPEC
     plain_network = False
 
     def __init__(self, narrow_heads: int = 1, narrow_depth: int = 4, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(start="random", **kwargs)
         whole = vit_only(self.parsed_architecture, "model LeTs")
+        if whole.stages is not None:
+            raise UserError("model.arch: LeTs computes every layer from two, without stages; leave out stages")
         heads, depth = whole.num_heads, whole.depth
         check_option("narrow_heads", narrow_heads, 1 <= narrow_heads <= heads, f"a number of heads, 1 to {heads}")
         fits = narrow_depth >= PAIR and narrow_depth % PAIR == 0 and depth % narrow_depth == 0
         check_option("narrow_depth", narrow_depth, fits, f"an even number that divides the {depth} layers in arch")
         self.narrow_heads, self.narrow_depth = narrow_heads, narrow_depth
 
-    @cached_property
-    def architecture(self) -> ViTArchitecture:
-        """The auxiliary net."""
-        architecture = vit_only(self.own_architecture, "model LeTs")
-        if architecture.stages is not None:
-            raise UserError("model.arch: LeTs computes every layer from two, without stages; leave out stages")
-        return architecture
-
     @property
     def narrow(self) -> ViTArchitecture:
         """The learngene's network."""
-        whole = self.architecture
+        whole = vit_only(self.architecture, "model LeTs")
         width = whole.embed_dim // whole.num_heads * self.narrow_heads
         return whole.replace(depth=self.narrow_depth, embed_dim=width, num_heads=self.narrow_heads)
 
     def random_network(self) -> nn.Module:
         """The narrow network with its matrices."""
         network: Any = self.narrow.build()
-        network.sizes = self.narrow, self.architecture
-        for name, tensor in random_matrices(self.narrow, self.architecture).items():
+        network.sizes = self.narrow, vit_only(self.architecture, "model LeTs")
+        for name, tensor in random_matrices(*network.sizes).items():
             network.register_parameter(name.replace(".", _SAFE), nn.Parameter(tensor))
-        made: nn.Module = computed(network, _Transformed, self.architecture.build("meta", self.drop_rate))
-        return made
+        return cast(nn.Module, computed(network, _Transformed, self.architecture.build("meta", self.drop_rate)))
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The narrow network, the matrices and the coefficients."""

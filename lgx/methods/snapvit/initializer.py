@@ -15,27 +15,21 @@ from lgx.methods.snapvit.scores import Scores, features, kept_of, score, without
 from lgx.methods.weight_subcloning.importance import STREAM, Importance
 from lgx.methods.weight_subcloning.initializer import WeightSubcloning
 
-_CUTS = ((0.25, 0.1), (0.45, 0.3), (0.65, 0.5))
-"""Shares of the neurons and of the heads that go while the search runs."""
-_LEAST = 0.2
-"""Share of the neurons and heads of a layer that always stays."""
-_COMPONENTS = 64
-"""Principal components of the features that are compared."""
-_FIRST, _LAST = 1.2, 0.8
-"""Factors of the first and of the last layer where the search starts."""
+_CUTS, _LEAST, _COMPONENTS, _FIRST, _LAST = ((0.25, 0.1), (0.45, 0.3), (0.65, 0.5)), 0.2, 64, 1.2, 0.8
+"""Shares of neurons and heads that go during the search, and of those of a layer that stay; principal components that
+are compared; factors of the first and the last layer where the search starts."""
 
 
 class SnapViT(WeightSubcloning):
     """The ancestor's heads and neurons with the largest scores; the scores come from images without labels.
 
     A score is the squared gradient of a self-supervised loss (:func:`~lgx.methods.snapvit.scores.score`), times a
-    factor of its MLP or its head. The factors are searched by xNES: the features of the ancestor without the lowest
-    scored heads and neurons, at three shares, are to stay like its own (cosine similarity in principal components).
+    factor of its MLP or its head, which xNES searches: the features of the ancestor without the lowest scored heads and
+    neurons are to stay like its own. Numbers that are no options are the defaults of the official code.
 
-    Departures. The paper cuts each layer to another width; descendants here have the same in all, so that the factors
+    Departures: the paper cuts each layer to another width, descendants here have the same in all, so that the factors
     decide about heads and layers alone. It keeps all layers and the width of the residual stream; where a descendant
-    has fewer, those with the largest sums of scores stay. It corrects no weights by default, and neither do we. The
-    crops keep the shape of the image. Shares, factors and components are the defaults of the official code.
+    has fewer, those with the largest sums of scores stay. Crops keep the shape of the image.
 
     Simoncini et al., "Elastic ViTs from Pretrained Models without Retraining", NeurIPS 2025,
     https://arxiv.org/abs/2510.17700
@@ -103,9 +97,6 @@ class SnapViT(WeightSubcloning):
         return Importance({key: values.flatten() for key, values in found.items()}, layers)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """Which layers were kept, and what the scores were measured on."""
+        """Which layers were kept."""
         layers = self.layers(vit_only(architecture, self.method).depth)
-        return (
-            f"layers    {' '.join(map(str, layers))} of the source, counted from 0: those with the largest scores",
-            f"ranked    by gradients on {len(self._sample)} images of {self.data}; {self.evaluations} factors tried",
-        )
+        return (f"layers    {' '.join(map(str, layers))} of the source, counted from 0: those with the largest scores",)

@@ -20,17 +20,11 @@ _GLOBAL, _LOCAL, _NUMBER = (0.25, 1.0), (0.05, 0.25), 10
 
 
 def score(model: Any, architecture: ViTArchitecture, images: Tensor, generator: torch.Generator) -> Scores:
-    """Squared gradients of the weights that make heads and neurons, mean over images (Eq. 3 of the paper).
+    """Squared gradients of the weights that make heads and neurons, mean over images (N, C, H, W) (Eq. 3 of the paper).
 
     The loss is the cross-entropy of all views of an image with its two global ones, of softmaxed normalized features
     (Eq. 4); a view is not compared with itself. As in the official code fused heads are scored by their values, and the
     temperature is 1. The residual stream, which the paper does not cut, is scored by the inputs of the same weights.
-
-    Args:
-        model: The network, in eval mode.
-        architecture: Its description.
-        images: Normalized images, (N, C, H, W).
-        generator: Source of the views.
     """
     weights = {}
     for name, parameter in model.named_parameters():
@@ -39,7 +33,10 @@ def score(model: Any, architecture: ViTArchitecture, images: Tensor, generator: 
             weights[name] = parameter, axis
     squares = {name: torch.zeros_like(parameter) for name, (parameter, _) in weights.items()}
     for image in images:
-        gradients = torch.autograd.grad(_loss(model, _views(image, generator)), [p for p, _ in weights.values()])
+        seen = F.normalize(features(model, _views(image, generator)), dim=1)
+        losses = -seen[:2].detach().softmax(dim=1) @ seen.log_softmax(dim=1).T
+        loss = losses.sum() - losses.diagonal().sum()
+        gradients = torch.autograd.grad(loss, [parameter for parameter, _ in weights.values()])
         for name, gradient in zip(weights, gradients, strict=True):
             squares[name] += gradient.square() / len(images)
     found: Scores = {STREAM: torch.zeros(architecture.embed_dim, 1)}
@@ -70,12 +67,6 @@ def features(model: Any, images: Tensor) -> Tensor:
     """What a head reads, (B, D)."""
     found: Tensor = model.forward_head(model.forward_features(images), pre_logits=True)
     return found
-
-
-def _loss(model: Any, views: Tensor) -> Tensor:
-    found = F.normalize(features(model, views), dim=1)
-    losses = -found[:2].detach().softmax(dim=1) @ found.log_softmax(dim=1).T
-    return losses.sum() - losses.diagonal().sum()
 
 
 def kept_of(scores: Scores, kind: str, share: float, least: float) -> Scores:
