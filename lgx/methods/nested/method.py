@@ -26,6 +26,7 @@ from lgx.methods.checks import check_option
 from lgx.methods.distillation.guidance import projected_features, without_projection
 from lgx.methods.distillation.method import Distill
 from lgx.methods.nested import SPEC
+from lgx.methods.nested.planned_step import PlannedSlices
 from lgx.methods.nested.slicing import basis_of, moments, ordered, rotated, sliced
 from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_images
 from lgx.methods.weight_subcloning.initializer import without_the_least_change
@@ -217,15 +218,23 @@ class Nested(Distill):
             Its features, projected to the ancestor's widths, and its logits, (B, K).
         """
         own = dict(self.network.named_parameters())
-        projection: Any = self.network.projection
         tensors = sliced(own, self.architecture, size, self.chosen.get(size.depth))
-        for name, tensor in projection.named_parameters(prefix="projection"):
-            tensors[name] = tensor[:, : size.embed_dim] if tensor.ndim == 2 else tensor
-        widths = projection.summary.out_features, projection.patches.out_features
-        summary, patches, logits = functional_call(
-            _slice(size, *widths), {f"network.{name}": tensor for name, tensor in tensors.items()}, (images,)
-        )
+        for name, tensor in own.items():
+            if name.startswith("projection."):
+                tensors[name] = tensor[:, : size.embed_dim] if tensor.ndim == 2 else tensor
+        named = {f"network.{name}": tensor for name, tensor in tensors.items()}
+        summary, patches, logits = functional_call(self.prepare(size), named, (images,))
         return Features(summary, patches), logits
+
+    def prepare(self, size: ViTArchitecture) -> nn.Module:
+        """Build a slice without weights, once, and find out where its weights come from."""
+        projection: Any = self.network.projection
+        sliced({}, self.architecture, size, self.chosen.get(size.depth))
+        return _slice(size, projection.summary.out_features, projection.patches.out_features)
+
+    def planned_step(self) -> PlannedSlices:
+        """A step of mean cost."""
+        return PlannedSlices(self)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (B, K) of the first of the sizes that are measured, for images (B, C, H, W)."""

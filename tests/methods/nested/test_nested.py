@@ -1,6 +1,7 @@
 """Nested learngenes: order, slices, training, and what is refused."""
 
 from functools import partial
+from statistics import fmean
 
 import pytest
 import timm
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
+from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands.api import init
@@ -17,6 +19,7 @@ from lgx.errors import UserError
 from lgx.methods import Nested
 from lgx.methods.nested.slicing import ordered
 from lgx.methods.weight_subcloning.importance import on_images
+from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx
 from tests.support.families import tiny
 
@@ -103,6 +106,16 @@ def test_a_step_costs_the_sum_of_its_sizes(trained):
     projections = [2 * 2 * size.embed_dim * (64 + patches) for size in sizes]  # of two images: summary and patches
     alone = [2 * 2 * size.count_macs() for size in sizes]
     assert counter.get_total_flops() == sum(alone) + sum(projections)
+
+
+def test_a_plan_counts_a_step_of_mean_cost(tmp_path):
+    file, architecture, _ = ancestor("plain", tmp_path)
+    options = [f"--model.arch={architecture.spec()}", f"--model.ancestor={file}", "--model.least_depth=1"]
+    options += ["--model.optimizer=torch.optim.AdamW", "--data=CIFAR10", "--data.root=nowhere", "--data.img_size=16"]
+    planned = make_plan(["--model=Nested", *options, "--data.labels=false", "--data.batch_size=8"])
+    method = Nested(arch=architecture.spec(), optimizer=torch.optim.AdamW, ancestor=str(file), least_depth=1)
+    steps = [[cost_of(size).macs for size in method.draw(step)] for step in range(1000)]
+    assert planned.flops.forward == pytest.approx(2 * fmean(map(sum, steps)), rel=0.1)  # and the projections
 
 
 def test_all_processes_and_resumed_runs_draw_the_same_sizes(trained):
