@@ -1,8 +1,9 @@
 """One training step of a nested learngene as a plan counts it."""
 
+from statistics import fmean
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from lgx.architectures.cost import cost_of
@@ -17,14 +18,19 @@ class PlannedSlices(PlannedStep):
 
     notes = ("FLOPs and memory are those of a step of mean cost; the largest slices take more memory.",)
 
-    def loss(self, batch: Batch) -> Tensor:
-        """The loss of the slices, which are built before: no network can be built on tensors without memory."""
+    def build(self) -> nn.Module:
+        """The network; the sizes of the step are drawn before operations are counted."""
         method: Any = self.method
         with unset_fake_temporarily():
             steps = [method.draw(step) for step in range(_STEPS)]
             costs = [sum(cost_of(size).macs for size in sizes) for sizes in steps]
-            mean = sum(costs) / len(costs)
-            method.drawn = min(zip(costs, steps, strict=True), key=lambda pair: abs(pair[0] - mean))[1]
+        method.drawn = min(zip(costs, steps, strict=True), key=lambda pair: abs(pair[0] - fmean(costs)))[1]
+        return super().build()
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The loss of the slices, which are built before: no network can be built on tensors without memory."""
+        method: Any = self.method
+        with unset_fake_temporarily():
             for size in method.drawn:
                 method.prepare(size)
         return super().loss(batch)
