@@ -105,8 +105,3 @@ def check_depth(num_stages: int, depth: int) -> None:
             f"depth {depth} is below the learngene's {num_stages} layers: every stage needs one; "
             f"choose a depth of at least {num_stages}"
         )
-
-
-def even_layers(total: int, count: int) -> list[int]:
-    """``count`` evenly spaced ones of ``total`` layers, the first and the last among them; of one layer the middle."""
-    return [round(i * (total - 1) / (count - 1)) for i in range(count)] if count > 1 else [total // 2]

@@ -10,7 +10,7 @@ from lgx.architectures import Architecture
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
-from lgx.initialization.expansion import even_layers, take_layers
+from lgx.initialization.expansion import take_layers
 from lgx.methods.baselines.from_source import FromSource
 from lgx.methods.lsamd.initializer import selected
 
@@ -92,6 +92,11 @@ class LayerChoice(FromSource):
         """The layers, expanded to the descendant's depth."""
         self.check_heads(architecture)
         return take_layers(self.loaded.tensors, self._sources(architecture.depth))
+
+
+def even_layers(total: int, count: int) -> list[int]:
+    """``count`` evenly spaced ones of ``total`` layers, the first and the last among them; of one layer the middle."""
+    return [round(i * (total - 1) / (count - 1)) for i in range(count)] if count > 1 else [total // 2]
 
 
 def _by_rule(rule: str, count: int, depth: int, seed: int) -> list[int]:

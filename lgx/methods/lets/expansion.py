@@ -8,7 +8,7 @@ from torch import Tensor
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.axes import Axis, axes_of
 from lgx.artifacts.learngene import TEMPLATES
-from lgx.initialization.expansion import even_layers
+from lgx.methods.layer_choice.initializer import even_layers
 
 _QKV = ("queries", "keys", "values")  # the projection back reads values
 PAIR = 2

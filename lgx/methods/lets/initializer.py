@@ -10,7 +10,7 @@ from lgx.artifacts.learngene import TEMPLATES
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
-from lgx.initialization.expansion import even_layers
+from lgx.methods.layer_choice.initializer import even_layers
 from lgx.methods.layers import LayerExpansion
 from lgx.methods.lets.expansion import PAIR, expand
 

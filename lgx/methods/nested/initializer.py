@@ -8,7 +8,7 @@ from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.artifacts.learngene import WHOLE
 from lgx.core.task import Task
 from lgx.initialization import Sizes
-from lgx.initialization.expansion import even_layers
+from lgx.methods.layer_choice.initializer import even_layers
 from lgx.methods.layers import LayerExpansion
 from lgx.methods.nested.slicing import sliced
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.axes import Axis, axes_of
 from lgx.errors import UserError
-from lgx.initialization.expansion import even_layers
 from lgx.initialization.width import head_widths
+from lgx.methods.layer_choice.initializer import even_layers
 from lgx.methods.weight_subcloning.importance import STREAM, Importance, _recorded
 
 

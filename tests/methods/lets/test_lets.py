@@ -6,7 +6,7 @@ import torch
 from lgx.architectures import parse_architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
-from lgx.initialization.expansion import even_layers
+from lgx.methods.layer_choice.initializer import even_layers
 from lgx.methods.lets.expansion import expand
 from lgx.methods.lets.initializer import LearnedTransformation
 from tests.support.command_line import arguments, lgx
