@@ -27,9 +27,8 @@ from lgx.methods.distillation.guidance import projected_features, without_projec
 from lgx.methods.distillation.method import Distill
 from lgx.methods.nested import SPEC
 from lgx.methods.nested.planned_step import PlannedSlices
-from lgx.methods.nested.slicing import basis_of, moments, ordered, rotated, sliced
-from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_images
-from lgx.methods.weight_subcloning.initializer import without_the_least_change
+from lgx.methods.nested.slicing import ordered, sliced
+from lgx.methods.weight_subcloning.importance import on_images
 
 _SAMPLE = 64
 """Training images on which importance is measured."""
@@ -64,13 +63,8 @@ class Nested(Distill):
     spec = SPEC
     plain_network = False
 
-    def __init__(
-        self, draws: int = 2, least_depth: int = 3, least_ratio: float = 0.5, largest: bool = False,
-        losses: Literal["both", "features", "predictions"] = "both",
-        order: Literal["activation", "weights", "none", "pca"] = "activation",
-        layers: Literal["even", "change"] = "even", curriculum: bool = False, **kwargs: Any,
-    ) -> None:  # fmt: skip
-        super().__init__(guidance="features", **kwargs)
+    def __init__(self, draws: int = 2, least_depth: int = 3, least_ratio: float = 0.5, **kwargs: Any) -> None:
+        super().__init__(guidance="features", start="random", **kwargs)
         if self.ancestor is None:
             raise UserError("model.ancestor: a nested learngene is made from an ancestor; name one")
         check_option("draws", draws, draws >= 0, "a number of sizes, at least 0")
@@ -78,9 +72,6 @@ class Nested(Distill):
         depth = self.parsed_architecture.depth
         check_option("least_depth", least_depth, 1 <= least_depth <= depth, f"a number of layers, 1 to {depth}")
         self.draws, self.least_depth, self.least_ratio = draws, least_depth, least_ratio
-        self.layers = layers
-        self.chosen: dict[int, tuple[int, ...]] = {}
-        self.largest, self.losses, self.order, self.curriculum = largest, losses, order, curriculum
         self.drawn: list[ViTArchitecture] = []
 
     # -- sizes ----------------------------------------------------------------------------------------------------
@@ -132,28 +123,13 @@ class Nested(Distill):
         Args:
             parts: Numbers that name the step: seed, epoch and batch.
         """
-        generator, whole = random.Random(repr(parts)), self.architecture
-        widths = list(Sizes.within(whole).widths())
+        generator, widths = random.Random(repr(parts)), Sizes.within(self.architecture).widths()
         shares = [share for share in (0.25, 0.5, 0.75, 1.0) if share >= self.least_ratio]
-        least = self.least_depth
-        if self.curriculum:
-            rest = max(0.0, 1 - 2 * self.progress)
-            least += round(rest * (whole.depth - least))
-            widths = [width for width in widths if width >= rest * whole.embed_dim]
-            shares = [share for share in shares if share >= rest]
-        found = [self.size(least, widths[0], shares[0])]
-        if self.largest:
-            found.append(self.architecture)
+        found = [self.size(self.least_depth, widths[0], self.least_ratio)]
         for _ in range(self.draws):
-            depth = generator.randint(least, whole.depth)
+            depth = generator.randint(self.least_depth, self.architecture.depth)
             found.append(self.size(depth, generator.choice(widths), generator.choice(shares)))
         return found
-
-    @property
-    def progress(self) -> float:
-        """Share of the training that is done, in [0, 1]."""
-        steps = self.trainer.estimated_stepping_batches if self._trainer is not None else 0
-        return self.global_step / max(1.0, float(steps))
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Draw the sizes of the step."""
@@ -179,33 +155,16 @@ class Nested(Distill):
         if known.replace(num_classes=0, kind=self.architecture.kind) != self.architecture.replace(num_classes=0):
             raise UserError(f"model.arch: a nested learngene has the ancestor's own sizes; write {known.spec()}")
         images = torch.cat([batch.inputs for batch in self.data_module().reference_dataloader(_SAMPLE)])
-        self.chosen = self._layers(known, images)
-        if self.order in ("activation", "pca"):
-            importance = on_images(self.source.model.eval(), known, images)
-        else:
-            importance = of_weights(self.source.tensors, known)
-        if self.order == "none":
-            importance = Importance({key: torch.zeros_like(value) for key, value in importance.elements.items()})
-        start, weight, bias = self.source.tensors, torch.eye(known.embed_dim), torch.zeros(known.embed_dim)
-        if self.order == "pca":
-            start, weight, bias = rotated(start, known, basis_of(moments(self.source.model, known, images)))
-            ranks = -torch.arange(known.embed_dim, dtype=torch.float64)
-            importance = Importance({**importance.elements, STREAM: ranks})
-        tensors, order = ordered(start, known, importance)
+        importance = on_images(self.source.model.eval(), known, images)
+        tensors, order = ordered(self.source.tensors, known, importance)
         own = network.state_dict()
         network.load_state_dict({k: v for k, v in tensors.items() if own[k].shape == v.shape}, strict=False)
         for layer in (network.projection.summary, network.projection.patches):
             if layer.in_features == layer.out_features:
-                layer.weight.data.copy_(weight[:, order])
-                layer.bias.data.copy_(bias)
-        self.print(f"ordered    by {self.order} on {len(images)} training images")
+                layer.weight.data.copy_(torch.eye(len(order))[:, order])
+        self.print(f"ordered    by activation on {len(images)} training images")
         del self.source
         return cast(nn.Module, network)
-
-    def _layers(self, known: ViTArchitecture, images: Tensor) -> dict[int, tuple[int, ...]]:
-        if self.layers == "even":
-            return {}
-        return {d: tuple(without_the_least_change(self.source.model, images, d)) for d in range(1, known.depth + 1)}
 
     def outputs(self, size: ViTArchitecture, images: Tensor) -> tuple[Features, Tensor]:
         """What a slice computes.
@@ -218,7 +177,7 @@ class Nested(Distill):
             Its features, projected to the ancestor's widths, and its logits, (B, K).
         """
         own = dict(self.network.named_parameters())
-        tensors = sliced(own, self.architecture, size, self.chosen.get(size.depth))
+        tensors = sliced(own, self.architecture, size)
         for name, tensor in own.items():
             if name.startswith("projection."):
                 tensors[name] = tensor[:, : size.embed_dim] if tensor.ndim == 2 else tensor
@@ -229,7 +188,7 @@ class Nested(Distill):
     def prepare(self, size: ViTArchitecture) -> nn.Module:
         """Build a slice without weights, once, and find out where its weights come from."""
         projection: Any = self.network.projection
-        sliced({}, self.architecture, size, self.chosen.get(size.depth))
+        sliced({}, self.architecture, size)
         return _slice(size, projection.summary.out_features, projection.patches.out_features)
 
     def planned_step(self) -> PlannedSlices:
@@ -261,8 +220,7 @@ class Nested(Distill):
         if not self.architecture.num_classes:
             return {"loss": distilled}
         predictions = distillation_loss(logits, answers, self.temperature)
-        loss = {"both": distilled + predictions, "features": distilled, "predictions": predictions}[self.losses]
-        return {"loss": loss, "loss_features": distilled, "loss_distillation": predictions}
+        return {"loss": distilled + predictions, "loss_features": distilled, "loss_distillation": predictions}
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Without labels, the mean over the measured sizes: loss, and agreement of predictions or features."""

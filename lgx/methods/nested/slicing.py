@@ -6,14 +6,14 @@ from math import sqrt
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.axes import Axis, axes_of
 from lgx.errors import UserError
 from lgx.initialization.width import head_widths
 from lgx.methods.layer_choice.initializer import even_layers
-from lgx.methods.weight_subcloning.importance import STREAM, Importance, _recorded
+from lgx.methods.weight_subcloning.importance import STREAM, Importance
 
 
 def ordered(
@@ -87,9 +87,7 @@ class _Part(NamedTuple):
     factor: float
 
 
-def sliced(
-    tensors: Mapping[str, Tensor], whole: ViTArchitecture, size: ViTArchitecture, chosen: tuple[int, ...] | None = None
-) -> dict[str, Tensor]:
+def sliced(tensors: Mapping[str, Tensor], whole: ViTArchitecture, size: ViTArchitecture) -> dict[str, Tensor]:
     """The parameters of a smaller network as slices of an ordered one; gradients flow into the whole network.
 
     Weights of linear layers are multiplied by ``sqrt(n / m)`` for m of n inputs, so that their outputs keep their scale
@@ -99,13 +97,12 @@ def sliced(
         tensors: Parameters of the ordered network; what others it holds is left out.
         whole: Its architecture.
         size: The smaller network.
-        chosen: Its layers; None for evenly spaced ones.
 
     Raises:
         UserError: If it is deeper or wider than the whole, has more heads, wider ones, or a larger MLP.
     """
     found = {}
-    for name, part in _plan(whole, size, chosen or tuple(even_layers(whole.depth, size.depth))).items():
+    for name, part in _plan(whole, size).items():
         if part.source in tensors:
             tensor = tensors[part.source]
             for cut in part.cuts:
@@ -115,11 +112,11 @@ def sliced(
 
 
 @lru_cache(maxsize=1024)
-def _plan(whole: ViTArchitecture, size: ViTArchitecture, layers: tuple[int, ...]) -> dict[str, _Part]:
+def _plan(whole: ViTArchitecture, size: ViTArchitecture) -> dict[str, _Part]:
     """Where each parameter of the smaller network comes from, by its name."""
     if size.depth > whole.depth:
         raise UserError(f"nested: the descendant has {size.depth} layers, the learngene {whole.depth}; choose fewer")
-    plan, prefix = {}, size.layers
+    plan, prefix, layers = {}, size.layers, even_layers(whole.depth, size.depth)
     for name in size.build("meta").state_dict():
         source = name
         if name.startswith(prefix):
@@ -144,57 +141,3 @@ def _cut(dim: int, ours: Axis, theirs: Axis) -> _Cut:
         return _Cut(dim, (ours.parts, 1, ours.size), 1, theirs.size)
     own, wanted = head_widths(ours, theirs)
     return _Cut(dim, (ours.parts, ours.heads, own), theirs.heads, wanted)
-
-
-@torch.no_grad()
-def moments(model: nn.Module, architecture: ViTArchitecture, images: Tensor) -> Tensor:
-    """Second moments of the residual stream after its mean is taken away and its length made 1, (D, D)."""
-    total = torch.zeros(architecture.embed_dim, architecture.embed_dim, dtype=torch.float64)
-    for batch in images.split(16):
-        with _recorded(model, architecture) as seen:
-            model(batch)
-        for value in seen[STREAM]:
-            tokens = value.double().flatten(0, -2)
-            tokens = tokens - tokens.mean(1, keepdim=True)
-            tokens = tokens / tokens.norm(dim=1, keepdim=True).clamp_min(1e-12)
-            total += tokens.T @ tokens
-    return total
-
-
-def basis_of(moments: Tensor) -> Tensor:
-    """An orthogonal basis (D, D) whose first vectors hold most of the stream, and that maps a constant to itself."""
-    width = len(moments)
-    vectors = torch.linalg.eigh(moments).eigenvectors.flip(1)[:, :-1]  # the last is the mean, which was taken away
-    constant = torch.full((width, 1), width**-0.5, dtype=torch.float64)
-    first = torch.zeros_like(constant)
-    first[0] = 1
-    mirror = first - constant
-    found = torch.cat([constant, vectors], 1) @ (torch.eye(width) - 2 * mirror @ mirror.T / (mirror.T @ mirror))
-    return torch.cat([found[:, 1:], found[:, :1]], 1)
-
-
-def rotated(
-    tensors: Mapping[str, Tensor], architecture: ViTArchitecture, basis: Tensor
-) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-    """The same network whose residual stream has another basis."""
-    found = {name: tensor.double() for name, tensor in tensors.items()}
-    writes = basis.T - basis.T.mean(1, keepdim=True)
-    for name in ("pos_embed", "cls_token"):
-        found[name] = found[name] @ writes.T
-    layers = [f"{architecture.layers}{layer}." for layer in range(architecture.depth)]
-    for name in ("patch_embed.proj", *(f"{layer}{each}" for layer in layers for each in ("attn.proj", "mlp.fc2"))):
-        found[f"{name}.weight"] = torch.tensordot(writes, found[f"{name}.weight"], 1)
-        found[f"{name}.bias"] = writes @ found[f"{name}.bias"]
-    pairs = [
-        (f"{layer}{norm}", f"{layer}{reader}")
-        for layer in layers
-        for norm, reader in (("norm1", "attn.qkv"), ("norm2", "mlp.fc1"))
-    ]
-    last, shift = found["norm.weight"], found["norm.bias"]
-    for norm, reader in (*pairs, ("norm", "head")):
-        if f"{reader}.weight" in found:
-            weight, bias = found[f"{norm}.weight"], found[f"{norm}.bias"]
-            found[f"{reader}.bias"] = found[f"{reader}.bias"] + found[f"{reader}.weight"] @ bias
-            found[f"{reader}.weight"] = (found[f"{reader}.weight"] * weight) @ basis
-        found[f"{norm}.weight"], found[f"{norm}.bias"] = torch.ones_like(last), torch.zeros_like(last)
-    return {name: tensor.float() for name, tensor in found.items()}, (last[:, None] * basis).float(), shift.float()
