@@ -7,8 +7,7 @@ SPEC = MethodSpec(
     paper="Ours, after Cai et al., Once-for-All, ICLR 2020; Kudugunta et al., MatFormer, NeurIPS 2024; Zhang et al., "
     "Scala, NeurIPS 2024; no paper of its own",
     url="https://arxiv.org/abs/2310.07707",
-    summary="The dimensions, heads and neurons of an ancestor are put in the order of their importance, and trained so "
-    "that its slices of all depths and widths imitate it; a descendant is a slice.",
+    summary="An ancestor is ordered by importance and trained so that its slices imitate it; a descendant is a slice.",
     looks=(
         Look("nested_untrained", "nested, ordered alone", RED, "--"),
         Look("nested", "nested", RED),

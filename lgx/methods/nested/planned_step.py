@@ -6,8 +6,10 @@ from typing import Any
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from lgx.architectures.cost import cost_of
+from lgx.architectures import ViTArchitecture
 from lgx.core.batch import Batch
+from lgx.initialization import Sizes
+from lgx.initialization.sizing.search import cost_parts
 from lgx.methods.planned_step import PlannedStep
 
 _STEPS = 200
@@ -23,9 +25,13 @@ class PlannedSlices(PlannedStep):
         method: Any = self.method
         with unset_fake_temporarily():
             steps = [method.draw(step) for step in range(_STEPS)]
-            costs = [sum(cost_of(size).macs for size in sizes) for sizes in steps]
+            costs = [sum(map(self._macs, sizes)) for sizes in steps]
         method.drawn = min(zip(costs, steps, strict=True), key=lambda pair: abs(pair[0] - fmean(costs)))[1]
         return super().build()
+
+    def _macs(self, size: ViTArchitecture) -> float:
+        fixed, layer = cost_parts(Sizes.within(self.method.architecture), size.embed_dim, size.mlp_ratio)
+        return fixed.macs + size.depth * layer.macs
 
     def loss(self, batch: Batch) -> Tensor:
         """The loss of the slices, which are built before: no network can be built on tensors without memory."""
