@@ -70,6 +70,7 @@ def test_after_kill_9_the_same_command_waits_for_the_runs(sweep_file, tmp_path):
     assert "0 of 2 runs to do" in lgx(*command).out
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_runs_with_one_message(sweep_file, tmp_path):
     command = sweep_file({"name": "long", "config": "fit.yaml", "options": {"trainer.max_epochs": 100000}})
     controller = start(command)

@@ -91,6 +91,7 @@ def test_a_second_run_decodes_no_image(images: Path, request: pytest.FixtureRequ
     assert same(first[:24], epochs(opened(images, num_workers=1))[:24])
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_the_same_time_share_the_file(images: Path) -> None:
     plain = epochs(opened(images, cache_gib=0))
     with PROCESSES.Pool(2, _wait_for_each_other, [PROCESSES.Barrier(2), dict(os.environ)]) as pool:

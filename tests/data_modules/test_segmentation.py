@@ -198,6 +198,7 @@ def test_shards_of_masks_are_refused(root, tmp_path):
         write_shards(made.read("test"), tmp_path / "s", "test", replace(made.info, sizes=(8, 2, 6)))
 
 
+@pytest.mark.slow
 def test_pocket_scenes_are_made_and_have_every_class_in_every_split(tmp_path, monkeypatch):
     bring(IMAGE_SETS["pocket_scenes"], tmp_path, None, download=False)
     data = module("pocket_scenes", tmp_path, val_fraction=0.1)

@@ -119,6 +119,7 @@ def test_a_step_costs_the_sum_of_its_sizes(trained):
     assert counter.get_total_flops() == sum(alone) + sum(projections)
 
 
+@pytest.mark.slow
 def test_a_plan_counts_a_step_of_mean_cost(tmp_path):
     file, architecture, _ = ancestor("plain", tmp_path)
     options = [f"--model.arch={architecture.spec()}", f"--model.ancestor={file}", "--model.least_depth=1"]
