@@ -38,8 +38,9 @@ class ComputedViT:
         learned = {name: p for name, p in self.named_parameters() if not name.startswith("projection.")}
         parameters = self.compute(learned, layers)
         for name, buffer in self.named_buffers():  # those of the whole network have no memory
-            owner, _, rest = name.partition(".0.")
-            places = [f"{owner}.{layer}.{rest}" for layer in range(len(whole.whole.blocks))] if rest else [name]
+            short = name.removeprefix("blocks.0.")
+            depth = len(whole.whole.blocks) if short != name else 0
+            places = [f"blocks.{layer}.{short}" for layer in range(depth)] or [name]
             parameters |= dict.fromkeys(places, buffer)
         named = {f"whole.{name}": tensor for name, tensor in parameters.items()}
         found: Tensor = functional_call(whole, named, (part, inputs), options)

@@ -8,10 +8,7 @@ SPEC = MethodSpec(
     "Scala, NeurIPS 2024; no paper of its own",
     url="https://arxiv.org/abs/2310.07707",
     summary="An ancestor is ordered by importance and trained so that its slices imitate it; a descendant is a slice.",
-    looks=(
-        Look("nested_untrained", "nested, ordered alone", RED, "--"),
-        Look("nested", "nested", RED),
-    ),
+    looks=(Look("nested", "nested", RED),),
     module="lgx.methods.nested.method:Nested",
     initializer="lgx.methods.nested.initializer:NestedSlices",
     learngene="slices",

@@ -186,9 +186,8 @@ class Nested(Distill):
         return Features(summary, patches), logits
 
     def prepare(self, size: ViTArchitecture) -> nn.Module:
-        """Build a slice without weights, once, and find out where its weights come from."""
+        """A slice with its projection, without weights; it is built once."""
         projection: Any = self.network.projection
-        sliced({}, self.architecture, size)
         return _slice(size, projection.summary.out_features, projection.patches.out_features)
 
     def planned_step(self) -> PlannedSlices:

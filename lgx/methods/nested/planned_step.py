@@ -10,6 +10,7 @@ from lgx.architectures import ViTArchitecture
 from lgx.core.batch import Batch
 from lgx.initialization import Sizes
 from lgx.initialization.sizing.search import cost_parts
+from lgx.methods.nested.slicing import sliced
 from lgx.methods.planned_step import PlannedStep
 
 _STEPS = 200
@@ -39,4 +40,5 @@ class PlannedSlices(PlannedStep):
         with unset_fake_temporarily():
             for size in method.drawn:
                 method.prepare(size)
+                sliced({}, method.architecture, size)  # its plan builds a network, too
         return super().loss(batch)
