@@ -12,6 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules.base import TaskDataModule
 from lgx.architectures import Architecture, parse_for
+from lgx.architectures.meta_device import building_on
 from lgx.artifacts.learngene import Learngene
 from lgx.components.losses import label_loss
 from lgx.components.metrics import metrics_for
@@ -197,9 +198,7 @@ class Method(EvaluatedModule):
         module = getattr(self.trainer, "datamodule", None)
         if not isinstance(module, TaskDataModule):
             given = "bare loaders" if module is None else type(module).__name__
-            raise UserError(
-                f"data: a method learns its task from a data_modules.TaskDataModule; give one with --data, not {given}"
-            )
+            raise UserError(f"data: a method learns its task from a TaskDataModule; give one with --data, not {given}")
         return module
 
     def setup(self, stage: str) -> None:
@@ -271,6 +270,7 @@ class Method(EvaluatedModule):
         self.tasks = {**tasks, self.task.name: self.task}
         self.eval_metrics = nn.ModuleDict({f"{s}_metrics": metrics_for(self.task, s) for s in ("val", "test")})
 
+    @building_on("cpu")  # Lightning asks for the GPU, but starts are computed of tensors from files
     def configure_model(self) -> None:
         """Build the network once; under ``trainer.strategy: sharded`` every process keeps a share of each layer.
 
@@ -307,8 +307,7 @@ class Method(EvaluatedModule):
         if self.mix is not None:
             inputs, targets = self.mix(batch.inputs, batch.targets)
             batch = Batch(inputs, targets, batch.task)
-        losses = self.training_losses(batch)
-        self.step_losses = losses
+        self.step_losses = losses = self.training_losses(batch)
         for name, value in losses.items():
             self.log(f"train/{name}", value.detach(), prog_bar=name == "loss", batch_size=len(batch.inputs))
         return self._update.weighted(losses["loss"], batch.targets, self.trainer, batch_idx)
@@ -354,9 +353,8 @@ class Method(EvaluatedModule):
 
     def known_steps(self) -> int | None:
         """Optimizer steps of the whole run; None where only time or the user ends it."""
-        trainer, limits = self.trainer, []
-        if trainer.max_steps > 0:
-            limits.append(int(trainer.max_steps))
+        trainer = self.trainer
+        limits = [int(trainer.max_steps)] if trainer.max_steps > 0 else []
         if trainer.max_epochs is not None and trainer.max_epochs > 0:
             batches = self.data_module().train_dataloader().epoch_length
             limits.append(int(trainer.max_epochs) * -(-batches // trainer.accumulate_grad_batches))
