@@ -154,7 +154,9 @@ class Nested(Distill):
         known = self.source.require_vit("model.ancestor")
         if known.replace(num_classes=0, kind=self.architecture.kind) != self.architecture.replace(num_classes=0):
             raise UserError(f"model.arch: a nested learngene has the ancestor's own sizes; write {known.spec()}")
-        images = torch.cat([batch.inputs for batch in self.data_module().reference_dataloader(_SAMPLE)])
+        data = self.data_module()
+        batches = [data.on_after_batch_transfer(batch, 0) for batch in data.reference_dataloader(_SAMPLE)]
+        images = torch.cat([batch.inputs for batch in batches])
         importance = on_images(self.source.model.eval(), known, images)
         tensors, order = ordered(self.source.tensors, known, importance)
         own = network.state_dict()
