@@ -5,7 +5,6 @@ from collections.abc import Collection
 from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
-from lgx.artifacts.learngene import WHOLE
 from lgx.core.task import Task
 from lgx.initialization import Sizes
 from lgx.methods.layer_choice.initializer import even_layers
@@ -16,7 +15,8 @@ from lgx.methods.nested.slicing import sliced
 class NestedSlices(LayerExpansion):
     """A slice of a nested learngene: the first dimensions, heads and neurons of evenly spaced layers.
 
-    A descendant of the ancestor's own size is the ancestor.
+    The larger it is, the nearer its weights are to the ancestor's (:func:`~lgx.methods.nested.slicing.trained_share`):
+    a descendant of the ancestor's own size is the ancestor.
 
     Args:
         source: Learngene file of ``lgx fit --model Nested``.
@@ -40,23 +40,14 @@ class NestedSlices(LayerExpansion):
         """Neither deeper nor wider than the ancestor."""
         return Sizes.within(self.whole)
 
-    def is_whole(self, architecture: Architecture) -> bool:
-        """Whether a descendant has the ancestor's own size."""
-        keys = ("depth", "embed_dim", "num_heads", "mlp_ratio")
-        return all(getattr(architecture, key) == getattr(self.whole, key) for key in keys)
-
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
-        """The parameters of the slice, or of the ancestor."""
+        """The parameters of the slice."""
         tensors, size = self.loaded.tensors, vit_only(architecture, self.method)
-        if self.is_whole(size):
-            return {name.removeprefix(WHOLE): t for name, t in tensors.items() if name.startswith(WHOLE)}
         # Positions, patches and classes stay those of the learngene.
         own = {key: getattr(self.whole, key) for key in (*size.shared_keys, "num_classes", "kind")}
         return {name: tensor.clone() for name, tensor in sliced(tensors, self.whole, size.replace(**own)).items()}
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers the slice has."""
-        if self.is_whole(architecture):
-            return ("layers    all: the ancestor",)
         layers = even_layers(self.whole.depth, architecture.depth)
         return (f"layers    {' '.join(map(str, layers))} of the learngene, counted from 0",)

@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of, vit_only
 from lgx.architectures.meta_device import building_on
-from lgx.artifacts.learngene import WHOLE, Learngene
+from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import FeatureProjection, Features, feature_losses
 from lgx.components.losses import agreement_with, distillation_loss
@@ -49,8 +49,9 @@ class Nested(Distill):
     "Once-for-All", ICLR 2020, and Yu et al., "Universally Slimmable Networks", ICCV 2019 (their sandwich rule also
     draws the largest); MatFormer (Kudugunta et al., NeurIPS 2024) and Scala (Zhang et al., NeurIPS 2024) train ViTs so.
     That the order and the weights are a pretrained ancestor's, that depth and width vary together, that no labels are
-    needed, and that slices start a fine-tuning, is ours. The whole network forgets: a descendant of the ancestor's own
-    size is the ancestor, which the learngene keeps beside the slices.
+    needed, and that slices start a fine-tuning, is ours. One set of weights for all sizes makes large networks forget;
+    so the larger a slice, the nearer its weights stay to the ancestor's, which the learngene keeps beside the trained
+    ones (:func:`~lgx.methods.nested.slicing.trained_share`). A descendant of the ancestor's own size is the ancestor.
 
     Args:
         draws: Random sizes in each step, beside the smallest one.
@@ -149,6 +150,8 @@ class Nested(Distill):
         network: Any = super().build_network()
         if next(network.buffers(), None) is not None:
             raise UserError(f"model.arch: {name_of(self.architecture)} has rotary positions, which have no slices")
+        start = self.architecture.replace(num_classes=0) if self.has_labels else self.architecture
+        network.whole = start.build().requires_grad_(False)
         if self._trainer is None or self.skips_start:
             return cast(nn.Module, network)
         known = self.source.require_vit("model.ancestor")
@@ -159,8 +162,9 @@ class Nested(Distill):
         images = torch.cat([batch.inputs for batch in batches])
         importance = on_images(self.source.model.eval(), known, images)
         tensors, order = ordered(self.source.tensors, known, importance)
-        own = network.state_dict()
-        network.load_state_dict({k: v for k, v in tensors.items() if own[k].shape == v.shape}, strict=False)
+        own = {name: tensor.shape for name, tensor in network.state_dict().items()}
+        network.load_state_dict({k: v for k, v in tensors.items() if own[k] == v.shape}, strict=False)
+        network.whole.load_state_dict(tensors, strict=False)
         for layer in (network.projection.summary, network.projection.patches):
             if layer.in_features == layer.out_features:
                 layer.weight.data.copy_(torch.eye(len(order))[:, order])
@@ -247,11 +251,9 @@ class Nested(Distill):
     # -- what the run leaves --------------------------------------------------------------------------------------
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
-        """The trained weights, and the ancestor's for descendants of its own size."""
+        """The trained weights, and beside them those of the ancestor in the same order."""
         own = without_projection(state)
-        kept = {} if self.assumed is not None else load_pretrained(self.ancestor or "").tensors
-        whole = {f"{WHOLE}{k}": v for k, v in kept.items() if k in own and own[k].shape == v.shape}
-        return Learngene(self.method, self.architecture, own | whole, ancestor=self.ancestor or "", content="slices")
+        return Learngene(self.method, self.architecture, own, ancestor=self.ancestor or "", content="slices")
 
 
 class _Slice(nn.Module):

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.axes import Axis, axes_of
+from lgx.artifacts.learngene import WHOLE
 from lgx.errors import UserError
 from lgx.initialization.width import head_widths
 from lgx.methods.layer_choice.initializer import even_layers
@@ -88,27 +89,39 @@ class _Part(NamedTuple):
 
 
 def sliced(tensors: Mapping[str, Tensor], whole: ViTArchitecture, size: ViTArchitecture) -> dict[str, Tensor]:
-    """The parameters of a smaller network as slices of an ordered one; gradients flow into the whole network.
+    """The parameters of a smaller network as slices of an ordered one; gradients flow into the trained network.
 
     Weights of linear layers are multiplied by ``sqrt(n / m)`` for m of n inputs, so that their outputs keep their scale
     (Samragh et al., "Weight subcloning", 2023).
 
     Args:
-        tensors: Parameters of the ordered network; what others it holds is left out.
+        tensors: Parameters of the ordered network, and below :data:`~lgx.artifacts.learngene.WHOLE` those that it had
+            before training, which a slice has in part (:func:`trained_share`); what others it holds is left out.
         whole: Its architecture.
         size: The smaller network.
 
     Raises:
         UserError: If it is deeper or wider than the whole, has more heads, wider ones, or a larger MLP.
     """
-    found = {}
+    found, share = {}, trained_share(whole, size)
     for name, part in _plan(whole, size).items():
         if part.source in tensors:
-            tensor = tensors[part.source]
+            tensor, start = tensors[part.source], tensors.get(f"{WHOLE}{part.source}")
             for cut in part.cuts:
-                tensor = cut(tensor)
+                tensor, start = cut(tensor), None if start is None else cut(start)
+            if start is not None:
+                tensor = torch.lerp(start, tensor, share)
             found[name] = tensor if part.factor == 1 else tensor * part.factor
     return found
+
+
+@lru_cache(maxsize=1024)
+def trained_share(whole: ViTArchitecture, size: ViTArchitecture) -> float:
+    """How far a slice's weights are on the way from the ancestor's to the trained ones: 1 − its share of all parameters.
+
+    So the whole network keeps the ancestor's weights, and large slices nearly do; ours.
+    """
+    return 1 - size.count_parameters() / whole.count_parameters()
 
 
 @lru_cache(maxsize=1024)

@@ -57,8 +57,7 @@ class Arena:
         tasks: Options of each task.
         sizes: Options of each size; a start may name some of them, or have sizes of its own.
         epochs: Epochs of training, unless a start has its own.
-        starts: For each start its options, and perhaps a configuration, sizes and epochs of its own, and options of
-            single tasks, such as the learning rate that was best on validation.
+        starts: For each start its options, and perhaps a configuration, sizes and epochs of its own.
         scratch: The start that every other is compared with at the same total compute.
         rival: The start against which the number of sizes is counted from which another one is cheaper.
         ancestor: Source of the ancestor; empty without one.
@@ -183,7 +182,7 @@ class Arena:
                     "config": entry.get("config", self.config),
                     "options": {"test_end": True} if trains else {},
                     "matrix": {
-                        "task": {name: {**self.tasks[name], **entry.get("tasks", {}).get(name, {})} for name in tasks},
+                        "task": {name: self.tasks[name] for name in tasks},
                         "size": {name: self.all_sizes[name] for name in sizes},
                         "start": {start: entry.get("options") or {}},
                         "budget": epochs,
@@ -218,15 +217,14 @@ def load_arena(file: str | Path, runs_dir: str = "runs") -> Arena:
                 raise UserError(f"{file}: {key}: a name must have no /, because it names folders of runs, got {name}")
     start = one_of(*content["starts"])
     check_fields(content, {"scratch": start, "rival": start}, str(file))
-    some, tasks = (list_of(one_of(*content[key])) for key in ("sizes", "tasks"))
-    parts = {"options": _OPTIONS, "config": LINE, "sizes": some, "budgets": _EPOCHS, "tasks": mapping_of(MAPPING)}
+    some = list_of(one_of(*content["sizes"]))
+    parts = {"options": _OPTIONS, "config": LINE, "sizes": some, "budgets": _EPOCHS}
     for name, entry in content["starts"].items():
         own = {**parts, "sizes": _NAMED} if isinstance(entry.get("sizes"), dict) else parts
         if unknown := entry.keys() - parts:
             expected = f"expected {', '.join(parts)}"
             raise UserError(f"{file}: starts.{name}: unknown key {shortened(sorted(unknown)[0])}; {expected}")
         check_fields(entry, own, f"{file}: starts.{name}")
-        check_fields({"tasks": list(entry.get("tasks", ()))}, {"tasks": tasks}, f"{file}: starts.{name}")
     filled = _filled(content, str(content.get("ancestor", "")))
     arena = Arena(file, runs_dir, epochs=filled.pop("budgets"), **filled)
     arena.sweep()

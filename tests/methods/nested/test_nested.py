@@ -48,6 +48,8 @@ def trained(request, tmp_path_factory):
     )  # fmt: skip
     method.network = method.architecture.build()
     method.network.load_state_dict({name: tensor + 0.01 for name, tensor in tensors.items()})
+    method.network.whole = method.architecture.build()
+    method.network.whole.load_state_dict(tensors)
     method.network.projection = FeatureProjection(64, 64, 64)
     learngene = method.learngene(method.network.state_dict())
     learngene.save(folder / "nested.learngene.safetensors")
@@ -89,8 +91,6 @@ def assert_a_slice_is_what_was_trained(trained, data):
         depth=data.draw(st.integers(1, 5)), embed_dim=heads * within, num_heads=heads,
         mlp_ratio=data.draw(st.sampled_from([0.5, 1.0, 2.25, 3.0])),
     )  # fmt: skip
-    if (size.depth, size.embed_dim, size.mlp_ratio) == (5, 64, 3.0):
-        return  # the ancestor
     images = torch.randn(2, 3, 16, 16)
     start = init(source=file, arch=size.spec(), method="nested").eval()
     model = timm.create_model(size.timm_name, pretrained=False, **size.timm_args()).eval()
@@ -105,6 +105,16 @@ def test_the_ancestors_own_size_is_the_ancestor(trained):
     assert torch.equal(load_pretrained(str(file)).tensors["norm.weight"], tensors["norm.weight"])
     stored = Learngene.load(file).tensors
     assert sum(name.startswith(WHOLE) for name in stored) == len(tensors) == len(stored) // 2
+
+
+def test_the_larger_a_slice_the_nearer_it_is_to_the_ancestor(trained):
+    method, file, tensors = trained
+    distances = []
+    for depth in (1, 3, 5):
+        size = method.architecture.replace(depth=depth)
+        start = init(source=file, arch=size.spec(), method="nested").state_dict()
+        distances.append(float((start["norm.weight"] - tensors["norm.weight"]).abs().mean()))
+    assert 0.01 > distances[0] > distances[1] > distances[2] == 0
 
 
 def test_a_step_costs_the_sum_of_its_sizes(trained):

@@ -32,10 +32,6 @@ MISTAKES = {
         lambda c: c["starts"]["sws"].update(sizes=["huge"]),
         "sizes is ['huge'], expected a list of full or half",
     ),
-    "task": (
-        lambda c: c["starts"]["sws"].update(tasks={"dtd": {}}),
-        "starts.sws: tasks is ['dtd'], expected a list of shapes",
-    ),
     "own": (lambda c: c["starts"]["sws"].update(budgets=[]), "starts.sws: budgets is []"),
     "source": (lambda c: c.update(sources={"a": 1}), "sources is {'a': 1}"),
     "variable": (lambda c: c["starts"]["sws"]["options"].update({"model.label": "{depth}"}), "unknown variable"),
@@ -106,12 +102,3 @@ def test_load_arena_names_the_file(tmp_path):
     (tmp_path / "arena.yaml").write_text("[1]")
     with pytest.raises(UserError, match=r"arena\.yaml"):
         load_arena(tmp_path / "arena.yaml")
-
-
-def test_a_start_has_options_of_its_own_for_a_task(content, tmp_path):
-    content["tasks"]["other"] = {"data.root": "there"}
-    content["starts"]["sws"]["tasks"] = {"other": {"model.optimizer.lr": 0.01}}
-    runs = {spec.name: spec.options for spec in load_arena(write_arena(content, tmp_path)).sweep().runs}
-    assert runs["other-full-sws-1"]["model.optimizer.lr"] == 0.01
-    assert runs["other-full-sws-1"]["data.root"] == "there"
-    assert "model.optimizer.lr" not in {**runs["shapes-full-sws-1"], **runs["other-full-random-1"]}
