@@ -117,7 +117,7 @@ def sliced(tensors: Mapping[str, Tensor], whole: ViTArchitecture, size: ViTArchi
 
 @lru_cache(maxsize=1024)
 def trained_share(whole: ViTArchitecture, size: ViTArchitecture) -> float:
-    """How far a slice's weights are on the way from the ancestor's to the trained ones: 1 − its share of all parameters.
+    """How far a slice's weights are on the way from the ancestor's to the trained ones: 1 − its share of parameters.
 
     So the whole network keeps the ancestor's weights, and large slices nearly do; ours.
     """
