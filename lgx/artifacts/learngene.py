@@ -63,7 +63,7 @@ class Learngene:
         hypernet: Configuration of the hypernetwork that the tensors are; None if they are a network's parameters.
         tasks: Tasks that a hypernetwork was tuned on, by name, as ``Task.to_dict`` gives them. Their embeddings are the
             tensors ``task_embeddings.<name>``.
-        selection: The selected layers and the evidence for the selection; None if nothing was selected.
+        selection: The selected layers, of slices all in their order, and the evidence; None if nothing was selected.
         trained_widths: Widths of the networks that a hypernetwork was trained on; empty where unknown.
         content: What the tensors are. None is replaced by what the other attributes tell; a method that stores as many
             layers as its architecture has, but not the network's own, must give it.
@@ -234,7 +234,7 @@ def _described(about: Mapping[str, Any], tensors: dict[str, Tensor], path: str) 
     if hypernet is not None:
         check_fields(hypernet, {}, f"{place}: hypernet")
     if selection is not None:
-        check_fields(selection, _SELECTION, f"{place}: selection", complete=True)
+        check_fields(selection, _SELECTION, f"{place}: selection", complete=about["content"] != "slices")
         check_fields(selection, {"gate": LINE}, f"{place}: selection")
     if (about["content"] == "hypernetwork") != (hypernet is not None):
         raise UserError(f"{place}: content is {about['content']}, which contradicts hypernet; {AGAIN}")

@@ -6,14 +6,14 @@ from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.core.task import Task
+from lgx.errors import UserError
 from lgx.initialization import Sizes
-from lgx.methods.layer_choice.initializer import even_layers
 from lgx.methods.layers import LayerExpansion
 from lgx.methods.nested.slicing import sliced
 
 
 class NestedSlices(LayerExpansion):
-    """A slice of a nested learngene: the first dimensions, heads and neurons of evenly spaced layers.
+    """A slice of a nested learngene: the first dimensions, heads and neurons of the layers that matter most.
 
     The larger it is, the nearer its weights are to the ancestor's (:func:`~lgx.methods.nested.slicing.trained_share`):
     a descendant of the ancestor's own size is the ancestor.
@@ -36,6 +36,14 @@ class NestedSlices(LayerExpansion):
         """The same for every size."""
         return self.method
 
+    @property
+    def order(self) -> list[int]:
+        """The layers, those that small slices have first."""
+        order: list[int] = (self.loaded.selection or {}).get("layers", [])
+        if sorted(order) != list(range(self.whole.depth)):
+            raise UserError(f"{self.source}: names the layers {order}, expected all {self.whole.depth}; train it again")
+        return order
+
     def sizes(self) -> Sizes:
         """Neither deeper nor wider than the ancestor."""
         return Sizes.within(self.whole)
@@ -45,9 +53,10 @@ class NestedSlices(LayerExpansion):
         tensors, size = self.loaded.tensors, vit_only(architecture, self.method)
         # Positions, patches and classes stay those of the learngene.
         own = {key: getattr(self.whole, key) for key in (*size.shared_keys, "num_classes", "kind")}
-        return {name: tensor.clone() for name, tensor in sliced(tensors, self.whole, size.replace(**own)).items()}
+        found = sliced(tensors, self.whole, size.replace(**own), self.order)
+        return {name: tensor.clone() for name, tensor in found.items()}
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers the slice has."""
-        layers = even_layers(self.whole.depth, architecture.depth)
+        layers = sorted(self.order[: architecture.depth])
         return (f"layers    {' '.join(map(str, layers))} of the learngene, counted from 0",)

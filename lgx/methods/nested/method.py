@@ -29,6 +29,7 @@ from lgx.methods.nested import SPEC
 from lgx.methods.nested.planned_step import PlannedSlices
 from lgx.methods.nested.slicing import ordered, sliced
 from lgx.methods.weight_subcloning.importance import on_images
+from lgx.methods.weight_subcloning.initializer import layers_by_change
 
 _SAMPLE = 64
 """Training images on which importance is measured."""
@@ -39,8 +40,9 @@ class Nested(Distill):
 
     Residual dimensions, heads and neurons are put in the order of their importance
     (:func:`~lgx.methods.weight_subcloning.importance.on_images`), which changes nothing of what the network computes.
-    A smaller network is a slice: the first of each, in evenly spaced layers. Each step draws sizes and trains their
-    slices on one batch; the gradients of all meet in the shared weights. The loss of a slice is the distance of its
+    A smaller network is a slice: the first of each, without the layers whose absence changes the ancestor least
+    (:func:`~lgx.methods.weight_subcloning.initializer.layers_by_change`). Each step draws sizes and trains their slices
+    on one batch; the gradients of all meet in the shared weights. The loss of a slice is the distance of its
     features from the ancestor's, through one learned projection that is sliced, too
     (:func:`~lgx.components.features.feature_losses`), plus the cross-entropy with the ancestor's predictions where the
     ancestor has a head. With labels, ``alpha`` is the share of both against the cross-entropy with the labels.
@@ -152,6 +154,7 @@ class Nested(Distill):
             raise UserError(f"model.arch: {name_of(self.architecture)} has rotary positions, which have no slices")
         start = self.architecture.replace(num_classes=0) if self.has_labels else self.architecture
         network.whole = start.build().requires_grad_(False)
+        network.register_buffer("layer_order", torch.arange(self.architecture.depth).float())  # averages keep it
         if self._trainer is None or self.skips_start:
             return cast(nn.Module, network)
         known = self.source.require_vit("model.ancestor")
@@ -165,6 +168,7 @@ class Nested(Distill):
         own = {name: tensor.shape for name, tensor in network.state_dict().items()}
         network.load_state_dict({k: v for k, v in tensors.items() if own[k] == v.shape}, strict=False)
         network.whole.load_state_dict(tensors, strict=False)
+        network.layer_order.copy_(torch.tensor(layers_by_change(self.source.model, images)))
         for layer in (network.projection.summary, network.projection.patches):
             if layer.in_features == layer.out_features:
                 layer.weight.data.copy_(torch.eye(len(order))[:, order])
@@ -183,13 +187,19 @@ class Nested(Distill):
             Its features, projected to the ancestor's widths, and its logits, (B, K).
         """
         own = dict(self.network.named_parameters())
-        tensors = sliced(own, self.architecture, size)
+        tensors = sliced(own, self.architecture, size, self.layer_order)
         for name, tensor in own.items():
             if name.startswith("projection."):
                 tensors[name] = tensor[:, : size.embed_dim] if tensor.ndim == 2 else tensor
         named = {f"network.{name}": tensor for name, tensor in tensors.items()}
         summary, patches, logits = functional_call(self.prepare(size), named, (images,))
         return Features(summary, patches), logits
+
+    @cached_property
+    def layer_order(self) -> tuple[int, ...]:
+        """The layers, those that small slices have first."""
+        order = cast(Tensor, self.network.layer_order)
+        return tuple(order.round().int().tolist())
 
     def prepare(self, size: ViTArchitecture) -> nn.Module:
         """A slice with its projection, without weights; it is built once."""
@@ -252,8 +262,10 @@ class Nested(Distill):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The trained weights, and beside them those of the ancestor in the same order."""
-        own = without_projection(state)
-        return Learngene(self.method, self.architecture, own, ancestor=self.ancestor or "", content="slices")
+        own = dict(without_projection(state))
+        selection = {"layers": own.pop("layer_order").round().int().tolist()}
+        ancestor = self.ancestor or ""
+        return Learngene(self.method, self.architecture, own, ancestor, selection=selection, content="slices")
 
 
 class _Slice(nn.Module):

@@ -28,6 +28,7 @@ class PlannedSlices(PlannedStep):
             steps = [method.draw(step) for step in range(_STEPS)]
             costs = [sum(map(self._macs, sizes)) for sizes in steps]
         method.drawn = min(zip(costs, steps, strict=True), key=lambda pair: abs(pair[0] - fmean(costs)))[1]
+        method.layer_order = tuple(range(method.architecture.depth))
         return super().build()
 
     def _macs(self, size: ViTArchitecture) -> float:
@@ -40,5 +41,5 @@ class PlannedSlices(PlannedStep):
         with unset_fake_temporarily():
             for size in method.drawn:
                 method.prepare(size)
-                sliced({}, method.architecture, size)  # its plan builds a network, too
+                sliced({}, method.architecture, size, method.layer_order)  # its plan builds a network, too
         return super().loss(batch)

@@ -1,6 +1,6 @@
 """Order the elements of a ViT by importance, and cut slices of every smaller size from it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import sqrt
 from typing import NamedTuple
@@ -13,7 +13,6 @@ from lgx.architectures.axes import Axis, axes_of
 from lgx.artifacts.learngene import WHOLE
 from lgx.errors import UserError
 from lgx.initialization.width import head_widths
-from lgx.methods.layer_choice.initializer import even_layers
 from lgx.methods.weight_subcloning.importance import STREAM, Importance
 
 
@@ -88,7 +87,9 @@ class _Part(NamedTuple):
     factor: float
 
 
-def sliced(tensors: Mapping[str, Tensor], whole: ViTArchitecture, size: ViTArchitecture) -> dict[str, Tensor]:
+def sliced(
+    tensors: Mapping[str, Tensor], whole: ViTArchitecture, size: ViTArchitecture, layers: Sequence[int]
+) -> dict[str, Tensor]:
     """The parameters of a smaller network as slices of an ordered one; gradients flow into the trained network.
 
     Weights of linear layers are multiplied by ``sqrt(n / m)`` for m of n inputs, so that their outputs keep their scale
@@ -99,12 +100,13 @@ def sliced(tensors: Mapping[str, Tensor], whole: ViTArchitecture, size: ViTArchi
             before training, which a slice has in part (:func:`trained_share`); what others it holds is left out.
         whole: Its architecture.
         size: The smaller network.
+        layers: The whole network's layers, those that small slices have first.
 
     Raises:
         UserError: If it is deeper or wider than the whole, has more heads, wider ones, or a larger MLP.
     """
     found, share = {}, trained_share(whole, size)
-    for name, part in _plan(whole, size).items():
+    for name, part in _plan(whole, size, tuple(sorted(layers[: size.depth]))).items():
         if part.source in tensors:
             tensor, start = tensors[part.source], tensors.get(f"{WHOLE}{part.source}")
             for cut in part.cuts:
@@ -125,11 +127,11 @@ def trained_share(whole: ViTArchitecture, size: ViTArchitecture) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _plan(whole: ViTArchitecture, size: ViTArchitecture) -> dict[str, _Part]:
+def _plan(whole: ViTArchitecture, size: ViTArchitecture, layers: tuple[int, ...]) -> dict[str, _Part]:
     """Where each parameter of the smaller network comes from, by its name."""
     if size.depth > whole.depth:
         raise UserError(f"nested: the descendant has {size.depth} layers, the learngene {whole.depth}; choose fewer")
-    plan, prefix, layers = {}, size.layers, even_layers(whole.depth, size.depth)
+    plan, prefix = {}, size.layers
     for name in size.build("meta").state_dict():
         source = name
         if name.startswith(prefix):

@@ -37,7 +37,7 @@ def largest(importance: Tensor, count: int) -> list[int]:
 
 
 @torch.no_grad()
-def without_the_least_change(model: Any, images: Tensor, depth: int) -> list[int]:
+def layers_by_change(model: Any, images: Tensor, depth: int = 1) -> list[int]:
     """Drop one layer after the other, each time the one whose absence changes the network's features least.
 
     Ours. Features are those that precede the head; the change is one minus the cosine similarity with those of the
@@ -51,17 +51,18 @@ def without_the_least_change(model: Any, images: Tensor, depth: int) -> list[int
         depth: Layers to keep.
 
     Returns:
-        Indices of the kept layers, increasing.
+        The kept layers, increasing, then the dropped ones, the last dropped first.
     """
     kept, images = list(range(len(model.blocks))), images[:: -(-len(images) // MOST_IMAGES)]
+    dropped: list[int] = []
     whole = _features(model, images, kept)
     while len(kept) > depth:
         changes = [
             1 - nn.functional.cosine_similarity(_features(model, images, rest), whole).mean().item()
             for rest in ([layer for layer in kept if layer != left] for left in kept)
         ]
-        del kept[changes.index(min(changes))]
-    return kept
+        dropped.insert(0, kept.pop(changes.index(min(changes))))
+    return kept + dropped
 
 
 def _features(model: Any, images: Tensor, layers: Sequence[int]) -> Tensor:
@@ -87,7 +88,7 @@ class WeightSubcloning(FromSource):
 
     Depth: the paper drops layers from the middle, where it finds the relative magnitude of what a layer adds to be
     lowest. In DeiT-Tiny it is lowest in the last layers, and to drop these harms most. Ours is to drop, one after the
-    other, the layers whose absence changes the features of the images least (:func:`without_the_least_change`). The
+    other, the layers whose absence changes the features of the images least (:func:`layers_by_change`). The
     paper's rules are options. Without images the middle is dropped.
 
     Scale: the weights of linear layers are multiplied so that their outputs keep their standard deviation. The factor
@@ -164,7 +165,7 @@ class WeightSubcloning(FromSource):
     def _keep(self, depth: int) -> list[int]:
         total = self.vit.depth
         if self.drop == "change":
-            return without_the_least_change(self.loaded.model.eval(), self._sample, depth)
+            return layers_by_change(self.loaded.model.eval(), self._sample, depth)[:depth]
         if self.drop == "magnitude" and self.ranked.layers is not None:
             return largest(self.ranked.layers, depth)
         return without_the_middle(total, depth)

@@ -1,5 +1,6 @@
 """Nested learngenes: order, slices, training, and what is refused."""
 
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
 
@@ -50,6 +51,7 @@ def trained(request, tmp_path_factory):
     method.network.load_state_dict({name: tensor + 0.01 for name, tensor in tensors.items()})
     method.network.whole = method.architecture.build()
     method.network.whole.load_state_dict(tensors)
+    method.network.register_buffer("layer_order", torch.tensor([4.0, 0.0, 1.0, 3.0, 2.0]))
     method.network.projection = FeatureProjection(64, 64, 64)
     learngene = method.learngene(method.network.state_dict())
     learngene.save(folder / "nested.learngene.safetensors")
@@ -105,6 +107,19 @@ def test_the_ancestors_own_size_is_the_ancestor(trained):
     assert torch.equal(load_pretrained(str(file)).tensors["norm.weight"], tensors["norm.weight"])
     stored = Learngene.load(file).tensors
     assert sum(name.startswith(WHOLE) for name in stored) == len(tensors) == len(stored) // 2
+
+
+def test_a_slice_has_the_first_layers_of_the_order_and_a_damaged_order_is_refused(trained, tmp_path):
+    method, file, tensors = trained
+    start = init(source=file, arch=method.architecture.replace(depth=2).spec(), method="nested").state_dict()
+    for layer, kept in enumerate((0, 4)):
+        bias = start[f"blocks.{layer}.norm1.bias"] - tensors[f"blocks.{kept}.norm1.bias"]
+        assert 0 < bias.abs().max() < 0.011
+    learngene = Learngene.load(file)
+    damaged = tmp_path / file.name
+    replace(learngene, selection={"layers": [0, 1]}).save(damaged)
+    with pytest.raises(UserError, match=r"expected all 5"):
+        init(source=damaged, arch=method.architecture.replace(depth=2).spec(), method="nested")
 
 
 def test_the_larger_a_slice_the_nearer_it_is_to_the_ancestor(trained):
