@@ -262,9 +262,8 @@ class Nested(Distill):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The trained weights, and beside them those of the ancestor in the same order."""
-        own = dict(without_projection(state))
-        selection = {"layers": own.pop("layer_order").round().int().tolist()}
-        ancestor = self.ancestor or ""
+        own = {name: tensor for name, tensor in without_projection(state).items() if name != "layer_order"}
+        selection, ancestor = {"layers": list(self.layer_order)}, self.ancestor or ""
         return Learngene(self.method, self.architecture, own, ancestor, selection=selection, content="slices")
 
 
