@@ -73,7 +73,8 @@ def shared_layers(
     """Training steps with stage-wise weight sharing, and distillation, compared with an ordinary training step.
 
     shared_step trains 16 layers of which 5 are stored (ratio per layer); distilled_step trains with soft labels of a
-    teacher of the same size; forward is the teacher's forward pass alone.
+    teacher of the same size; forward is the teacher's forward pass alone. slices are the forward and backward passes of
+    three sizes in a nested learngene, separate those of networks of the same sizes.
 
     Args:
         size: As of hypernet.

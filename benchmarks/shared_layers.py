@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from benchmarks.nested import nested_passes
 from benchmarks.steps import autocast, device, measure, ordinary_step, random_images, training_step
 from lgx.architectures import ViTArchitecture
 from lgx.components.losses import distillation_loss
@@ -16,12 +17,13 @@ STAGES = (3, 3, 4, 3, 3)
 def measure_shared_layers(
     architecture: ViTArchitecture, batch: int, precision: str, repeats: int
 ) -> list[dict[str, Any]]:
-    """Measure the steps that stage-wise weight sharing (SWS) consists of.
+    """Measure the steps of stage-wise weight sharing (SWS), and the passes of nested slices.
 
     - ``ordinary_step``: the reference.
     - ``shared_step``: an ordinary step of a ViT with :data:`STAGES`; its ratio is per layer.
     - ``distilled_step``: a step with soft labels from a frozen teacher of the same architecture.
     - ``forward``: the teacher's forward pass alone.
+    - ``slices`` and ``separate``: see :func:`~benchmarks.nested.nested_passes`.
 
     Returns:
         One row for each step, see :func:`~benchmarks.steps.measure`.
@@ -47,6 +49,7 @@ def measure_shared_layers(
             "shared_step": ordinary_step(shared, batch, precision),
             "distilled_step": training_step(student, distilled, precision),
             "forward": forward,
+            **nested_passes(architecture, batch, precision),
         },
         reference="ordinary_step",
         repeats=repeats,

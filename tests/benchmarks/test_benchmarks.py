@@ -64,7 +64,7 @@ def test_a_kit_measures_every_part(measured, config, monkeypatch):
         "torchvision", "webdataset", "folder", "shards", "cache",
     }  # fmt: skip
     assert [row["what"] for row in rows if row["suite"] == "shared_layers"] == [
-        "ordinary_step", "shared_step", "distilled_step", "forward",
+        "ordinary_step", "shared_step", "distilled_step", "forward", "slices", "separate",
     ]  # fmt: skip
 
 

@@ -1,0 +1,58 @@
+"""Time and memory of the slices of a nested learngene, beside networks of their sizes."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.steps import autocast, device, random_images
+from lgx.architectures import ViTArchitecture
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.components.features import FeatureProjection
+from lgx.methods import Nested
+from lgx.methods.distillation.guidance import projected_features
+
+
+def nested_passes(architecture: ViTArchitecture, batch: int, precision: str) -> dict[str, Callable[[], None]]:
+    """Forward and backward passes of three sizes: ``slices`` of one network, and ``separate`` networks.
+
+    The sizes are the smallest and two random ones, as a step of ``Nested`` has them; each predicts features and logits.
+    """
+    images, _ = random_images(architecture, batch)
+    width = architecture.embed_dim
+
+    def projected(network: Any) -> Any:
+        network.projection = FeatureProjection(network.embed_dim, width, width)
+        return network.to(device())
+
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / f"ancestor{SUFFIX}"
+        Learngene("ancestor", architecture, dict(architecture.build().state_dict())).save(file)
+        method = Nested(arch=architecture.spec(), optimizer=partial(torch.optim.AdamW, lr=1e-4), ancestor=str(file))
+        method.network = architecture.build()
+        method.network.whole = architecture.build().requires_grad_(False)
+        method.network.register_buffer("layer_order", torch.arange(architecture.depth).float())
+        method.network = projected(method.network)
+        sizes = method.draw(0)
+    networks = [projected(size.build()) for size in sizes]
+
+    def alone(network: Any) -> tuple[Any, Tensor]:
+        features, tokens = projected_features(network, images)
+        return features, network.forward_head(tokens)
+
+    def passes(outputs: Callable[[Any], tuple[Any, Tensor]], of: list[Any], parts: list[nn.Module]) -> None:
+        with autocast(precision):
+            found = [outputs(each) for each in of]
+            total = torch.stack([f.summary.mean() + f.patches.mean() + logits.mean() for f, logits in found]).sum()
+        total.backward()
+        for part in parts:
+            part.zero_grad()
+
+    return {
+        "slices": partial(passes, lambda size: method.outputs(size, images), sizes, [method.network]),
+        "separate": partial(passes, alone, networks, networks),
+    }
