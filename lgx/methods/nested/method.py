@@ -204,7 +204,8 @@ class Nested(Distill):
     def prepare(self, size: ViTArchitecture) -> nn.Module:
         """A slice with its projection, without weights; it is built once."""
         projection: Any = self.network.projection
-        return _slice(size, projection.summary.out_features, projection.patches.out_features)
+        widths = projection.summary.out_features, projection.patches.out_features
+        return _slice(size, *widths, self.compile_network)
 
     def planned_step(self) -> PlannedSlices:
         """A step of mean cost."""
@@ -270,11 +271,13 @@ class Nested(Distill):
 class _Slice(nn.Module):
     """A smaller network with its projection, on the meta device: the weights come with each call."""
 
-    def __init__(self, size: ViTArchitecture, summary: int, patches: int) -> None:
+    def __init__(self, size: ViTArchitecture, summary: int, patches: int, compiled: bool) -> None:
         super().__init__()
         with building_on("meta"):
             self.network: Any = size.build("meta")
             self.network.projection = FeatureProjection(size.embed_dim, summary, patches)
+        for block in self.network.blocks if compiled else ():  # networks of all depths share compiled blocks
+            block.compile()
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Projected summary and patches, and logits."""
@@ -283,5 +286,5 @@ class _Slice(nn.Module):
 
 
 @lru_cache(maxsize=1024)
-def _slice(size: ViTArchitecture, summary: int, patches: int) -> _Slice:
-    return _Slice(size, summary, patches)
+def _slice(size: ViTArchitecture, summary: int, patches: int, compiled: bool) -> _Slice:
+    return _Slice(size, summary, patches, compiled)

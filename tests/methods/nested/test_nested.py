@@ -155,6 +155,19 @@ def test_a_plan_counts_a_step_of_mean_cost(tmp_path):
     assert planned.flops.forward == pytest.approx(2 * fmean(map(sum, steps)), rel=0.1)  # and the projections
 
 
+@pytest.mark.slow
+def test_compiled_slices_compute_the_same(trained):
+    method, _, _ = trained
+    images, sizes = torch.randn(2, 3, 16, 16), method.draw(3, 1)
+    wanted = [method.outputs(size, images)[1] for size in sizes]
+    method.compile_network = True
+    try:
+        found = [method.outputs(size, images)[1] for size in sizes]
+    finally:
+        method.compile_network = False
+    assert all(torch.allclose(ours, theirs, rtol=1e-3, atol=1e-4) for ours, theirs in zip(found, wanted, strict=True))
+
+
 def test_all_processes_and_resumed_runs_draw_the_same_sizes(trained):
     method, _, _ = trained
     assert method.draw(0, 1, 2) == method.draw(0, 1, 2)
