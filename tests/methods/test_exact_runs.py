@@ -30,7 +30,7 @@ OWN = f"--data.transforms={yaml.safe_dump(TRANSFORMS, default_flow_style=True, w
 )
 def test_a_killed_run_resumes_bit_for_bit(images, ancestor, tmp_path, method, options):
     given = [
-        *(option.format(ancestor=ancestor) for option in options),
+        *(option.replace("{ancestor}", str(ancestor)) for option in options),
         "--trainer.max_epochs=3",
         "--save_every=1",
         "--data.batch_size=8",
