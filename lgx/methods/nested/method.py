@@ -63,7 +63,10 @@ class Nested(Distill):
     spec = SPEC
     plain_network = False
 
-    def __init__(self, draws: int = 2, least_depth: int = 3, least_ratio: float = 0.5, **kwargs: Any) -> None:
+    def __init__(
+        self, draws: int = 2, least_depth: int = 3, least_ratio: float = 0.5, largest: bool = False,
+        losses: Literal["both", "features", "predictions"] = "both", curriculum: bool = False, **kwargs: Any,
+    ) -> None:  # fmt: skip
         super().__init__(guidance="features", start="random", **kwargs)
         if self.ancestor is None:
             raise UserError("model.ancestor: a nested learngene is made from an ancestor; name one")
@@ -72,6 +75,7 @@ class Nested(Distill):
         depth = self.parsed_architecture.depth
         check_option("least_depth", least_depth, 1 <= least_depth <= depth, f"a number of layers, 1 to {depth}")
         self.draws, self.least_depth, self.least_ratio = draws, least_depth, least_ratio
+        self.largest, self.losses, self.curriculum = largest, losses, curriculum
         self.drawn: list[ViTArchitecture] = []
 
     # -- sizes ----------------------------------------------------------------------------------------------------
@@ -123,13 +127,28 @@ class Nested(Distill):
         Args:
             parts: Numbers that name the step: seed, epoch and batch.
         """
-        generator, widths = random.Random(repr(parts)), Sizes.within(self.architecture).widths()
+        whole = self.architecture
+        generator, widths = random.Random(repr(parts)), Sizes.within(whole).widths()
         shares = [share for share in (0.25, 0.5, 0.75, 1.0) if share >= self.least_ratio]
-        found = [self.size(self.least_depth, widths[0], self.least_ratio)]
+        least = self.least_depth
+        if self.curriculum:
+            rest = max(0.0, 1 - 2 * self.progress)
+            least += round(rest * (whole.depth - least))
+            widths = [width for width in widths if width >= rest * whole.embed_dim]
+            shares = [share for share in shares if share >= rest]
+        found = [self.size(least, widths[0], shares[0] if self.curriculum else self.least_ratio)]
+        if self.largest:
+            found.append(whole)
         for _ in range(self.draws):
-            depth = generator.randint(self.least_depth, self.architecture.depth)
+            depth = generator.randint(least, whole.depth)
             found.append(self.size(depth, generator.choice(widths), generator.choice(shares)))
         return found
+
+    @property
+    def progress(self) -> float:
+        """Share of the training that is done, in [0, 1]."""
+        steps = self.trainer.estimated_stepping_batches if self._trainer is not None else 0
+        return self.global_step / max(1.0, float(steps))
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Draw the sizes of the step."""
@@ -221,7 +240,8 @@ class Nested(Distill):
         if not self.architecture.num_classes:
             return {"loss": distilled}
         predictions = distillation_loss(logits, answers, self.temperature)
-        return {"loss": distilled + predictions, "loss_features": distilled, "loss_distillation": predictions}
+        loss = {"both": distilled + predictions, "features": distilled, "predictions": predictions}[self.losses]
+        return {"loss": loss, "loss_features": distilled, "loss_distillation": predictions}
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Without labels, the mean over the measured sizes: loss, and agreement of predictions or features."""
