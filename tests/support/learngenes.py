@@ -57,9 +57,8 @@ def save_source(
     if content == "network":
         learngene = Learngene(method, network, state, task=TASK)
     elif content == "slices":
-        learngene = Learngene(
-            method, network, state | {f"{WHOLE}{k}": t for k, t in state.items()}, task=TASK, content="slices"
-        )
+        both, order = state | {f"{WHOLE}{k}": t for k, t in state.items()}, {"layers": list(range(network.depth))}
+        learngene = Learngene(method, network, both, task=TASK, selection=order, content="slices")
     elif content == "templates":
         narrow = vit_only(network, method)
         width = narrow.embed_dim // narrow.num_heads
