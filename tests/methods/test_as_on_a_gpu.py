@@ -29,8 +29,8 @@ def on_another_device(self, empty_init=None):
     [
         ("Nested", ["--model.least_depth=1", "--data.labels=false"]),
         ("SWS", ["--model.stages=[2,2]", "--model.start=middle"]),
-        ("TLEG", ["--model.start=fit"]),
-        ("LeTs", ["--model.narrow_heads=1", "--model.narrow_depth=2"]),
+        pytest.param("TLEG", ["--model.start=fit"], marks=pytest.mark.slow),
+        pytest.param("LeTs", ["--model.narrow_heads=1", "--model.narrow_depth=2"], marks=pytest.mark.slow),
     ],
 )
 def test_a_network_is_built_from_an_ancestor(images, ancestor, tmp_path, monkeypatch, method, options):
