@@ -33,10 +33,7 @@ def nested_passes(architecture: ViTArchitecture, batch: int, precision: str) -> 
         file = Path(folder) / f"ancestor{SUFFIX}"
         Learngene("ancestor", architecture, dict(architecture.build().state_dict())).save(file)
         method = Nested(arch=architecture.spec(), optimizer=partial(torch.optim.AdamW, lr=1e-4), ancestor=str(file))
-        method.network = architecture.build()
-        method.network.whole = architecture.build().requires_grad_(False)
-        method.network.register_buffer("layer_order", torch.arange(architecture.depth).float())
-        method.network = projected(method.network)
+        method.network = projected(method.build_network())
         sizes = method.draw(0)
     networks = [projected(size.build()) for size in sizes]
 

@@ -154,7 +154,7 @@ class Nested(Distill):
             raise UserError(f"model.arch: {name_of(self.architecture)} has rotary positions, which have no slices")
         start = self.architecture.replace(num_classes=0) if self.has_labels else self.architecture
         network.whole = start.build().requires_grad_(False)
-        network.register_buffer("layer_order", torch.arange(self.architecture.depth).float())  # averages keep it
+        network.register_buffer("layer_order", torch.arange(self.architecture.depth).float())  # averages cut integers
         if self._trainer is None or self.skips_start:
             return cast(nn.Module, network)
         known = self.source.require_vit("model.ancestor")
