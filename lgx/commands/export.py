@@ -53,6 +53,8 @@ def export(
 
     if int8 is not None and not out.endswith(".onnx"):
         raise UserError(f"--int8: is written into an ONNX file; give --out a name ending in .onnx, not {out}")
+    if int8 is None and most_lost != 1.0:
+        raise UserError("--most_lost: limits what --int8 loses; give --int8, too, or leave it out")
     found = resolve(weights_of_run(source))
     check_model_place(out, _WRITER, force, (source, path_of(found.place), tokenizer), tokenizer)
     network = load_pretrained(found.place)

@@ -303,3 +303,8 @@ def test_int8_that_loses_too_much_or_has_no_place_or_images_writes_nothing(
     options = [two if word == "two" else word for word in options]
     done = lgx("export", ancestor, "--int8", images, *options)
     assert (done.code, words in done.sentence, list(tmp_path.iterdir())) == (2, True, [])
+
+
+def test_a_limit_of_what_int8_loses_is_refused_without_it(ancestor, tmp_path):
+    done = lgx("export", ancestor, "--out", tmp_path / "small.onnx", "--most_lost", 2)
+    assert (done.code, "--int8" in done.sentence, list(tmp_path.iterdir())) == (2, True, [])
