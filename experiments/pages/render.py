@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 
 from experiments.analyze import paths
+from experiments.analyze.length import in_words
 from experiments.pages import tables, values
 from experiments.pages.sources import ArenaPage, Sources, selections
 from experiments.pages.values import Refuted
@@ -39,6 +40,7 @@ class Pages:
             values.average, values.ahead, values.level, values.require, selections,
             own.rows, own.cells, own.mean, own.span, own.claim, own.paper, own.verdicts, own.counts, own.judged,
             own.verdicts_of, own.departures, own.source, own.costs, own.length_table, own.length_lead, own.length_mean,
+            in_words,
         ]  # fmt: skip
         self._jinja.globals |= {function.__name__: function for function in functions}
         self._jinja.globals |= {"recipes": own.recipes, "paths": paths, "arena": partial(ArenaPage, own)}

@@ -24,6 +24,7 @@ from lgx.results.arena.points import read_points
 from lgx.results.arena.sections import sections_of
 from lgx.results.arena.verdicts import against_scratch, best_within, setbacks
 from lgx.results.markdown import piped, to_markdown
+from lgx.results.statistics import Summary
 
 RESULTS = Path("experiments/results")
 DEPARTURES = {
@@ -132,9 +133,9 @@ class Sources:
         """Accuracy and leads of TAL by layout and steps of its hypernetwork."""
         return length.length_table(self._file("tal_length"))
 
-    def length_lead(self, layout: str, steps: int, is_trained: bool, other: str) -> float:
+    def length_lead(self, layout: str, steps: int, is_trained: bool, other: str) -> Summary:
         """A lead of TAL in this table, points."""
-        return length.leads_of(self._file("tal_length"), is_trained, other)[layout, steps].mean
+        return length.leads_of(self._file("tal_length"), is_trained, other)[layout, steps]
 
     def length_mean(self, layout: str, steps: int, is_trained: bool) -> float:
         """Accuracy of TAL in this table, or of random starts without a layout, in percent."""
