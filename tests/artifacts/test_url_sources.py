@@ -121,6 +121,7 @@ def test_a_kept_file_that_was_altered_is_not_read(web, sws_file, ancestor_file):
     assert digest(kept.place) == digest(sws_file)
 
 
+@pytest.mark.slow
 def test_of_several_processes_one_downloads(web):
     source = f"{web.url}/{FILE}"
     with PROCESSES.Pool(2, adopt, [dict(os.environ)]) as pool:

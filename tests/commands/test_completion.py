@@ -38,6 +38,7 @@ def bash(scripts, *words: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_bash_offers_commands_options_and_names(scripts):
     assert {*TRAINING, *COMMANDS} <= {*bash(scripts, "lgx", "")}
     assert bash(scripts, "lgx", "data", "") == ["list", "prepare"]

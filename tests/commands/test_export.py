@@ -216,6 +216,7 @@ def test_a_run_is_a_source_for_a_folder_and_a_run_without_a_checkpoint_is_named(
     assert "broken: the run has no checkpoint; train it with `lgx fit`" in refused.sentence
 
 
+@pytest.mark.slow
 def test_an_own_onnx_file_is_replaced_and_a_program_of_torch_with_force_only(programs, ancestor, tmp_path):
     for name, code in (("net.onnx", 0), ("net.pt2", 2)):
         out = tmp_path / name

@@ -191,6 +191,7 @@ def test_a_fixed_size_that_the_start_cannot_fill_is_refused(arch, words):
         Sizes.within(TINY).with_fixed(arch, 5)
 
 
+@pytest.mark.slow
 def test_latency_is_measured_and_kept():
     sizes = Sizes.free(TINY).with_fixed("embed_dim=32,mlp_ratio=4", 5)
     stopwatch = Stopwatch(batch=2)

@@ -9,19 +9,14 @@ from tests.support.command_line import arguments
 from tests.support.forks import finish, start
 from tests.support.kills import of_run
 
+pytestmark = pytest.mark.slow
+
 AVERAGES = {
     "EMAWeightAveraging": ["--trainer.callbacks.decay=0.5"],
     "StochasticWeightAveraging": ["--trainer.callbacks.swa_lrs=0.01", "--trainer.callbacks.swa_epoch_start=1"],
 }
 STEPS = 9
-SLOW = pytest.mark.slow
-MOMENTS = [
-    ("before_update", 5),
-    pytest.param("after_update", 8, marks=SLOW),
-    pytest.param("validation", 6, marks=SLOW),
-    pytest.param("fit_end", STEPS, marks=SLOW),
-    pytest.param("test", STEPS, marks=SLOW),
-]
+MOMENTS = [("before_update", 5), ("after_update", 8), ("validation", 6), ("fit_end", STEPS), ("test", STEPS)]
 
 
 def command(images, average):
@@ -30,9 +25,7 @@ def command(images, average):
     return [*arguments("fit", "Ancestor", images, "runs", *options), "--ckpt_path=last", *callback]
 
 
-@pytest.fixture(
-    scope="module", params=["EMAWeightAveraging", pytest.param("StochasticWeightAveraging", marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="module", params=AVERAGES)
 def undisturbed(request, images, tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     args = command(images, request.param)
@@ -51,7 +44,6 @@ def test_a_killed_average_resumes_to_the_same_result(undisturbed, tmp_path, mome
     assert of_run(tmp_path) == expected
 
 
-@pytest.mark.slow
 def test_a_finished_average_is_tested_with_its_final_weights_when_it_is_asked_again(undisturbed, tmp_path):
     args, expected = undisturbed
     finish(args, tmp_path)

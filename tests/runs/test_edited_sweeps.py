@@ -46,7 +46,9 @@ def test_edited_options_are_named_and_run_again_with_the_runs_that_need_them(swe
     assert "0 of 2 runs to do" in sweep(smoothing=0.3).out
 
 
-@pytest.mark.parametrize("stopped_at", ["the run that changed", "the run that needs it"])
+@pytest.mark.parametrize(
+    "stopped_at", ["the run that changed", pytest.param("the run that needs it", marks=pytest.mark.slow)]
+)
 def test_runs_that_are_replaced_stay_to_do_until_they_have_ended(sweep, tmp_path, monkeypatch, stopped_at):
     assert sweep().code == 0
     before = values(tmp_path)

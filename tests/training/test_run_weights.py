@@ -81,7 +81,7 @@ def weights_of(fit, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("options", [CONSTANT, ENDS], ids=["constant", "ends"])
+@pytest.mark.parametrize("options", [pytest.param(CONSTANT, marks=pytest.mark.slow), ENDS], ids=["constant", "ends"])
 def test_what_is_exported_is_what_was_announced(weights_of, tmp_path, options):
     folder, kind = weights_of(options)
     announced = [r.value for r in read_rows(folder / "results.csv") if (r.split, r.metric) == ("test", "loss")][-1]

@@ -103,6 +103,7 @@ def test_every_file_of_the_loggers_is_known(run):
     assert sorted(path.name for path in run.parents[2].iterdir()) == ["loggers.yaml", "test"]
 
 
+@pytest.mark.slow
 def test_mlflow_continues_one_run_with_options_curves_and_figures(places, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _train_resume_test(places, tmp_path / "runs", "--trainer.logger=MLFlowLogger")
