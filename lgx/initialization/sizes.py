@@ -25,12 +25,14 @@ class Sizes:
         depth: Number of layers.
         embed_dim: Width.
         mlp_ratio: Hidden width of the MLP divided by the width.
+        prefers_layers: Whether fewer whole layers of the source start better than narrower ones.
     """
 
     like: ViTArchitecture
     depth: tuple[int, int]
     embed_dim: tuple[int, int]
     mlp_ratio: tuple[float, float]
+    prefers_layers: bool = True
 
     @classmethod
     def own(cls, like: ViTArchitecture) -> "Sizes":

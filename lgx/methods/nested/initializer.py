@@ -1,6 +1,7 @@
 """The start of a descendant from a nested learngene."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -45,8 +46,8 @@ class NestedSlices(LayerExpansion):
         return order
 
     def sizes(self) -> Sizes:
-        """Neither deeper nor wider than the ancestor."""
-        return Sizes.within(self.whole)
+        """Neither deeper nor wider than the ancestor; narrower layers were trained as well as whole ones."""
+        return replace(Sizes.within(self.whole), prefers_layers=False)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The parameters of the slice."""

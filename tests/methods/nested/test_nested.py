@@ -122,6 +122,14 @@ def test_a_slice_has_the_first_layers_of_the_order_and_a_damaged_order_is_refuse
         init(source=damaged, arch=method.architecture.replace(depth=2).spec(), method="nested")
 
 
+def test_a_budget_gives_a_narrower_network_rather_than_few_whole_layers(trained):
+    method, file, _ = trained
+    budget = method.architecture.replace(depth=2).count_parameters() + 100
+    start = init(source=file, params=budget, method="nested")
+    assert len(start.blocks) > 2
+    assert start.embed_dim < method.architecture.embed_dim
+
+
 def test_the_larger_a_slice_the_nearer_it_is_to_the_ancestor(trained):
     method, file, tensors = trained
     distances = []
