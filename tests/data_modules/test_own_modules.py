@@ -71,6 +71,7 @@ def weights(name: str) -> dict[str, torch.Tensor]:
     return state
 
 
+@pytest.mark.slow
 def test_the_example_trains_tests_and_resumes_bit_for_bit(photos: Path) -> None:
     whole = run("fit", "whole", "--test_end")
     assert whole.code == 0, whole.err

@@ -17,6 +17,7 @@ from tests.support.mlflow_server import served
 from tests.support.task_maps import tal_arguments, write_tasks
 from tests.support.wandb_runs import forget, points, read_run
 
+pytestmark = pytest.mark.slow
 for library in ("wandb", "mlflow"):
     pytest.importorskip(library, reason="needs the loggers extra: pip install 'lgx[loggers]'")
 
@@ -103,7 +104,6 @@ def test_every_file_of_the_loggers_is_known(run):
     assert sorted(path.name for path in run.parents[2].iterdir()) == ["loggers.yaml", "test"]
 
 
-@pytest.mark.slow
 def test_mlflow_continues_one_run_with_options_curves_and_figures(places, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _train_resume_test(places, tmp_path / "runs", "--trainer.logger=MLFlowLogger")
@@ -115,7 +115,6 @@ def test_mlflow_continues_one_run_with_options_curves_and_figures(places, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
-@pytest.mark.slow
 def test_a_run_is_logged_to_an_mlflow_server(places, tmp_path):
     with served(tmp_path / "server", free_port()) as uri:
         options = ["--trainer.logger=MLFlowLogger", f"--trainer.logger.tracking_uri={uri}"]
@@ -127,7 +126,6 @@ def test_a_run_is_logged_to_an_mlflow_server(places, tmp_path):
         assert len(_mlflow_runs(uri)) == 2  # a run that replaces another is another run
 
 
-@pytest.mark.slow
 def test_a_server_that_stops_ends_the_run_with_one_sentence(images, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
