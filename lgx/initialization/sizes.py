@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.errors import UserError
@@ -118,7 +119,9 @@ class Sizes:
             raise UserError(
                 f"--arch {text}: a head of the start is {self.head} wide; give a multiple as embed_dim alone"
             )
-        ranges = {key: (getattr(like, key),) * 2 for key in ("depth", "embed_dim", "mlp_ratio") if key in keys}
+        ranges: dict[str, Any] = {
+            key: (getattr(like, key),) * 2 for key in ("depth", "embed_dim", "mlp_ratio") if key in keys
+        }
         for key, (value, _) in ranges.items():
             least, most = getattr(self, key)
             if not least <= value <= most:
