@@ -188,7 +188,8 @@ class Measured:
             raise Refuted(f"{', '.join(unknown)}: rows are not chosen by this; use {', '.join(KEYS)}")
         name = method.format(**chosen)
         own = [row for row in self.rows.get(name, ()) if _matches(row, chosen)]
-        scale, digits = (1, 2) if chosen["metric"] == "loss" else (100, 1)
+        measured = str(chosen["metric"])
+        scale, digits = (1, 2) if measured == "loss" else (1, 0) if measured.startswith("seconds") else (100, 1)
         seeds = sorted({row.seed for row in own})
         if len({sum(row.seed == seed for row in own) for seed in seeds}) > 1:
             raise Refuted(

@@ -26,7 +26,7 @@ class Sizes:
         depth: Number of layers.
         embed_dim: Width.
         mlp_ratio: Hidden width of the MLP divided by the width.
-        prefers_layers: Whether fewer whole layers of the source start better than narrower ones.
+        prefers_layers: Whether a budget is rather given fewer whole layers of the source than narrower ones.
     """
 
     like: ViTArchitecture

@@ -42,7 +42,7 @@ def test_a_written_set_is_read_and_not_written_again(folder: Path, tmp_path: Pat
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(n=st.integers(1, 30), size=st.integers(1, 12), split=st.sampled_from(["train", "val"]))
 def test_writing_and_reading_gives_every_example_back(
     tmp_path_factory: pytest.TempPathFactory, n: int, size: int, split: str

@@ -8,8 +8,6 @@ import pytest
 from tests.support.bombs import BOMBS, MEMORY, SECONDS, main
 from tests.support.forks import fork
 
-pytestmark = pytest.mark.slow
-
 
 class Ending(NamedTuple):
     """How a reader ended."""

@@ -62,7 +62,7 @@ class Candidate:
 
     @property
     def keeps_layers(self) -> bool:
-        """Whether its layers have the sizes of the source's, which start better than narrower ones.
+        """Whether its layers have the sizes of the source's, which is not wider and prefers them to narrower ones.
 
         Fine-tuned, 3x192 is ahead of 6x128, which costs about as much (docs/results/equal-compute.md).
         """
