@@ -46,7 +46,7 @@ class NestedSlices(LayerExpansion):
         return order
 
     def sizes(self) -> Sizes:
-        """Neither deeper nor wider than the ancestor; whole layers are no better, since narrow ones are trained, too."""
+        """Neither deeper nor wider than the ancestor; whole layers are no better, for narrow ones are trained, too."""
         return replace(Sizes.within(self.whole), prefers_layers=False)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
