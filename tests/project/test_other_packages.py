@@ -54,6 +54,7 @@ def run(site: Path, commands: Mapping[str, list[str]]) -> dict[str, dict[str, st
     return results
 
 
+@pytest.mark.slow
 def test_a_method_of_another_package_does_all_that_one_of_lgx_does(
     installed: Path, images: Path, ancestor: Path, tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_task_is_known_before_it_is_made_and_made_by_prepare_data(root: Path) 
     assert sum(len(b.targets) for b in module.val_dataloader()) == 180
 
 
+@pytest.mark.slow
 def test_processes_that_make_a_task_at_once_leave_one_whole_task(tmp_path: Path) -> None:
     processes = [PROCESSES.Process(target=make_task, args=(tmp_path, "digits")) for _ in range(2)]
     for process in processes:
