@@ -136,22 +136,26 @@ class Arena:
         return {folder: cell for folder, cell in found if cell is not None}
 
     def sharing(self, sweep: Sweep) -> dict[str, dict[str, int]]:
-        """For each run of a cell, the runs of sources behind it, each with the number of sizes that share it.
+        """For each run of a cell, the runs of sources behind it, each with the number of cells that share it.
 
-        The ancestor is given, also where a run of the arena trains it. Two sizes share a source if both start from it
-        in the same way, on the same task and with the same seed.
+        The ancestor is given, also where a run of the arena trains it. Two cells, which are pairs of task and size,
+        share a source if both start from it in the same way and with the same seed.
         """
         needs, cells = needed_runs(sweep), self.measurements(sweep)
         given = self._ancestor_runs(sweep)
         behind = {folder: all_behind(needs, folder) - given for folder in cells}
-        users: dict[tuple[str, str, str, int], set[str]] = {}
+        users: dict[tuple[str, str, int], set[tuple[str, str]]] = {}
         for folder, cell in cells.items():
             for source in behind[folder]:
-                users.setdefault((source, cell.task, cell.start, cell.seed), set()).add(cell.size)
+                users.setdefault((source, cell.start, cell.seed), set()).add((cell.task, cell.size))
         return {
-            folder: {source: len(users[source, cell.task, cell.start, cell.seed]) for source in behind[folder]}
+            folder: {source: len(users[source, cell.start, cell.seed]) for source in behind[folder]}
             for folder, cell in cells.items()
         }
+
+    def tasks_sharing(self, start: str) -> int:
+        """Number of tasks that share the sources of a start: all, unless it names sources of single tasks."""
+        return 1 if "{task}" in str(self.starts[start].get("options")) else len(self.tasks)
 
     def _ancestor_runs(self, sweep: Sweep) -> set[str]:
         """Folders of the runs that train the ancestor."""

@@ -15,7 +15,7 @@ FLOPS = "flops"
 SECONDS = "seconds"
 """Wall time of the descendant's run, s."""
 LEARNING, SHARED = "_sources", "_sources_shared"
-"""Suffixes: of the training of all sources behind a start, and of the share that one of the sizes has in it."""
+"""Suffixes: of the training of all sources behind a start, and of the share that one task and size has in it."""
 
 
 def cost_rows(record: RunRecord, sources: Mapping[str, int]) -> list[Row]:
@@ -26,7 +26,7 @@ def cost_rows(record: RunRecord, sources: Mapping[str, int]) -> list[Row]:
 
     Args:
         record: A finished run.
-        sources: Folders of the runs of sources behind it, each with the number of sizes that share it.
+        sources: Folders of the runs of sources behind it, each with the number of tasks × sizes that share it.
     """
     test = next((row for row in record.rows if row.split == "test"), None)
     if test is None:
@@ -35,11 +35,11 @@ def cost_rows(record: RunRecord, sources: Mapping[str, int]) -> list[Row]:
         FLOPS: record.start_flops + (training_flops(record) if test.epochs else 0.0),
         SECONDS: float(record.summary.get("seconds", 0.0)),
     }
-    behind = [(RunRecord.at(Path(folder)), sizes) for folder, sizes in sources.items()]
-    each = [(training_flops(run) + run.start_flops, run.summary.get("seconds", 0.0), sizes) for run, sizes in behind]
+    behind = [(RunRecord.at(Path(folder)), cells) for folder, cells in sources.items()]
+    each = [(training_flops(run) + run.start_flops, run.summary.get("seconds", 0.0), cells) for run, cells in behind]
     for suffix, shared in ((LEARNING, False), (SHARED, True)):
-        values[FLOPS + suffix] = sum(flops / (sizes if shared else 1) for flops, _, sizes in each)
-        values[SECONDS + suffix] = sum(seconds / (sizes if shared else 1) for _, seconds, sizes in each)
+        values[FLOPS + suffix] = sum(flops / (cells if shared else 1) for flops, _, cells in each)
+        values[SECONDS + suffix] = sum(seconds / (cells if shared else 1) for _, seconds, cells in each)
     return [replace(test, metric=metric, value=value) for metric, value in values.items()]
 
 

@@ -24,7 +24,7 @@ class Amount:
     Attributes:
         own: Its own training, and the computation of its start.
         sources: All training of the sources behind its start.
-        shared: Its share of that: each source's training, divided by the number of sizes that start from it.
+        shared: Its share of that: each source's training, divided by the number of tasks × sizes that start from it.
     """
 
     own: float

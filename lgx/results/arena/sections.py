@@ -161,7 +161,8 @@ def crossover_section(arena: Arena, curves: Curves, rival: str) -> Section:
     text = (
         f"Compute until the mean accuracy that {arena.scratch} reaches after {_epochs(budget)}, on straight lines over "
         "the logarithm of compute. ≤: the smallest budget reaches it already. Means over the cells where the start and "
-        f"{rival} reach it; own: one descendant, with sources of its own; shared: sources that all sizes use."
+        f"{rival} reach it; own: one descendant, with its task's share of the sources of its size; shared: a task's "
+        "share of the sources that all sizes use."
     )
     return Section("Crossovers", [text], [Table("Compute to accuracy", columns, tuple(rows), first="start")])
 
@@ -210,7 +211,9 @@ def _flops_of(curve: Sequence[Point], budget: int) -> float | None:
 
 def _need(arena: Arena, curves: Curves, start: str, place: Place, accuracy: float) -> Need | None:
     found = curves.get(start, {})
-    return need_of(found[place], accuracy, len(arena.sizes_of(start))) if place in found else None
+    if place not in found:
+        return None
+    return need_of(found[place], accuracy, len(arena.sizes_of(start)), arena.tasks_sharing(start))
 
 
 def _need_cells(needs: Sequence[Need], count: int) -> list[str]:

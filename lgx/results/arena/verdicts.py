@@ -52,8 +52,8 @@ class Need:
     """FLOPs that a start needs for the accuracy that scratch reaches with its largest common budget.
 
     Attributes:
-        own: Training of one descendant, and its share of sources that no other size uses.
-        learning: Training of the sources that all sizes share.
+        own: Training of one descendant, and its task's share of sources that no other size uses.
+        learning: Its task's share of the sources that all sizes use.
         at_most: Whether the smallest budget reaches the accuracy already.
     """
 
@@ -62,20 +62,22 @@ class Need:
     at_most: bool
 
 
-def need_of(curve: Curve, accuracy: float, sizes: int) -> Need | None:
+def need_of(curve: Curve, accuracy: float, sizes: int, tasks: int = 1) -> Need | None:
     """What a start needs to reach an accuracy; None if it does not reach it.
 
     Args:
         curve: The start's curve.
         accuracy: The accuracy, in percent.
         sizes: Number of sizes that share its sources.
+        tasks: Number of tasks that share them.
     """
     reached = own_compute_to(curve, accuracy)
     if reached is None:
         return None
     amount = curve[-1].flops
-    learning = (amount.sources - amount.shared) * sizes / (sizes - 1) if sizes > 1 else 0.0
-    return Need(reached[0] + amount.sources - learning, learning, reached[1])
+    of_task = amount.sources / tasks
+    learning = (of_task - amount.shared) * sizes / (sizes - 1) if sizes > 1 else 0.0
+    return Need(reached[0] + of_task - learning, learning, reached[1])
 
 
 def target(curves: Curves, scratch: str, budget: int, place: Place) -> float | None:

@@ -79,6 +79,16 @@ def test_the_ancestor_is_given_and_a_source_of_one_size_is_its_own(content, tmp_
     assert sharing["runs/tiny/shapes-whole-pretrained-0/seed1"] == {}
 
 
+@pytest.mark.parametrize(("source", "cells", "tasks"), [("sws", 4, 2), ("sws-{task}", 2, 1), ("sws-{size}", 2, 2)])
+def test_all_tasks_and_sizes_that_start_from_a_source_share_its_cost(source, cells, tasks, content, tmp_path):
+    content["tasks"]["again"] = content["tasks"]["shapes"]
+    content["sources"][source] = content["sources"].pop("sws")
+    content["starts"]["sws"]["options"]["model.initializer.source"] = f"{{runs}}/{source}/seed{{seed}}/best"
+    arena = load_arena(write_arena(content, tmp_path))
+    (shared,) = arena.sharing(arena.sweep())["runs/tiny/again-half-sws-1/seed1"].values()
+    assert (shared, arena.tasks_sharing("sws")) == (cells, tasks)
+
+
 def test_a_failing_start_leaves_the_others_and_the_report(content, tmp_path):
     content["starts"] = {
         "random": content["starts"]["random"],

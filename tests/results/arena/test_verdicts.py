@@ -50,6 +50,8 @@ def test_a_need_separates_shared_sources_from_those_of_one_size():
     assert need == Need(4e9, 6e9, True)
     assert need.own + need.learning / 3 == curve[0].flops.total
     assert need_of(curve, 60, 3) is None
+    of_two_tasks = [point(1e9, 50, sources=18e9, shared=5e9)]
+    assert need_of(of_two_tasks, 40, 3, tasks=2) == need
 
 
 @given(*[st.floats(0, 100) for _ in range(4)])
