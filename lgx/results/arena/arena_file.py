@@ -154,7 +154,10 @@ class Arena:
         }
 
     def tasks_sharing(self, start: str) -> int:
-        """Number of tasks that share the sources of a start: all, unless it names sources of single tasks."""
+        """Number of tasks that share the sources of a start: all, unless it names a source of one task.
+
+        All sources behind a start are taken to be alike in this.
+        """
         return 1 if "{task}" in str(self.starts[start].get("options")) else len(self.tasks)
 
     def _ancestor_runs(self, sweep: Sweep) -> set[str]:

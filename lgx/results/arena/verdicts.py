@@ -62,7 +62,7 @@ class Need:
     at_most: bool
 
 
-def need_of(curve: Curve, accuracy: float, sizes: int, tasks: int = 1) -> Need | None:
+def need_of(curve: Curve, accuracy: float, sizes: int, tasks: int) -> Need | None:
     """What a start needs to reach an accuracy; None if it does not reach it.
 
     Args:

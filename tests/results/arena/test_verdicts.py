@@ -46,10 +46,10 @@ def test_compute_to_an_accuracy():
 
 def test_a_need_separates_shared_sources_from_those_of_one_size():
     curve = [point(1e9, 50, sources=9e9, shared=5e9)]  # 6 shared by three sizes, 3 of one size
-    need = need_of(curve, 40, 3)
+    need = need_of(curve, 40, 3, tasks=1)
     assert need == Need(4e9, 6e9, True)
     assert need.own + need.learning / 3 == curve[0].flops.total
-    assert need_of(curve, 60, 3) is None
+    assert need_of(curve, 60, 3, tasks=1) is None
     of_two_tasks = [point(1e9, 50, sources=18e9, shared=5e9)]
     assert need_of(of_two_tasks, 40, 3, tasks=2) == need
 
