@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from lgx.core.rows import Row
+from lgx.errors import UserError
 from lgx.planning.plan import make_plan
 from lgx.results.lineage import Lineage
 from lgx.results.run_records import CONFIG, RunRecord
@@ -51,10 +52,12 @@ def training_flops(record: RunRecord) -> float:
     plan, which runs its loss.
 
     Raises:
-        UserError: If the run cannot be planned.
+        UserError: If the run cannot be planned, or its teacher is no longer there to be counted.
     """
     macs = None if record.teacher else Lineage([record]).training(record).work.macs
     if macs is not None:
         return 2 * macs
     plan = make_plan(["--config", str(record.folder / CONFIG)])
+    if record.teacher and not plan.flops.teacher:
+        raise UserError(f"{record.folder}: FLOPs of its training need its teacher, which is gone: {record.teacher}")
     return plan.flops.example * (record.images or plan.steps.samples)

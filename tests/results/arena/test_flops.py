@@ -1,11 +1,13 @@
 """Counted FLOPs against those that torch counts in a whole run."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
+from lgx.errors import UserError
 from lgx.results.arena.costs import training_flops
 from lgx.results.run_records import RunRecord
 from tests.support.command_line import Result
@@ -80,3 +82,13 @@ def test_counted_flops_are_those_of_a_whole_run(
     assert result.code == 0, result.err
     record = RunRecord.at(tmp_path / "runs/test/counted/seed0")
     assert training_flops(record) + record.start_flops == pytest.approx(counter.get_total_flops(), rel=0.02)
+
+
+def test_the_flops_of_a_run_whose_teacher_is_gone_are_refused(
+    fit: Callable[..., Result], teacher: Path, tmp_path: Path
+):
+    lent = Path(shutil.copy(teacher, tmp_path / "lent.learngene.safetensors"))
+    assert fit("Distill", ARCH.format(depth=2), *SIZED, "--name=lent", f"--model.ancestor={lent}").code == 0
+    lent.unlink()
+    with pytest.raises(UserError, match=r"lent\.learngene\.safetensors"):
+        training_flops(RunRecord.at(tmp_path / "runs/test/lent/seed0"))
