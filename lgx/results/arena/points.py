@@ -48,6 +48,7 @@ class Point:
         seconds: Seconds of wall time.
         images: Number of test images.
         architecture: Name of the architecture.
+        machines: Names of the devices that it was measured on.
     """
 
     budget: int
@@ -56,6 +57,7 @@ class Point:
     seconds: Amount
     images: int
     architecture: str
+    machines: frozenset[str] = frozenset()
 
     @property
     def summary(self) -> Summary:
@@ -98,7 +100,8 @@ def _point(budget: int, seeds: Mapping[int, Mapping[str, Row]], metric: str) -> 
 
     first = next(iter(seeds.values()))[metric]
     accuracy = {seed: scale_of(metric) * rows[metric].value for seed, rows in seeds.items()}
-    return Point(budget, accuracy, amount(FLOPS), amount(SECONDS), first.n, first.architecture)
+    machines = frozenset(rows[metric].hardware for rows in seeds.values())
+    return Point(budget, accuracy, amount(FLOPS), amount(SECONDS), first.n, first.architecture, machines)
 
 
 def at_compute(curve: Curve, flops: float, seed: int) -> float | None:

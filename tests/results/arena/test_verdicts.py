@@ -1,5 +1,6 @@
 """Interpolation, crossovers and choices on curves that are known."""
 
+from dataclasses import replace
 from math import inf
 from types import SimpleNamespace
 from typing import cast
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from lgx.results.arena.arena_file import Arena
 from lgx.results.arena.points import Amount, Point, at_compute, own_compute_to
-from lgx.results.arena.sections import headlines
+from lgx.results.arena.sections import headlines, verdict_section
 from lgx.results.arena.verdicts import Need, against_scratch, best_within, cheaper_sizes, need_of, setbacks
 
 PLACE = ("task", "size")
@@ -117,3 +118,16 @@ def test_only_starts_that_were_compared_at_the_same_places_are_ranked():
     assert "both is farthest ahead of scratch, which is training from scratch: 20.0" in result[0]
     assert "2 pairs of task and size" in result[0]
     assert result[1:] == ["Not ranked, because compared at other pairs of task and size: best at one."]
+
+
+def test_seconds_of_different_machines_are_not_averaged():
+    arena = cast(Arena, SimpleNamespace(scratch="scratch", budgets=lambda start: [1]))
+    one = replace(point(1e9, 10, 12), seconds=Amount(7.0, 0.0, 0.0), machines=frozenset({"GPU"}))
+
+    def seconds(other: str) -> list[str]:
+        curves = {"scratch": {PLACE: [one]}, "start": {PLACE: [replace(one, machines=frozenset({other}))]}}
+        (table,) = verdict_section(arena, curves).tables
+        return [cells[table.columns.index("seconds")].text for _, cells in table.rows]
+
+    assert seconds("GPU") == ["7", "7"]
+    assert seconds("CPU") == ["–", "–"]
