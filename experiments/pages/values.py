@@ -162,10 +162,10 @@ class Measured:
     """
 
     def __init__(self, rows: Iterable[Row], label: str = "", **where: Any) -> None:
-        self.rows: dict[str, list[Row]] = {}
+        self.rows: dict[tuple[str, str, str], list[Row]] = {}
         for row in rows:
             found = re.search(label, Path(row.run).parts[-2]) if label else None
-            self.rows.setdefault(found[1] if found else row.method, []).append(row)
+            self.rows.setdefault((found[1] if found else row.method, row.metric, row.split), []).append(row)
         self.where = {"metric": "acc", "split": "test", **where}
 
     def __call__(self, method: str, **where: Any) -> Values:
@@ -187,8 +187,8 @@ class Measured:
         if unknown := [key for key in chosen if key not in KEYS and f"{{{key}}}" not in method]:
             raise Refuted(f"{', '.join(unknown)}: rows are not chosen by this; use {', '.join(KEYS)}")
         name = method.format(**chosen)
-        own = [row for row in self.rows.get(name, ()) if _matches(row, chosen)]
         measured = str(chosen["metric"])
+        own = [row for row in self.rows.get((name, measured, chosen["split"]), ()) if _matches(row, chosen)]
         scale, digits = (1, 2) if measured == "loss" else (1, 0) if measured.startswith("seconds") else (100, 1)
         seeds = sorted({row.seed for row in own})
         if len({sum(row.seed == seed for row in own) for seed in seeds}) > 1:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import isfinite, nan, sqrt
 from statistics import fmean, stdev
 
@@ -99,6 +100,7 @@ def paired_difference(method: Mapping[int, float], baseline: Mapping[int, float]
     return Difference(summary, float(2 * student_t.sf(abs(t), summary.n - 1)))
 
 
+@cache
 def margin(n: int) -> float:
     """Half the width of the interval of a mean of ``n`` values, in standard errors."""
     return float(student_t.ppf((1 + LEVEL) / 2, n - 1))
