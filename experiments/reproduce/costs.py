@@ -53,7 +53,7 @@ def planned_cost(part: Mapping[str, Any]) -> Cost:
         options = [f"--{key}={value}" for key, value in (*part.get("options", {}).items(), *chosen)]
         plan = make_plan(["--config", f"experiments/{part['config']}", *options, "--gpus=1"])
         exaflops += plan.total_flops / 1e18
-        of_ancestor += plan.flops.teacher * plan.steps.samples / 1e18
+        of_ancestor += (plan.flops.teacher or 0.0) * plan.steps.samples / 1e18
         epochs = plan.steps.epochs
     return Cost(exaflops, of_ancestor, round(epochs))
 

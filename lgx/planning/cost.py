@@ -79,16 +79,16 @@ class Flops:
     Attributes:
         forward: One example's share of a batch's forward pass; of an architecture set the mean. A hypernetwork's own
             work, which does not depend on the batch, is in it.
-        teacher: Forward pass of one example through the teacher.
+        teacher: Forward pass of one example through the teacher; None where it could not be counted.
     """
 
     forward: float
-    teacher: float
+    teacher: float | None
 
     @property
     def example(self) -> float:
-        """Training on one example: three times ``forward``, and once ``teacher``."""
-        return PASSES * self.forward + self.teacher
+        """Training on one example: three times ``forward``, and once ``teacher`` where it was counted."""
+        return PASSES * self.forward + (self.teacher or 0.0)
 
 
 @dataclass(frozen=True)
@@ -156,11 +156,11 @@ def step_cost(step: PlannedStep, batch_size: int, precision: Precision) -> tuple
 
 
 class _Teacher(NamedTuple):
-    """Parameters of a teacher, bytes of its parameters and buffers, and FLOPs of one example's forward pass."""
+    """Parameters of a teacher, bytes of its parameters and buffers, and one example's FLOPs, None if not counted."""
 
     parameters: int = 0
     weights: int = 0
-    forward: float = 0.0
+    forward: float | None = 0.0
 
 
 def _count_teacher(method: Method) -> tuple[_Teacher, list[str]]:
@@ -170,7 +170,7 @@ def _count_teacher(method: Method) -> tuple[_Teacher, list[str]]:
         method.teacher = None
         return _Teacher(), []
     name, task, width = request.source, largest_task(method), 768
-    found, problems = _Teacher(), list[str]()
+    found, problems = _Teacher(forward=None), list[str]()
     with fake_tensors():
         teacher = load_teacher(name, task)
         if teacher is None:

@@ -37,6 +37,7 @@ def test_a_plan_needs_no_existing_files_and_writes_none(tmp_path, monkeypatch):
         assert text in printed
     assert list(tmp_path.iterdir()) == []
     planned = plan(*tal, *guided)
+    assert (planned.flops.teacher, plan(*tal, *guided, "--model.alpha=0").flops.teacher) == (None, 0)
     assert 0 < planned.parameters.frozen
     unconditioned = plan(*tal)
     film = 2 * 2 * (768 + 1) * 32  # two blocks, γ and β of width 32 from 768 numbers

@@ -52,12 +52,12 @@ def training_flops(record: RunRecord) -> float:
     plan, which runs its loss.
 
     Raises:
-        UserError: If the run cannot be planned, or its teacher is no longer there to be counted.
+        UserError: If the run cannot be planned, or its teacher cannot be counted.
     """
     macs = None if record.teacher else Lineage([record]).training(record).work.macs
     if macs is not None:
         return 2 * macs
     plan = make_plan(["--config", str(record.folder / CONFIG)])
-    if record.teacher and not plan.flops.teacher:
-        raise UserError(f"{record.folder}: FLOPs of its training need its teacher, which is gone: {record.teacher}")
+    if plan.flops.teacher is None:
+        raise UserError(f"{record.folder}: its teacher {record.teacher} is needed to count the FLOPs of its training")
     return plan.flops.example * (record.images or plan.steps.samples)

@@ -57,7 +57,7 @@ class Point:
     seconds: Amount
     images: int
     architecture: str
-    machines: frozenset[str] = frozenset()
+    machines: frozenset[str]
 
     @property
     def summary(self) -> Summary:

@@ -101,13 +101,11 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
     budgets = [budget for budget in arena.budgets(arena.scratch) if budget]
     largest = max(budgets, default=0)
     rows, counts = [], []
-    ends = {
-        start: [next((point for point in curve if point.budget == largest), curve[-1]) for curve in found.values()]
-        for start, found in curves.items()
+    machines = {
+        machine for found in curves.values() for c in found.values() for point in c for machine in point.machines
     }
-    machines = {machine for last in ends.values() for point in last for machine in point.machines}
     for start, found in curves.items():
-        last = ends[start]
+        last = [next((point for point in curve if point.budget == largest), curve[-1]) for curve in found.values()]
         cells = [Cell(str(len(found)))]
         for budget in budgets:
             points = [point for curve in found.values() for point in curve if point.budget == budget]
@@ -118,7 +116,7 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
         for amount in ("own", "shared", "sources"):
             cells.append(Cell(_amount(fmean(getattr(point.flops, amount) for point in last))))
         seconds = f"{fmean(point.seconds.total for point in last):.0f}"
-        cells.append(Cell(seconds if len(machines) <= 1 else EMPTY_CELL))
+        cells.append(Cell(seconds if len(machines) == 1 else EMPTY_CELL))
         rows.append((start, tuple(cells)))
     heads = [head for budget in budgets for head in (f"accuracy, {_epochs(budget)}", f"minus {arena.scratch}")]
     columns = ("cells", *heads, "own TFLOP", "share of sources", "all sources", "seconds")
@@ -126,7 +124,7 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
         f"Means over tasks × sizes (cells). minus {arena.scratch}: the difference to {arena.scratch} with the same "
         "total compute, in points, over the cells where that was measured; * where its 95 % interval excludes 0. "
         f"Means over different cells do not compare. Compute and seconds are those of {_epochs(largest)}"
-        f"{'' if len(machines) <= 1 else '; seconds of different machines do not compare, and are left out'}. "
+        f"{'' if len(machines) == 1 else '; seconds of different machines do not compare, and are left out'}. "
         f"{caveat(counts)}"
     )
     checks = setbacks(curves, arena.scratch) or [f"More training from {arena.scratch} never ended significantly worse."]
