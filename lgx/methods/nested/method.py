@@ -187,7 +187,7 @@ class Nested(Distill):
             Its features, projected to the ancestor's widths, and its logits, (B, K).
         """
         own = dict(self.network.named_parameters())
-        tensors = sliced(own, self.architecture, size, self.layer_order)
+        tensors = sliced(own, self.architecture, size, self.layer_order, training=self.training)
         for name, tensor in own.items():
             if name.startswith("projection."):
                 tensors[name] = tensor[:, : size.embed_dim] if tensor.ndim == 2 else tensor

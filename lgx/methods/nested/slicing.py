@@ -15,6 +15,9 @@ from lgx.errors import UserError
 from lgx.initialization.width import head_widths
 from lgx.methods.weight_subcloning.importance import STREAM, Importance
 
+_MOST_OF_WHOLE_LAYERS = 0.25
+"""Largest share of trained weights in a network of whole layers."""
+
 
 def ordered(
     tensors: Mapping[str, Tensor], architecture: ViTArchitecture, importance: Importance
@@ -88,7 +91,12 @@ class _Part(NamedTuple):
 
 
 def sliced(
-    tensors: Mapping[str, Tensor], whole: ViTArchitecture, size: ViTArchitecture, layers: Sequence[int]
+    tensors: Mapping[str, Tensor],
+    whole: ViTArchitecture,
+    size: ViTArchitecture,
+    layers: Sequence[int],
+    *,
+    training: bool = False,
 ) -> dict[str, Tensor]:
     """The parameters of a smaller network as slices of an ordered one; gradients flow into the trained network.
 
@@ -101,11 +109,12 @@ def sliced(
         whole: Its architecture.
         size: The smaller network.
         layers: The whole network's layers, those that small slices have first.
+        training: Whether the slice is trained as a part of the whole.
 
     Raises:
         UserError: If it is deeper or wider than the whole, has more heads, wider ones, or a larger MLP.
     """
-    found, share = {}, trained_share(whole, size)
+    found, share = {}, trained_share(whole, size, training)
     for name, part in _plan(whole, size, tuple(sorted(layers[: size.depth]))).items():
         if part.source in tensors:
             tensor, start = tensors[part.source], tensors.get(f"{WHOLE}{part.source}")
@@ -118,12 +127,16 @@ def sliced(
 
 
 @lru_cache(maxsize=1024)
-def trained_share(whole: ViTArchitecture, size: ViTArchitecture) -> float:
+def trained_share(whole: ViTArchitecture, size: ViTArchitecture, training: bool = False) -> float:
     """How far a slice's weights are on the way from the ancestor's to the trained ones: 1 − its share of parameters.
 
-    So the whole network keeps the ancestor's weights, and large slices nearly do; ours.
+    So the whole network keeps the ancestor's weights, and large slices nearly do. After training, a slice of whole
+    layers has at most a quarter of the way: weights between pretrained and trained ones serve other tasks better
+    (Wortsman et al., "Robust fine-tuning of zero-shot models", CVPR 2022). The shares are ours.
     """
-    return 1 - size.count_parameters() / whole.count_parameters()
+    share = 1 - size.count_parameters() / whole.count_parameters()
+    whole_layers = size == whole.replace(depth=size.depth)
+    return min(share, _MOST_OF_WHOLE_LAYERS) if whole_layers and not training else share
 
 
 @lru_cache(maxsize=1024)
