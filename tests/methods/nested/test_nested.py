@@ -130,14 +130,33 @@ def test_a_budget_gives_a_narrower_network_rather_than_few_whole_layers(trained)
     assert start.embed_dim < method.architecture.embed_dim
 
 
+def distance(file, tensors, size):
+    """How far a slice's last norm is from the ancestor's."""
+    found = init(source=file, arch=size.spec(), method="nested").state_dict()["norm.weight"]
+    return float((found - tensors["norm.weight"][: len(found)]).abs().mean())
+
+
 def test_the_larger_a_slice_the_nearer_it_is_to_the_ancestor(trained):
     method, file, tensors = trained
-    distances = []
-    for depth in (1, 3, 5):
-        size = method.architecture.replace(depth=depth)
-        start = init(source=file, arch=size.spec(), method="nested").state_dict()
-        distances.append(float((start["norm.weight"] - tensors["norm.weight"]).abs().mean()))
-    assert 0.01 > distances[0] > distances[1] > distances[2] == 0
+    small, large = (method.architecture.replace(depth=depth, embed_dim=48, num_heads=3) for depth in (1, 3))
+    assert 0.01 > distance(file, tensors, small) > distance(file, tensors, large) > 0
+    assert distance(file, tensors, method.architecture) == 0
+
+
+def test_whole_layers_are_trained_like_all_slices_and_keep_more_of_the_ancestor_afterwards(trained):
+    method, file, tensors = trained
+    size, images = method.architecture.replace(depth=1), torch.randn(2, 3, 16, 16)
+    share = 1 - size.count_parameters() / method.architecture.count_parameters()
+    assert share > 0.5
+    assert distance(file, tensors, size) == pytest.approx(0.25 * 0.01, rel=1e-3)
+    method.train()
+    own = {name: tensor - (1 - share) * 0.01 for name, tensor in method.network.state_dict().items()}
+    trained_alone = size.build()
+    names = {name: name.replace("blocks.0.", "blocks.4.") for name in trained_alone.state_dict()}
+    trained_alone.load_state_dict({name: own[source] for name, source in names.items()})
+    in_training = method.outputs(size, images)[1]
+    assert torch.allclose(in_training, trained_alone(images), rtol=1e-3, atol=1e-4)
+    assert not torch.allclose(in_training, method.eval().outputs(size, images)[1], rtol=1e-3, atol=1e-4)
 
 
 def test_a_step_costs_the_sum_of_its_sizes(trained):
