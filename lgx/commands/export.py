@@ -1,7 +1,5 @@
 """``lgx export``: write a trained network so that timm, transformers, onnxruntime or torch loads it without lgx."""
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lgx.errors import UserError
@@ -83,9 +81,7 @@ def _write_program(
     if int8 is not None:
         from lgx.commands.int8 import quantize
 
-        with tempfile.TemporaryDirectory() as folder:
-            write_onnx(whole := Path(folder) / "float32.onnx", network.model, task, texts)
-            quantize(whole, out, task, int8, most_lost)
+        quantize(out, network.model, task, texts, int8, most_lost)
         return
     difference = (write_onnx if out.endswith(".onnx") else write_pt2)(out, network.model, task, texts)
     if difference is None:

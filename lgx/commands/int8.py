@@ -2,15 +2,17 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from torch import nn
+
 from data_modules.base import Split
 from data_modules.catalog import open_classes
 from lgx.artifacts.export.int8 import write_int8
-from lgx.artifacts.export.onnx_file import run_onnx
+from lgx.artifacts.export.onnx_file import run_onnx, write_onnx
 from lgx.core.batch import Batch
 from lgx.core.progress import tracked
 from lgx.core.task import Task
@@ -22,18 +24,19 @@ _CALIBRATION = 256
 """Training images from which the ranges of activations are calibrated, at most."""
 
 
-def quantize(source: Path, out: str, task: Task, data: str, most_lost: float) -> None:
+def quantize(out: str, model: nn.Module, task: Task, texts: Mapping[str, str], data: str, most_lost: float) -> None:
     """Write an ONNX file in 8 bits, unless its accuracy falls too far; print accuracy, size and time before and after.
 
     Args:
-        source: The file, with weights in float32.
-        out: The file to write.
-        task: What the network reads and predicts.
+        out: The file.
+        model: The network, in eval mode.
+        task: What it reads and predicts.
+        texts: What the file says of it.
         data: Name of an image set, or folder with ``train/<class>/<image>``.
         most_lost: Points of accuracy that it may lose.
 
     Raises:
-        UserError: If the set does not suit the network, onnxruntime is missing or fails, or the accuracy falls further.
+        UserError: If the set does not suit the network, a package is missing or fails, or the accuracy falls further.
     """
     if task.kind != "classification":
         raise UserError(f"--int8: is for networks that predict one class for each image, this one is for {task.kind}")
@@ -48,12 +51,13 @@ def quantize(source: Path, out: str, task: Task, data: str, most_lost: float) ->
     size = module.evaluation_batch
     known = islice((batch.inputs for batch in module.reference_dataloader(_CALIBRATION)), -(-_CALIBRATION // size))
     with tempfile.TemporaryDirectory() as folder:
-        small = Path(folder) / "int8.onnx"
-        write_int8(source, small, known)
-        before, after = (_accuracy(file, module.eval_dataloader(split)) for file in (source, small))
+        whole, small = (Path(folder) / f"{name}.onnx" for name in ("float32", "int8"))
+        write_onnx(whole, model, task, texts)
+        write_int8(whole, small, known)
+        before, after = (_accuracy(file, module.eval_dataloader(split)) for file in (whole, small))
         image = next(iter(module.eval_dataloader(split))).inputs[:1]
-        times = " -> ".join(f"{1e3 * seconds_of_pass(run_onnx(file)[0], image):.2f}" for file in (source, small))
-        sizes = " -> ".join(f"{file.stat().st_size / 1e6:.2f}" for file in (source, small))
+        times = " -> ".join(f"{1e3 * seconds_of_pass(run_onnx(file)[0], image):.2f}" for file in (whole, small))
+        sizes = " -> ".join(f"{file.stat().st_size / 1e6:.2f}" for file in (whole, small))
         change = f"accuracy {before:.1f} -> {after:.1f} % of {len(module.examples(split))} {split} images of {data}"
         if before - after > most_lost:
             raise UserError(f"--int8 {data}: {change}, more than --most_lost {most_lost:g}; nothing was written")

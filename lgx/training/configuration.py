@@ -89,8 +89,7 @@ class RunParser(LightningArgumentParser):
         for root, base in bases.items():
             for kind in kinds if root != "trainer.logger" else ():  # whose signatures import their libraries
                 if issubclass(kind, base):
-                    inner = ArgumentParser(exit_on_error=False).add_class_arguments(kind, None, sub_configs=True)
-                    options |= dict.fromkeys(f"--{root}.{name}" for name in inner)
+                    options |= dict.fromkeys(f"--{root}.{name}" for name in _arguments_of(kind))
         return {"options": [*options], "classes": classes, "lightning": lightning.pytorch.__version__}
 
     def _build(self, kind: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
@@ -104,6 +103,12 @@ class RunParser(LightningArgumentParser):
         except Exception as error:
             self.refused.append((kind, error))  # type: ignore[arg-type]
             raise
+
+
+@cache
+def _arguments_of(kind: type) -> list[str]:
+    """Names of a class's arguments, which several commands ask for."""
+    return [*ArgumentParser(exit_on_error=False).add_class_arguments(kind, None, sub_configs=True)]
 
 
 def make_parser(command: str, extra: type | None = None) -> RunParser:

@@ -64,9 +64,9 @@ class ClassReport(Callback):
             from lgx.components.figures import write_svg
 
             figure = confusion_figure(self._matrix, names)
+            write_svg(figure, folder / f"{FIGURE}.svg", FIGURE)
             for logger in trainer.loggers:
                 show_figure(logger, FIGURE, figure, trainer.global_step)
-            write_svg(figure, folder / f"{FIGURE}.svg", FIGURE)
 
     @property
     def majority(self) -> tuple[int, float] | None:

@@ -26,9 +26,9 @@ class DrawFigures(Callback):
         from lgx.components.figures import write_svg
 
         for name, figure in figures.items():
+            write_svg(figure, folder / f"{name}.svg", name)
             for logger in trainer.loggers:
                 show_figure(logger, name, figure, trainer.global_step)
-            write_svg(figure, folder / f"{name}.svg", name)
 
 
 def show_figure(logger: Logger, name: str, figure: "Figure", step: int) -> None:
