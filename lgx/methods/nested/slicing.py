@@ -126,7 +126,6 @@ def sliced(
     return found
 
 
-@lru_cache(maxsize=1024)
 def trained_share(whole: ViTArchitecture, size: ViTArchitecture, training: bool = False) -> float:
     """How far a slice's weights are on the way from the ancestor's to the trained ones: 1 − its share of parameters.
 
@@ -134,9 +133,14 @@ def trained_share(whole: ViTArchitecture, size: ViTArchitecture, training: bool 
     layers has at most a quarter of the way: weights between pretrained and trained ones serve other tasks better
     (Wortsman et al., "Robust fine-tuning of zero-shot models", CVPR 2022). The shares are ours.
     """
-    share = 1 - size.count_parameters() / whole.count_parameters()
-    whole_layers = size == whole.replace(depth=size.depth)
+    share, whole_layers = _missing(whole, size), size == whole.replace(depth=size.depth)
     return min(share, _MOST_OF_WHOLE_LAYERS) if whole_layers and not training else share
+
+
+@lru_cache(maxsize=1024)
+def _missing(whole: ViTArchitecture, size: ViTArchitecture) -> float:
+    """Share of the whole network's parameters that a slice lacks."""
+    return 1 - size.count_parameters() / whole.count_parameters()
 
 
 @lru_cache(maxsize=1024)
