@@ -177,7 +177,7 @@ class Nested(Distill):
         return cast(nn.Module, network)
 
     def outputs(self, size: ViTArchitecture, images: Tensor) -> tuple[Features, Tensor]:
-        """What a slice computes.
+        """What a slice computes: in evaluation the network that is cut, in training with its share of trained weights.
 
         Args:
             size: Its architecture.
