@@ -167,6 +167,7 @@ def test_random_texts_hold_padding_and_every_length_up_to_the_longest():
     assert ((ids == 10).long().diff(dim=1) >= 0).all()  # on the right
 
 
+@pytest.mark.slow
 def test_without_onnxruntime_the_file_is_written_and_the_missing_check_is_said(ancestor, images, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     out = tmp_path / "net.onnx"
@@ -242,7 +243,8 @@ def test_segmentation_is_exported_with_its_decoder(tmp_path, suffix):
     assert "whole image resized" in texts["preparation"]
 
 
-@pytest.mark.parametrize("suffix", [pytest.param("onnx", marks=pytest.mark.slow), "pt2"])
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["onnx", "pt2"])
 def test_a_text_network_is_exported_for_texts_of_any_length(tmp_path, suffix):
     import_transformers()
     source, out = ROOT / "tests/data/learngenes/text.learngene.safetensors", f"net.{suffix}"

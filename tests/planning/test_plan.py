@@ -20,7 +20,7 @@ CONFIGS = sorted(
     for path in EXPERIMENTS.rglob("*.yaml")
     if path.name not in ("paper_numbers.yaml", "index.yaml") and "model" in (yaml.safe_load(path.read_text()) or {})
 )
-QUICK = ["lsamd/paper/selection", "tal/demo/stage2"]
+QUICK = ["lsamd/paper/selection"]
 
 
 def test_a_plan_needs_no_existing_files_and_writes_none(tmp_path, monkeypatch):

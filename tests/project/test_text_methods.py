@@ -203,6 +203,7 @@ def test_a_task_embedding_is_the_mean_over_the_training_texts(text_root, ancesto
     torch.testing.assert_close(stored.tensors["cola"], each.mean(0), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_init_writes_what_plain_transformers_reads(text_root, tal, tmp_path):
     learngene = tal / "best.learngene.safetensors"
     arch = f"gpt2:depth=3,embed_dim=16,num_heads=2,max_len=40,vocab_size={SIZE}"

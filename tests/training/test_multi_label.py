@@ -152,7 +152,7 @@ def test_exported_networks_keep_what_they_predict(trained: Path, tmp_path: Path)
         assert network.label_names == SHAPES
 
 
-@pytest.mark.parametrize("form", ["net.onnx", "run"])
+@pytest.mark.parametrize("form", [pytest.param("net.onnx", marks=pytest.mark.slow), "run"])
 def test_exported_models_predict_every_label_of_files(trained: Path, root: Path, tmp_path: Path, form: str) -> None:
     run = trained / "test/ancestor/seed0"
     model = run

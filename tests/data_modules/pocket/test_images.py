@@ -45,7 +45,9 @@ def test_the_ten_tasks_have_few_training_images() -> None:
         assert 6_000 <= train <= 10_000 if task == "world" else 1_000 <= train <= 2_000
 
 
-@pytest.mark.parametrize("task", ["silhouettes", pytest.param("glyphs", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "task", ["digits", *(pytest.param(task, marks=pytest.mark.slow) for task in ("silhouettes", "glyphs"))]
+)
 def test_the_same_seed_gives_the_same_bytes(task: PocketTask, tmp_path: Path) -> None:
     digests = []
     for name in ("a", "b"):

@@ -60,7 +60,10 @@ def test_a_hypernetwork_starts_a_resnet_that_plain_timm_loads(ghn3, tmp_path):
     assert json.loads((tmp_path / "resnet/config.json").read_text())["architecture"] == "resnet10t"
 
 
-@pytest.mark.parametrize(("hypernet", "name"), [("ghn3", "squeezenet1_1"), ("logah", "mobilenet_v3_small")])
+@pytest.mark.parametrize(
+    ("hypernet", "name"),
+    [("ghn3", "squeezenet1_1"), pytest.param("logah", "mobilenet_v3_small", marks=pytest.mark.slow)],
+)
 def test_torchvisions_models_are_written_as_a_bare_file(hypernet, name, request, tmp_path):
     out = tmp_path / "model.safetensors"
     source = request.getfixturevalue(hypernet)
