@@ -15,7 +15,7 @@ from lgx.errors import UserError
 from lgx.initialization.width import head_widths
 from lgx.methods.weight_subcloning.importance import STREAM, Importance
 
-_MOST_OF_WHOLE_LAYERS = 0.25
+_SHARE_OF_WHOLE_LAYERS = 0.25
 """Largest share of trained weights in a network of whole layers."""
 
 
@@ -130,11 +130,11 @@ def trained_share(whole: ViTArchitecture, size: ViTArchitecture, training: bool 
     """How far a slice's weights are on the way from the ancestor's to the trained ones: 1 − its share of parameters.
 
     So the whole network keeps the ancestor's weights, and large slices nearly do. After training, a slice of whole
-    layers has at most a quarter of the way: weights between pretrained and trained ones serve other tasks better
-    (Wortsman et al., "Robust fine-tuning of zero-shot models", CVPR 2022). The shares are ours.
+    layers has at most a quarter of the way, since weights between pretrained and trained ones may serve other tasks
+    better (Wortsman et al., "Robust fine-tuning of zero-shot models", CVPR 2022). The shares are ours.
     """
     share, whole_layers = _missing(whole, size), size == whole.replace(depth=size.depth)
-    return min(share, _MOST_OF_WHOLE_LAYERS) if whole_layers and not training else share
+    return min(share, _SHARE_OF_WHOLE_LAYERS) if whole_layers and not training else share
 
 
 @lru_cache(maxsize=1024)
