@@ -11,7 +11,6 @@ from jsonargparse import Namespace
 from lgx.errors import UserError
 from lgx.host import launcher
 from lgx.training.allowed_imports import known_classes
-from lgx.training.option_names import given_options
 
 _LINKED = {"model.num_classes": "the data", "model.kind": "the data", "data.seed": "--seed_everything"}
 """Options that follow something else -> what."""
@@ -19,13 +18,13 @@ _REPLACED = ("model.initializer", "data")
 """What is replaced as a whole: a start, a data set. Its dropped options are printed, those of other classes refused."""
 
 
-def check_dropped(argv: Sequence[str], config: Namespace) -> None:
+def check_dropped(given: Sequence[tuple[str, str, Any]], config: Namespace) -> None:
     """Refuse written options that the chosen class does not have; print those of a replaced start or data set.
 
     A value that is the default of a class for which it was written passes: the ``config.yaml`` of a run holds them all.
 
     Args:
-        argv: The command line without the command.
+        given: Place, name and value of each option, see :func:`~lgx.training.option_names.given_options`.
         config: What it was parsed to.
 
     Raises:
@@ -33,7 +32,7 @@ def check_dropped(argv: Sequence[str], config: Namespace) -> None:
     """
     written: dict[str, tuple[str, Any]] = {}
     chosen: dict[str, set[str]] = defaultdict(set)
-    for place, key, value in given_options(argv):
+    for place, key, value in given:
         option = key.removesuffix(".class_path")
         if value in (None, "null"):  # for jsonargparse, too, this ends what was written below the option
             written = {name: known for name, known in written.items() if not name.startswith(f"{option}.")}
@@ -81,7 +80,7 @@ def _lost(option: str, value: Any, final: Mapping[str, Any], chosen: Mapping[str
 def _is_default(name: str, value: Any, classes: set[str]) -> bool:
     """Whether a value says nothing, or is the default of an option in one of some classes."""
     kinds = {kind for kind in known_classes().values() if kind.__name__ in classes}
-    signatures = [inspect.signature(base.__init__).parameters for kind in kinds for base in kind.__mro__]
+    signatures = [inspect.signature(base).parameters for kind in kinds for base in kind.__mro__[:-1]]
     found = [known[name].default for known in signatures if name in known]
     # A tuple is a list in a file.
     return value in (None, "", "null") or str(value) in [str([*d] if isinstance(d, tuple) else d) for d in found]

@@ -118,6 +118,8 @@ def _wrong_class(message: str, key: str) -> str | None:
             f"importing {found[1]} is not allowed; a class path names a class of {KNOWN}; LGX_ALLOW_IMPORTS={package} "
             f"also admits {package}, if you wrote it or trust it"
         )
+    if found := re.search(r"Multiple subclasses with name (\w+)\..* ambiguity: (.+)\.", message):
+        return f"several classes have the name {found[1]}; give the path of one: {found[2]}"
     if "<class 'float'>" in message or not (found := re.search(r"dot import path string: (\S+)", message)):
         return None
     kinds = {kind for kind in known_classes().values() if not inspect.isabstract(kind)}
