@@ -26,7 +26,7 @@ from lgx.core.schema import LINE
 from lgx.errors import UserError
 from lgx.host.failures import is_full_memory, reason_of, timm_errors
 from lgx.host.hub import hub_or_cache
-from lgx.host.safety import refuse_non_finite
+from lgx.host.safety import read_json, refuse_non_finite
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -188,8 +188,26 @@ def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> tuple[nn.Module, 
                 raise
             raise _explained(source, error) from error
     missing, ignored = _names(logged, "Missing"), _names(logged, "Unexpected")
+    _check_pooling(source, getattr(model, "global_pool", None), {*missing, *ignored})
     _check_names(source, len(tensors), missing, ignored)
     return model, ignored
+
+
+def _check_pooling(source: TimmSource, pool: Any, different: set[str]) -> None:
+    """Refuse weights whose head reads other features, e.g. the mean of the tokens in place of the class token.
+
+    timm norms a mean by ``fc_norm``. Without this norm the tensors have the same names, and only the configuration
+    beside them tells of the pooling.
+    """
+    beside = Path(source.weights or "").with_name("config.json")
+    about = read_json(beside, "write it again") if beside.is_file() else None
+    stated = about.get("global_pool", pool) if isinstance(about, dict) else pool
+    if stated != pool or "fc_norm.weight" in different:
+        theirs = stated if stated != pool else "token" if pool == "avg" else "avg"
+        raise UserError(
+            f"{source.weights}: their head reads features of global_pool {theirs}, that of {source.model} those of {pool}; give "
+            f"a folder of the whole model, which timm.models.save_for_hf writes"
+        )
 
 
 def _explained(source: TimmSource, error: Exception) -> UserError:
