@@ -205,8 +205,8 @@ def _check_pooling(source: TimmSource, pool: Any, different: set[str]) -> None:
     if stated != pool or "fc_norm.weight" in different:
         theirs = stated if stated != pool else "token" if pool == "avg" else "avg"
         raise UserError(
-            f"{source.weights}: their head reads features of global_pool {theirs}, that of {source.model} those of {pool}; give "
-            f"a folder of the whole model, which timm.models.save_for_hf writes"
+            f"{source.weights}: their head reads global_pool {theirs}, that of {source.model} reads {pool}; "
+            f"give a folder of the whole model, which timm.models.save_for_hf writes"
         )
 
 

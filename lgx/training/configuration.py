@@ -33,7 +33,7 @@ from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.allowed_imports import known_classes, restrict_imports
 from lgx.training.callbacks.run_weights import BestCheckpoint
-from lgx.training.dropped_options import check_dropped
+from lgx.training.dropped_options import check_dropped, check_order
 from lgx.training.lightning_internals import option_strings
 from lgx.training.loggers import UNSET
 from lgx.training.option_names import check_names, given_options
@@ -175,6 +175,7 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
         remember(f"options-{parser.key}", parser.names())
     check_names(parser.key, argv)  # files within bounds, too: jsonargparse would read a pipe without an end
     written = [*given_options(argv)]
+    check_order(written)
     for _, option, value in written:
         if option.removesuffix(".class_path") == "model.scheduler":
             check_scheduler(str(value))

@@ -12,6 +12,8 @@ from lgx.errors import UserError
 from lgx.host import launcher
 from lgx.training.allowed_imports import known_classes
 
+_CLASSES = ("model", "data", "model.optimizer", "model.scheduler", "model.initializer", "trainer.logger")
+"""Options that take a class, and have no default."""
 _LINKED = {"model.num_classes": "the data", "model.kind": "the data", "data.seed": "--seed_everything"}
 """Options that follow something else -> what."""
 _REPLACED = ("model.initializer", "data")
@@ -54,6 +56,25 @@ def check_dropped(given: Sequence[tuple[str, str, Any]], config: Namespace) -> N
             raise UserError(f"{text}; remove it, or clear all options of {owner} by --{owner} null before the class")
         if launcher.rank() == 0:
             print(f"dropped   {text}", file=sys.stderr)
+
+
+def check_order(given: Sequence[tuple[str, str, Any]]) -> None:
+    """Refuse options of a class before the class: jsonargparse would take them for options of its base.
+
+    Args:
+        given: See :func:`check_dropped`.
+
+    Raises:
+        UserError: For the first of them.
+    """
+    chosen = set[str]()
+    for place, key, value in given:
+        option = key.removesuffix(".class_path")
+        owner = next((name for name in _CLASSES if option.startswith(f"{name}.") and name not in chosen), None)
+        if owner is not None and not option.endswith(".help"):
+            raise UserError(f"{place}{option}: give the class before its options: --{owner} CLASS; see --{owner}.help")
+        if option in _CLASSES and (not isinstance(value, dict) or "class_path" in value):
+            chosen.add(option)
 
 
 def _branches(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

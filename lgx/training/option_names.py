@@ -67,6 +67,7 @@ def suggest(word: str, known: Sequence[str], help: str, prefix: str = "") -> str
     last = word.lstrip("-").rpartition(".")[2]
     likely = [_OTHER_WORDS[last]] if last in _OTHER_WORDS else [name for name in known if name.endswith(f".{last}")]
     close = likely[:1] or [f"{prefix}{name}" for name in difflib.get_close_matches(word, known, n=2, cutoff=0.7)]
+    close = [name for name in close if name not in (word, f"{prefix}{word}")]  # of another class it is unknown
     return f"; did you mean {' or '.join(close)}?" if close else f"; see {help}"
 
 

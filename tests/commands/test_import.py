@@ -137,7 +137,7 @@ CHANGES = {
     "mean pooling": (
         lambda s: {key.replace("norm.", "fc_norm.") if key.startswith("norm.") else key: s[key] for key in s},
         TINY,
-        ("global_pool avg", "those of token"),
+        ("global_pool avg", "reads token"),
     ),
     "no weights": (lambda _: {"epoch": torch.zeros(1)}, TINY, ("152 of that model are missing",)),
 }
