@@ -64,7 +64,7 @@ MISTAKES = {
     "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor=x --trainer.callbacks.patience=y": (
         "trainer.callbacks.patience: expected int, got y"
     ),
-    "--test_end=maybe": "--test_end/--no_test_end: invalid _boolean_type value: 'maybe'",
+    "--test_end=maybe": "--test_end: expected true, false or nothing, got 'maybe'",
     "--trainer.logger=WandbLogger --trainer.logger.offline=maybe": "trainer.logger.offline: expected bool, got maybe",
     "--trainer.max_epochs=abc": "trainer.max_epochs: expected int or null, got abc",
     "--trainer.max_epochs=a": "trainer.max_epochs: expected int or null, got a",
