@@ -25,9 +25,10 @@ def fingerprint(examples: Any) -> str:
     """Number of the examples of a split, and a digest of what identifies them.
 
     The digest covers the labels and, for :class:`ImageFiles` and sets with masks, all names, and of at most 2,000
-    files, evenly spread, the size and the first and last 32 KiB; for streamed shards, their checksums and which
-    examples of them are chosen; for texts, all tokens; for all other examples, the pixels of 16, evenly spread. It covers the positions of examples that are
-    taken from files or shards. Two splits with the same digest may therefore differ in what it does not cover.
+    files, evenly spread, the size and the first and last 32 KiB; for streamed shards, their checksums and which of
+    their examples are chosen; for texts, all tokens; for all other examples, the pixels of 16, evenly spread. It covers
+    the positions of examples that are taken from files or shards. Two splits with the same digest may therefore differ
+    in what it does not cover.
 
     Args:
         examples: Examples of one split, as a data module holds them.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_modules.text_files import read_lines
+from lgx.core.csv_cells import refuse_doubles
 from lgx.core.schema import LINE, shortened
 from lgx.errors import UserError
 
@@ -110,9 +111,7 @@ def _check_header(place: str, header: list[str], columns: list[str]) -> None:
     expected = f"expected {FILE},{LABELS} or {FILE} and a column for each label, and perhaps {SPLIT}"
     if FILE not in header or not columns:
         raise UserError(f"{place}: the header is {shortened(','.join(header))}; {expected}")
-    if len(set(header)) < len(header):
-        twice = Counter(header).most_common(1)[0][0]
-        raise UserError(f"{place}: the header has {shortened(twice)} twice; {expected}")
+    refuse_doubles(header, place)
 
 
 def _check_classes(path: Path, classes: tuple[str, ...]) -> None:

@@ -256,7 +256,9 @@ class ShardImages:
     def chosen(self) -> Indices:
         """The positions of those examples that belong to the split."""
         starts = [0, *self._ends.tolist()]
-        return np.array([start + row for start, s in zip(starts, self.shards, strict=False) for row in s.rows], np.int64)
+        return np.array(
+            [start + row for start, s in zip(starts, self.shards, strict=False) for row in s.rows], np.int64
+        )
 
 
 def _write_tar(path: Path, images: Images, part: Indices, split: Split, start: int) -> None:
