@@ -57,7 +57,7 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
     Raises:
         UserError: If the table cannot be read or is wrong; the sentence names the file and, for a wrong cell, the line.
     """
-    rows = _rows(path)
+    rows = table_rows(path)
     header_line, header = next(rows, (1, []))
     columns = [name for name in header if name not in (FILE, SPLIT)]
     _check_header(f"{path}, line {header_line}", header, columns)
@@ -96,8 +96,15 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
     return LabelTable(classes, files, labels, splits)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of each row that is not empty."""
+def table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells, without blanks around them, of each row of a CSV file that is not empty.
+
+    Args:
+        path: The file, UTF-8.
+
+    Raises:
+        UserError: If it cannot be read.
+    """
     reader = csv.reader(read_lines(path))
     try:
         for row in reader:

@@ -196,12 +196,12 @@ BAD = {
     "a label column twice": (
         "sst2/train.tsv",
         "sentence\tlabel\tlabel\na\t1\t0\n",
-        "line 1: the column 'label' occurs",
+        "line 1: the column 'label' occ",
     ),
     "another column twice": (
         "sst2/train.tsv",
         "x\tx\tsentence\tlabel\na\tb\tc\t1\n",
-        "line 1: the column 'x' occurs t",
+        "line 1: the column 'x' occurs",
     ),
     "a missing label column of MRPC": ("mrpc/msr_paraphrase_train.txt", "#1 String\t#2 String\na\tb\n", "no column 'Q"),
     "a broken JSON line": ("imdb_subset/train.jsonl", '{"label": 1, "text": "a"}\n{"label": 1,\n', "line 2: not valid"),
