@@ -77,7 +77,7 @@ def model_facts(source: Source) -> dict[str, Any]:
     run = RunRecord.at(found.folder)
     rows = [row for row in run.rows if row.task == found.task]
     epochs = found.epochs if found.epochs is not None else _epochs_of(found.scores, rows)
-    metrics = (found.metric, BALANCED) if found.metric == "acc" else (found.metric,)
+    metrics = ("acc", BALANCED) if found.metric in ("acc", BALANCED) else (found.metric,)
     own = [row for row in rows if row.metric in metrics and _is_of(row, rows, epochs, _is_of_run(place, run))]
     first = own[0] if own else rows[0] if rows else None
     return _plain(
