@@ -12,11 +12,11 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.source_names import public_name, public_path
 from lgx.artifacts.sources import Source
 from lgx.artifacts.start_record import StartRecord
-from lgx.components.class_metrics import BALANCED
 from lgx.core.provenance import config_hash
 from lgx.core.readable import clipped
 from lgx.core.rows import CLASS_TABLE, Row
 from lgx.core.schema import LINE
+from lgx.core.task import BALANCED
 from lgx.results.fairness import examples_of
 from lgx.results.licenses import license_of
 from lgx.results.metrics import heading, scale_of

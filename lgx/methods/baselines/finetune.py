@@ -106,7 +106,7 @@ class Finetune(Method):
             return task
         if task.metric == BALANCED:
             raise UserError(
-                "model.class_weights and data.balanced: each makes rare classes count as much as frequent ones; give one"
+                "model.class_weights and data.balanced: each lets rare classes count as much as frequent ones; give one"
             )
         return replace(task, metric=BALANCED)
 

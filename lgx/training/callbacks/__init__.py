@@ -17,7 +17,7 @@ from lgx.training.callbacks.run_weights import RunWeights
 from lgx.training.callbacks.save_config import SaveConfig
 
 __all__ = [
-    "AtomicCheckpointIO", "BeginAveraging", "BuildNetwork", "ClassReport", "DrawFigures", "FinalWeights", "Gallery", "GradientNorms",
-    "LastCheckpoint", "Preemption", "PrintProgress", "Report", "Resume", "RunProbe", "RunWeights", "SaveConfig",
-    "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
+    "AtomicCheckpointIO", "BeginAveraging", "BuildNetwork", "ClassReport", "DrawFigures", "FinalWeights", "Gallery",
+    "GradientNorms", "LastCheckpoint", "Preemption", "PrintProgress", "Report", "Resume", "RunProbe", "RunWeights",
+    "SaveConfig", "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
 ]  # fmt: skip

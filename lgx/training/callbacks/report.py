@@ -11,13 +11,13 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import EarlyStopping
 
 from lgx.architectures import name_of
-from lgx.components.class_metrics import BALANCED, CALIBRATION, TOP5, interval
+from lgx.components.class_metrics import CALIBRATION, TOP5, interval
 from lgx.components.metrics import metric_names
 from lgx.core.progress import FIRST, Progress
 from lgx.core.provenance import hardware
 from lgx.core.readable import aligned, clipped, digits, in_words, lasting, measured, tag_in_words
 from lgx.core.rows import Row
-from lgx.core.task import Task
+from lgx.core.task import BALANCED, Task
 from lgx.methods.base import Method
 from lgx.training.callbacks.class_report import ClassReport
 from lgx.training.callbacks.results import SaveResults, measured_rows
