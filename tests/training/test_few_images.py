@@ -48,6 +48,12 @@ def test_the_loss_of_an_example_is_weighted_by_the_frequency_of_its_class():
     assert method.label_loss(logits, mixed) == pytest.approx(float((0.7 * wanted + 0.3 * others).mean()), rel=1e-5)
 
 
+def test_parameters_with_momentum_may_begin_later_than_the_head(fit):
+    momentum = ["--model.optimizer=torch.optim.SGD", "--model.optimizer.momentum=0.9", "--model.freeze_epochs=1"]
+    result = fit("Finetune", *momentum, "--trainer.max_epochs=2")
+    assert result.code == 0, result.err
+
+
 @pytest.mark.parametrize("option", ["--model.class_weights=true", "--data.balanced=true"])
 def test_both_ways_train_resume_and_follow_balanced_accuracy(fit, uneven, tmp_path, option):
     options = [
