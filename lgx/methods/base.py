@@ -319,7 +319,8 @@ class Method(EvaluatedModule):
 
     def on_after_backward(self) -> None:
         """Make the gradients of a complete update the mean over its examples; let go of the step's graph."""
-        self._update.correct(self, self.trainer, any(task.kind == "segmentation" for task in self.tasks.values()))
+        has_unknown = any(task.kind in ("segmentation", "multilabel") for task in self.tasks.values())
+        self._update.correct(self, self.trainer, has_unknown)
         self.step_losses = {name: loss.detach() for name, loss in self.step_losses.items()}
 
     def on_train_epoch_end(self) -> None:

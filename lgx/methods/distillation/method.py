@@ -11,9 +11,9 @@ from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, feature_losses
-from lgx.components.losses import agreement_with, distillation_loss, multilabel_distillation_loss
+from lgx.components.losses import agreement_with, distillation_loss, may_be_unknown, multilabel_distillation_loss
 from lgx.components.teacher import Teacher, TeacherRequest
-from lgx.components.updates import mean_of_examples, of_labeled_pixels
+from lgx.components.updates import mean_of_examples, of_known
 from lgx.core.batch import Batch
 from lgx.core.task import AGREEMENT, Normalization, Task
 from lgx.errors import UserError
@@ -201,8 +201,8 @@ class Distill(Method):
             several = self.architecture.kind == "multilabel"
             compare = multilabel_distillation_loss if several else distillation_loss
             both = [logits, self._teacher_of(batch)(batch.inputs)]
-            if batch.targets.ndim == 3:
-                both = [of_labeled_pixels(part, batch.targets) for part in both]
+            if may_be_unknown(batch.targets):
+                both = [of_known(part, batch.targets) for part in both]
             distilled = compare(both[0], both[1], self.temperature)
         if not self.has_labels:
             return {"loss": distilled}
