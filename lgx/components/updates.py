@@ -11,8 +11,8 @@ from lgx.components.losses import may_be_unknown
 from lgx.core.batch import IGNORE
 
 
-def of_known(logits: Tensor, targets: Tensor) -> Tensor:
-    """Logits of what is known: (N, K) of N labeled pixels, from (B, K, H, W); or (N,) of N labels, from (B, K)."""
+def of_labeled_pixels(logits: Tensor, targets: Tensor) -> Tensor:
+    """Logits (N, K) of the N labeled pixels, from logits (B, K, H, W) and class indices (B, H, W)."""
     return logits.movedim(1, -1)[targets != IGNORE]
 
 
