@@ -32,9 +32,9 @@ class OwnImages(ImageDataModule):
 
     Args:
         groups: Keep images of one group (a patient, a place) in one split when validation images are held out: a CSV
-            file with the columns ``file``, relative to ``root``, and ``group``; or a regular expression with one group
-            in parentheses, e.g. ``(patient[0-9]+)_``, that is searched in the path of each image below its class folder
-            or, of a table, in the path that the table names.
+            file with the columns ``file``, relative to ``root``, and ``group``; or a regular expression with one part
+            in parentheses, e.g. ``(patient[0-9]+)_``, that is searched in the path of each image below the folder of
+            its split or, of a label table, in the path that the table names.
     """
 
     groups: str | None = None
@@ -53,10 +53,6 @@ class OwnImages(ImageDataModule):
                 f"data.groups: expected a .csv file, or a regular expression with one part in parentheses as in "
                 f"(patient[0-9]+)_, got {shortened(self.groups)}{reason}"
             )
-
-    def grouped_name(self, name: str) -> str:
-        """The part of an image's path, relative to its split, in which the pattern of ``groups`` is searched."""
-        return name
 
     def hold_out(self, files: ImageFiles, strata: Indices, split: Split) -> ImageFiles:
         """The training images that remain, or those held out as validation images.
@@ -111,7 +107,7 @@ class OwnImages(ImageDataModule):
             below = PurePosixPath(files.folder.relative_to(self.root_folder).as_posix())
             groups = [table.get(str(below / name), "") for name in names]
         else:
-            found = (re.search(option, self.grouped_name(name)) for name in names)
+            found = (re.search(option, name) for name in names)
             groups = [(match and match.group(1)) or "" for match in found]
         without = [index for index, group in enumerate(groups) if not group]
         if without and not is_test:
@@ -131,9 +127,8 @@ def _read_groups(path: Path) -> dict[str, str]:
         raise UserError(f"{path}, line {line}: the header is {shortened(','.join(header))}; expected file,group")
     groups: dict[str, str] = {}
     for line, row in rows:
-        if len(row) != len(header):
-            raise UserError(f"{path}, line {line}: {len(row)} cells, expected {len(header)}")
-        file, group = str(PurePosixPath(row[header.index("file")])), row[header.index("group")]
+        cells = dict(zip(header, row, strict=False))
+        file, group = str(PurePosixPath(cells.get("file", ""))), cells.get("group", "")
         if groups.setdefault(file, group) != group:
             raise UserError(f"{path}, line {line}: {shortened(file)} is in two groups; give it one")
     return groups
