@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from lgx.components.losses import may_be_unknown
 from lgx.core.batch import IGNORE
+from lgx.core.task import Kind
 
 
 def of_labeled_pixels(logits: Tensor, targets: Tensor) -> Tensor:
@@ -50,19 +51,19 @@ class UpdateMean:
         self._weights.append((targets != IGNORE).float().mean() if is_part else loss.new_ones((), dtype=torch.float))
         return loss * self._weights[-1] if is_part else loss
 
-    def correct(self, network: nn.Module, trainer: Trainer, has_unknown: bool) -> None:
+    def correct(self, network: nn.Module, trainer: Trainer, kinds: set[Kind]) -> None:
         """Divide the gradients of a complete update by the sum of its weights, not by the number of its batches.
 
         Args:
             network: Its parameters have the gradients.
             trainer: The trainer, after the backward pass of a batch.
-            has_unknown: Whether pixels or labels may be unknown: only then do the processes compare their weights.
+            kinds: Kinds of the tasks: only where pixels or labels may be unknown do the processes compare their weights.
         """
         if not self._is_complete:
             return
         weights, self._weights = self._weights, []
         total: Any = len(weights)
-        if has_unknown:
+        if kinds & {"segmentation", "multilabel"}:
             total = float(trainer.strategy.reduce(torch.stack(weights).sum(), reduce_op="mean"))
         if total and total != trainer.accumulate_grad_batches:
             for parameter in network.parameters():
