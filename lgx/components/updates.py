@@ -57,7 +57,7 @@ class UpdateMean:
         Args:
             network: Its parameters have the gradients.
             trainer: The trainer, after the backward pass of a batch.
-            kinds: Kinds of the tasks: only where pixels or labels may be unknown do the processes compare their weights.
+            kinds: Kinds of the tasks: processes compare their weights where pixels or labels may be unknown.
         """
         if not self._is_complete:
             return
