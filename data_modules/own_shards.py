@@ -91,7 +91,7 @@ def _choose(shards: list[Shard], indices: Indices) -> list[Shard]:
     parts = np.split(indices, np.searchsorted(indices, ends[:-1]))
     starts = [0, *ends[:-1].tolist()]
     chosen = [replace(shard, chosen=part - start) for shard, part, start in zip(shards, parts, starts, strict=True)]
-    return [shard for shard in chosen if shard.rows]
+    return [shard for shard in chosen if len(shard.rows)]
 
 
 def _count_classes(folder: Path, labels: dict[Split, Indices], names: tuple[str, ...]) -> int:
