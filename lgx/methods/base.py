@@ -80,7 +80,6 @@ class Method(EvaluatedModule):
         start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
         skips_start: Whether the network gets no start, because a checkpoint is loaded next or a plan only counts.
         assumed: What a plan assumes of files that do not exist yet; None in a run, which needs them.
-        class_weights: Weight of each class in the cross-entropy with labels, (K,); None for equal weights.
     """
 
     spec: ClassVar[MethodSpec]
@@ -131,7 +130,6 @@ class Method(EvaluatedModule):
         self.step_losses: dict[str, Tensor] = {}
         self.epochs_trained, self.start_flops, self.skips_start = 0, 0.0, False
         self.assumed: list[str] | None = None
-        self.class_weights: Tensor | None = None
         self._label, self._printed = label, {""}
         self._update = UpdateMean()
 
@@ -301,7 +299,7 @@ class Method(EvaluatedModule):
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy with labels: indices (B,) or (B, H, W), several (B, K), or shares (B, K) where mixup is on."""
-        return label_loss(logits.float(), targets, self.label_smoothing, self.class_weights)
+        return label_loss(logits.float(), targets, self.label_smoothing)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Seed the step by (seed, epoch, batch, rank), so that a resumed run draws the same random numbers."""
