@@ -8,7 +8,7 @@ from torch import Tensor
 def multilabel_distillation_loss(
     student: Tensor, teacher: Tensor, temperature: float = 1.0, known: Tensor | None = None
 ) -> Tensor:
-    """The form of :func:`~lgx.components.losses.distillation_loss` for several labels, each of which is a yes or no of its own.
+    """The soft cross-entropy of a teacher and a student for several labels, each of which is a yes or no of its own.
 
     ``BCE(σ(p_s / τ), σ(p_t / τ))``, the mean over the known labels of all examples. A softmax would say that an image
     has exactly one label. The papers on learngenes have no such task; this form is ours. Like the logits' part of Yang
