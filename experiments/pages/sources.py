@@ -35,8 +35,8 @@ DEPARTURES = {
 FAULTS = {
     "snapvit": (
         {"366162f781", "da654a4ea5"},
-        "The rows of `snapvit` were measured with a search that was wrong (the update of its shape was transposed, and it "
-        "made 50 evaluations instead of 250); they are still to be measured again.",
+        "The rows of `snapvit` were measured with a search that was wrong (the update of its shape was transposed, and "
+        "it made 50 evaluations instead of 250); they are still to be measured again.",
     )
 }
 """Method -> the commits of rows that were measured with a fault of the method, and the sentence on pages about them."""
@@ -62,7 +62,7 @@ class Sources:
         return Measured((row for name in names for row in self._file(name)), **options)
 
     def fault(self, method: str, *names: str) -> str:
-        """The sentence of :data:`FAULTS` on a method, empty where no row in these files of results has such a commit."""
+        """The sentence of :data:`FAULTS` on a method, empty where no row of it in these files has such a commit."""
         commits, sentence = FAULTS[method]
         faulty = any(row.method == method and row.commit in commits for name in names for row in self._file(name))
         return sentence * faulty

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.safety import is_number_tensor
+from lgx.artifacts.safety import check_weights, is_number_tensor
 from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
 from lgx.artifacts.transformers_names import has_transformers_names, timm_names
 from lgx.core.image_size import image_size, size_text
@@ -26,7 +26,6 @@ from lgx.core.schema import LINE
 from lgx.errors import UserError
 from lgx.host.failures import is_full_memory, reason_of, timm_errors
 from lgx.host.hub import hub_or_cache
-from lgx.host.safety import refuse_non_finite
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -41,7 +40,6 @@ _MISMATCH = re.compile(
     r"size mismatch for (\S+): copying a param with shape torch\.Size\((\[.*?\])\) from checkpoint, "
     r"the shape in current model is torch\.Size\((\[.*?\])\)"
 )
-_WEIGHTS = (".weight", ".bias")
 _SHOWN = 4
 
 
@@ -68,8 +66,11 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
             return load_timm(source.model, **source.arguments()), ()
     tensors = read_weights(source.weights)
     if has_transformers_names(tensors):
+        check_weights(tensors, source.weights)  # before queries, keys and values become one tensor
         tensors = timm_names(tensors, source.weights)
-    return _loaded(source, _without_prefix(source, tensors))
+    tensors = _without_prefix(source, tensors)
+    check_weights(tensors, source.weights)
+    return _loaded(source, tensors)
 
 
 def _without_prefix(source: TimmSource, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -107,7 +108,7 @@ def read_weights(file: str) -> dict[str, Tensor]:
 
     Raises:
         UserError: If the file is missing, damaged, or holds anything but tensors and plain types; if it holds no
-            weights, or some that are not finite.
+            tensors, or two networks.
     """
     path = Path(file)
     if path.suffix not in WEIGHTS_SUFFIXES:
@@ -123,15 +124,11 @@ def read_weights(file: str) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         if not LINE.holds(name) or not is_number_tensor(tensor):
             raise UserError(f"{path}: {str(name)[:100]!r} is no ordinary tensor; save the network's state dict again")
-        is_quantized = tensor.element_size() == 1 and tensor.dtype != torch.bool
-        if is_quantized or (name.endswith(_WEIGHTS) and not tensor.is_floating_point()):
-            raise UserError(f"{path}: {name[:100]} is of {tensor.dtype}, no weight; give the file before quantization")
     cleaned: dict[str, Tensor] = clean_state_dict(tensors)
     for name, tensor in tensors.items():
         (own,) = clean_state_dict({name: tensor})
         if own != name and own in tensors and not torch.equal(tensors[own], tensor):
             raise UserError(f"{path}: holds both {own} and {name}; give the state dict of one network")
-    refuse_non_finite(cleaned, str(path))
     return cleaned
 
 
@@ -161,7 +158,8 @@ def load_timm(name: str, **arguments: Any) -> nn.Module:
     remedy = f"`lgx import {known} --weights FILE --out FOLDER` reads a file of weights"
     with timm_errors(name), nullcontext() if name.startswith(FOLDER) else hub_or_cache(name, remedy):
         model: nn.Module = timm.create_model(name, pretrained=True, **arguments)
-        return model.eval()
+    check_weights(model.state_dict(), name)
+    return model.eval()
 
 
 def _check_sizes(source: TimmSource) -> None:

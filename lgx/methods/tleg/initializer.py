@@ -69,8 +69,11 @@ def expand_linearly(learned: Mapping[str, Tensor], depth: int) -> dict[str, Tens
         Parameters under timm's names.
 
     Raises:
-        UserError: If θ_A lacks a parameter of θ_B.
+        UserError: If there are not two layers with the same parameters.
     """
+    base, slope = ({k.removeprefix(prefix) for k in learned if k.startswith(prefix)} for prefix in (BASE, SLOPE))
+    if lone := sorted(base ^ slope) or ([] if base else ["*"]):
+        raise UserError(f"tleg: the learngene lacks {BASE}{lone[0]} or {SLOPE}{lone[0]}; save it again")
     expanded = {name: tensor for name, tensor in learned.items() if not name.startswith("blocks.")}
     for name, base in learned.items():
         if name.startswith(BASE):
