@@ -17,15 +17,18 @@ from torch import Tensor, nn
 
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.safety import check_weights, is_number_tensor
+from lgx.artifacts.safetensors_files import read_metadata, read_safetensors
+from lgx.artifacts.safety import AGAIN, TASK, check_weights, is_number_tensor
 from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
+from lgx.artifacts.sources import recorded_name
 from lgx.artifacts.transformers_names import has_transformers_names, timm_names
 from lgx.core.image_size import image_size, size_text
-from lgx.core.schema import LINE
+from lgx.core.schema import LINE, check_fields
+from lgx.core.task import Normalization
 from lgx.errors import UserError
 from lgx.host.failures import is_full_memory, reason_of, timm_errors
 from lgx.host.hub import hub_or_cache
+from lgx.host.safety import parse_json, read_json
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -41,6 +44,9 @@ _MISMATCH = re.compile(
     r"the shape in current model is torch\.Size\((\[.*?\])\)"
 )
 _SHOWN = 4
+_INPUTS = ("mean", "std")
+_BESIDE_WEIGHTS = {"config.json": _INPUTS, "preprocessor_config.json": ("image_mean", "image_std")}
+"""Files of timm and of transformers that describe the weights beside them, and their keys of mean and std."""
 
 
 def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
@@ -70,7 +76,54 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
         tensors = timm_names(tensors, source.weights)
     tensors = _without_prefix(source, tensors)
     check_weights(tensors, source.weights)
-    return _loaded(source, tensors)
+    model, ignored = _loaded(source, tensors)
+    model.pretrained_cfg = {**model.pretrained_cfg, **stated_normalization(source)[0]._asdict()}
+    return model, ignored
+
+
+def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
+    """The mean and std of a model's images, and why it has them, in words.
+
+    Networks of one shape have different ones: DeiT-Tiny's are not ViT-Tiny's. What the file of weights says, or the
+    configuration beside it, counts before what timm says of the model.
+
+    Raises:
+        UserError: If neither says it, and the file has the name of a model with another mean or std.
+    """
+    default: Any = timm.get_pretrained_cfg(source.model)
+    own = Normalization(tuple(default.mean), tuple(default.std))
+    if source.weights is None:
+        return own, f"timm's of {source.model}"
+    for place, values in _stated(Path(source.weights)):
+        if values.keys() >= {*_INPUTS}:
+            values = check_fields({key: values[key] for key in _INPUTS}, {key: TASK[key] for key in _INPUTS}, place)
+            return Normalization(*(tuple(values[key]) for key in _INPUTS)), f"as {place} says"
+    for part in recorded_name(source.weights).partition("#")[0].split("/")[-2:]:
+        name = (re.match(r"\w+(\.\w+)?", part) or [""])[0]
+        base = name.partition(".")[0]
+        if not timm.is_model(base):
+            continue
+        other: Any = timm.get_pretrained_cfg(name if name in timm.list_pretrained(f"{base}.*") else base)
+        if (tuple(other.mean), tuple(other.std)) != own:
+            raise UserError(
+                f"{source.weights}: has the name of {name}, whose mean and std are not those of {source.model}; give "
+                f"timm:{name}, or rename it"
+            )
+    return own, f"timm's of {source.model}, because the weights name none"
+
+
+def _stated(weights: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a file of weights and the configurations beside it say of the network's images, each with its place."""
+    if weights.suffix == SAFETENSORS:
+        held = read_metadata(weights)
+        yield str(weights), {key: parse_json(held[key], str(weights), AGAIN) for key in _INPUTS if key in held}
+    for name, keys in _BESIDE_WEIGHTS.items():
+        if (file := weights.parent / name).is_file() and isinstance(values := read_json(file, AGAIN), dict):
+            values = values.get("pretrained_cfg") or values
+            yield (
+                str(file),
+                {key: values[theirs] for key, theirs in zip(_INPUTS, keys, strict=True) if theirs in values},
+            )
 
 
 def _without_prefix(source: TimmSource, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -49,12 +49,12 @@ class LayerExpansion(Initializer):
         """The learngene.
 
         Raises:
-            UserError: If it is of a method that this class does not expand, or holds layers alone.
+            UserError: If it is of a method that this class does not expand, or lacks layers or what is outside.
         """
         learngene = Learngene.load(self.source)
         self.check_source(self.source, type(self).__name__, learngene.method)
-        if _OUTSIDE not in learngene.tensors:  # of the parameters outside of layers a file has all or none
-            raise UserError(f"{self.source}: lacks {_OUTSIDE}; {AGAIN}")
+        if _OUTSIDE not in learngene.tensors or not learngene.num_layers:  # a file has all such parameters or none
+            raise UserError(f"{self.source}: lacks layers, or parameters outside of layers; {AGAIN}")
         return learngene
 
     @property
