@@ -77,7 +77,8 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
     tensors = _without_prefix(source, tensors)
     check_weights(tensors, source.weights)
     model, ignored = _loaded(source, tensors)
-    model.pretrained_cfg = {**model.pretrained_cfg, **stated_normalization(source)[0]._asdict()}
+    timms: Any = model
+    timms.pretrained_cfg = {**timms.pretrained_cfg, **stated_normalization(source)[0]._asdict()}
     return model, ignored
 
 
