@@ -38,7 +38,7 @@ class SnapViT(WeightSubcloning):
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
         data: Folder with images, also in folders below it; of a folder with splits only ``train`` is read. Needed.
         images: How many images are read; the paper reads 1,000.
-        evaluations: How many vectors of factors the search tries.
+        evaluations: How many vectors of factors the search tries; as in the official code by default.
     """
 
     method = "snapvit"
