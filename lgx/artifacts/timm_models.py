@@ -100,11 +100,12 @@ def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
             values = check_fields({key: values[key] for key in _INPUTS}, {key: TASK[key] for key in _INPUTS}, place)
             return Normalization(*(tuple(values[key]) for key in _INPUTS)), f"as {place} says"
     for part in recorded_name(source.weights).partition("#")[0].split("/")[-2:]:
-        name = (re.match(r"\w+(\.\w+)?", part) or [""])[0]
-        base = name.partition(".")[0]
-        if not timm.is_model(base):
+        words = re.findall(r"\w+", part)
+        if not words or not timm.is_model(words[0]):
             continue
-        other: Any = timm.get_pretrained_cfg(name if name in timm.list_pretrained(f"{base}.*") else base)
+        tagged = ".".join(words[:2])
+        name = tagged if tagged in timm.list_pretrained(f"{words[0]}.*") else words[0]
+        other: Any = timm.get_pretrained_cfg(name)
         if (tuple(other.mean), tuple(other.std)) != own:
             raise UserError(
                 f"{source.weights}: has the name of {name}, whose mean and std are not those of {source.model}; give "
@@ -116,15 +117,13 @@ def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
 def _stated(weights: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """What a file of weights and the configurations beside it say of the network's images, each with its place."""
     if weights.suffix == SAFETENSORS:
-        held = read_metadata(weights)
-        yield str(weights), {key: parse_json(held[key], str(weights), AGAIN) for key in _INPUTS if key in held}
+        about = read_metadata(weights)
+        yield str(weights), {key: parse_json(about[key], str(weights), AGAIN) for key in _INPUTS if key in about}
     for name, keys in _BESIDE_WEIGHTS.items():
-        if (file := weights.parent / name).is_file() and isinstance(values := read_json(file, AGAIN), dict):
-            values = values.get("pretrained_cfg") or values
-            yield (
-                str(file),
-                {key: values[theirs] for key, theirs in zip(_INPUTS, keys, strict=True) if theirs in values},
-            )
+        values = read_json(file, AGAIN) if (file := weights.parent / name).is_file() else {}
+        values = values.get("pretrained_cfg", values) if isinstance(values, dict) else {}
+        held = values if isinstance(values, dict) else {}
+        yield str(file), {key: held[theirs] for key, theirs in zip(_INPUTS, keys, strict=True) if theirs in held}
 
 
 def _without_prefix(source: TimmSource, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
