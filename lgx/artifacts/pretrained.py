@@ -21,9 +21,9 @@ from lgx.artifacts.safety import (
     TASK,
     check_shapes,
     check_timm_folder,
+    check_weights,
     described_architecture,
     is_number_tensor,
-    is_weight,
 )
 from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
@@ -31,7 +31,7 @@ from lgx.core.schema import check_fields
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, timm_errors
 from lgx.host.hub import hub_or_cache
-from lgx.host.safety import read_json, refuse_non_finite
+from lgx.host.safety import read_json
 
 _PICKLED = "pytorch_model.bin"
 
@@ -120,7 +120,6 @@ def load_pretrained(place: str) -> PretrainedNetwork:
             else f"{place}: no such file or folder"
         )
     network = _LOADERS[kind](place)
-    refuse_non_finite(network.model.state_dict(), place)
     check_fields({"mean": [*network.mean], "std": [*network.std]}, {k: TASK[k] for k in ("mean", "std")}, place)
     channels = network.architecture.in_chans if isinstance(network.architecture, ViTArchitecture) else len(network.mean)
     if not len(network.mean) == len(network.std) == channels:
@@ -154,8 +153,7 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     tensors = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
     if about.get("plain_network") is not True:
         raise UserError(f"{name}: holds no plain network of its architecture; give best{SUFFIX} of that run")
-    if wrong := next((key for key, tensor in tensors.items() if not is_weight(tensor)), None):
-        raise UserError(f"{name}: {wrong} is no tensor of floating-point numbers; {AGAIN}")
+    check_weights(tensors, name)
     if (layers := check_shapes(tensors, architecture, name)) != architecture.depth:
         raise UserError(f"{name}: holds {layers} layers, but says that they are {architecture.depth}; {AGAIN}")
     return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
@@ -230,6 +228,7 @@ def _network(
     name: str, architecture: Architecture, tensors: dict[str, Tensor], task: dict[str, Any]
 ) -> PretrainedNetwork:
     """Build the network and load its tensors; a task without mean and std is normalized with 0.5."""
+    check_weights(tensors, name)
     model = architecture.build("meta")
     try:
         model.load_state_dict({key: tensor.float() for key, tensor in tensors.items()}, assign=True)

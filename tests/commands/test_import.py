@@ -220,7 +220,45 @@ def test_weights_below_a_prefix_and_beside_other_objects_are_read(state, tmp_pat
     assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
 
 
+STATED = {
+    "the file": ("w.safetensors", {"mean": "[0.1, 0.2, 0.3]", "std": "[0.4, 0.5, 0.6]"}, {}),
+    "timm": ("w.pth", {}, {"config.json": {"pretrained_cfg": {"mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}}}),
+    "transformers": (
+        "w.bin", {}, {"preprocessor_config.json": {"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6]}}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STATED)
+def test_what_the_weights_say_of_their_images_counts_before_the_model(state, tmp_path, case):
+    name, metadata, beside = STATED[case]
+    file = tmp_path / name
+    save_file(dict(state), file, metadata=metadata) if metadata else saved(state, file)
+    for config, content in beside.items():
+        (tmp_path / config).write_text(json.dumps(content))
+    assert imported(file, tmp_path / "out", "--img_size", 32).code == 0
+    found = [load_pretrained(str(tmp_path / "out")), load_pretrained(f"timm:{TINY},weights={file},img_size=32")]
+    assert [(each.mean, each.std) for each in found] == [((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))] * 2
+
+
+@pytest.mark.parametrize(
+    "place", [f"{TINY}.pth", f"{TINY}.augreg_in21k_ft_in1k.pth", f"{TINY}-3b2c1a0f.bin", f"{TINY}/a.pth"]
+)
+def test_a_file_with_the_name_of_a_model_of_the_same_shape_and_another_mean_is_refused(state, tmp_path, place):
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    file, twin = saved(state, tmp_path / place), "deit_tiny_patch16_224"
+    refused = imported(file, tmp_path / "out", "--img_size", 32, model=twin)
+    assert (refused.code, f"timm:{TINY}" in refused.sentence) == (2, True), refused.err
+    assert imported(file, tmp_path / "out", "--img_size", 32).code == 0
+    other = imported(saved(state, tmp_path / "mine.pth"), tmp_path / "twin", "--img_size", 32, model=twin)
+    assert f"std 0.229, 0.224, 0.225: timm's of {twin}, because" in other.out
+
+
 NO_WEIGHTS = {
+    "bool": lambda s: {**s, "norm.bias": s["norm.bias"] > 0},
+    "int32": lambda s: {**s, "pos_embed": s["pos_embed"].int()},
+    "complex64": lambda s: {**s, "cls_token": s["cls_token"].to(torch.complex64)},
+    "norm.weight holds numbers beyond float32": lambda s: {**s, "norm.weight": s["norm.weight"].double() * 1e300},
     "int8": lambda s: {**s, "head.weight": (s["head.weight"] * 100).to(torch.int8)},
     "int64": lambda s: {**s, "blocks.3.mlp.fc1.weight": s["blocks.3.mlp.fc1.weight"].long()},
     "float8": lambda s: {**s, "cls_token": s["cls_token"].to(torch.float8_e4m3fn)},

@@ -154,12 +154,12 @@ def _parameters(model: nn.Module) -> str:
     return f"{sum(p.numel() for p in model.parameters()):,}"
 
 
-def describe_model(model: nn.Module) -> tuple[str, ...]:
-    """What lgx can do with a model of timm, in lines for the terminal."""
+def describe_model(model: nn.Module, why: str) -> tuple[str, ...]:
+    """What lgx can do with a model of timm, and why it has its mean and std, in lines for the terminal."""
     architecture, reason = describe_vit(model)
     what = f"{name_of(architecture)}, {architecture.num_classes} classes" if architecture else type(model).__name__
     use = "" if architecture else f"; lgx uses it as a teacher alone, because {reason}"
-    return f"model     {what}{use}", f"normalize {Normalization(*normalization_of(model))}"
+    return f"model     {what}{use}", f"normalize {Normalization(*normalization_of(model))}: {why}"
 
 
 def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer: str) -> None:

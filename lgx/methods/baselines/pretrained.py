@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lgx.architectures import Architecture, GPT2Architecture, parse_any_architecture
 from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.safety import AGAIN, TASK
+from lgx.artifacts.safety import AGAIN, TASK, check_weights
 from lgx.artifacts.source_names import kind_of
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.core.schema import check_fields
@@ -76,8 +76,11 @@ class Pretrained(FromSource):
 
     @cached_property
     def _file(self) -> tuple[dict[str, Tensor], dict[str, str]] | None:
-        is_bare = kind_of(self.source) == "weights" and self.source.endswith(".safetensors")
-        return read_safetensors(self.source) if is_bare else None
+        if kind_of(self.source) != "weights" or not self.source.endswith(".safetensors"):
+            return None
+        tensors, metadata = read_safetensors(self.source)
+        check_weights(tensors, self.source)
+        return tensors, metadata
 
     def sizes(self) -> Sizes:
         """The source's own size.
