@@ -163,7 +163,7 @@ def _from_folder(name: str) -> PretrainedNetwork:
     path = Path(name.removeprefix(FOLDER))
     config = path / "config.json"
     if not config.is_file():
-        raise UserError(f"{path}: has no config.json; expected a folder that `lgx init --out {path}` writes")
+        raise UserError(f"{path}: has no config.json; give a model folder of `lgx init`, or the folder of a run")
     about = check_fields(read_json(config, "write the folder again"), {}, str(config))
     tensors = _weights_beside(config)
     if about.get("model_type") == GPT2Architecture.family:

@@ -239,8 +239,26 @@ def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> tuple[nn.Module, 
                 raise
             raise _explained(source, error) from error
     missing, ignored = _names(logged, "Missing"), _names(logged, "Unexpected")
+    _check_pooling(source, getattr(model, "global_pool", None), {*missing, *ignored})
     _check_names(source, len(tensors), missing, ignored)
     return model, ignored
+
+
+def _check_pooling(source: TimmSource, pool: Any, different: set[str]) -> None:
+    """Refuse weights whose head reads other features, e.g. the mean of the tokens in place of the class token.
+
+    timm norms a mean by ``fc_norm``. Without this norm the tensors have the same names, and only the configuration
+    beside them tells of the pooling.
+    """
+    beside = Path(source.weights or "").with_name("config.json")
+    about = read_json(beside, "write it again") if beside.is_file() else None
+    stated = about.get("global_pool", pool) if isinstance(about, dict) else pool
+    if stated != pool or "fc_norm.weight" in different:
+        theirs = stated if stated != pool else "token" if pool == "avg" else "avg"
+        raise UserError(
+            f"{source.weights}: their head reads global_pool {theirs}, that of {source.model} reads {pool}; "
+            f"give a folder of the whole model, which timm.models.save_for_hf writes"
+        )
 
 
 def _explained(source: TimmSource, error: Exception) -> UserError:

@@ -134,6 +134,11 @@ CHANGES = {
         TINY,
         ("norm.weight", "not finite"),
     ),
+    "mean pooling": (
+        lambda s: {key.replace("norm.", "fc_norm.") if key.startswith("norm.") else key: s[key] for key in s},
+        TINY,
+        ("global_pool avg", "reads token"),
+    ),
     "no weights": (lambda _: {"epoch": torch.zeros(1)}, TINY, ("152 of that model are missing",)),
 }
 
@@ -147,6 +152,16 @@ def test_weights_that_do_not_belong_to_the_model_are_refused(state, tmp_path, ch
     assert len(result.err.strip().splitlines()) == 1
     assert all(word in result.sentence for word in words), result.sentence
     assert [path.name for path in tmp_path.iterdir()] == ["w.safetensors"]
+
+
+def test_the_configuration_beside_the_weights_tells_of_another_pooling(tmp_path):
+    pooled = timm.create_model(TINY, img_size=32, num_classes=5, global_pool="avg", fc_norm=False)
+    timm.models.save_for_hf(pooled, tmp_path / "pooled", safe_serialization=True)
+    weights, out = tmp_path / "pooled/model.safetensors", tmp_path / "out"
+    result = imported(weights, out, "--img_size", 32, "--num_classes", 5)
+    assert (result.code, "global_pool avg" in result.sentence) == (2, True), result.err
+    moved = imported(weights.rename(tmp_path / "w.safetensors"), out, "--img_size", 32, "--num_classes", 5)
+    assert "its head reads the class token" in moved.out
 
 
 def test_other_mistakes_give_a_sentence(state, tmp_path):

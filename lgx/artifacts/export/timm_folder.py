@@ -154,10 +154,14 @@ def _parameters(model: nn.Module) -> str:
     return f"{sum(p.numel() for p in model.parameters()):,}"
 
 
+_POOLS = {"token": "its head reads the class token", "avg": "its head reads the mean of the tokens"}
+
+
 def describe_model(model: nn.Module, why: str) -> tuple[str, ...]:
     """What lgx can do with a model of timm, and why it has its mean and std, in lines for the terminal."""
     architecture, reason = describe_vit(model)
     what = f"{name_of(architecture)}, {architecture.num_classes} classes" if architecture else type(model).__name__
+    what += f", {_POOLS[pool]}" if (pool := getattr(model, "global_pool", None)) in _POOLS else ""
     use = "" if architecture else f"; lgx uses it as a teacher alone, because {reason}"
     return f"model     {what}{use}", f"normalize {Normalization(*normalization_of(model))}: {why}"
 
