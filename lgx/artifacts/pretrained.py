@@ -27,7 +27,9 @@ from lgx.artifacts.safety import (
 )
 from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
+from lgx.core.eval_transforms import reading_of_timm
 from lgx.core.schema import check_fields
+from lgx.core.task import AS_STORED, Reading
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, timm_errors
 from lgx.host.hub import hub_or_cache
@@ -48,6 +50,7 @@ class PretrainedNetwork:
         std: Per-channel standard deviation of its inputs; () of a text model.
         has_head: Whether its head was trained; False for the body of a language model.
         label_names: Names of the classes in index order; () if unknown.
+        reading: How its images are read.
         unknown_part: Why there is no description, in words; empty where there is one.
     """
 
@@ -58,6 +61,7 @@ class PretrainedNetwork:
     std: tuple[float, ...] = ()
     has_head: bool = True
     label_names: tuple[str, ...] = ()
+    reading: Reading = AS_STORED
     unknown_part: str = ""
 
     @property
@@ -121,7 +125,8 @@ def load_pretrained(place: str) -> PretrainedNetwork:
         )
     network = _LOADERS[kind](place)
     refuse_non_finite(network.model.state_dict(), place)
-    check_fields({"mean": [*network.mean], "std": [*network.std]}, {k: TASK[k] for k in ("mean", "std")}, place)
+    inputs = {"mean": [*network.mean], "std": [*network.std], "value_range": [*network.reading.value_range]}
+    check_fields(inputs, {key: TASK[key] for key in inputs}, place)
     channels = network.architecture.in_chans if isinstance(network.architecture, ViTArchitecture) else len(network.mean)
     if not len(network.mean) == len(network.std) == channels:
         raise UserError(f"{place}: has a mean and std of {len(network.mean)} and {len(network.std)} channels; {AGAIN}")
@@ -223,7 +228,8 @@ def _described(name: str, model: Any) -> PretrainedNetwork:
         task = {"mean": mean, "std": std, "class_names": config.get("label_names")}
         return _network(name, architecture, model.state_dict(), task)
     label_names = _label_names(config.get("label_names"), getattr(model, "num_classes", 0))
-    return PretrainedNetwork(name, model, architecture, mean, std, label_names=label_names, unknown_part=unknown_part)
+    reading = reading_of_timm(config)
+    return PretrainedNetwork(name, model, architecture, mean, std, True, label_names, reading, unknown_part)
 
 
 def _network(
@@ -243,7 +249,9 @@ def _network(
     channels = architecture.in_chans
     mean: Sequence[float] = task.get("mean") or [0.5] * channels
     std: Sequence[float] = task.get("std") or [0.5] * channels
-    return PretrainedNetwork(name, model.eval(), architecture, tuple(mean), tuple(std), label_names=label_names)
+    return PretrainedNetwork(
+        name, model.eval(), architecture, tuple(mean), tuple(std), label_names=label_names, reading=Reading.of(task)
+    )
 
 
 def _label_names(given: Any, classes: Any) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from lgx.core.schema import (
     one_of,
     shortened,
 )
-from lgx.core.task import Kind
+from lgx.core.task import Kind, ResizeMode
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, safetensors_errors
 
@@ -70,6 +70,11 @@ TASK: Mapping[str, Field] = {
     "class_names": list_of(Field(lambda value: isinstance(value, str), "texts")),
     "max_len": at_most(2**31),
     "vocab_size": at_most(2**31),
+    "value_range": Field(
+        lambda value: NUMBERS.holds(value) and (not value or (len(value) == 2 and value[0] < value[1])),
+        "two numbers, the smaller one first, or none",
+    ),
+    "resize": one_of(*get_args(ResizeMode)),
 }
 """Keys of ``Task.to_dict``; files may lack some."""
 

@@ -1,6 +1,6 @@
 """A task: what a method knows of a data set."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -31,6 +31,35 @@ class Normalization(NamedTuple):
         return f"mean {mean}, std {std}"
 
 
+ResizeMode = Literal["crop", "squash", "letterbox"]
+"""How an image gets the size of the task: resized until it covers the size and cropped at the center, resized without
+its proportions, or resized until it fits and surrounded with the mean color."""
+
+
+class Reading(NamedTuple):
+    """How image files become pixels of 8 bits.
+
+    Attributes:
+        value_range: Values of files of more than 8 bits that become 0 and 255; empty if not given.
+        resize: How they get the size of the task.
+    """
+
+    value_range: tuple[float, ...] = ()
+    resize: ResizeMode = "crop"
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any]) -> "Reading":
+        """What a description of a task says, or by default the one that older files mean."""
+        return cls(tuple(about.get("value_range") or ()), about.get("resize") or "crop")
+
+    def __str__(self) -> str:
+        words = f", value_range {self.value_range[0]:g} to {self.value_range[1]:g}" if self.value_range else ""
+        return f"resize {self.resize}{words}"
+
+
+AS_STORED = Reading()
+"""How images are read unless options say otherwise."""
+
 AGREEMENT = "agreement"
 """Main metric of a task without labels: how well a network agrees with its teacher; 1 is the best."""
 
@@ -52,6 +81,8 @@ class Task:
         class_names: Names in index order; empty where unknown.
         max_len: Longest text, in tokens; 0 for images.
         vocab_size: Number of tokens in the vocabulary of the texts; 0 for images.
+        value_range: See :class:`Reading`, as for the next one.
+        resize: How images get the size.
     """
 
     name: str
@@ -66,6 +97,8 @@ class Task:
     class_names: tuple[str, ...] = ()
     max_len: int = 0
     vocab_size: int = 0
+    value_range: tuple[float, ...] = ()
+    resize: ResizeMode = "crop"
 
     def __post_init__(self) -> None:
         if isinstance(self.img_size, list | tuple):  # files have lists
@@ -80,6 +113,11 @@ class Task:
     def normalization(self) -> Normalization:
         """Mean and standard deviation of its images."""
         return Normalization(self.mean, self.std)
+
+    @property
+    def reading(self) -> Reading:
+        """How its images are read."""
+        return Reading(self.value_range, self.resize)
 
     @property
     def is_labeled(self) -> bool:

@@ -11,7 +11,7 @@ from lgx.architectures import Architecture
 from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.start_record import StartRecord
-from lgx.core.task import Kind, Normalization, Task
+from lgx.core.task import AS_STORED, Kind, Normalization, Reading, Task
 from lgx.errors import UserError
 from lgx.initialization.sizes import Sizes
 
@@ -32,6 +32,7 @@ class Origin:
         label_names: Names of the classes; None if unknown.
         task: Name of the task that it was trained on; None if unknown.
         architecture: The network that the weights are taken from; None without a source, or if it is unknown.
+        reading: How its images are read.
     """
 
     num_classes: int | None = None
@@ -41,6 +42,7 @@ class Origin:
     label_names: tuple[str, ...] | None = None
     task: str | None = None
     architecture: Architecture | None = None
+    reading: Reading = AS_STORED
 
     @property
     def normalization(self) -> Normalization | None:
@@ -59,6 +61,7 @@ class Origin:
             label_names=tuple(task["class_names"]) if task.get("class_names") else None,
             task=task.get("name"),
             architecture=learngene.architecture,
+            reading=Reading.of(task),
         )
 
 
