@@ -70,7 +70,8 @@ class ImageFolderData(ImageDataModule):
     def setup(self, stage: str) -> None:
         """See :class:`~data_modules.single.SingleSet`; also measure mean and std of several channels."""
         super().setup(stage)
-        if self.has_channels and "train" in self._splits and len(self.info.mean) != self.in_chans:
+        is_known = self.mean is not None or len(self.info.mean) == self.in_chans
+        if self.has_channels and "train" in self._splits and not is_known:
             images = self.first(self._splits["train"], _MEASURED, "train")
             pixels = torch.stack([pixel_transform(self.task)(images[i][0]) for i in range(len(images))]) / 255
             mean, std = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3)).clamp(min=1e-3)

@@ -1,0 +1,171 @@
+"""Files of images of many kinds, with what they show by the words of the formats, Pillow, tifffile and numpy."""
+
+import io
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tifffile
+from PIL import ExifTags, Image
+
+SIZE = HEIGHT, WIDTH = 12, 16
+Known = Iterator[tuple[str, bytes, Any]]
+"""Name, content, and the bytes that are shown, (H, W, C), or None for a file that is to be refused."""
+_UNDO = {
+    1: lambda shown: shown,
+    2: lambda shown: shown[:, ::-1],
+    3: lambda shown: np.rot90(shown, 2),
+    4: lambda shown: shown[::-1],
+    5: lambda shown: shown.swapaxes(0, 1),
+    6: lambda shown: np.rot90(shown),
+    7: lambda shown: np.rot90(shown, 2).swapaxes(0, 1),
+    8: lambda shown: np.rot90(shown, 3),
+}
+"""EXIF's orientation -> how a file stores what is to be shown."""
+
+
+def scaled(values: Any, high: float = 65535) -> Any:
+    """Values of 0 to ``high`` as bytes."""
+    return np.floor(np.clip(np.asarray(values, np.float64), 0, high) / high * 255 + 0.5).astype(np.uint8)
+
+
+def stored(shown: Any, orientation: int) -> Any:
+    """How a file of an orientation stores an image."""
+    return np.ascontiguousarray(_UNDO[orientation](shown))
+
+
+def pil(pixels: Any, form: str, mode: str | None = None, **options: Any) -> bytes:
+    """A file of Pillow."""
+    image, buffer = Image.fromarray(pixels), io.BytesIO()
+    (image.convert(mode) if mode else image).save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+def exif(orientation: int) -> Image.Exif:
+    """EXIF with an orientation."""
+    tags = Image.Exif()
+    tags[ExifTags.Base.Orientation] = orientation
+    return tags
+
+
+def png(values: Any, kind: int, orientation: int = 1) -> bytes:
+    """A PNG file of 16 bits, which Pillow cannot write for colors."""
+    lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in values)
+    header = struct.pack(">IIBBBBB", *values.shape[1::-1], 16, kind, 0, 0, 0)
+    parts = [(b"IHDR", header), (b"eXIf", exif(orientation).tobytes()[6:]), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")]
+    chunks = (struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def tiff(*pages: Any, turned: int = 1, byteorder: Any = "<", **options: Any) -> bytes:
+    """A file of tifffile; a page of a pair has further options."""
+    buffer = io.BytesIO()
+    given = {"photometric": "minisblack", "extratags": [(274, 3, 1, turned, True)], "metadata": None} | options
+    with tifffile.TiffWriter(buffer, byteorder=byteorder) as writer:
+        for page in pages:
+            values, own = page if isinstance(page, tuple) else (page, {})
+            writer.write(values, contiguous=False, **({"planarconfig": "contig"} if values.ndim == 3 else {}) | given | own)
+    return buffer.getvalue()
+
+
+def npy(values: Any) -> bytes:
+    """A file of numpy."""
+    buffer = io.BytesIO()
+    np.save(buffer, values)
+    return buffer.getvalue()
+
+
+def decoded(content: bytes, mode: str = "RGB") -> Any:
+    """What Pillow shows."""
+    return np.atleast_3d(np.asarray(Image.open(io.BytesIO(content)).convert(mode)))
+
+
+def over_white(color: Any, opacity: Any) -> Any:
+    """What is seen of pixels over white."""
+    image = Image.fromarray(np.dstack([np.broadcast_to(color, (*SIZE, 3)), opacity]).astype(np.uint8))
+    return np.asarray(Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB"))
+
+
+def photographs(rng: np.random.Generator, high: int = 65535) -> Known:
+    """Gray and RGB files; ``high`` is the largest value of files of more than 8 bits that is told apart."""
+    color, gray, opacity = (rng.integers(0, 256, shape, np.uint8) for shape in ((*SIZE, 3), SIZE, SIZE))
+    wide, wide3 = (rng.integers(0, 65536, shape, np.uint16) for shape in (SIZE, (*SIZE, 3)))
+    share, is_known = rng.random((*SIZE, 3), np.float32), high != 65535
+    deep, deep3, floats = scaled(wide, high)[..., None], scaled(wide3, high), scaled(share, high if is_known else 1)
+    for name, form, pixels, mode, options in (
+        ("color.jpg", "jpeg", color, "RGB", {}), ("gray.jpg", "jpeg", gray, "L", {}), ("ink.jpg", "jpeg", color, "CMYK", {}),
+        ("lossy.webp", "webp", color, "RGB", {}), ("1.png", "png", gray, "1", {}), ("palette.png", "png", color, "P", {}),
+        ("palette.gif", "gif", color, "P", {}), ("color.avif", "avif", color, "RGB", {}), ("color.bmp", "bmp", color, "RGB", {}),
+        ("color.ppm", "ppm", color, "RGB", {}), ("color.tif", "tiff", color, "RGB", {}), ("ink.tif", "tiff", color, "CMYK", {}),
+        ("palette.tif", "tiff", color, "P", {}), ("LZW.tif", "tiff", color, "RGB", {"compression": "tiff_lzw"}),
+        ("jpeg.tif", "tiff", color, "RGB", {"compression": "jpeg"}), ("1.tif", "tiff", gray, "1", {"compression": "group4"}),
+    ):  # fmt: skip
+        content = pil(pixels, form, mode, **options)
+        yield name, content, decoded(content, "L" if mode in "L1" else "RGB")
+    frames = {"save_all": True, "append_images": [Image.fromarray(color[::-1].copy())]}
+    yield "frames.png", pil(color, "png", **frames), color
+    yield "frames.webp", pil(color, "webp", lossless=True, **frames), color
+    for suffix, form in (("png", "png"), ("webp", "webp"), ("tif", "tiff")):
+        lossless = {"lossless": True, "exact": True} if form == "webp" else {}
+        yield f"alpha.{suffix}", pil(np.dstack([color, opacity]), form, **lossless), over_white(color, opacity)
+    yield "gray alpha.png", pil(np.dstack([gray, opacity]), "png"), over_white(gray[..., None], opacity)[..., :1]
+    hidden = np.where(wide[..., None] == wide[3, 4], 255, deep)
+    yield "hidden 16.png", pil(wide, "png", transparency=int(wide[3, 4])), hidden
+    yield "color 16.png", png(wide3, 2), deep3
+    yield "alpha 16.png", png(np.dstack([wide3, wide]), 6), over_white(deep3, scaled(wide))
+    yield "gray alpha 16.png", png(np.dstack([wide, wide]), 4), None
+    given = (wide // 16).astype(">u2")
+    yield "12.pgm", b"P5 16 12 4095\n" + given.tobytes(), scaled(np.floor(given / 4095 * 65535 + 0.5))[..., None]
+    for turned in range(1, 9):
+        yield f"turned {turned}.png", pil(stored(color, turned), "png", exif=exif(turned)), color
+        yield f"turned {turned}.tif", tiff(stored(color, turned), turned=turned, photometric="rgb"), color
+        yield f"turned 16 {turned}.tif", tiff(stored(wide3, turned), turned=turned), deep3
+        yield f"turned 16 {turned}.png", png(stored(wide[..., None], turned), 0, turned), deep
+    yield "LZW 16.tif", pil(wide, "tiff", compression="tiff_lzw"), deep
+    yield "last byte first 16.tif", tiff(wide, byteorder=">", compression="zlib"), deep
+    yield "white is 0.tif", tiff(gray, photometric="miniswhite"), 255 - gray[..., None]
+    yield "white is 0, 16.tif", tiff(wide, photometric="miniswhite"), scaled(high - np.minimum(wide, high), high)[..., None]
+    yield "planar 16.tif", tiff(wide3.transpose(2, 0, 1), photometric="rgb", planarconfig="separate"), deep3
+    of_alpha = {"photometric": "rgb", "extrasamples": ["unassalpha"]}
+    yield "alpha 16.tif", tiff(np.dstack([wide3, wide]), **of_alpha), over_white(deep3, scaled(wide))
+    yield "three bands.tif", tiff(color), color
+    yield "overview 16.tif", tiff(wide, (wide[::2, ::2], {"subfiletype": 1})), deep
+    yield "signed.tif", tiff(wide.astype(np.int32) - 9), scaled(wide.astype(int) - 9, high)[..., None] if is_known else None
+    yield "floats.tif", tiff(share), floats
+    yield "floats.npy", npy(share.transpose(2, 0, 1)), floats
+    yield "gray.npy", npy(gray), gray[..., None]
+    yield "color 16.npy", npy(wide3), deep3
+    yield "NaN.npy", npy(np.where(share < 0.1, np.nan, share)), None
+    yield "either.npy", npy(color[:3, :, :]), None
+    yield "pages.tif", tiff(gray, gray), None
+    yield "five bands.tif", tiff(rng.integers(0, 256, (*SIZE, 5), np.uint8)), None
+    yield "damaged.tif", tiff(wide)[:200], None
+    yield "damaged.png", pil(color, "png")[:200], None
+
+
+def bands(rng: np.random.Generator, count: int) -> Known:
+    """Files of several channels."""
+    small = rng.integers(0, 256, (*SIZE, count), np.uint8)
+    wide, share = rng.integers(0, 65536, small.shape, np.uint16), rng.random(small.shape, np.float32)
+    for name, values, seen in (("8", small, small), ("16", wide, scaled(wide)), ("floats", share, scaled(share, 1))):
+        first = values.transpose(2, 0, 1)
+        yield f"{name}.npy", npy(values), seen
+        yield f"{name} first.npy", npy(first), seen
+        yield f"{name}.tif", tiff(values, compression="zlib"), seen
+        yield f"{name} planar.tif", tiff(first, planarconfig="separate"), seen
+        yield f"{name} pages.tif", tiff(*first, *((page[::2, ::2], {"subfiletype": 1}) for page in first)), seen
+        yield f"{name} turned.tif", tiff(stored(values, 6), turned=6), seen
+    pages, frames = [*small.transpose(2, 0, 1)], [Image.fromarray(small[..., k]) for k in range(1, count)]
+    yield "white is 0.tif", tiff(*pages, photometric="miniswhite"), 255 - small
+    yield "mixed.tif", tiff(*pages[1:], wide[..., 0]), None
+    yield "palette.tif", tiff(*pages, photometric="palette", colormap=rng.integers(0, 9, (3, 256), np.uint16)), None
+    yield "too few.tif", tiff(*pages[1:]), None
+    yield "either.npy", npy(small[:count, :, :].repeat(count, 0)[:count]), None
+    yield "frames.png", pil(pages[0], "png", save_all=True, append_images=frames), None
+    yield "ink.jpg", pil(small[..., [0, 0, 0]], "jpeg", "CMYK"), None
+    if count in (2, 4):
+        yield "alpha.png", pil(stored(small, 6), "png", exif=exif(6)), small
+    if count == 4:
+        yield "alpha 16.png", png(stored(wide, 6), 6, 6), scaled(wide)
