@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from data_modules.base import Split, process_of
+from data_modules.class_trees import say_once
 from data_modules.data_options import ImageOptions
 from data_modules.images import Images, LabeledImages, files_of, source_of
 from data_modules.pixel_cache import PixelCache, PixelExamples, identity
@@ -87,8 +88,8 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             wrong = f"data.value_range: {name} has no image of more than 8 bits, which would be scaled; leave it out"
         if wrong:
             raise UserError(wrong)
-        if line and self.trainer is not None and process_of(self)[0] == 0:
-            print(f"data       {line}")
+        if line:
+            say_once(f"data       {line}")
 
     def transformed(self, examples: Images, train: bool = False, seed: int | None = None) -> TransformedExamples:
         """The examples as tensors.

@@ -116,7 +116,7 @@ class ImageReader:
         words = f"{name}: files have values {least:g} to {most:g}"
         if given:
             outside = sum(share for _, _, share, _ in found) / len(found)
-            is_wrong = outside > 0.5 or most - least < (given[1] - given[0]) / 16
+            is_wrong = outside > 0.5 or most - least < (given[1] - given[0]) / SOME
             line = f"{words}; {given[0]:g} to {given[1]:g} become 0 to 255 (data.value_range)"
             return line, f"data.value_range: {line}; give the range of the files" * is_wrong
         bits = max(stored.bits for *_, stored in found)
