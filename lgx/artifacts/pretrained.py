@@ -27,7 +27,7 @@ from lgx.artifacts.safety import (
 )
 from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
-from lgx.core.eval_transforms import reading_of_timm
+from lgx.core.eval_transforms import resize_of_timm
 from lgx.core.schema import check_fields
 from lgx.core.task import AS_STORED, Reading
 from lgx.errors import UserError
@@ -125,8 +125,7 @@ def load_pretrained(place: str) -> PretrainedNetwork:
         )
     network = _LOADERS[kind](place)
     refuse_non_finite(network.model.state_dict(), place)
-    inputs = {"mean": [*network.mean], "std": [*network.std], "value_range": [*network.reading.value_range]}
-    check_fields(inputs, {key: TASK[key] for key in inputs}, place)
+    check_fields({"mean": [*network.mean], "std": [*network.std]}, {k: TASK[k] for k in ("mean", "std")}, place)
     channels = network.architecture.in_chans if isinstance(network.architecture, ViTArchitecture) else len(network.mean)
     if not len(network.mean) == len(network.std) == channels:
         raise UserError(f"{place}: has a mean and std of {len(network.mean)} and {len(network.std)} channels; {AGAIN}")
@@ -178,6 +177,8 @@ def _from_folder(name: str) -> PretrainedNetwork:
         return replace(_network(name, architecture, own, {"class_names": names}), has_head=has_head)
     check_timm_folder(about, tensors, config)
     network = _from_timm(f"{FOLDER}{path}")
+    values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
+    network = replace(network, reading=network.reading._replace(value_range=tuple(values)))
     if about.get("kind") == "multilabel" and network.architecture is not None:  # the head is timm's own
         return replace(network, architecture=network.architecture.replace(kind="multilabel"))
     return network
@@ -228,7 +229,7 @@ def _described(name: str, model: Any) -> PretrainedNetwork:
         task = {"mean": mean, "std": std, "class_names": config.get("label_names")}
         return _network(name, architecture, model.state_dict(), task)
     label_names = _label_names(config.get("label_names"), getattr(model, "num_classes", 0))
-    reading = reading_of_timm(config)
+    reading = Reading(resize=resize_of_timm(config))
     return PretrainedNetwork(name, model, architecture, mean, std, True, label_names, reading, unknown_part)
 
 

@@ -80,7 +80,7 @@ def init(
         channels = architecture.in_chans
         known = getattr(start.model, "pretrained_cfg", None) or {}
         size = (channels, *height_width(architecture.img_size))
-        config: Any = {**known, **as_in_timm(origin.reading), "input_size": size}
+        config: Any = {**known, **as_in_timm(origin.reading.resize), "input_size": size}
         if origin.normalization:
             config |= origin.normalization.for_channels(channels)._asdict()
         start.model.pretrained_cfg = config

@@ -205,7 +205,7 @@ def _batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[lis
 
     transform, reader = pixel_transform(task), ImageReader(task.in_chans, task.value_range)
     if wrong := reader.check_values("the folder", files.values())[1]:
-        print(f"values    {wrong}, in training; the model has {task.reading}", file=sys.stderr)
+        print(f"values    {wrong}", file=sys.stderr)
 
     def read(path: Path) -> "Tensor | str":
         try:

@@ -8,7 +8,7 @@ from PIL import Image
 from torch import Tensor
 from torchvision.transforms import v2
 
-from lgx.core.task import AS_STORED, Reading, ResizeMode, Task
+from lgx.core.task import ResizeMode, Task
 from lgx.host.images import opaque
 
 
@@ -76,21 +76,17 @@ def _size(image: Image.Image | Tensor) -> tuple[int, ...]:
     return tuple(image.shape[-2:]) if isinstance(image, Tensor) else (image.height, image.width)
 
 
-def as_in_timm(reading: Reading = AS_STORED) -> dict[str, Any]:
-    """What timm calls :class:`Resize`; every model that is written or returned says so, and the range of its files."""
-    mode = {mode: name for name, mode in _CROP_MODES.items()}[reading.resize]
-    values = {"value_range": list(reading.value_range)} if reading.value_range else {}
-    return {"crop_pct": 1.0, "crop_mode": mode, "interpolation": "bicubic", **values}
+def as_in_timm(resize: ResizeMode) -> dict[str, Any]:
+    """What timm calls :class:`Resize`; every model that is written or returned says so."""
+    return {"crop_pct": 1.0, "crop_mode": _CROP_MODES[resize], "interpolation": "bicubic"}
 
 
-def reading_of_timm(config: Mapping[str, Any]) -> Reading:
+def resize_of_timm(config: Mapping[str, Any]) -> ResizeMode:
     """What the configuration of a model of timm says, the inverse of :func:`as_in_timm`."""
-    values = config.get("value_range") or ()
-    return Reading(tuple(values), _CROP_MODES.get(config.get("crop_mode") or "", "crop"))
+    return next((ours for ours, theirs in _CROP_MODES.items() if theirs == config.get("crop_mode")), "crop")
 
 
-_CROP_MODES: dict[str, ResizeMode] = {"center": "crop", "squash": "squash", "border": "letterbox"}
-"""timm's names of the ways to resize."""
+_CROP_MODES: dict[ResizeMode, str] = {"crop": "center", "squash": "squash", "letterbox": "border"}
 
 
 def pixel_transform(task: Task) -> "v2.Compose":

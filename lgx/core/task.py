@@ -52,10 +52,6 @@ class Reading(NamedTuple):
         """What a description of a task says, or by default the one that older files mean."""
         return cls(tuple(about.get("value_range") or ()), about.get("resize") or "crop")
 
-    def __str__(self) -> str:
-        words = f", value_range {self.value_range[0]:g} to {self.value_range[1]:g}" if self.value_range else ""
-        return f"resize {self.resize}{words}"
-
 
 AS_STORED = Reading()
 """How images are read unless options say otherwise."""

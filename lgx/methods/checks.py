@@ -93,8 +93,8 @@ def order_classes(
         known = next(iter(trained.values())) if is_only else trained.get(name, {})
         if known and (reading := Reading.of(known)) != task.reading:
             raise UserError(
-                f"--ckpt_path: images of {name} were read with {reading} in training, now with {task.reading}; give "
-                f"data.resize and data.value_range as in training"
+                f"--ckpt_path: images of {name} were read with data.resize {reading.resize} and data.value_range "
+                f"{[*reading.value_range] or None} in training; give the same"
             )
         order = class_order(known.get("class_names") or (), task.class_names, "--ckpt_path")
         if order is None:

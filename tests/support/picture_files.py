@@ -54,8 +54,15 @@ def png(values: Any, kind: int, orientation: int = 1) -> bytes:
     """A PNG file of 16 bits, which Pillow cannot write for colors."""
     lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in values)
     header = struct.pack(">IIBBBBB", *values.shape[1::-1], 16, kind, 0, 0, 0)
-    parts = [(b"IHDR", header), (b"eXIf", exif(orientation).tobytes()[6:]), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")]
-    chunks = (struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts)
+    parts = [
+        (b"IHDR", header),
+        (b"eXIf", exif(orientation).tobytes()[6:]),
+        (b"IDAT", zlib.compress(lines)),
+        (b"IEND", b""),
+    ]
+    chunks = (
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
+    )
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
@@ -66,7 +73,9 @@ def tiff(*pages: Any, turned: int = 1, byteorder: Any = "<", **options: Any) -> 
     with tifffile.TiffWriter(buffer, byteorder=byteorder) as writer:
         for page in pages:
             values, own = page if isinstance(page, tuple) else (page, {})
-            writer.write(values, contiguous=False, **({"planarconfig": "contig"} if values.ndim == 3 else {}) | given | own)
+            writer.write(
+                values, contiguous=False, **({"planarconfig": "contig"} if values.ndim == 3 else {}) | given | own
+            )
     return buffer.getvalue()
 
 
@@ -126,13 +135,21 @@ def photographs(rng: np.random.Generator, high: int = 65535) -> Known:
     yield "LZW 16.tif", pil(wide, "tiff", compression="tiff_lzw"), deep
     yield "last byte first 16.tif", tiff(wide, byteorder=">", compression="zlib"), deep
     yield "white is 0.tif", tiff(gray, photometric="miniswhite"), 255 - gray[..., None]
-    yield "white is 0, 16.tif", tiff(wide, photometric="miniswhite"), scaled(high - np.minimum(wide, high), high)[..., None]
+    yield (
+        "white is 0, 16.tif",
+        tiff(wide, photometric="miniswhite"),
+        scaled(high - np.minimum(wide, high), high)[..., None],
+    )
     yield "planar 16.tif", tiff(wide3.transpose(2, 0, 1), photometric="rgb", planarconfig="separate"), deep3
     of_alpha = {"photometric": "rgb", "extrasamples": ["unassalpha"]}
     yield "alpha 16.tif", tiff(np.dstack([wide3, wide]), **of_alpha), over_white(deep3, scaled(wide))
     yield "three bands.tif", tiff(color), color
     yield "overview 16.tif", tiff(wide, (wide[::2, ::2], {"subfiletype": 1})), deep
-    yield "signed.tif", tiff(wide.astype(np.int32) - 9), scaled(wide.astype(int) - 9, high)[..., None] if is_known else None
+    yield (
+        "signed.tif",
+        tiff(wide.astype(np.int32) - 9),
+        scaled(wide.astype(int) - 9, high)[..., None] if is_known else None,
+    )
     yield "floats.tif", tiff(share), floats
     yield "floats.npy", npy(share.transpose(2, 0, 1)), floats
     yield "gray.npy", npy(gray), gray[..., None]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import timm
 import torch
-from lgx.host.images import ImageReader
 from PIL import Image
 from safetensors.torch import save_file
 
 from data_modules.folder import ImageFolderData
 from lgx.errors import UserError
+from lgx.host.images import ImageReader
 from tests.support.command_line import lgx
 from tests.support.images import CLASSES, draw
 

@@ -17,7 +17,7 @@ from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.source_names import TimmSource
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.artifacts.timm_models import normalization_of
-from lgx.core.eval_transforms import as_in_timm, reading_of_timm
+from lgx.core.eval_transforms import as_in_timm, resize_of_timm
 from lgx.core.image_size import height_width, size_text
 from lgx.core.task import AS_STORED, Normalization, Reading
 from lgx.core.version import __version__
@@ -87,6 +87,7 @@ def write_descendant(
         return
     plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
+    config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
     text = _card(out, architecture, plain, card or {}, writer)
     _save(out, plain, arguments, text, {**config, **_own_kind(architecture)}, record)
 
@@ -110,7 +111,7 @@ def _model_of_timm(
     model: Any = timm.create_model(name, pretrained=False, num_classes=architecture.num_classes, **arguments)
     model.load_state_dict(tensors)
     channels, size = architecture.in_chans, height_width(architecture.img_size)
-    shape: dict[str, Any] = {**as_in_timm(reading), "input_size": (channels, *size), "tag": None}
+    shape: dict[str, Any] = {**as_in_timm(reading.resize), "input_size": (channels, *size), "tag": None}
     known = Normalization((0.5,) * channels, (0.5,) * channels)
     if isinstance(architecture, ViTArchitecture):
         shape["fixed_input_size"] = True
@@ -199,6 +200,6 @@ def _with_input_size(model: nn.Module) -> Any:
         channels = getattr(getattr(timms.patch_embed, "proj", None), "in_channels", config["input_size"][0])
         config["input_size"] = (channels, *size)
         config |= Normalization(tuple(config["mean"]), tuple(config["std"])).for_channels(channels)._asdict()
-    config |= {**as_in_timm(reading_of_timm(config)), "num_classes": timms.num_classes}
+    config |= {**as_in_timm(resize_of_timm(config)), "num_classes": timms.num_classes}
     timms.pretrained_cfg = config
     return timms
