@@ -4,6 +4,7 @@ import io
 import tarfile
 from collections.abc import Iterable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -92,19 +93,10 @@ def embedded(folder: Path, channels: int, values: Any) -> Pixels:
     arch = f"depth=1,embed_dim=8,num_heads=1,patch_size=4,img_size=12x16,in_chans={channels}"
     half, reading = (0.5,) * channels, Reading(tuple(values or ()))
     ancestor = PretrainedNetwork("x", torch.nn.Identity(), parse_architecture(arch), half, half, reading=reading)
-    read = TaskReader(ancestor, "", None, None, None, 9, "files", None).read(str(folder))
-    names = sorted(file.name for file in folder.iterdir())
-    return each(names, Halved(read.examples))
-
-
-class Halved:
-    """Examples with mean and std of 0.5, with those of 0 and 1."""
-
-    def __init__(self, examples: Any) -> None:
-        self.examples = examples
-
-    def __getitem__(self, index: int) -> Any:
-        return (self.examples[index][0] * 0.5 + 0.5,)
+    examples = TaskReader(ancestor, "", None, None, None, 9, "files", None).read(str(folder)).examples
+    normalized = examples.transform
+    examples.transform = lambda image: normalized(image) * 0.5 + 0.5
+    return each(sorted(file.name for file in folder.iterdir()), examples)
 
 
 def read(path: str, root: Path, names: list[str], channels: int, values: Any) -> Pixels:
@@ -147,7 +139,7 @@ def test_every_path_shows_every_kind_of_file_as_reference_decoders(tree, channel
         expected = {name: seen for name, seen in expected.items() if seen is not None}
     found = read(path, root, [*expected], channels, values)
     for name, seen in expected.items():
-        if seen is None:
+        if seen is None or (name == "LZW 16.tif" and find_spec("imagecodecs") is None):
             assert isinstance(found[name], str), name
             assert "\n" not in found[name]
         else:

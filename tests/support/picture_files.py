@@ -14,16 +14,15 @@ SIZE = HEIGHT, WIDTH = 12, 16
 Known = Iterator[tuple[str, bytes, Any]]
 """Name, content, and the bytes that are shown, (H, W, C), or None for a file that is to be refused."""
 _UNDO = {
-    1: lambda shown: shown,
-    2: lambda shown: shown[:, ::-1],
-    3: lambda shown: np.rot90(shown, 2),
-    4: lambda shown: shown[::-1],
-    5: lambda shown: shown.swapaxes(0, 1),
-    6: lambda shown: np.rot90(shown),
-    7: lambda shown: np.rot90(shown, 2).swapaxes(0, 1),
-    8: lambda shown: np.rot90(shown, 3),
-}
+    1: lambda shown: shown, 2: lambda shown: shown[:, ::-1], 3: lambda shown: np.rot90(shown, 2),
+    4: lambda shown: shown[::-1], 5: lambda shown: shown.swapaxes(0, 1), 6: np.rot90,
+    7: lambda shown: np.rot90(shown, 2).swapaxes(0, 1), 8: lambda shown: np.rot90(shown, 3),
+}  # fmt: skip
 """EXIF's orientation -> how a file stores what is to be shown."""
+_OF_PILLOW = """color.jpg jpeg RGB; gray.jpg jpeg L; ink.jpg jpeg CMYK; lossy.webp webp RGB; 1.png png 1; palette.png png P;
+palette.gif gif P; color.avif avif RGB; color.bmp bmp RGB; color.ppm ppm RGB; color.tif tiff RGB; ink.tif tiff CMYK;
+palette.tif tiff P; LZW.tif tiff RGB tiff_lzw; jpeg.tif tiff RGB jpeg; 1.tif tiff 1 group4"""
+"""Name, format, mode, and compression of files of 8 bits and less."""
 
 
 def scaled(values: Any, high: float = 65535) -> Any:
@@ -52,30 +51,24 @@ def exif(orientation: int) -> Image.Exif:
 
 def png(values: Any, kind: int, orientation: int = 1) -> bytes:
     """A PNG file of 16 bits, which Pillow cannot write for colors."""
-    lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in values)
     header = struct.pack(">IIBBBBB", *values.shape[1::-1], 16, kind, 0, 0, 0)
-    parts = [
-        (b"IHDR", header),
-        (b"eXIf", exif(orientation).tobytes()[6:]),
-        (b"IDAT", zlib.compress(lines)),
-        (b"IEND", b""),
-    ]
-    chunks = (
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+    lines = zlib.compress(b"".join(b"\0" + line.astype(">u2").tobytes() for line in values))
+    parts = {b"IHDR": header, b"eXIf": exif(orientation).tobytes()[6:], b"IDAT": lines, b"IEND": b""}
+    found = b"\x89PNG\r\n\x1a\n"
+    for name, data in parts.items():
+        found += struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    return found
 
 
 def tiff(*pages: Any, turned: int = 1, byteorder: Any = "<", **options: Any) -> bytes:
     """A file of tifffile; a page of a pair has further options."""
     buffer = io.BytesIO()
-    given = {"photometric": "minisblack", "extratags": [(274, 3, 1, turned, True)], "metadata": None} | options
     with tifffile.TiffWriter(buffer, byteorder=byteorder) as writer:
         for page in pages:
             values, own = page if isinstance(page, tuple) else (page, {})
-            writer.write(
-                values, contiguous=False, **({"planarconfig": "contig"} if values.ndim == 3 else {}) | given | own
-            )
+            given: dict[str, Any] = {"planarconfig": "contig"} if values.ndim == 3 else {}
+            given |= {"photometric": "minisblack", "extratags": [(274, 3, 1, turned, True)], "metadata": None}
+            writer.write(values, contiguous=False, **(given | options | own))
     return buffer.getvalue()
 
 
@@ -84,11 +77,6 @@ def npy(values: Any) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, values)
     return buffer.getvalue()
-
-
-def decoded(content: bytes, mode: str = "RGB") -> Any:
-    """What Pillow shows."""
-    return np.atleast_3d(np.asarray(Image.open(io.BytesIO(content)).convert(mode)))
 
 
 def over_white(color: Any, opacity: Any) -> Any:
@@ -103,22 +91,19 @@ def photographs(rng: np.random.Generator, high: int = 65535) -> Known:
     wide, wide3 = (rng.integers(0, 65536, shape, np.uint16) for shape in (SIZE, (*SIZE, 3)))
     share, is_known = rng.random((*SIZE, 3), np.float32), high != 65535
     deep, deep3, floats = scaled(wide, high)[..., None], scaled(wide3, high), scaled(share, high if is_known else 1)
-    for name, form, pixels, mode, options in (
-        ("color.jpg", "jpeg", color, "RGB", {}), ("gray.jpg", "jpeg", gray, "L", {}), ("ink.jpg", "jpeg", color, "CMYK", {}),
-        ("lossy.webp", "webp", color, "RGB", {}), ("1.png", "png", gray, "1", {}), ("palette.png", "png", color, "P", {}),
-        ("palette.gif", "gif", color, "P", {}), ("color.avif", "avif", color, "RGB", {}), ("color.bmp", "bmp", color, "RGB", {}),
-        ("color.ppm", "ppm", color, "RGB", {}), ("color.tif", "tiff", color, "RGB", {}), ("ink.tif", "tiff", color, "CMYK", {}),
-        ("palette.tif", "tiff", color, "P", {}), ("LZW.tif", "tiff", color, "RGB", {"compression": "tiff_lzw"}),
-        ("jpeg.tif", "tiff", color, "RGB", {"compression": "jpeg"}), ("1.tif", "tiff", gray, "1", {"compression": "group4"}),
-    ):  # fmt: skip
-        content = pil(pixels, form, mode, **options)
-        yield name, content, decoded(content, "L" if mode in "L1" else "RGB")
-    frames = {"save_all": True, "append_images": [Image.fromarray(color[::-1].copy())]}
+    for words in _OF_PILLOW.split(";"):
+        name, form, mode, *compression = words.split()
+        options = {"compression": compression[0]} if compression else {}
+        content = pil(gray if mode in "L1" else color, form, mode, **options)
+        shown = Image.open(io.BytesIO(content)).convert("L" if mode in "L1" else "RGB")
+        yield name, content, np.atleast_3d(np.asarray(shown))
+    frames, exact = {"save_all": True, "append_images": [Image.fromarray(color[::-1].copy())]}, {"lossless": True}
     yield "frames.png", pil(color, "png", **frames), color
-    yield "frames.webp", pil(color, "webp", lossless=True, **frames), color
-    for suffix, form in (("png", "png"), ("webp", "webp"), ("tif", "tiff")):
-        lossless = {"lossless": True, "exact": True} if form == "webp" else {}
-        yield f"alpha.{suffix}", pil(np.dstack([color, opacity]), form, **lossless), over_white(color, opacity)
+    yield "frames.webp", pil(color, "webp", **exact, **frames), color
+    alpha, over = np.dstack([color, opacity]), over_white(color, opacity)
+    yield "alpha.png", pil(alpha, "png"), over
+    yield "alpha.webp", pil(alpha, "webp", exact=True, **exact), over
+    yield "alpha.tif", pil(alpha, "tiff"), over
     yield "gray alpha.png", pil(np.dstack([gray, opacity]), "png"), over_white(gray[..., None], opacity)[..., :1]
     hidden = np.where(wide[..., None] == wide[3, 4], 255, deep)
     yield "hidden 16.png", pil(wide, "png", transparency=int(wide[3, 4])), hidden
@@ -135,21 +120,15 @@ def photographs(rng: np.random.Generator, high: int = 65535) -> Known:
     yield "LZW 16.tif", pil(wide, "tiff", compression="tiff_lzw"), deep
     yield "last byte first 16.tif", tiff(wide, byteorder=">", compression="zlib"), deep
     yield "white is 0.tif", tiff(gray, photometric="miniswhite"), 255 - gray[..., None]
-    yield (
-        "white is 0, 16.tif",
-        tiff(wide, photometric="miniswhite"),
-        scaled(high - np.minimum(wide, high), high)[..., None],
-    )
+    negative = scaled(high - np.minimum(wide, high), high)[..., None]
+    yield "white is 0, 16.tif", tiff(wide, photometric="miniswhite"), negative
     yield "planar 16.tif", tiff(wide3.transpose(2, 0, 1), photometric="rgb", planarconfig="separate"), deep3
     of_alpha = {"photometric": "rgb", "extrasamples": ["unassalpha"]}
     yield "alpha 16.tif", tiff(np.dstack([wide3, wide]), **of_alpha), over_white(deep3, scaled(wide))
     yield "three bands.tif", tiff(color), color
     yield "overview 16.tif", tiff(wide, (wide[::2, ::2], {"subfiletype": 1})), deep
-    yield (
-        "signed.tif",
-        tiff(wide.astype(np.int32) - 9),
-        scaled(wide.astype(int) - 9, high)[..., None] if is_known else None,
-    )
+    signed = wide.astype(np.int32) - 9
+    yield "signed.tif", tiff(signed), scaled(signed, high)[..., None] if is_known else None
     yield "floats.tif", tiff(share), floats
     yield "floats.npy", npy(share.transpose(2, 0, 1)), floats
     yield "gray.npy", npy(gray), gray[..., None]
@@ -179,7 +158,7 @@ def bands(rng: np.random.Generator, count: int) -> Known:
     yield "mixed.tif", tiff(*pages[1:], wide[..., 0]), None
     yield "palette.tif", tiff(*pages, photometric="palette", colormap=rng.integers(0, 9, (3, 256), np.uint16)), None
     yield "too few.tif", tiff(*pages[1:]), None
-    yield "either.npy", npy(small[:count, :, :].repeat(count, 0)[:count]), None
+    yield "either.npy", npy(small[:1].repeat(count, 0)), None
     yield "frames.png", pil(pages[0], "png", save_all=True, append_images=frames), None
     yield "ink.jpg", pil(small[..., [0, 0, 0]], "jpeg", "CMYK"), None
     if count in (2, 4):
