@@ -19,9 +19,9 @@ _UNDO = {
     7: lambda shown: np.rot90(shown, 2).swapaxes(0, 1), 8: lambda shown: np.rot90(shown, 3),
 }  # fmt: skip
 """EXIF's orientation -> how a file stores what is to be shown."""
-_OF_PILLOW = """color.jpg jpeg RGB; gray.jpg jpeg L; ink.jpg jpeg CMYK; lossy.webp webp RGB; 1.png png 1; palette.png png P;
-palette.gif gif P; color.avif avif RGB; color.bmp bmp RGB; color.ppm ppm RGB; color.tif tiff RGB; ink.tif tiff CMYK;
-palette.tif tiff P; LZW.tif tiff RGB tiff_lzw; jpeg.tif tiff RGB jpeg; 1.tif tiff 1 group4"""
+_OF_PILLOW = """color.jpg jpeg RGB; gray.jpg jpeg L; ink.jpg jpeg CMYK; lossy.webp webp RGB; 1.png png 1;
+palette.png png P; palette.gif gif P; color.avif avif RGB; color.bmp bmp RGB; color.ppm ppm RGB; color.tif tiff RGB;
+ink.tif tiff CMYK; palette.tif tiff P; LZW.tif tiff RGB tiff_lzw; jpeg.tif tiff RGB jpeg; 1.tif tiff 1 group4"""
 """Name, format, mode, and compression of files of 8 bits and less."""
 
 
