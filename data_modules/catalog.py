@@ -13,7 +13,8 @@ from data_modules.suites import Suite
 from data_modules.text_set import TextSet
 from lgx.core.image_size import ImageSize
 from lgx.core.markers import Markers, any_exist
-from lgx.core.task import Normalization, Reading
+from lgx.core.reading import Reading
+from lgx.core.task import Normalization
 from lgx.errors import UserError
 
 

@@ -16,7 +16,7 @@ from data_modules.base import WORKER_TIMEOUT
 from data_modules.loaders import check_workers
 from data_modules.transforms import Augment
 from lgx.core.image_size import IMAGE_SIZE, ImageSize
-from lgx.core.task import ResizeMode
+from lgx.core.reading import ResizeMode
 from lgx.errors import UserError
 from lgx.host.images import MOST_CHANNELS
 

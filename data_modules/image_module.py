@@ -22,7 +22,8 @@ from data_modules.transforms import CropFlip, PixelTransforms, train_transform
 from lgx.core.batch import Batch
 from lgx.core.eval_transforms import normalized
 from lgx.core.image_size import height_width
-from lgx.core.task import AGREEMENT, Normalization, Reading, Task
+from lgx.core.reading import Reading
+from lgx.core.task import AGREEMENT, Normalization, Task
 from lgx.errors import UserError
 from lgx.host.images import ImageReader
 

@@ -28,8 +28,8 @@ from lgx.artifacts.safety import (
 from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.core.eval_transforms import resize_of_timm
+from lgx.core.reading import AS_STORED, Reading
 from lgx.core.schema import check_fields
-from lgx.core.task import AS_STORED, Reading
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, timm_errors
 from lgx.host.hub import hub_or_cache

@@ -20,6 +20,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, architecture_from_dict
 from lgx.architectures.meta_device import building_on
 from lgx.core.image_size import IMAGE_SIZE
+from lgx.core.reading import ResizeMode
 from lgx.core.schema import (
     CLASSES,
     LINE,
@@ -33,7 +34,7 @@ from lgx.core.schema import (
     one_of,
     shortened,
 )
-from lgx.core.task import Kind, ResizeMode
+from lgx.core.task import Kind
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, safetensors_errors
 

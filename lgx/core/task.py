@@ -1,10 +1,11 @@
 """A task: what a method knows of a data set."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 from lgx.core.image_size import ImageSize, height_width, image_size
+from lgx.core.reading import Reading, ResizeMode
 
 Kind = Literal["classification", "segmentation", "text", "multilabel"]
 """What is predicted: the class of an image, of every pixel, or of a text; or which of several labels an image has."""
@@ -30,31 +31,6 @@ class Normalization(NamedTuple):
         mean, std = (", ".join(f"{value:.4g}" for value in values) for values in self)
         return f"mean {mean}, std {std}"
 
-
-ResizeMode = Literal["crop", "squash", "letterbox"]
-"""How an image gets the size of the task: resized until it covers the size and cropped at the center, resized without
-its proportions, or resized until it fits and surrounded with the mean color."""
-
-
-class Reading(NamedTuple):
-    """How image files become pixels of 8 bits.
-
-    Attributes:
-        value_range: Values of files of more than 8 bits that become 0 and 255; empty if not given.
-        resize: How they get the size of the task.
-    """
-
-    value_range: tuple[float, ...] = ()
-    resize: ResizeMode = "crop"
-
-    @classmethod
-    def of(cls, about: Mapping[str, Any]) -> "Reading":
-        """What a description of a task says, or by default the one that older files mean."""
-        return cls(tuple(about.get("value_range") or ()), about.get("resize") or "crop")
-
-
-AS_STORED = Reading()
-"""How images are read unless options say otherwise."""
 
 AGREEMENT = "agreement"
 """Main metric of a task without labels: how well a network agrees with its teacher; 1 is the best."""

@@ -11,7 +11,8 @@ from lgx.architectures import Architecture
 from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.start_record import StartRecord
-from lgx.core.task import AS_STORED, Kind, Normalization, Reading, Task
+from lgx.core.reading import AS_STORED, Reading
+from lgx.core.task import Kind, Normalization, Task
 from lgx.errors import UserError
 from lgx.initialization.sizes import Sizes
 

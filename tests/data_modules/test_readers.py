@@ -21,7 +21,7 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.commands.predict import _batches
 from lgx.commands.task_examples import TaskReader
-from lgx.core.task import Reading
+from lgx.core.reading import Reading
 from lgx.errors import UserError
 from tests.support.picture_files import SIZE, bands, photographs
 

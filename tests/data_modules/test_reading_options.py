@@ -1,6 +1,7 @@
 """The range of values and the way to resize: refused where wrong, and the same in training, tests and predictions."""
 
 import csv
+import itertools
 import sys
 from typing import Any
 
@@ -10,13 +11,14 @@ import timm
 import torch
 from PIL import Image
 
-from data_modules import ImageFolderData, ShardedData
+from data_modules import VOC12, ImageFolderData, ShardedData
 from data_modules.images import ImageFiles
 from lgx.artifacts.export.about import task_of
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands.predict import _batches
 from lgx.core.eval_transforms import as_in_timm, eval_transform
-from lgx.core.task import Reading, Task
+from lgx.core.reading import Reading
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.host.images import ImageReader
 from tests.data_modules.test_readers import write_shard
@@ -115,6 +117,25 @@ def test_a_run_its_export_and_its_predictions_read_images_alike(deep, tmp_path):
         files = {str(k): module.examples("test").path(k) for k in range(9)}
         pixels = torch.stack([found for batch in _batches(files, task_of(network), 9) for _, found in batch])
         assert torch.equal(tested.inputs, module.normalize(tested._replace(inputs=pixels)).inputs)
+
+
+def test_the_cache_keeps_the_pixels_of_each_option_apart(deep, tmp_path, monkeypatch):
+    monkeypatch.setenv("LGX_CACHE", str(tmp_path))
+    seen = []
+    for values, resize, mean in itertools.product([(0, 4095), (0, 9000)], ["crop", "squash", "letterbox"], [0.1, 0.9]):
+        options: dict[str, Any] = {"value_range": values, "resize": resize, "mean": (mean,) * 3, "std": (1.0,) * 3}
+        for cache_gib in (0, 1, 1):
+            module = ImageFolderData(root=str(deep), img_size=16, val_fraction=0, cache_gib=cache_gib, **options)
+            module.setup("fit")
+            seen.append(module.transformed(module.examples("train"))[0][0])
+        assert torch.equal(seen[-3], seen[-2])
+        assert torch.equal(seen[-2], seen[-1])
+    assert len({pixels.numpy().tobytes() for pixels in seen}) == 8  # only the border shows the mean
+
+
+def test_masks_are_always_squashed(tmp_path):
+    with pytest.raises(UserError, match=r"data\.resize: images with masks are always squashed"):
+        VOC12(root=str(tmp_path), resize="letterbox")
 
 
 @pytest.mark.parametrize("size", [32, (24, 32)])

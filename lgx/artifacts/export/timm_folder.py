@@ -19,7 +19,8 @@ from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.artifacts.timm_models import normalization_of
 from lgx.core.eval_transforms import as_in_timm, resize_of_timm
 from lgx.core.image_size import height_width, size_text
-from lgx.core.task import AS_STORED, Normalization, Reading
+from lgx.core.reading import AS_STORED, Reading
+from lgx.core.task import Normalization
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.failures import write_errors
