@@ -27,6 +27,8 @@ from lgx.artifacts.safety import (
 )
 from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
+from lgx.core.eval_transforms import resize_of_timm
+from lgx.core.reading import AS_STORED, Reading
 from lgx.core.schema import check_fields
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, timm_errors
@@ -48,6 +50,7 @@ class PretrainedNetwork:
         std: Per-channel standard deviation of its inputs; () of a text model.
         has_head: Whether its head was trained; False for the body of a language model.
         label_names: Names of the classes in index order; () if unknown.
+        reading: How its images are read.
         unknown_part: Why there is no description, in words; empty where there is one.
     """
 
@@ -58,6 +61,7 @@ class PretrainedNetwork:
     std: tuple[float, ...] = ()
     has_head: bool = True
     label_names: tuple[str, ...] = ()
+    reading: Reading = AS_STORED
     unknown_part: str = ""
 
     @property
@@ -171,6 +175,8 @@ def _from_folder(name: str) -> PretrainedNetwork:
         return replace(_network(name, architecture, own, {"class_names": names}), has_head=has_head)
     check_timm_folder(about, tensors, config)
     network = _from_timm(f"{FOLDER}{path}")
+    values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
+    network = replace(network, reading=network.reading._replace(value_range=tuple(values)))
     if about.get("kind") == "multilabel" and network.architecture is not None:  # the head is timm's own
         return replace(network, architecture=network.architecture.replace(kind="multilabel"))
     return network
@@ -221,7 +227,8 @@ def _described(name: str, model: Any) -> PretrainedNetwork:
         task = {"mean": mean, "std": std, "class_names": config.get("label_names")}
         return _network(name, architecture, model.state_dict(), task)
     label_names = _label_names(config.get("label_names"), getattr(model, "num_classes", 0))
-    return PretrainedNetwork(name, model, architecture, mean, std, label_names=label_names, unknown_part=unknown_part)
+    reading = Reading(resize=resize_of_timm(config))
+    return PretrainedNetwork(name, model, architecture, mean, std, True, label_names, reading, unknown_part)
 
 
 def _network(
@@ -242,7 +249,9 @@ def _network(
     channels = architecture.in_chans
     mean: Sequence[float] = task.get("mean") or [0.5] * channels
     std: Sequence[float] = task.get("std") or [0.5] * channels
-    return PretrainedNetwork(name, model.eval(), architecture, tuple(mean), tuple(std), label_names=label_names)
+    return PretrainedNetwork(
+        name, model.eval(), architecture, tuple(mean), tuple(std), label_names=label_names, reading=Reading.of(task)
+    )
 
 
 def _label_names(given: Any, classes: Any) -> tuple[str, ...]:

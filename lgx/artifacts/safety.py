@@ -20,6 +20,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, architecture_from_dict
 from lgx.architectures.meta_device import building_on
 from lgx.core.image_size import IMAGE_SIZE
+from lgx.core.reading import ResizeMode
 from lgx.core.schema import (
     CLASSES,
     LINE,
@@ -75,6 +76,11 @@ TASK: Mapping[str, Field] = {
     "class_names": list_of(Field(lambda value: isinstance(value, str), "texts")),
     "max_len": at_most(2**31),
     "vocab_size": at_most(2**31),
+    "value_range": Field(
+        lambda value: NUMBERS.holds(value) and (not value or (len(value) == 2 and value[0] < value[1])),
+        "two numbers, the smaller one first, or none",
+    ),
+    "resize": one_of(*get_args(ResizeMode)),
 }
 """Keys of ``Task.to_dict``; files may lack some."""
 

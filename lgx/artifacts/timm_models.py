@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,9 @@ _BESIDE_WEIGHTS = {"config.json": _INPUTS, "preprocessor_config.json": ("image_m
 def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
     """Load a model of timm with its weights, resampled to the sizes that the source names.
 
+    Of RGB weights one channel is made so that a gray image has the same logits as in RGB, see :func:`_gray`; timm alone
+    sums the channels, which forgets that each has its own mean and standard deviation.
+
     Args:
         source: The model, the path of its weights, and its sizes.
 
@@ -62,7 +66,12 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
         UserError: If the weights cannot be read or downloaded, do not belong to the model, or the sizes do not suit it.
     """
     _check_sizes(source)
-    if source.weights is None:
+    tensors = read_weights(source.weights) if source.weights else None
+    kernels = [tensor.shape for tensor in (tensors or {}).values() if tensor.ndim == 4]
+    if source.in_chans == 1 and (not tensors or any(shape[1] == 3 for shape in kernels)):
+        network, ignored = import_timm(replace(source, in_chans=None))
+        return _gray(source, network), ignored
+    if source.weights is None or tensors is None:
         own = getattr(timm.get_pretrained_cfg(source.model), "num_classes", None)
         if source.num_classes not in (None, 0, own):
             raise UserError(
@@ -70,7 +79,6 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
             )
         with _logged():
             return load_timm(source.model, **source.arguments()), ()
-    tensors = read_weights(source.weights)
     if has_transformers_names(tensors):
         check_weights(tensors, source.weights)  # before queries, keys and values become one tensor
         tensors = timm_names(tensors, source.weights)
@@ -124,6 +132,37 @@ def _stated(weights: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         values = values.get("pretrained_cfg", values) if isinstance(values, dict) else {}
         held = values if isinstance(values, dict) else {}
         yield str(file), {key: held[theirs] for key, theirs in zip(_INPUTS, keys, strict=True) if theirs in held}
+
+
+def _gray(source: TimmSource, network: Any) -> nn.Module:
+    """The network of one channel whose logits of a gray image are those of an RGB network of the image in RGB.
+
+    A gray value g = mean + std y is (g - mean_c) / std_c in channel c: the factors std / std_c of the first layer's
+    weights and, where the means differ, a constant, which its bias takes.
+
+    Raises:
+        UserError: If there is a constant, but no bias, or a padding to which it would be added.
+    """
+    config, (means, stds) = dict(network.pretrained_cfg), normalization_of(network)
+    gray, name = Normalization(means, stds).for_channels(1), str(config.get("first_conv"))
+    with timm_errors(source.name):
+        arguments = {**source.arguments(), "num_classes": network.num_classes}
+        model: Any = timm.create_model(source.model, pretrained=False, **arguments).eval()
+        layer, state = network.get_submodule(name), network.state_dict()
+    weight = state[f"{name}.weight"].double()
+    mean, std = (weight.new_tensor(values)[:, None, None] for values in (means, stds))
+    constant = (weight * (gray.mean[0] - mean) / std).sum(dim=(1, 2, 3))
+    if constant.any():
+        if f"{name}.bias" not in state or any(layer.padding):
+            raise UserError(
+                f"{source.name}: in_chans 1 cannot keep what the network predicts, because its mean differs between "
+                f"the channels and {name} has no bias or a padding; keep 3 channels, as which gray images are read"
+            )
+        state[f"{name}.bias"] = (state[f"{name}.bias"].double() + constant).float()
+    state[f"{name}.weight"] = (weight * gray.std[0] / std).sum(dim=1, keepdim=True).float()
+    model.load_state_dict(state)
+    model.pretrained_cfg = {**config, **gray._asdict(), "input_size": (1, *config["input_size"][1:])}
+    return model.eval()  # type: ignore[no-any-return]
 
 
 def _without_prefix(source: TimmSource, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -107,6 +107,26 @@ def test_a_gray_network_has_one_mean_and_teaches(state, images, tmp_path):
     assert Teacher.of(load_pretrained(str(folder)), task)(torch.randn(2, 1, 32, 32)).shape == (2, 1000)
 
 
+@pytest.mark.parametrize("name", ["deit_tiny_patch16_224", "convnext_atto"])  # mean and std of ImageNet
+def test_a_gray_network_predicts_what_the_rgb_network_does_of_a_gray_image(name, tmp_path):
+    file, gray = saved(timm.create_model(name).state_dict(), tmp_path / "w.safetensors"), torch.rand(3, 1, 64, 64)
+    size = ["--img-size", 64] if "deit" in name else []
+    assert lgx("import", f"timm:{name}", "--weights", file, *size, "--out", tmp_path / "rgb").code == 0
+    assert lgx("import", f"timm:{name}", "--weights", file, *size, "--in-chans=1", "--out", tmp_path / "gray").code == 0
+    logits = []
+    for place in (tmp_path / "rgb", tmp_path / "gray"):
+        network = load_pretrained(str(place))
+        mean, std = (torch.tensor(values)[:, None, None] for values in (network.mean, network.std))
+        logits.append(network.model((gray.expand(-1, len(mean), -1, -1) - mean) / std))
+    torch.testing.assert_close(*logits, rtol=0, atol=5e-6)
+
+
+def test_a_padded_first_layer_without_bias_does_not_become_gray(tmp_path):
+    file = saved(timm.create_model("resnet10t").state_dict(), tmp_path / "w.safetensors")
+    refused = lgx("import", "timm:resnet10t", "--weights", file, "--in-chans=1", "--out", tmp_path / "gray")
+    assert "conv1.0 has no bias or a padding" in refused.sentence
+
+
 def test_a_budget_counts_the_head_that_a_headless_source_gets(state, tmp_path):
     folder = tmp_path / "headless"
     assert imported(saved(state, tmp_path / "w.safetensors"), folder, *SMALL, "--num-classes", 0).code == 0
