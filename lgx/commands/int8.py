@@ -41,7 +41,7 @@ def quantize(out: str, model: nn.Module, task: Task, texts: Mapping[str, str], d
     """
     if task.kind != "classification":
         raise UserError(f"--int8: is for networks that predict one class for each image, this one is for {task.kind}")
-    module = open_classes("--int8", data, task.img_size, task.in_chans, task.normalization)
+    module = open_classes("--int8", data, task.img_size, task.in_chans, task.normalization, task.reading)
     names = module.task.class_names
     if module.num_classes != task.num_classes:
         raise UserError(f"--int8 {data}: has {module.num_classes} classes, but the network {task.num_classes}")
