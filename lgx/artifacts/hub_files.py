@@ -16,7 +16,7 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from lgx.artifacts.export.folders import BESIDE, CONFIG, WEIGHTS
 from lgx.artifacts.safety import check_digest, check_intact, check_size

@@ -179,8 +179,16 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     for _, option, value in written:
         if option.removesuffix(".class_path") in ("model.optimizer", "model.scheduler"):
             check_class(option, str(value))
-    config = parse(parser, argv)
-    check_dropped(written, config)
+    words = [word for word in argv if not word.startswith(("--print_config", "--print-config"))]
+    try:
+        config = parse(parser, words)
+    except UserError:
+        if words == [*argv]:
+            raise
+    else:
+        check_dropped(written, config)
+    if words != [*argv]:
+        config = parse(parser, argv)  # prints the configuration, which need not be complete, and exits
     _check_values(config)
     return config
 

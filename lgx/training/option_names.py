@@ -66,15 +66,9 @@ def suggest(word: str, known: Sequence[str], help: str, prefix: str = "") -> str
     """The end of a sentence on an unknown word: the most similar known ones, or the option that lists them."""
     last = word.lstrip("-").rpartition(".")[2]
     likely = [_OTHER_WORDS[last]] if last in _OTHER_WORDS else [name for name in known if name.endswith(f".{last}")]
-    close = likely[:1] or [f"{prefix}{name}" for name in _similar(word, known)]
+    close = likely[:1] or [f"{prefix}{name}" for name in difflib.get_close_matches(word, known, n=2, cutoff=0.7)]
     close = [name for name in close if name not in (word, f"{prefix}{word}")]  # of another class it is unknown
     return f"; did you mean {' or '.join(close)}?" if close else f"; see {help}"
-
-
-def _similar(word: str, known: Sequence[str]) -> list[str]:
-    """The most similar words; first one that differs in upper and lower case alone."""
-    same = [name for name in known if name.lower() == word.lower()]
-    return same[:1] or difflib.get_close_matches(word, known, n=2, cutoff=0.7)
 
 
 def _is_known(option: str, options: Sequence[str]) -> bool:

@@ -174,6 +174,7 @@ def test_what_a_class_on_the_command_line_drops_of_the_recipe_is_said(tmp_path, 
     if "does not take" in sentence:
         with pytest.raises(UserError, match=re.escape(sentence)):
             parse_configuration(make_parser("fit"), given)
+        assert sentence in lgx("fit", *given, "--print_config").sentence  # which is copied to a file
     else:
         config = parse_configuration(make_parser("fit"), given)
         said = capsys.readouterr().err
