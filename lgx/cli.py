@@ -40,7 +40,6 @@ _GROUPS = {
     "many runs and what they say": {
         "compare": "tables and report of methods x descendants x tasks over seeds",
         "sweep": "many runs from one file, resumable, on one machine or a cluster",
-        "tune": "tune options of a run with optuna",
         "arena": "accuracy of starts against total compute: is a learngene worth it?",
         "plan": "steps, memory, FLOPs and hours of a run before it starts",
     },

@@ -7,7 +7,7 @@ from lgx.errors import UserError
 
 EXTRAS = {
     "nlp": ("transformers", "tokenizers", "datasets"),
-    "sweep": ("submitit", "optuna"),
+    "sweep": ("submitit",),
     "pruning": ("torch_pruning",),
     "loggers": ("wandb", "mlflow"),
     "completion": ("shtab",),
