@@ -50,7 +50,6 @@ _GROUPS = {
     },
     "this installation": {
         "doctor": "check the installation and this machine",
-        "completion": "complete commands, options and names with the Tab key",
     },
 }
 COMMANDS = {name: text for commands in _GROUPS.values() for name, text in commands.items()}
@@ -68,7 +67,6 @@ def _help() -> str:
     return f"""lgx {__version__} - give models of many sizes a good start from one learngene
 
 usage: lgx COMMAND [options]        lgx COMMAND --help for its options
-                                    lgx completion bash|zsh for the Tab key
 
 train and evaluate (configuration files with --config):
 {lines(TRAINING)}

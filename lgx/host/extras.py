@@ -10,7 +10,6 @@ EXTRAS = {
     "sweep": ("submitit",),
     "pruning": ("torch_pruning",),
     "loggers": ("wandb", "mlflow"),
-    "completion": ("shtab",),
     "export": ("onnx", "onnxscript", "onnx_ir", "onnxruntime"),
 }
 """Group of optional packages in pyproject.toml -> what Python calls them."""
