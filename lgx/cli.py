@@ -34,7 +34,6 @@ _GROUPS = {
     },
     "use and share what was trained": {
         "export": "write the network of a trained run as a model folder",
-        "push": "upload a learngene or a descendant to the Hugging Face hub",
         "zoo": "learngenes that ship with lgx",
     },
     "many runs and what they say": {

@@ -14,7 +14,6 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import data_for_sizes, start_descendant
-from lgx.commands.push import push as push_to_hub
 from lgx.core.eval_transforms import AS_IN_TIMM
 from lgx.core.image_size import height_width, image_size
 from lgx.core.seed import seeded_rng
@@ -26,7 +25,7 @@ from lgx.methods.initializers import initializer_for
 _ONE_AT_A_TIME = threading.RLock()
 """Held while a start is drawn from the generators, which all threads share."""
 
-__all__ = ["embed_task", "init", "load_learngene", "push_to_hub"]
+__all__ = ["embed_task", "init", "load_learngene"]
 
 
 def init(
