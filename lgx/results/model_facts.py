@@ -18,7 +18,6 @@ from lgx.core.readable import clipped
 from lgx.core.rows import CLASS_TABLE, Row
 from lgx.core.schema import LINE
 from lgx.results.fairness import examples_of
-from lgx.results.licenses import license_of
 from lgx.results.metrics import heading, scale_of
 from lgx.results.run_records import RunRecord
 
@@ -88,7 +87,6 @@ def model_facts(source: Source) -> dict[str, Any]:
             "seed": first.seed if first else None,
             "method": found.method,
             "start": _start(run),
-            "license of the start's weights": _license(run),
             "test images": _balance(run),
             "run": public_path(first.run) if first else None,
             **found.versions,
@@ -184,11 +182,6 @@ def _start(run: RunRecord) -> str | None:
         return None
     source = _public(run.start.arguments.get("source"))
     return f"{run.start.name} from {source}" if source else run.start.name
-
-
-def _license(run: RunRecord) -> str | None:
-    source = run.start.arguments.get("source") if run.exists else None
-    return license_of(source) if isinstance(source, str) else None
 
 
 def _balance(run: RunRecord) -> str | None:
