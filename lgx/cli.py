@@ -32,9 +32,8 @@ _GROUPS = {
         "data": "list and prepare data sets",
         "config": "print a configuration that ships with lgx",
     },
-    "use and share what was trained": {
+    "use what was trained": {
         "export": "write the network of a trained run as a model folder",
-        "zoo": "learngenes that ship with lgx",
     },
     "many runs and what they say": {
         "compare": "tables and report of methods x descendants x tasks over seeds",
