@@ -9,10 +9,10 @@ import numpy as np
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.class_trees import check_task_name, listed_classes
-from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images
 from data_modules.label_table import read_label_table
-from data_modules.splits import Indices, stratified_order, stratified_split
+from data_modules.own_images import OwnImages
+from data_modules.splits import Indices, stratified_order
 from lgx.core.image_size import ImageSize
 from lgx.errors import UserError
 
@@ -23,7 +23,7 @@ class MultiLabelFiles(ImageFiles):
     Args:
         folder: The folder.
         names: Paths relative to it.
-        labels: 1 for each label that an image has, else 0, (N, K).
+        labels: 1 for each label that an image has, ``IGNORE`` for each that is unknown, else 0, (N, K).
         where: Set and split, for error messages.
     """
 
@@ -31,23 +31,25 @@ class MultiLabelFiles(ImageFiles):
         super().__init__(folder, names, np.zeros(len(names), np.int64), where)
         self.labels = np.asarray(labels, np.uint8)
 
-    def groups(self) -> Indices:
-        """The rarest label of each image, or K if it has none: images of one group are drawn evenly."""
-        counts = np.where(self.labels, self.labels.sum(axis=0, dtype=np.int64), np.iinfo(np.int64).max)
-        groups: Indices = np.where(self.labels.any(axis=1), counts.argmin(axis=1), self.labels.shape[1])
-        return groups
+    def strata(self) -> Indices:
+        """The rarest label of each image, or K if it has none: images of one stratum are drawn evenly."""
+        has = self.labels == 1
+        counts = np.where(has, has.sum(axis=0), np.iinfo(np.int64).max)
+        strata: Indices = np.where(has.any(axis=1), counts.argmin(axis=1), self.labels.shape[1])
+        return strata
 
 
 @dataclass(eq=False, repr=False)
-class MultiLabelFolderData(ImageDataModule):
+class MultiLabelFolderData(OwnImages):
     """Images with any number of labels each, which ``root/labels.csv`` lists.
 
     The table has a header and a row per image, in one of two forms: ``file,labels`` with ``cats/1.jpg,cat;indoors``,
-    where an empty cell means no label; or ``file,cat,dog,...`` with 1 for each label that the image has, else 0. Paths
-    are relative to ``root``. A further column ``split`` may say train, val or test; without it all images are training
-    images. Without val images a share of the training images is held out by ``split_seed``, the same share of the
-    images with the same rarest label. The labels are the columns; in the first form those of the training images, in
-    the order of the alphabet, or the lines of ``root/classes.txt``, if it exists.
+    where an empty cell means no label; or ``file,cat,dog,...`` with 1 for each label that the image has, else 0, and
+    blank or -1 where it is unknown: such a label counts neither in the loss nor in metrics. Paths are relative to
+    ``root``. A further column ``split`` may say train, val or test; without it all images are training images. Without
+    val images a share of the training images is held out by ``split_seed``, the same share of the images with the same
+    rarest label. The labels are the columns; in the first form those of the training images, in the order of the
+    alphabet, or the lines of ``root/classes.txt``, if it exists.
 
     Args:
         root: The folder with the table.
@@ -106,16 +108,15 @@ class MultiLabelFolderData(ImageDataModule):
                 f"{table}: {len(missing):,} of {len(files):,} {split} images are missing, first {missing[0]}; restore "
                 f"them or remove their rows"
             )
-        if split == "train" and (absent := np.flatnonzero(~files.labels.any(axis=0))).size:
+        if split == "train" and (absent := np.flatnonzero(~(files.labels == 1).any(axis=0))).size:
             raise UserError(
                 f"{table}: no training image has the label {self.table.classes[absent[0]]}; remove it or add some"
             )
         if split == "test" or has_val:
             return files
-        kept, held = stratified_split(files.groups(), self.val_fraction, self.split_seed)
-        return files.take(held if split == "val" else kept)
+        return self.hold_out(files, files.strata(), split)
 
     def first(self, examples: Images, count: int, split: Split) -> Images:
         """The first ``count`` examples of a seeded draw that is stratified by the rarest label of each image."""
         files = cast(MultiLabelFiles, examples)
-        return files.take(stratified_order(files.groups(), self.split_seed)[:count])
+        return files.take(stratified_order(files.strata(), self.split_seed)[:count])

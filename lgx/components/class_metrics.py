@@ -12,9 +12,9 @@ from torchmetrics.classification import (
     MulticlassConfusionMatrix,
 )
 
-from lgx.core.task import Task
+from lgx.core.task import BALANCED, Task
 
-BALANCED, CALIBRATION, TOP5 = "balanced_acc", "ece", "acc5"
+CALIBRATION, TOP5 = "ece", "acc5"
 COUNTS, CONFUSION = NO_NUMBERS = "counts", "confusion"
 """The last two are tables, which are not logged."""
 _MANY, _LARGEST = 20, 1000
@@ -63,13 +63,21 @@ class ClassCounts(Metric):
 
 
 class BalancedAccuracy(ClassCounts):
-    """Mean recall over the classes that have examples, as in scikit-learn; NaN without examples."""
+    """Mean recall over the classes that have examples, as in scikit-learn; NaN without examples.
+
+    Attributes:
+        error: Standard error of the last mean p of K recalls that was computed: √(p (1 - p) Σ 1/n) / K for n examples
+            of a class. The recalls share one variance, because that of one image is 0 whether it is right or wrong.
+    """
+
+    error = 0.0
 
     def compute(self) -> Tensor:
         """The mean, a scalar."""
-        right, _, examples = self.counts.unbind(dim=1)
-        there = examples > 0
-        return (right[there] / examples[there]).mean()
+        right, _, examples = self.counts[self.counts[:, 2] > 0].unbind(dim=1)
+        mean = (right / examples).mean()
+        self.error = float((mean * (1 - mean) * (1 / examples).sum()).sqrt() / len(examples)) if len(examples) else 0.0
+        return mean
 
 
 def scores_of_classes(counts: Tensor) -> list[ClassScores]:

@@ -8,10 +8,12 @@ A task reports its main metric, ``task.metric``, and ``acc``:
   report it. A mean of the images' own mIoU would be a different number.
 - ``f1``: F1 of the positive class, class 1 of two.
 - ``mcc``: Matthews correlation coefficient, in [-1, 1].
+- ``balanced_acc``: mean recall of the classes that the split has; the main metric where training weights or draws rare
+  classes as much as frequent ones.
 - ``map``: for several labels, the mean over the labels of the average precision, which ranks the examples by the
   probability of the label. Average precision is the area under the steps of precision over recall, as in scikit-learn.
   It is 0 for a label that no example of the split has. ``acc`` is then the share of right answers, yes or no at 0.5,
-  over all examples and labels.
+  over all known labels; unknown ones count in no metric.
 
 A task without labels has ``agreement`` alone, which a method measures by itself: the mean over the examples of how well
 the network agrees with its teacher.
@@ -28,11 +30,11 @@ from torchmetrics.classification import (
     MultilabelAveragePrecision,
 )
 
-from lgx.components.class_metrics import NO_NUMBERS, class_metric_names, class_metrics
+from lgx.components.class_metrics import NO_NUMBERS, BalancedAccuracy, class_metric_names, class_metrics
 from lgx.components.losses import label_losses
 from lgx.components.text_metrics import Matthews, PositiveF1
 from lgx.core.batch import IGNORE
-from lgx.core.task import AGREEMENT, Task
+from lgx.core.task import AGREEMENT, BALANCED, Task
 from lgx.errors import UserError
 
 METRICS: dict[str, Callable[[int, int | None], Metric]] = {
@@ -40,6 +42,7 @@ METRICS: dict[str, Callable[[int, int | None], Metric]] = {
     "miou": lambda classes, ignored: MulticlassJaccardIndex(classes, average="macro", ignore_index=ignored),
     "f1": lambda classes, ignored: PositiveF1(classes),
     "mcc": lambda classes, ignored: Matthews(classes),
+    BALANCED: lambda classes, ignored: BalancedAccuracy(classes),
 }
 """Name -> function that builds the metric, given the number of classes K and the target to ignore (or None).
 
@@ -47,8 +50,8 @@ Larger values are better.
 """
 
 _MULTILABEL_METRICS: dict[str, Callable[[int, int | None], Metric]] = {
-    "acc": lambda labels, ignored: MultilabelAccuracy(labels, average="micro"),
-    "map": lambda labels, ignored: MultilabelAveragePrecision(labels, average="macro"),
+    "acc": lambda labels, ignored: MultilabelAccuracy(labels, average="micro", ignore_index=ignored),
+    "map": lambda labels, ignored: MultilabelAveragePrecision(labels, average="macro", ignore_index=ignored),
 }
 """The same for examples with several labels; these metrics are given probabilities."""
 
@@ -63,7 +66,7 @@ def metrics_for(task: Task, split: str = "val") -> MetricCollection:
     """Build the metrics of a task, with ``loss`` and the number of examples ``n``.
 
     Args:
-        task: Decides the metric names, the number of classes, and whether unlabeled pixels are ignored.
+        task: Decides the metric names, the number of classes, and whether pixels or labels may be unknown.
         split: ``test`` adds the metrics of :mod:`lgx.components.class_metrics`.
 
     Returns:
@@ -80,7 +83,7 @@ def metrics_for(task: Task, split: str = "val") -> MetricCollection:
     known = _MULTILABEL_METRICS if task.kind == "multilabel" else METRICS
     if task.metric not in known:
         raise UserError(f"task {task.name}: metric {task.metric!r} is unknown; known are {', '.join(known)}")
-    ignored = IGNORE if task.kind == "segmentation" else None
+    ignored = IGNORE if task.kind in ("segmentation", "multilabel") else None
     wanted = [name for name in metric_names(task) if name != "loss"]
     metrics: dict[str, Metric] = {name: known[name](task.num_classes, ignored) for name in wanted}
     metrics |= class_metrics(task) if split == "test" else {}

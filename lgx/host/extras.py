@@ -10,6 +10,7 @@ EXTRAS = {
     "sweep": ("submitit",),
     "pruning": ("torch_pruning",),
     "loggers": ("wandb", "mlflow"),
+    "images": ("pillow_heif", "imagecodecs"),
     "export": ("onnx", "onnxscript", "onnx_ir", "onnxruntime"),
 }
 """Group of optional packages in pyproject.toml -> what Python calls them."""

@@ -1,14 +1,12 @@
 """What all methods share: task, teacher, one step, optimizer, schedule, and what a checkpoint says of itself."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules.base import TaskDataModule
 from lgx.architectures import Architecture, parse_for
@@ -18,7 +16,7 @@ from lgx.components.losses import label_loss
 from lgx.components.metrics import metrics_for
 from lgx.components.mixup import make_mixup
 from lgx.components.normalization import follow_normalization
-from lgx.components.optim import fuse, parameter_groups, scale_rates
+from lgx.components.optim import SchedulerCallable, fuse, make_scheduler, parameter_groups, scale_rates
 from lgx.components.sharding import shard
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import UpdateMean
@@ -36,9 +34,6 @@ from lgx.methods.spec import MethodSpec
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
-"""(optimizer, total steps) -> scheduler that is stepped after every update."""
-
 Trained = Literal["descendant", "ancestor", "learngene"]
 """What a run trains; a network from which a learngene is taken counts as ``learngene``."""
 
@@ -54,7 +49,8 @@ class Method(EvaluatedModule):
         arch: Architecture of the network: a name (``6-Small``) or a spec (``depth=6,embed_dim=384,num_heads=6``); for
             text ``6-GPT2`` or ``gpt2:depth=6,embed_dim=384,num_heads=6``.
         optimizer: Optimizer, e.g. ``torch.optim.AdamW`` with its learning rate. Weight decay leaves out vectors.
-        scheduler: Learning-rate schedule, e.g. ``WarmupCosine``; none keeps the rate constant.
+        scheduler: Learning-rate schedule, e.g. ``WarmupCosine``, stepped after every update; none keeps the rate
+            constant.
         num_classes: Number of classes; the data module gives it.
         kind: What is predicted; the data module gives it.
         label_smoothing: Label smoothing ε of the cross-entropy with labels.
@@ -125,7 +121,7 @@ class Method(EvaluatedModule):
         self.label_smoothing = label_smoothing
         self.drop_rate = dropout if self.parsed_architecture.kind == "text" else drop_path_rate
         self.compile_network = compile
-        self.mix = make_mixup(mixup, cutmix, label_smoothing, self.parsed_architecture)
+        self.mix = make_mixup(mixup, cutmix, self.parsed_architecture)
         self.teacher: Teacher | None = None
         self.step_losses: dict[str, Tensor] = {}
         self.epochs_trained, self.start_flops, self.skips_start = 0, 0.0, False
@@ -179,6 +175,10 @@ class Method(EvaluatedModule):
         """Parameter groups of the optimizer: with and without weight decay."""
         return parameter_groups(self.network)
 
+    def judged(self, task: Task) -> Task:
+        """A task of the data module with the main metric that validation follows; by default its own."""
+        return task
+
     def figures(self) -> dict[str, "Figure"]:
         """Figures of the network after a validation, by name. Called on every process, drawn on the first."""
         return {}
@@ -225,14 +225,14 @@ class Method(EvaluatedModule):
             self._follow(*start)
 
     def _read_tasks(self) -> None:
-        task, own = self.data_module().task, self.architecture
+        task, own = self.judged(self.data_module().task), self.architecture
         if own.kind != task.kind:
             raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")
         self.check_task(task)
         if self.mix is not None and self.data_module().batch_size % 2:
             raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
         self.task = task
-        self.set_tasks(self.data_module().all_tasks)
+        self.set_tasks({name: self.judged(task) for name, task in self.data_module().all_tasks.items()})
 
     def _follow(self, wanted: Normalization | None, start: str) -> None:
         if (line := follow_normalization(self.data_module(), wanted, start)) not in self._printed:
@@ -295,8 +295,7 @@ class Method(EvaluatedModule):
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy with labels: indices (B,) or (B, H, W), several (B, K), or shares (B, K) where mixup is on."""
-        smoothing = 0.0 if targets.is_floating_point() else self.label_smoothing  # timm's Mixup smooths by itself
-        return label_loss(logits.float(), targets, smoothing)
+        return label_loss(logits.float(), targets, self.label_smoothing)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Seed the step by (seed, epoch, batch, rank), so that a resumed run draws the same random numbers."""
@@ -314,7 +313,7 @@ class Method(EvaluatedModule):
 
     def on_after_backward(self) -> None:
         """Make the gradients of a complete update the mean over its examples; let go of the step's graph."""
-        self._update.correct(self, self.trainer, any(task.kind == "segmentation" for task in self.tasks.values()))
+        self._update.correct(self, self.trainer, {task.kind for task in self.tasks.values()})
         self.step_losses = {name: loss.detach() for name, loss in self.step_losses.items()}
 
     def on_train_epoch_end(self) -> None:
@@ -336,7 +335,7 @@ class Method(EvaluatedModule):
         if self.scheduler is None:
             return optimizer
         with blame(place):
-            scheduler = self.scheduler(optimizer, self.total_steps())
+            scheduler = make_scheduler(self.scheduler, optimizer, self.total_steps())
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def total_steps(self) -> int:

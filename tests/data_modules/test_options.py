@@ -19,7 +19,8 @@ COMMON: dict[str, Any] = {
     "val_fraction": 0.1, "split_seed": 0, "seed": 0, "limit_train": None,
 }  # fmt: skip
 IMAGES = COMMON | {
-    "img_size": None, "in_chans": None, "augment": "none", "transforms": None, "mean": None, "std": None,
+    "img_size": None, "in_chans": None, "value_range": None, "resize": "crop", "augment": "none", "transforms": None,
+    "mean": None, "std": None,
     "cache_gib": 2.0, "labels": True, "balanced": False,
 }  # fmt: skip
 SHARDS = IMAGES | {"in_memory": True, "shuffle_buffer": 1000}
@@ -31,8 +32,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "CIFAR10": IMAGES,
     "ADE20K": IMAGES,
     "ImageNet": SHARDS | {"val_fraction": 0.01, "in_memory": False},
-    "ImageFolderData": IMAGES | {"root": None, "name": None, "img_size": 224},
-    "UnlabeledFolderData": IMAGES | {"root": None, "name": None, "img_size": 224, "labels": False},
+    "ImageFolderData": IMAGES | {"root": None, "name": None, "img_size": 224, "groups": None},
+    "UnlabeledFolderData": IMAGES | {"root": None, "name": None, "img_size": 224, "labels": False, "groups": None},
     "ShardedData": SHARDS | {"name": None},
     "PocketDecathlon": SHARDS | {"task": "world"},
     "MiniDecathlon": SHARDS | {"task": "tiny_imagenet"},
