@@ -15,6 +15,7 @@ from huggingface_hub.errors import (
     LocalEntryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from lgx.artifacts.export.folders import BESIDE, CONFIG, WEIGHTS
 from lgx.artifacts.safety import check_digest, check_intact, check_size
@@ -59,7 +60,11 @@ class HubName:
         """
         found = _HUB_NAME.fullmatch(text)
         inside = (found["inside"] or "") if found else ""
-        if found is None or ".." in inside.split("/") or re.search(r"--|\.\.|[.-](/|$)", found["repository"]):
+        try:
+            validate_repo_id(found["repository"] if found else "")
+        except HFValidationError:
+            found = None
+        if found is None or ".." in inside.split("/"):
             raise UserError(f"{text[:300]}: expected hf://ORGANIZATION/NAME, then @REVISION and /FILE if needed")
         return cls(found["repository"], found["revision"], inside)
 
