@@ -5,13 +5,10 @@ from math import nan
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
-from torchmetrics.classification import (
-    MulticlassAccuracy,
-    MulticlassCalibrationError,
-    MulticlassConfusionMatrix,
-)
+from torchmetrics import MeanMetric, Metric
+from torchmetrics.classification import MulticlassCalibrationError, MulticlassConfusionMatrix
 
+from lgx.core.predictions import predicted_classes, top_classes
 from lgx.core.task import Task
 
 BALANCED, CALIBRATION, TOP5 = "balanced_acc", "ece", "acc5"
@@ -53,13 +50,21 @@ class ClassCounts(Metric):
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
         """Count a batch: logits (B, K) and class indices (B,)."""
-        predicted, classes = logits.argmax(dim=1), len(self.counts)
+        predicted, classes = predicted_classes(logits), len(self.counts)
         parts = (targets[predicted == targets], predicted, targets)
         self.counts += torch.stack([torch.bincount(part, minlength=classes) for part in parts], dim=1)
 
     def compute(self) -> Tensor:
         """The counts."""
         return self.counts
+
+
+class TopAccuracy(MeanMetric):
+    """Share of the examples whose class is among the five that the network ranks first."""
+
+    def update(self, logits: Tensor, targets: Tensor) -> None:  # type: ignore[override]
+        """Count a batch: logits (B, K) and class indices (B,)."""
+        super().update((top_classes(logits, 5) == targets[:, None]).any(dim=1).float())
 
 
 class BalancedAccuracy(ClassCounts):
@@ -108,7 +113,7 @@ def class_metrics(task: Task) -> dict[str, Metric]:
         COUNTS: ClassCounts(classes),
     }
     if TOP5 in names:
-        found[TOP5] = MulticlassAccuracy(classes, top_k=5, average="micro")
+        found[TOP5] = TopAccuracy()
     if classes <= _LARGEST:
         found[CONFUSION] = MulticlassConfusionMatrix(classes)
     return found

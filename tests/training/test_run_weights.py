@@ -9,11 +9,14 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch.utils.data import DataLoader
 
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.sources import resolve
 from lgx.core.rows import read_rows
 from lgx.results.model_facts import model_facts
+from lgx.runs.jobs import Job
+from lgx.runs.scheduler import run_rows
 from lgx.training.callbacks.run_weights import BestCheckpoint
 from tests.support.command_line import lgx
 
@@ -124,6 +127,10 @@ def test_a_folder_of_seeds_is_no_run_and_names_them(weights_of, tmp_path):
 def test_a_model_card_has_the_test_scores_of_the_runs_weights_alone(weights_of, options):
     folder, kind = weights_of(options)
     (tested,) = [r.value for r in read_rows(folder / "results.csv") if (r.split, r.metric) == ("test", "acc")]
+    assert lgx("test", "--config", folder / "config.yaml").code == 0
+    rows = [r for r in read_rows(folder / "results.csv") if r.split == "test"]
+    assert {r.epochs for r in rows} == {load_checkpoint(folder / f"checkpoints/{kind}.ckpt")["lgx"]["epochs"]}
+    assert {r.epochs for r in run_rows(Job("", str(folder), (), ""))} == {6}  # a sweep compares runs
     other = "last" if kind == "best" else "best"
     facts = {name: model_facts(resolve(str(folder / f"checkpoints/{name}.ckpt"))) for name in (kind, other)}
     assert facts[kind]["acc (%), test split"] == pytest.approx(100 * tested, abs=1e-3)
