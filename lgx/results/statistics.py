@@ -12,7 +12,7 @@ LEVEL = 0.95
 _ENOUGH_FOR_RANKS = 6
 """Pairs for a two-sided p below 0.05 in a signed-rank or sign-flip test, whose smallest p is 2 / 2**n."""
 _ROUNDING = 2.0**-22
-"""Relative difference up to which two numbers are equal: measured values, and so their means, are rounded to float32."""
+"""Largest relative difference of equal numbers: measured values are rounded to float32, and so are their means."""
 
 
 @dataclass(frozen=True)

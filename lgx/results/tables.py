@@ -113,8 +113,9 @@ def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Secti
     if not entries:
         return Section(title, [f"No method was measured with a seed, task, architecture and epochs of {baseline}."])
     text = (
-        "Paired over the seeds (their number in parentheses) that both have; * where the 95 % interval excludes 0, "
-        "which needs differences that are not all equal. p is of the two-sided paired t-test; it needs two seeds and is not corrected for the number of comparisons."
+        "Paired over the seeds (their number in parentheses) that both have; * where the 95 % interval excludes 0. "
+        "Equal differences of all seeds have no interval, and no *. "
+        "p is of the two-sided paired t-test; it needs two seeds and is not corrected for the number of comparisons."
     )
     return Section(title, [text], arrange(entries, metric, mark_best=False))
 
