@@ -49,7 +49,7 @@ class Difference:
     def claimable(self) -> bool:
         """Whether the 95 % interval excludes 0; never where all differences are equal, which show no noise."""
         width = self.summary.half_width
-        return bool(width) and abs(self.summary.mean) > width
+        return width is not None and 0 < width < abs(self.summary.mean)
 
     @property
     def marks(self) -> str:
