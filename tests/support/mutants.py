@@ -169,6 +169,7 @@ class Mutants:
 
     def install(self) -> None:
         """Switch on the mutant ``active`` in this process, which must not have imported lgx."""
+
         def passed(number: int) -> bool:
             self.hits.add(number)
             return number == self.active
@@ -229,7 +230,9 @@ def run(mutants: Mutants, number: int, tests: Sequence[str], out: Path) -> int:
     return pytest.main(["-x", "-q", "-p", "no:cacheprovider", f"--basetemp={out}.tmp", *tests])
 
 
-def in_processes(works: Iterable[tuple[Any, Callable[[Path], int], float]], jobs: int) -> Iterator[tuple[Any, int, Path]]:
+def in_processes(
+    works: Iterable[tuple[Any, Callable[[Path], int], float]], jobs: int
+) -> Iterator[tuple[Any, int, Path]]:
     """Fork a process for each work (its name, what it does with a place for files, seconds that it may take)."""
     folder, waiting, running = Path(tempfile.mkdtemp()), deque(works), dict[int, tuple[Any, float, Path]]()
     while waiting or running:
@@ -266,16 +269,28 @@ def main() -> None:
     parser.add_argument("--tests", nargs="*", default=TESTS, help="below tests/")
     parser.add_argument("--hits", type=Path, help="keep what the tests pass in a file, or read it from there")
     options = parser.parse_args()
-    for name in ("lightning.pytorch", "torchmetrics", "timm.data", "timm.optim", "jsonargparse", "scipy.stats", "torchvision"):
+    for name in (
+        "lightning.pytorch",
+        "torchmetrics",
+        "timm.data",
+        "timm.optim",
+        "jsonargparse",
+        "scipy.stats",
+        "torchvision",
+    ):
         importlib.import_module(name)
     mutants, known = Mutants(), yaml.safe_load(KNOWN.read_text(encoding="utf-8")) or {}
-    files = [str(f) for name in options.tests for f in sorted((ROOT / "tests").glob(f"{name}/**/test_*.py" if "." not in name else name))]
+    files = [
+        str(f)
+        for name in options.tests
+        for f in sorted((ROOT / "tests").glob(f"{name}/**/test_*.py" if "." not in name else name))
+    ]
     if options.hits and options.hits.is_file():
         tests = pickle.loads(options.hits.read_bytes())
     else:
         tests = {}
         works = [(part, partial(record, mutants, files[part :: options.jobs]), 3600.0) for part in range(options.jobs)]
-        for _, code, out in in_processes(works, options.jobs):
+        for _, _code, out in in_processes(works, options.jobs):
             tests |= pickle.loads(out.read_bytes())
         if options.hits:
             options.hits.write_bytes(pickle.dumps(tests))

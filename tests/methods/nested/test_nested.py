@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from math import sqrt
 from statistics import fmean
 
 import pytest
@@ -18,7 +19,7 @@ from lgx.commands.api import init
 from lgx.components.features import FeatureProjection
 from lgx.errors import UserError
 from lgx.methods import Nested
-from lgx.methods.nested.slicing import ordered
+from lgx.methods.nested.slicing import ordered, sliced, trained_share
 from lgx.methods.weight_subcloning.importance import on_images
 from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx
@@ -71,6 +72,32 @@ def test_the_ordered_network_computes_the_same(family, tmp_path):
     assert not torch.equal(order, torch.arange(64))
     again = on_images(model, architecture, images).elements
     assert all((a[:-1] >= a[1:] - 1e-6).all() for a in (again["embed", ""], again["hidden", "blocks.1.mlp"]))
+
+
+def test_weights_of_slices_are_scaled_by_the_root_of_the_inputs_that_are_left(tmp_path):
+    _, whole, tensors = ancestor("plain", tmp_path)  # 4 heads of 16, an MLP of 192
+    size = whole.replace(depth=1, embed_dim=24, num_heads=3, mlp_ratio=2.0)
+    found = sliced(tensors, whole, size, [3, 1, 0, 2, 4], training=True)
+    qkv = tensors["blocks.3.attn.qkv.weight"].reshape(3, 4, 16, 64)[:, :3, :8, :24].reshape(72, 24)
+    joined = tensors["blocks.3.attn.proj.weight"].reshape(64, 4, 16)[:24, :3, :8].reshape(24, 24)
+    narrower = sqrt(64 / 24)
+    for name, expected in {
+        "blocks.0.attn.qkv.weight": qkv * narrower,
+        "blocks.0.attn.proj.weight": joined * narrower,
+        "blocks.0.mlp.fc1.weight": tensors["blocks.3.mlp.fc1.weight"][:48, :24] * narrower,
+        "blocks.0.mlp.fc2.weight": tensors["blocks.3.mlp.fc2.weight"][:24, :48] * sqrt(192 / 48),
+        "blocks.0.mlp.fc2.bias": tensors["blocks.3.mlp.fc2.bias"][:24],
+        "head.weight": tensors["head.weight"][:, :24] * narrower,
+        "pos_embed": tensors["pos_embed"][..., :24],
+        "patch_embed.proj.weight": tensors["patch_embed.proj.weight"][:24],
+    }.items():
+        torch.testing.assert_close(found[name], expected)
+    share = 1 - sum(p.numel() for p in size.build("meta").parameters()) / sum(t.numel() for t in tensors.values())
+    assert trained_share(whole, size) == pytest.approx(share)
+    earlier = {f"{WHOLE}{name}": torch.zeros_like(tensor) for name, tensor in tensors.items()}
+    torch.testing.assert_close(
+        sliced(tensors | earlier, whole, size, [3])["norm.bias"], share * tensors["norm.bias"][:24]
+    )
 
 
 @settings(max_examples=8)
