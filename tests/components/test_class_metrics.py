@@ -11,10 +11,11 @@ from sklearn.metrics import (
     balanced_accuracy_score,
     confusion_matrix,
     precision_recall_fscore_support,
+    roc_auc_score,
     top_k_accuracy_score,
 )
 
-from lgx.components.class_metrics import confusions, interval, scores_of_classes
+from lgx.components.class_metrics import BalancedAccuracy, confusions, interval, scores_of_classes
 from lgx.components.metrics import metric_names, metrics_for, update_metrics
 from lgx.core.task import Task
 
@@ -66,6 +67,22 @@ def test_the_calibration_error_is_the_mean_gap_over_bins_of_confidence(given_pre
     assert float(measured(logits, labels)["ece"]) == pytest.approx(error, abs=1e-4)
 
 
+def test_logits_that_look_like_probabilities_are_none():
+    confidence = torch.tensor([0.2, 0.9]).softmax(dim=0).max()
+    assert float(measured(torch.tensor([[0.2, 0.9]]), torch.tensor([1]))["ece"]) == pytest.approx(float(1 - confidence))
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 300.0])
+def test_the_auroc_of_two_classes_is_scikit_learns_also_where_probabilities_would_round_to_one(scale):
+    logits = scale * torch.randint(-4, 5, (200, 2), generator=torch.Generator().manual_seed(0)).float()  # with ties
+    labels = (logits[:, 1] - logits[:, 0] + 3 * scale * torch.randn(200) > 2 * scale).long()
+    expected = roc_auc_score(labels, logits.double().diff(dim=1)[:, 0].numpy())
+    assert float(measured(logits, labels)["auroc"]) == pytest.approx(expected, abs=1e-6)
+    for only in (0, 1):
+        assert measured(logits, torch.full_like(labels, only))["auroc"].isnan()
+    assert "auroc" not in metric_names(Task("t", 3), "test") + metric_names(Task("t", 2), "val")
+
+
 def test_top_five_is_measured_of_more_than_twenty_classes():
     torch.manual_seed(0)
     logits, labels = torch.randn(200, 21), torch.arange(200) % 21
@@ -100,3 +117,11 @@ def test_a_hundred_thousand_classes_are_counted_without_a_table_of_all_pairs():
     found = measured(logits, labels)  # a table of pairs would have 80 GB
     assert float(found["balanced_acc"]) == pytest.approx(1 / 3)
     assert found["counts"].sum(dim=0).tolist() == [2, 4, 4]
+
+
+def test_the_error_of_balanced_accuracy_is_that_of_a_mean_of_shares():
+    metric, right = BalancedAccuracy(3), torch.tensor([1, 1, 1, 0, 1, 0])
+    labels = torch.tensor([0, 0, 0, 0, 1, 1])
+    metric.update(torch.nn.functional.one_hot(torch.where(right == 1, labels, 2), 3).float(), labels)
+    assert float(metric.compute()) == pytest.approx((3 / 4 + 1 / 2) / 2)
+    assert metric.error == pytest.approx((3 / 4 * 1 / 4 / 4 + 1 / 2 * 1 / 2 / 2) ** 0.5 / 2)

@@ -83,12 +83,15 @@ def test_distillation_of_several_labels_is_a_binary_cross_entropy_for_each(tempe
     assert same.tolist() == [float(s.max(0).indices == t.max(0).indices) for s, t in zip(student, teacher, strict=True)]
 
 
-def test_mixed_labels_are_smoothed_shares_of_two_classes():
-    mix = make_mixup(1.0, 0.0, 0.1, ViTArchitecture(1, 8, 2, img_size=16, num_classes=5))
+def test_mixed_labels_are_shares_of_two_classes_which_the_loss_smooths():
+    mix = make_mixup(1.0, 0.0, ViTArchitecture(1, 8, 2, img_size=16, num_classes=5))
     images, labels = torch.zeros(4, 3, 8, 8), torch.tensor([0, 1, 2, 3])
     images += labels[:, None, None, None]
     mixed, shares = mix(images.clone(), labels)
     weight = ((mixed[:, 0, 0, 0] - labels.flip(0)) / (labels - labels.flip(0)))[:, None]
-    smoothed = 0.9 * torch.eye(5)[labels] + 0.1 / 5
-    torch.testing.assert_close(shares, weight * smoothed + (1 - weight) * smoothed.flip(0), atol=1e-5, rtol=0)
-    assert make_mixup(0.0, 0.0, 0.1, ViTArchitecture(1, 8, 2, img_size=16)) is None
+    wanted = weight * torch.eye(5)[labels] + (1 - weight) * torch.eye(5)[labels.flip(0)]
+    torch.testing.assert_close(shares, wanted, atol=1e-5, rtol=0)
+    logits = torch.randn(4, 5)
+    expected = -((0.9 * wanted + 0.1 / 5) * logits.softmax(1).log()).sum(1).mean()
+    torch.testing.assert_close(label_loss(logits, shares, 0.1), expected, atol=1e-5, rtol=1e-5)
+    assert make_mixup(0.0, 0.0, ViTArchitecture(1, 8, 2, img_size=16)) is None
