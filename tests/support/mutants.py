@@ -1,9 +1,9 @@
 """Change the arithmetic of lgx one operation at a time, and run the tests that execute it: ``make mutants``.
 
 Each file is compiled once with all of its mutants, each behind a switch: ``a < b`` becomes
-``(a <= b) if __mutant__(7) else a < b``. One run of the tests records which of them execute which switch. Then each
-mutant of a seeded sample has a process, forked from one that has imported torch, which runs these tests, the fastest
-first, until one fails. Constants of modules and defaults of arguments count, because each process imports lgx itself.
+``(a <= b) if __mutant__(7) else a < b``. One run of the tests records which switches each of them passes. Then each
+mutant of a seeded sample has a process, forked from one that has imported torch, which imports lgx with this switch on
+and runs the tests that pass it, the fastest first, until one fails.
 """
 
 import argparse
@@ -23,10 +23,10 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -34,32 +34,38 @@ import yaml
 from tests.support.paths import ROOT
 
 ROOMS = {
-    "methods": "lgx/methods/**/*.py",
-    "initialization": "lgx/initialization/**/*.py",
-    "components": "lgx/components/*.py",
-    "statistics": "lgx/results/statistics.py",
-    "samplers": "data_modules/*s*pl*.py",
+    "methods": ("lgx/methods/**/*.py",),
+    "initialization": ("lgx/initialization/**/*.py",),
+    "components": ("lgx/components/*.py",),
+    "statistics": ("lgx/results/statistics.py",),
+    "samplers": ("data_modules/*sampler*.py", "data_modules/splits.py"),
 }
-DRAWING = ("__init__.py", "figures.py", "ticks.py")
-"""Files without arithmetic that matters: specifications, and the sizes of figures."""
 TESTS = """methods initialization components core data_modules hypernet/test_sliced_linear.py training/test_schedule.py
     training/test_updates.py results/test_statistics.py results/test_standings.py""".split()
 KNOWN = Path(__file__).with_suffix(".yaml")
 """Survivors with reasons: file -> mutant -> reason."""
 SECONDS = 40.0
-"""Of tests that a mutant is given; the fastest that execute it."""
-
+"""Of tests that a mutant is given."""
+_DRAWING = ("__init__.py", "figures.py", "ticks.py")
 _SWAPS: dict[type, type] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.Mod: ast.Mult,
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
-_RETURNS = {"Tensor": ast.USub, "float": ast.USub, "int": ast.USub, "bool": ast.Not}
 _CALLS = {"min": "max", "max": "min", "sum": "mean", "mean": "sum", "floor": "ceil", "ceil": "floor", "round": "int"}
+_RETURNS = {"Tensor": ast.USub, "float": ast.USub, "int": ast.USub, "bool": ast.Not}
 
 
-def variants(node: ast.AST) -> Iterator[ast.AST]:
-    """The mutants of one expression."""
+class Mutant(NamedTuple):
+    """A change: the room and file, the function, and what becomes of an expression."""
+
+    room: str
+    file: str
+    words: str
+
+
+def variants(node: ast.AST) -> Iterator[ast.expr]:
+    """What one expression may become."""
     new: Any = copy.deepcopy(node)
     if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in _SWAPS:
         new.op = _SWAPS[type(node.op)]()
@@ -74,26 +80,19 @@ def variants(node: ast.AST) -> Iterator[ast.AST]:
     elif isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
         new.value = not node.value if isinstance(node.value, bool) else node.value + 1 or 2
         yield new
-    elif isinstance(node, ast.Call):
-        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-        if name in _CALLS and (name not in ("sum", "round") or isinstance(node.func, ast.Attribute)):
+    elif isinstance(node, ast.Call) and (name := getattr(node.func, "id", getattr(node.func, "attr", ""))) in _CALLS:
+        if isinstance(node.func, ast.Attribute) or name not in ("sum", "round"):
             setattr(new.func, "id" if isinstance(node.func, ast.Name) else "attr", _CALLS[name])
             yield new
 
 
 class Switches(ast.NodeTransformer):
-    """Put a switch around each mutable expression of a file, outside of annotations, decorators and messages.
+    """Put a switch around each expression with variants, outside of annotations, decorators and messages."""
 
-    Attributes:
-        found: The mutants in words, by the number of their switch.
-    """
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.found: list[str] = []
-        self._scope: list[str] = []
-        self._parent: ast.AST = ast.Pass()
-        self._returns = ""
+    def __init__(self, found: list[Mutant], room: str, file: str) -> None:
+        self.found, self.room, self.file = found, room, file
+        self._scope: tuple[str, ...] = ()
+        self._returns, self._parent = "", ast.AST()
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.MatchValue):
@@ -101,81 +100,78 @@ class Switches(ast.NodeTransformer):
         scope, returns, parent, original = self._scope, self._returns, self._parent, copy.deepcopy(node)
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             annotation = getattr(node, "returns", None)
-            self._scope, self._returns = [*scope, node.name], ast.unparse(annotation) if annotation else ""
+            self._scope, self._returns = (*scope, node.name), ast.unparse(annotation) if annotation else ""
         self._parent = original
         for field, value in ast.iter_fields(node):
             if field not in ("annotation", "returns", "decorator_list", "op", "ops", "ctx"):
                 setattr(node, field, [self._part(v) for v in value] if isinstance(value, list) else self._part(value))
-        self._scope, self._parent = scope, parent
-        new: Any = node
         mutants = [*variants(original)] if isinstance(node, ast.expr) else []
         if isinstance(parent, ast.Return) and returns in _RETURNS:
             mutants.append(ast.UnaryOp(_RETURNS[returns](), original))
-        self._returns = returns
+        new: Any = node
         for mutant in mutants:
-            number = self.first + len(self.found)
-            self.found.append(f"{'.'.join(self._scope)}: {self._words(original, mutant, parent)}")
-            switch = ast.parse(f"__mutant__({number})", mode="eval").body
+            words = f"{'.'.join(scope)}: {ast.unparse(original)} -> {ast.unparse(mutant)}"
+            if isinstance(original, ast.Constant) and isinstance(parent, ast.expr | ast.keyword):
+                words += f" in {ast.unparse(parent)}"
+            words = " ".join(words.split())
+            switch = ast.parse(f"__mutant__({len(self.found)})", mode="eval").body
+            self.found.append(Mutant(self.room, self.file, words))
             new = ast.copy_location(ast.IfExp(switch, mutant, new), original)
+        self._scope, self._returns, self._parent = scope, returns, parent
         return new
 
     def _part(self, value: Any) -> Any:
         return self.visit(value) if isinstance(value, ast.AST) else value
 
-    @staticmethod
-    def _words(node: ast.AST, mutant: ast.AST, parent: ast.AST) -> str:
-        """``step < warm -> step <= warm``; of a constant with what is around it."""
-        where = f" in {ast.unparse(parent)}" if isinstance(node, ast.Constant) and isinstance(parent, ast.expr) else ""
-        return " ".join(f"{ast.unparse(node)} -> {ast.unparse(mutant)}{where}".split())[:160]
-
-
-def targets(root: Path = ROOT) -> dict[str, dict[str, Path]]:
-    """Room -> module -> file."""
-    return {
-        room: {".".join(file.relative_to(root).with_suffix("").parts): file for file in sorted(root.glob(pattern))
-               if file.name not in DRAWING} for room, pattern in ROOMS.items()
-    }  # fmt: skip
-
 
 class Mutants:
-    """All mutants, and the modules with their switches.
-
-    Attributes:
-        keys: (room, file, mutant in words) by the number of the switch.
-        active: Number of the switch that is on.
-        hits: Switches that were passed.
-    """
+    """All mutants, the number of the one that is on, and the numbers of the switches that were passed."""
 
     def __init__(self) -> None:
-        self.keys: list[tuple[str, str, str]] = []
-        self.modules: dict[str, Path] = {}
-        self._code: dict[str, Any] = {}
+        self.all: list[Mutant] = []
         self.active, self.hits = -1, set[int]()
-        for room, files in targets().items():
-            for module, file in files.items():
-                switches = Switches(len(self.keys))
-                tree = ast.fix_missing_locations(switches.visit(ast.parse(file.read_text(encoding="utf-8"))))
-                self.keys += [(room, file.relative_to(ROOT).as_posix(), words) for words in switches.found]
-                self.modules[module], self._code[module] = file, compile(tree, str(file), "exec")
+        self.code: dict[str, tuple[str, Any]] = {}
+        for room, patterns in ROOMS.items():
+            files = {file for pattern in patterns for file in ROOT.glob(pattern) if file.name not in _DRAWING}
+            for file in sorted(files):
+                name = file.relative_to(ROOT).as_posix()
+                tree = Switches(self.all, room, name).visit(ast.parse(file.read_text(encoding="utf-8")))
+                code = compile(ast.fix_missing_locations(tree), str(file), "exec")
+                self.code[name.removesuffix(".py").replace("/", ".")] = str(file), code
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Import the changed modules; see ``sys.meta_path``."""
-        if name not in self.modules:
+    def passes(self, number: int) -> bool:
+        """Called by every switch."""
+        self.hits.add(number)
+        return number == self.active
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        """Import the files with switches; see ``sys.meta_path``."""
+        if name not in self.code:
             return None
-        file = str(self.modules[name])
-        loader = SourceFileLoader(name, file)
-        loader.get_code = self._code.__getitem__  # type: ignore[assignment, method-assign]
+        file, code = self.code[name]
+        loader: Any = SourceFileLoader(name, file)
+        loader.get_code = lambda _: code
         return spec_from_file_location(name, file, loader=loader)
 
-    def install(self) -> None:
-        """Switch on the mutant ``active`` in this process, which must not have imported lgx."""
+    def stale(self, known: dict[str, dict[str, str]]) -> list[str]:
+        """Entries of the survivors with reasons that are no mutants any more."""
+        names = {(mutant.file, mutant.words) for mutant in self.all}
+        return [f"{file} {words}" for file, own in known.items() for words in own if (file, words) not in names]
 
-        def passed(number: int) -> bool:
-            self.hits.add(number)
-            return number == self.active
-
-        builtins.__mutant__ = passed  # type: ignore[attr-defined]
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+    def run(self, number: int, tests: Sequence[str], out: Path, plugins: Sequence[object] = ()) -> int:
+        """In a process of its own: run tests until one fails, with one mutant; 0 if it survives."""
+        self.active = number
+        builtins.__mutant__ = self.passes  # type: ignore[attr-defined]
+        sys.meta_path.insert(0, self)
+        for module in self.code if plugins else ():
+            importlib.import_module(module)
+        imported, self.hits = self.hits, set()
+        flags = ["-q", "-p", "no:cacheprovider", f"--basetemp={out}.tmp", *([] if plugins else ["-x"])]
+        code = pytest.main([*flags, *tests], plugins=plugins)
+        for recorder in plugins:
+            assert isinstance(recorder, Recorder)
+            out.write_bytes(pickle.dumps(recorder.found(imported)))
+        return int(code)
 
 
 class Recorder:
@@ -187,7 +183,7 @@ class Recorder:
         self.tests: dict[str, tuple[float, set[int]]] = {}
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[Any]:
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
         outer, self.mutants.hits, began = self.mutants.hits, set(), time.monotonic()
         try:
             return (yield)
@@ -196,44 +192,30 @@ class Recorder:
             self.mutants.hits = outer
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: Any) -> Iterator[Any]:
+    def pytest_runtest_call(self, item: Any) -> Iterator[None]:
         self.mutants.hits, began = set(), time.monotonic()
         result = yield  # a test that fails is not recorded
-        definitions = (known[-1] for known in item._fixtureinfo.name2fixturedefs.values())
-        used = [self.fixtures.get((known.baseid, known.argname), (0.0, set())) for known in definitions]
-        seconds = time.monotonic() - began + sum(own for own, _ in used)
-        self.tests[item.nodeid] = seconds, self.mutants.hits.union(*(hits for _, hits in used))
+        used = [(known[-1].baseid, name) for name, known in item._fixtureinfo.name2fixturedefs.items()]
+        parts = [(time.monotonic() - began, self.mutants.hits), *(self.fixtures.get(key, (0.0, set())) for key in used)]
+        self.tests[item.nodeid] = sum(seconds for seconds, _ in parts), set().union(*(hits for _, hits in parts))
         return result
 
-
-def record(mutants: Mutants, files: Sequence[str], out: Path) -> int:
-    """In a process of its own: run test files, and write what they pass; what imports pass counts for their file."""
-    mutants.install()
-    for module in mutants.modules:
-        importlib.import_module(module)
-    imported, plugin = mutants.hits, Recorder(mutants)
-    pytest.main(["-q", "-p", "no:cacheprovider", f"--basetemp={out}.tmp", *files], plugins=[plugin])
-    of_file: dict[str, set[int]] = defaultdict(set)
-    for number in imported:
-        of_file[mutants.keys[number][1]].add(number)
-    for _, hits in plugin.tests.values():
-        for file in {mutants.keys[number][1] for number in hits}:
-            hits |= of_file[file]
-    out.write_bytes(pickle.dumps(plugin.tests))
-    return 0
-
-
-def run(mutants: Mutants, number: int, tests: Sequence[str], out: Path) -> int:
-    """In a process of its own: run tests with one mutant; 0 if it survives."""
-    mutants.active = number
-    mutants.install()
-    return pytest.main(["-x", "-q", "-p", "no:cacheprovider", f"--basetemp={out}.tmp", *tests])
+    def found(self, imported: Iterable[int]) -> dict[str, tuple[float, set[Mutant]]]:
+        """Seconds and mutants of each test; those of an import belong to all tests of the file."""
+        mutants, of_file = self.mutants.all, defaultdict(set)
+        for number in imported:
+            of_file[mutants[number].file].add(mutants[number])
+        own = {name: (seconds, {mutants[number] for number in hits}) for name, (seconds, hits) in self.tests.items()}
+        return {
+            name: (seconds, hits.union(*(of_file[file] for file in {mutant.file for mutant in hits})))
+            for name, (seconds, hits) in own.items()
+        }
 
 
 def in_processes(
     works: Iterable[tuple[Any, Callable[[Path], int], float]], jobs: int
 ) -> Iterator[tuple[Any, int, Path]]:
-    """Fork a process for each work (its name, what it does with a place for files, seconds that it may take)."""
+    """Fork a process for each work: its name, what it does with a place for files, seconds that it may take."""
     folder, waiting, running = Path(tempfile.mkdtemp()), deque(works), dict[int, tuple[Any, float, Path]]()
     while waiting or running:
         while waiting and len(running) < jobs:
@@ -259,69 +241,64 @@ def in_processes(
     shutil.rmtree(folder)
 
 
+def recorded(mutants: Mutants, names: Sequence[str], jobs: int) -> dict[str, tuple[float, set[Mutant]]]:
+    """Run the tests, and record what they pass."""
+    files = [str(f) for name in names for f in sorted((ROOT / "tests" / name).rglob("test_*.py")) or [f"tests/{name}"]]
+    parts = [partial(mutants.run, -1, files[part::jobs], plugins=[Recorder(mutants)]) for part in range(jobs)]
+    outs = in_processes([(part, work, 3600.0) for part, work in enumerate(parts)], jobs)
+    return {name: found for _, _, out in outs for name, found in pickle.loads(out.read_bytes()).items()}
+
+
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description=main.__module__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=60, help="mutants of each room; 0 for all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="mutants whose file and words contain this")
-    parser.add_argument("--tests", nargs="*", default=TESTS, help="below tests/")
-    parser.add_argument("--hits", type=Path, help="keep what the tests pass in a file, or read it from there")
+    parser.add_argument("--tests", nargs="*", default=TESTS, help="files and folders below tests/")
+    parser.add_argument("--hits", type=Path, help="file that keeps what the tests pass, and is read if it exists")
     options = parser.parse_args()
-    for name in (
-        "lightning.pytorch",
-        "torchmetrics",
-        "timm.data",
-        "timm.optim",
-        "jsonargparse",
-        "scipy.stats",
-        "torchvision",
-    ):
+    for name in ("lightning.pytorch", "torchmetrics", "timm.data", "jsonargparse", "scipy.stats", "torchvision"):
         importlib.import_module(name)
     mutants, known = Mutants(), yaml.safe_load(KNOWN.read_text(encoding="utf-8")) or {}
-    files = [
-        str(f)
-        for name in options.tests
-        for f in sorted((ROOT / "tests").glob(f"{name}/**/test_*.py" if "." not in name else name))
-    ]
+    if stale := mutants.stale(known):
+        sys.exit(f"{KNOWN.name}: not in the code any more: {'; '.join(stale)}")
     if options.hits and options.hits.is_file():
         tests = pickle.loads(options.hits.read_bytes())
     else:
-        tests = {}
-        works = [(part, partial(record, mutants, files[part :: options.jobs]), 3600.0) for part in range(options.jobs)]
-        for _, _code, out in in_processes(works, options.jobs):
-            tests |= pickle.loads(out.read_bytes())
+        tests = recorded(mutants, options.tests, options.jobs)
         if options.hits:
             options.hits.write_bytes(pickle.dumps(tests))
-    print(f"{len(mutants.keys):,} mutants, {len(tests):,} tests", flush=True)
+    print(f"{len(mutants.all):,} mutants, {len(tests):,} tests", flush=True)
     works, survived = [], []
     for room in ROOMS:
-        own = [n for n, key in enumerate(mutants.keys) if key[0] == room and options.only in f"{key[1]} {key[2]}"]
+        own = [n for n, m in enumerate(mutants.all) if m.room == room and options.only in f"{m.file} {m.words}"]
         count = min(options.sample or len(own), len(own))
         for number in sorted(random.Random(f"{options.seed} {room}").sample(own, count)):
-            passing, total, chosen = sorted((s, name) for name, (s, hits) in tests.items() if number in hits), 0.0, []
-            for seconds, name in passing:
+            mutant, chosen, total = mutants.all[number], [], 0.0
+            for seconds, name in sorted((s, name) for name, (s, hits) in tests.items() if mutant in hits):
                 total += seconds
-                if total < SECONDS:
-                    chosen.append(name)
-            if mutants.keys[number][2] in known.get(mutants.keys[number][1], {}) or not chosen:
+                chosen += [name] if total < SECONDS or not chosen else []
+            if mutant.words in known.get(mutant.file, {}) or not chosen:
                 survived.append(number)
             else:
-                works.append((number, partial(run, mutants, number, chosen), 30 + 3 * SECONDS))
+                works.append((number, partial(mutants.run, number, chosen), 30 + 3 * SECONDS))
     tried = len(works) + len(survived)
-    survived += [number for number, code, _ in in_processes(works, options.jobs) if code == 0]
-    reasons = 0
-    for number in sorted(survived):
-        room, file, words = mutants.keys[number]
-        reason = known.get(file, {}).get(words, "")
-        reasons += bool(reason)
-        print(f"survives   {file} {words}  {reason}")
+    for number, code, _ in in_processes(works, options.jobs):
+        survived += [number] if code == 0 else []
+        print(
+            "." if code else f"\nsurvives   {mutants.all[number].file} {mutants.all[number].words}", end="", flush=True
+        )
+    reasons = [known.get(mutants.all[number].file, {}).get(mutants.all[number].words) for number in sorted(survived)]
+    for number, reason in zip(sorted(survived), reasons, strict=True):
+        print(f"\nsurvives   {mutants.all[number].file} {mutants.all[number].words}  {reason or ''}", end="")
+    with_reason, share = sum(map(bool, reasons)), len(survived) / max(1, tried)
     print(
-        f"mutants: {tried} tried, {tried - len(survived)} killed, {len(survived)} survive "
-        f"({len(survived) / max(1, tried):.1%}), of them {reasons} with a reason"
+        f"\nmutants: {tried} tried, {tried - len(survived)} killed, {len(survived)} survive ({share:.1%}), "
+        f"of them {with_reason} with a reason"
     )
-    sys.exit(len(survived) > 0.05 * tried or reasons < len(survived))
+    sys.exit(share > 0.05 or with_reason < len(survived))
 
 
 if __name__ == "__main__":
