@@ -8,6 +8,7 @@ import pytest
 
 from lgx.methods import registry
 from tests.support import house
+from tests.support.mutants import Mutants, known_survivors
 
 METHODS = house.ROOT / "lgx" / "methods"
 PYTHON = sorted(path for package in ("lgx", "data_modules") for path in (house.ROOT / package).rglob("*.py"))
@@ -102,3 +103,8 @@ def test_contributing_lists_the_few_files_to_know_a_method():
     assert {"lgx/methods/sws/method.py", "lgx/methods/base.py", "lgx/methods/layers.py"} <= set(files)
     assert len(files) <= 18
     assert sum(len((house.ROOT / file).read_text().splitlines()) for file in files) <= 2300
+
+
+def test_survivors_with_reasons_are_mutants_of_the_code():
+    found = {(mutant.file, mutant.words) for mutant in Mutants().all}
+    assert not {(file, words) for file, own in known_survivors().items() for words in own} - found
