@@ -82,9 +82,9 @@ class TwoClassAUROC(BinaryAUROC):
     def compute(self) -> Tensor:  # type: ignore[override]
         """The area, a scalar."""
         targets: Tensor = dim_zero_cat(self.target)
-        area: Tensor = (
-            super().compute() if targets.min() < targets.max() else targets.new_tensor(nan, dtype=torch.float)
-        )
+        if targets.min() == targets.max():
+            return targets.new_tensor(nan, dtype=torch.float32)
+        area: Tensor = super().compute()
         return area
 
 
