@@ -1,9 +1,9 @@
 """Change the arithmetic of lgx one operation at a time, and run the tests that execute it: ``make mutants``.
 
 Each file is compiled once with all of its mutants, each behind a switch: ``a < b`` becomes
-``(a <= b) if __mutant__(7) else a < b``. One run of the tests records which switches each of them passes. Then each
-mutant of a seeded sample has a process, forked from one that has imported torch, which imports lgx with this switch on
-and runs the tests that pass it, the fastest first, until one fails.
+``(a <= b) if __mutant__(7) else a < b``. A process collects the tests, and records which switches each of them passes.
+For each mutant of a seeded sample it forks a process that turns the switch on and runs the tests that pass it, the
+fastest first, until one fails. Switches that imports pass are turned on in processes that have not imported lgx.
 """
 
 import ast
@@ -17,8 +17,7 @@ import resource
 import sys
 import tempfile
 import time
-from argparse import ArgumentParser
-from collections import defaultdict
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -43,8 +42,7 @@ SECONDS = 40.0
 """Of tests that a mutant is given."""
 _SWAPS: dict[type, type] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.Mod: ast.Mult,
-    ast.FloorDiv: ast.Div, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq, ast.And: ast.Or, ast.Or: ast.And,
+    ast.FloorDiv: ast.Div, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
 }  # fmt: skip
 _CALLS = {"min": "max", "max": "min", "sum": "mean", "mean": "sum", "floor": "ceil", "ceil": "floor", "round": "floor"}
 _RETURNS = {"Tensor": ast.USub, "float": ast.USub, "int": ast.USub, "bool": ast.Not}
@@ -58,22 +56,23 @@ class Mutant(NamedTuple):
     words: str
 
 
-def known_survivors() -> dict[str, dict[str, str]]:
-    """Mutants that no test can tell from the code: file -> mutant -> reason."""
-    return yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")) or {}
+Record = dict[str, tuple[float, set[Mutant]]]
+"""Seconds of each test, and the switches that it passes."""
+KNOWN: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")) or {}
+"""Mutants that no test can tell from the code: file -> mutant -> reason."""
 
 
 def variants(node: ast.AST) -> Iterator[ast.expr]:
     """What one expression may become."""
     new: Any = copy.deepcopy(node)
-    if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in _SWAPS:
+    if isinstance(node, ast.BinOp) and type(node.op) in _SWAPS:
         new.op = _SWAPS[type(node.op)]()
     elif isinstance(node, ast.Compare) and type(node.ops[0]) in _SWAPS:
         new.ops[0] = _SWAPS[type(node.ops[0])]()
-    elif isinstance(node, ast.UnaryOp) and not isinstance(node.operand, ast.Constant):
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
         new = new.operand
-    elif isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
-        new.value = not node.value if isinstance(node.value, bool) else node.value + 1 or 2
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        new.value = node.value + 1 or 2
     elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _CALLS:
         new.func.attr = _CALLS[new.func.attr]
     elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("min", "max"):
@@ -123,7 +122,8 @@ class Switches(ast.NodeTransformer):
 class Mutants:
     """All mutants, and which of them is on. It finds the modules with switches, and is a plugin of pytest."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: Namespace) -> None:
+        self.options = options
         self.all: list[Mutant] = []
         self.code: dict[str, tuple[str, Any]] = {}
         self.on, self.passed = -1, set[int]()
@@ -135,6 +135,11 @@ class Mutants:
                 tree = Switches(self.all, room, name).visit(ast.parse(file.read_text(encoding="utf-8")))
                 code = compile(ast.fix_missing_locations(tree), str(file), "exec")
                 self.code[name.removesuffix(".py").replace("/", ".")] = str(file), code
+        self.chosen: list[int] = []
+        for room in ROOMS:
+            own = [n for n, m in enumerate(self.all) if m.room == room and options.only in f"{m.file} {m.words}"]
+            count = min(options.sample or len(own), len(own))
+            self.chosen += random.Random(f"{options.seed} {room}").sample(own, count)
 
     def switch(self, number: int) -> bool:
         """Called by every switch."""
@@ -165,31 +170,69 @@ class Mutants:
         self.parts[name], self.passed = (time.monotonic() - began, self.passed), outer
         return result
 
-    def run(self, tests: list[str], *options: str, on: int = -1) -> int:
-        """Run tests in a process that has not imported lgx."""
+    def run(self, tests: list[str], on: int = -1) -> int:
+        """Run pytest in a process that has not imported lgx; 0 if no test fails."""
         self.on, builtins.__mutant__ = on, self.switch  # type: ignore[attr-defined]
         sys.meta_path.insert(0, self)
-        for module in () if options else self.code:
-            importlib.import_module(module)
-        imported = self.passed
         with tempfile.TemporaryDirectory() as folder:
-            fixed = ["-q", "-p", "no:cacheprovider", "--timeout=100", f"--basetemp={folder}/t"]
-            code = int(pytest.main([*fixed, *options, *tests], [self]))
-        self.passed = imported
-        return code
+            return int(pytest.main(["-xq", "-p", "no:cacheprovider", f"--basetemp={folder}/t", *tests], [self]))
 
-    def record(self, tests: list[str], out: Path) -> int:
-        """Write seconds and mutants of each test; what the import of a file passes belongs to all tests of the file."""
-        self.run(tests)
-        of_file: dict[str, set[Mutant]] = defaultdict(set)
-        for mutant in map(self.all.__getitem__, self.passed):
-            of_file[mutant.file].add(mutant)
-        found = {}
+    def pytest_runtestloop(self, session: Any) -> bool | None:
+        """Run the tests with a mutant; without one record what they pass, and try the sample."""
+        if self.on >= 0:
+            return None
+        for module in self.code:
+            importlib.import_module(module)
+        imported, items = frozenset(self.passed), {item.nodeid: item for item in session.items}
+        if not self.options.hits.is_file():
+            forked(partial(self._record, session.items))
+        tests: Record = pickle.loads(self.options.hits.read_bytes())
+        print(f"{len(self.all):,} mutants, {len(tests):,} tests", file=self.options.out, flush=True)
+        slow: dict[int, list[str]] = {}
+
+        def survives(number: int) -> bool:
+            names, mutant = self._tests_of(number, tests, number in imported), self.all[number]
+            if not names or mutant.words in KNOWN.get(mutant.file, {}):
+                return True
+            if number in imported:
+                slow[number] = names
+            return number not in imported and forked(partial(self._try, [items[n] for n in names], number)) == 0
+
+        with ThreadPoolExecutor(2) as pool:
+            alive = [
+                number for number, alive in zip(self.chosen, pool.map(survives, self.chosen), strict=True) if alive
+            ]
+        self.options.result.write_bytes(pickle.dumps((alive, slow)))
+        return True
+
+    def _tests_of(self, number: int, tests: Record, is_imported: bool) -> list[str]:
+        """The fastest tests that pass a switch; of one that an import passes, those that pass any of its file."""
+        mutant, total, names = self.all[number], 0.0, []
+        own = {other for other in self.all if other.file == mutant.file} if is_imported else {mutant}
+        for seconds, name in sorted((seconds, name) for name, (seconds, passed) in tests.items() if own & passed):
+            total += seconds
+            names += [name] if total < SECONDS or not names else []
+        return names
+
+    def _record(self, items: list[Any]) -> int:
+        self._try(items, -1)
+        found: Record = {}
         for test, fixtures in self.fixtures.items():
             parts = [self.parts[name] for name in (test, *fixtures) if name in self.parts and test in self.parts]
             passed = {self.all[number] for _, numbers in parts for number in numbers}
-            found[test] = sum(seconds for seconds, _ in parts), passed.union(*(of_file[m.file] for m in passed))
-        out.write_bytes(pickle.dumps(found))
+            found[test] = sum(seconds for seconds, _ in parts), passed
+        self.options.hits.write_bytes(pickle.dumps(found))
+        return 0
+
+    def _try(self, items: list[Any], on: int) -> int:
+        """Run collected tests until one fails with a mutant; 0 if none does."""
+        self.on, self.passed = on, set()
+        with tempfile.TemporaryDirectory() as folder:
+            items[0].config._tmp_path_factory._basetemp = Path(folder)
+            for item, following in zip(items, [*items[1:], None], strict=True):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if on >= 0 and item.session.testsfailed:
+                    return 1
         return 0
 
 
@@ -205,49 +248,34 @@ def forked(work: Callable[[], int]) -> int:
 
 def main() -> None:
     """See the module."""
-    parser = ArgumentParser(description=__doc__)
+    parser, folder = ArgumentParser(description=__doc__), Path(tempfile.mkdtemp())
     parser.add_argument("--sample", type=int, default=60, help="mutants of each room; 0 for all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="mutants whose file and words contain this")
-    parser.add_argument("--hits", type=Path, default=Path(tempfile.mkdtemp()), help="folder of what the tests pass")
+    parser.add_argument(
+        "--hits", type=Path, default=folder / "hits", help="keep here what the tests pass, for the next run"
+    )
     options = parser.parse_args()
     for name in ("lightning.pytorch", "torchmetrics", "timm.data", "jsonargparse", "scipy.stats", "torchvision"):
         importlib.import_module(name)
-    mutants, known, pool = Mutants(), known_survivors(), ThreadPoolExecutor(2)
+    mutants = Mutants(options)
+    options.out, options.result = os.fdopen(os.dup(1), "w"), folder / "result"
     files = [str(f) for name in TESTS for f in sorted((ROOT / "tests" / name).rglob("test_*.py")) or [f"tests/{name}"]]
-    outs = [options.hits / f"{part}.pickle" for part in (0, 1)]
-    if not all(out.is_file() for out in outs):
-        works = [partial(mutants.record, files[part::2], out) for part, out in enumerate(outs)]
-        list(pool.map(forked, works))
-    tests = {name: found for out in outs for name, found in pickle.loads(out.read_bytes()).items()}
-    print(f"{len(mutants.all):,} mutants, {len(tests):,} tests", flush=True)
-    chosen: list[int] = []
-    for room in ROOMS:
-        own = [n for n, m in enumerate(mutants.all) if m.room == room and options.only in f"{m.file} {m.words}"]
-        chosen += random.Random(f"{options.seed} {room}").sample(own, min(options.sample or len(own), len(own)))
-
-    def survives(number: int) -> bool:
-        mutant, given, total = mutants.all[number], [], 0.0
-        for seconds, name in sorted((s, name) for name, (s, passed) in tests.items() if mutant in passed):
-            total += seconds
-            given += [name] if total < SECONDS or not given else []
-        if mutant.words in known.get(mutant.file, {}) or not given:
-            return True
-        return forked(partial(mutants.run, given, "-x", on=number)) == 0
-
-    survived, reasons = 0, 0
-    for number, alive in zip(chosen, pool.map(survives, chosen), strict=True):
-        mutant = mutants.all[number]
-        if alive:
-            reason = known.get(mutant.file, {}).get(mutant.words, "")
-            survived, reasons = survived + 1, reasons + bool(reason)
-            print(f"survives   {mutant.file} {mutant.words}  {reason}", flush=True)
-    tried, share = len(chosen), survived / max(1, len(chosen))
+    forked(partial(mutants.run, files))
+    alive, slow = pickle.loads(options.result.read_bytes())
+    with ThreadPoolExecutor(2) as pool:
+        codes = pool.map(lambda number: forked(partial(mutants.run, slow[number], number)), slow)
+        alive += [number for number, code in zip(slow, codes, strict=True) if code == 0]
+    survived = [mutants.all[number] for number in sorted(alive)]
+    reasons = [KNOWN.get(mutant.file, {}).get(mutant.words, "") for mutant in survived]
+    for mutant, reason in zip(survived, reasons, strict=True):
+        print(f"survives   {mutant.file} {mutant.words}  {reason}")
+    tried, share, with_reason = len(mutants.chosen), len(alive) / max(1, len(mutants.chosen)), sum(map(bool, reasons))
     print(
-        f"mutants: {tried} tried, {tried - survived} killed, {survived} survive ({share:.1%}), "
-        f"of them {reasons} with a reason"
+        f"mutants: {tried} tried, {tried - len(alive)} killed, {len(alive)} survive ({share:.1%}), "
+        f"of them {with_reason} with a reason"
     )
-    sys.exit(share > 0.05 or reasons < survived)
+    sys.exit(share > 0.05 or with_reason < len(alive))
 
 
 if __name__ == "__main__":
