@@ -34,7 +34,7 @@ from tests.support.paths import ROOT
 ROOMS = {
     "methods": "lgx/methods/**/[!_]*.py", "initialization": "lgx/initialization/**/[!_]*.py",
     "components": "lgx/components/[!_]*.py", "statistics": "lgx/results/statistics.py",
-    "samplers": "data_modules/*s[ap][ml][pi]*s*.py",
+    "samplers": "data_modules/*s[ap][ml][pi]*.py",
 }  # fmt: skip
 TESTS = """methods initialization components core data_modules hypernet/test_sliced_linear.py training/test_schedule.py
     training/test_updates.py results/test_statistics.py results/test_standings.py""".split()
@@ -190,20 +190,33 @@ class Mutants:
         print(f"{len(self.all):,} mutants, {len(tests):,} tests", file=self.options.out, flush=True)
         slow: dict[int, list[str]] = {}
 
-        def survives(number: int) -> bool:
-            names, mutant = self._tests_of(number, tests, number in imported), self.all[number]
-            if not names or mutant.words in KNOWN.get(mutant.file, {}):
-                return True
-            if number in imported:
+        def try_one(number: int) -> bool:
+            names = self._tests_of(number, tests, number in imported)
+            if names and self.reason(number) is None and number in imported:
                 slow[number] = names
-            return number not in imported and forked(partial(self._try, [items[n] for n in names], number)) == 0
+                return False
+            is_known = not names or self.reason(number) is not None
+            return self.survives(number, is_known or forked(partial(self._try, [items[n] for n in names], number)) == 0)
 
         with ThreadPoolExecutor(2) as pool:
-            alive = [
-                number for number, alive in zip(self.chosen, pool.map(survives, self.chosen), strict=True) if alive
-            ]
+            alive = [number for number, alive in zip(self.chosen, pool.map(try_one, self.chosen), strict=True) if alive]
         self.options.result.write_bytes(pickle.dumps((alive, slow)))
         return True
+
+    def reason(self, number: int) -> str | None:
+        """Why no test can notice a mutant, if this is known."""
+        return KNOWN.get(self.all[number].file, {}).get(self.all[number].words)
+
+    def survives(self, number: int, alive: bool) -> bool:
+        """Whether a mutant is alive; it is printed then."""
+        if alive:
+            mutant = self.all[number]
+            print(
+                f"survives   {mutant.file} {mutant.words}  {self.reason(number) or ''}",
+                file=self.options.out,
+                flush=True,
+            )
+        return alive
 
     def _tests_of(self, number: int, tests: Record, is_imported: bool) -> list[str]:
         """The fastest tests that pass a switch; of one that an import passes, those that pass any of its file."""
@@ -265,12 +278,12 @@ def main() -> None:
     alive, slow = pickle.loads(options.result.read_bytes())
     with ThreadPoolExecutor(2) as pool:
         codes = pool.map(lambda number: forked(partial(mutants.run, slow[number], number)), slow)
-        alive += [number for number, code in zip(slow, codes, strict=True) if code == 0]
-    survived = [mutants.all[number] for number in sorted(alive)]
-    reasons = [KNOWN.get(mutant.file, {}).get(mutant.words, "") for mutant in survived]
-    for mutant, reason in zip(survived, reasons, strict=True):
-        print(f"survives   {mutant.file} {mutant.words}  {reason}")
-    tried, share, with_reason = len(mutants.chosen), len(alive) / max(1, len(mutants.chosen)), sum(map(bool, reasons))
+        alive += [number for number, code in zip(slow, codes, strict=True) if mutants.survives(number, code == 0)]
+    tried, share, with_reason = (
+        len(mutants.chosen),
+        len(alive) / max(1, len(mutants.chosen)),
+        len([n for n in alive if mutants.reason(n)]),
+    )
     print(
         f"mutants: {tried} tried, {tried - len(alive)} killed, {len(alive)} survive ({share:.1%}), "
         f"of them {with_reason} with a reason"
