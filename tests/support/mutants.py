@@ -83,7 +83,7 @@ def variants(node: ast.AST) -> Iterator[ast.expr]:
 
 
 class Switches(ast.NodeTransformer):
-    """Put a switch around each expression with variants, outside of annotations, decorators and messages."""
+    """Put a switch around each expression with variants, outside of annotations, decorators, defaults, messages and figures."""
 
     def __init__(self, found: list[Mutant], room: str, file: str) -> None:
         self.found, self.room, self.file = found, room, file
@@ -91,7 +91,7 @@ class Switches(ast.NodeTransformer):
         self._parent = ast.AST()
 
     def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.MatchValue):
+        if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr) or "figure" in getattr(node, "name", ""):
             return node
         outer, original = (self._scope, self._returns, self._parent), copy.deepcopy(node)
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -99,11 +99,11 @@ class Switches(ast.NodeTransformer):
             self._scope, self._returns = f"{self._scope}{node.name}.", ast.unparse(annotation) if annotation else ""
         self._parent = original
         for field, value in ast.iter_fields(node):
-            if field not in ("annotation", "returns", "decorator_list", "op", "ops", "ctx"):
+            if field not in ("annotation", "returns", "decorator_list", "defaults", "kw_defaults", "op", "ops", "ctx"):
                 setattr(node, field, [*map(self._part, value)] if isinstance(value, list) else self._part(value))
         scope, returns, parent = self._scope, self._returns, self._parent = outer
         mutants = [*variants(original)] if isinstance(node, ast.expr) else []
-        if isinstance(parent, ast.Return) and returns in _RETURNS:
+        if isinstance(parent, ast.Return) and returns in _RETURNS and not isinstance(original, ast.Constant):
             mutants.append(ast.UnaryOp(_RETURNS[returns](), original))
         new: Any = node
         for mutant in mutants:
@@ -192,27 +192,28 @@ class Mutants:
 
         def try_one(number: int) -> bool:
             names = self._tests_of(number, tests, number in imported)
-            if names and self.reason(number) is None and number in imported:
+            if not names or self.reason(number):
+                return self.survives(number, True, "" if names else "no test passes it")
+            if number in imported:
                 slow[number] = names
                 return False
-            is_known = not names or self.reason(number) is not None
-            return self.survives(number, is_known or forked(partial(self._try, [items[n] for n in names], number)) == 0)
+            return self.survives(number, forked(partial(self._try, [items[n] for n in names], number)) == 0)
 
         with ThreadPoolExecutor(2) as pool:
             alive = [number for number, alive in zip(self.chosen, pool.map(try_one, self.chosen), strict=True) if alive]
         self.options.result.write_bytes(pickle.dumps((alive, slow)))
         return True
 
-    def reason(self, number: int) -> str | None:
+    def reason(self, number: int) -> str:
         """Why no test can notice a mutant, if this is known."""
-        return KNOWN.get(self.all[number].file, {}).get(self.all[number].words)
+        return KNOWN.get(self.all[number].file, {}).get(self.all[number].words, "")
 
-    def survives(self, number: int, alive: bool) -> bool:
+    def survives(self, number: int, alive: bool, note: str = "") -> bool:
         """Whether a mutant is alive; it is printed then."""
         if alive:
             mutant = self.all[number]
             print(
-                f"survives   {mutant.file} {mutant.words}  {self.reason(number) or ''}",
+                f"survives   {mutant.file} {mutant.words}  {self.reason(number) or note}",
                 file=self.options.out,
                 flush=True,
             )

@@ -74,29 +74,31 @@ def test_the_ordered_network_computes_the_same(family, tmp_path):
     assert all((a[:-1] >= a[1:] - 1e-6).all() for a in (again["embed", ""], again["hidden", "blocks.1.mlp"]))
 
 
-def test_weights_of_slices_are_scaled_by_the_root_of_the_inputs_that_are_left(tmp_path):
+@pytest.mark.parametrize("head", [8, 16])
+def test_weights_of_slices_are_scaled_by_the_root_of_the_inputs_that_are_left(tmp_path, head):
     _, whole, tensors = ancestor("plain", tmp_path)  # 4 heads of 16, an MLP of 192
-    size = whole.replace(depth=1, embed_dim=24, num_heads=3, mlp_ratio=2.0)
+    width = 3 * head
+    size = whole.replace(depth=1, embed_dim=width, num_heads=3, mlp_ratio=2.0)
     found = sliced(tensors, whole, size, [3, 1, 0, 2, 4], training=True)
-    qkv = tensors["blocks.3.attn.qkv.weight"].reshape(3, 4, 16, 64)[:, :3, :8, :24].reshape(72, 24)
-    joined = tensors["blocks.3.attn.proj.weight"].reshape(64, 4, 16)[:24, :3, :8].reshape(24, 24)
-    narrower = sqrt(64 / 24)
+    qkv = tensors["blocks.3.attn.qkv.weight"].reshape(3, 4, 16, 64)[:, :3, :head, :width].reshape(3 * width, width)
+    joined = tensors["blocks.3.attn.proj.weight"].reshape(64, 4, 16)[:width, :3, :head].reshape(width, width)
+    narrower, hidden = sqrt(64 / width), 2 * width
     for name, expected in {
         "blocks.0.attn.qkv.weight": qkv * narrower,
         "blocks.0.attn.proj.weight": joined * narrower,
-        "blocks.0.mlp.fc1.weight": tensors["blocks.3.mlp.fc1.weight"][:48, :24] * narrower,
-        "blocks.0.mlp.fc2.weight": tensors["blocks.3.mlp.fc2.weight"][:24, :48] * sqrt(192 / 48),
-        "blocks.0.mlp.fc2.bias": tensors["blocks.3.mlp.fc2.bias"][:24],
-        "head.weight": tensors["head.weight"][:, :24] * narrower,
-        "pos_embed": tensors["pos_embed"][..., :24],
-        "patch_embed.proj.weight": tensors["patch_embed.proj.weight"][:24],
+        "blocks.0.mlp.fc1.weight": tensors["blocks.3.mlp.fc1.weight"][:hidden, :width] * narrower,
+        "blocks.0.mlp.fc2.weight": tensors["blocks.3.mlp.fc2.weight"][:width, :hidden] * sqrt(192 / hidden),
+        "blocks.0.mlp.fc2.bias": tensors["blocks.3.mlp.fc2.bias"][:width],
+        "head.weight": tensors["head.weight"][:, :width] * narrower,
+        "pos_embed": tensors["pos_embed"][..., :width],
+        "patch_embed.proj.weight": tensors["patch_embed.proj.weight"][:width],
     }.items():
         torch.testing.assert_close(found[name], expected)
     share = 1 - sum(p.numel() for p in size.build("meta").parameters()) / sum(t.numel() for t in tensors.values())
     assert trained_share(whole, size) == pytest.approx(share)
     earlier = {f"{WHOLE}{name}": torch.zeros_like(tensor) for name, tensor in tensors.items()}
     torch.testing.assert_close(
-        sliced(tensors | earlier, whole, size, [3])["norm.bias"], share * tensors["norm.bias"][:24]
+        sliced(tensors | earlier, whole, size, [3])["norm.bias"], share * tensors["norm.bias"][:width]
     )
 
 
@@ -228,6 +230,7 @@ def test_all_processes_and_resumed_runs_draw_the_same_sizes(trained):
     drawn = [size for batch in range(200) for size in method.draw(0, 1, batch)]
     assert {size.depth for size in drawn} == {1, 2, 3, 4, 5}
     assert {size.embed_dim for size in drawn} == {16, 32, 48, 64}
+    assert {size.mlp_ratio for size in drawn} == {3.0 * share for share in (0.5, 0.75, 1.0)}  # least_ratio is 0.5
 
 
 def test_slices_learn_to_agree_with_the_ancestor(images, ancestor_file, tmp_path):
