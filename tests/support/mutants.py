@@ -83,7 +83,7 @@ def variants(node: ast.AST) -> Iterator[ast.expr]:
 
 
 class Switches(ast.NodeTransformer):
-    """Put a switch around each expression with variants, outside of annotations, decorators, defaults, messages and figures."""
+    """Put a switch around each expression with variants, but not in annotations, defaults, messages and figures."""
 
     def __init__(self, found: list[Mutant], room: str, file: str) -> None:
         self.found, self.room, self.file = found, room, file
@@ -91,7 +91,8 @@ class Switches(ast.NodeTransformer):
         self._parent = ast.AST()
 
     def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr) or "figure" in getattr(node, "name", ""):
+        is_figure = isinstance(node, ast.FunctionDef) and "figure" in node.name
+        if is_figure or isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.MatchValue):
             return node
         outer, original = (self._scope, self._returns, self._parent), copy.deepcopy(node)
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
