@@ -127,9 +127,11 @@ def make_optimizer(model: nn.Module, options: dict[str, Any]) -> torch.optim.Opt
     kind, values = OPTIMIZERS[options["optimizer"]]
     decay, names = values["weight_decay"], model.no_weight_decay()
     if options["layer_decay"] == 1:
-        groups = timm.optim.param_groups_weight_decay(model, decay, names)
+        groups = timm.optim.param_groups_weight_decay(model, decay, no_weight_decay_list=names)
     else:
-        groups = timm.optim.param_groups_layer_decay(model, decay, names, layer_decay=options["layer_decay"])
+        groups = timm.optim.param_groups_layer_decay(
+            model, decay, no_weight_decay_list=names, layer_decay=options["layer_decay"]
+        )
     for group in groups:
         group["lr"] = values["lr"] * group.pop("lr_scale", 1.0)
         group["base"] = group["lr"]
