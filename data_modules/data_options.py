@@ -101,6 +101,7 @@ class ImageOptions(DataOptions):
             ``resized_crop``, ``randaugment``, masks and streams always do.
         labels: ``false`` gives the images without their labels, for methods that learn from an ancestor alone.
         balanced: Draw the training images of an epoch with replacement, so that all classes are drawn equally often.
+            Validation then follows balanced accuracy.
     """
 
     img_size: ImageSize | None = None

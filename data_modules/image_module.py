@@ -21,7 +21,7 @@ from data_modules.transforms import CropFlip, PixelTransforms, train_transform
 from lgx.core.batch import Batch
 from lgx.core.eval_transforms import normalized
 from lgx.core.image_size import height_width
-from lgx.core.task import AGREEMENT, Normalization, Task
+from lgx.core.task import AGREEMENT, BALANCED, Normalization, Task
 
 _NOT_OF_PIXELS = {
     *("root", "batch_size", "eval_batch_size", "num_workers", "worker_timeout", "seed", "augment", "mean", "std"),
@@ -162,6 +162,12 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         return followed or Normalization(self.info.mean, self.info.std)
 
     @property
+    def _metric(self) -> str:
+        if not self.labels:
+            return AGREEMENT
+        return BALANCED if self.balanced and self.info.kind == "classification" else self.info.metric
+
+    @property
     def predict_files(self) -> Sequence[str]:
         """See :class:`~data_modules.base.TaskDataModule`; known where each image is a file of its own."""
         return files_of(self._splits["test"])
@@ -184,7 +190,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             name=self.info.name,
             num_classes=self.num_classes,
             kind=self.info.kind if self.labels else "classification",
-            metric=self.info.metric if self.labels else AGREEMENT,
+            metric=self._metric,
             num_train=self.train_size,
             in_chans=in_chans,
             img_size=self.img_size or self.info.img_size,

@@ -12,9 +12,9 @@ from torchmetrics.classification import (
     MulticlassConfusionMatrix,
 )
 
-from lgx.core.task import Task
+from lgx.core.task import BALANCED, Task
 
-BALANCED, CALIBRATION, TOP5 = "balanced_acc", "ece", "acc5"
+CALIBRATION, TOP5 = "ece", "acc5"
 COUNTS, CONFUSION = NO_NUMBERS = "counts", "confusion"
 """The last two are tables, which are not logged."""
 _MANY, _LARGEST = 20, 1000

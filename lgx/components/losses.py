@@ -9,10 +9,16 @@ from torch import Tensor
 from lgx.core.batch import IGNORE
 
 
-def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
+def label_loss(
+    logits: Tensor, targets: Tensor, label_smoothing: float = 0.0, class_weights: Tensor | None = None
+) -> Tensor:
     """Mean cross-entropy between logits and labels; binary cross-entropy where an example may have several labels.
 
     The binary cross-entropy is the mean over examples and labels. Smoothing takes its targets to ε / 2 and 1 - ε / 2.
+
+    With ``class_weights`` w it is the mean of ``w[y]`` times the smoothed cross-entropy. ``F.cross_entropy`` divides by
+    the batch's own sum of weights, so that the update depends on how the batch is cut; it also weights the smoothing
+    term by the other classes' weights, so that naming the rare class for everything can be the optimum.
 
     Args:
         logits: (B, K), or (B, K, H, W) for segmentation.
@@ -20,6 +26,8 @@ def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) ->
             (B, K); or class indices of pixels (B, H, W), of which those with the index
             :data:`~lgx.core.batch.IGNORE` are left out.
         label_smoothing: ε in [0, 1].
+        class_weights: Weight of each class, (K,), for targets (B,) or class probabilities (B, K), whose weight is the
+            mean of their classes' weights; None weights all examples equally.
 
     Returns:
         Scalar. It is 0 for a segmentation batch without any labeled pixel.
@@ -27,6 +35,11 @@ def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) ->
     if _are_several(targets):
         smoothed = targets * (1 - label_smoothing) + label_smoothing / 2
         return F.binary_cross_entropy_with_logits(logits, smoothed.to(logits.dtype))
+    if class_weights is not None:
+        parts = class_weights * (targets if targets.is_floating_point() else F.one_hot(targets, len(class_weights)))
+        weights = parts.sum(dim=1)
+        losses = F.cross_entropy(logits, parts / weights[:, None], reduction="none", label_smoothing=label_smoothing)
+        return (weights * losses).mean()
     if targets.ndim != 3:
         return F.cross_entropy(logits, targets, label_smoothing=label_smoothing)
     total = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum", label_smoothing=label_smoothing)

@@ -8,6 +8,8 @@ A task reports its main metric, ``task.metric``, and ``acc``:
   report it. A mean of the images' own mIoU would be a different number.
 - ``f1``: F1 of the positive class, class 1 of two.
 - ``mcc``: Matthews correlation coefficient, in [-1, 1].
+- ``balanced_acc``: mean recall of the classes that the split has; the main metric where training weights or draws rare
+  classes as much as frequent ones.
 - ``map``: for several labels, the mean over the labels of the average precision, which ranks the examples by the
   probability of the label. Average precision is the area under the steps of precision over recall, as in scikit-learn.
   It is 0 for a label that no example of the split has. ``acc`` is then the share of right answers, yes or no at 0.5,
@@ -28,11 +30,11 @@ from torchmetrics.classification import (
     MultilabelAveragePrecision,
 )
 
-from lgx.components.class_metrics import NO_NUMBERS, class_metric_names, class_metrics
+from lgx.components.class_metrics import NO_NUMBERS, BalancedAccuracy, class_metric_names, class_metrics
 from lgx.components.losses import label_losses
 from lgx.components.text_metrics import Matthews, PositiveF1
 from lgx.core.batch import IGNORE
-from lgx.core.task import AGREEMENT, Task
+from lgx.core.task import AGREEMENT, BALANCED, Task
 from lgx.errors import UserError
 
 METRICS: dict[str, Callable[[int, int | None], Metric]] = {
@@ -40,6 +42,7 @@ METRICS: dict[str, Callable[[int, int | None], Metric]] = {
     "miou": lambda classes, ignored: MulticlassJaccardIndex(classes, average="macro", ignore_index=ignored),
     "f1": lambda classes, ignored: PositiveF1(classes),
     "mcc": lambda classes, ignored: Matthews(classes),
+    BALANCED: lambda classes, ignored: BalancedAccuracy(classes),
 }
 """Name -> function that builds the metric, given the number of classes K and the target to ignore (or None).
 

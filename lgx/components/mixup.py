@@ -8,13 +8,12 @@ from lgx.architectures import Architecture
 from lgx.errors import UserError
 
 
-def make_mixup(mixup: float, cutmix: float, label_smoothing: float, architecture: Architecture) -> Mixup | None:
-    """Build timm's Mixup.
+def make_mixup(mixup: float, cutmix: float, architecture: Architecture) -> Mixup | None:
+    """Build timm's Mixup; the loss smooths the mixed labels.
 
     Args:
         mixup: α of Mixup; 0 switches it off.
         cutmix: α of CutMix; 0 switches it off.
-        label_smoothing: ε in [0, 1], which timm applies to the mixed labels.
         architecture: The network that is trained; decides the number of classes.
 
     Returns:
@@ -32,6 +31,4 @@ def make_mixup(mixup: float, cutmix: float, label_smoothing: float, architecture
         raise UserError(
             f"model.mixup, model.cutmix: mix the one class of whole images; leave both at 0 for {architecture.kind}"
         )
-    return Mixup(
-        mixup_alpha=mixup, cutmix_alpha=cutmix, label_smoothing=label_smoothing, num_classes=architecture.num_classes
-    )
+    return Mixup(mixup_alpha=mixup, cutmix_alpha=cutmix, label_smoothing=0.0, num_classes=architecture.num_classes)

@@ -33,6 +33,8 @@ class Normalization(NamedTuple):
 
 AGREEMENT = "agreement"
 """Main metric of a task without labels: how well a network agrees with its teacher; 1 is the best."""
+BALANCED = "balanced_acc"
+"""Main metric of a classification where rare classes count as much as frequent ones: mean recall of the classes."""
 
 
 @dataclass(frozen=True)

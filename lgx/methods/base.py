@@ -80,6 +80,7 @@ class Method(EvaluatedModule):
         start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
         skips_start: Whether the network gets no start, because a checkpoint is loaded next or a plan only counts.
         assumed: What a plan assumes of files that do not exist yet; None in a run, which needs them.
+        class_weights: Weight of each class in the cross-entropy with labels, (K,); None for equal weights.
     """
 
     spec: ClassVar[MethodSpec]
@@ -125,11 +126,12 @@ class Method(EvaluatedModule):
         self.label_smoothing = label_smoothing
         self.drop_rate = dropout if self.parsed_architecture.kind == "text" else drop_path_rate
         self.compile_network = compile
-        self.mix = make_mixup(mixup, cutmix, label_smoothing, self.parsed_architecture)
+        self.mix = make_mixup(mixup, cutmix, self.parsed_architecture)
         self.teacher: Teacher | None = None
         self.step_losses: dict[str, Tensor] = {}
         self.epochs_trained, self.start_flops, self.skips_start = 0, 0.0, False
         self.assumed: list[str] | None = None
+        self.class_weights: Tensor | None = None
         self._label, self._printed = label, {""}
         self._update = UpdateMean()
 
@@ -179,6 +181,10 @@ class Method(EvaluatedModule):
         """Parameter groups of the optimizer: with and without weight decay."""
         return parameter_groups(self.network)
 
+    def judged(self, task: Task) -> Task:
+        """A task of the data module with the main metric that validation follows; by default its own."""
+        return task
+
     def figures(self) -> dict[str, "Figure"]:
         """Figures of the network after a validation, by name. Called on every process, drawn on the first."""
         return {}
@@ -225,14 +231,14 @@ class Method(EvaluatedModule):
             self._follow(*start)
 
     def _read_tasks(self) -> None:
-        task, own = self.data_module().task, self.architecture
+        task, own = self.judged(self.data_module().task), self.architecture
         if own.kind != task.kind:
             raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")
         self.check_task(task)
         if self.mix is not None and self.data_module().batch_size % 2:
             raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
         self.task = task
-        self.set_tasks(self.data_module().all_tasks)
+        self.set_tasks({name: self.judged(task) for name, task in self.data_module().all_tasks.items()})
 
     def _follow(self, wanted: Normalization | None, start: str) -> None:
         if (line := follow_normalization(self.data_module(), wanted, start)) not in self._printed:
@@ -295,8 +301,7 @@ class Method(EvaluatedModule):
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy with labels: indices (B,) or (B, H, W), several (B, K), or shares (B, K) where mixup is on."""
-        smoothing = 0.0 if targets.is_floating_point() else self.label_smoothing  # timm's Mixup smooths by itself
-        return label_loss(logits.float(), targets, smoothing)
+        return label_loss(logits.float(), targets, self.label_smoothing, self.class_weights)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Seed the step by (seed, epoch, batch, rank), so that a resumed run draws the same random numbers."""

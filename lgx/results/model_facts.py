@@ -12,11 +12,11 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.source_names import public_name, public_path
 from lgx.artifacts.sources import Source
 from lgx.artifacts.start_record import StartRecord
-from lgx.components.class_metrics import BALANCED
 from lgx.core.provenance import config_hash
 from lgx.core.readable import clipped
 from lgx.core.rows import CLASS_TABLE, Row
 from lgx.core.schema import LINE
+from lgx.core.task import BALANCED
 from lgx.results.fairness import examples_of
 from lgx.results.licenses import license_of
 from lgx.results.metrics import heading, scale_of
@@ -77,7 +77,7 @@ def model_facts(source: Source) -> dict[str, Any]:
     run = RunRecord.at(found.folder)
     rows = [row for row in run.rows if row.task == found.task]
     epochs = found.epochs if found.epochs is not None else _epochs_of(found.scores, rows)
-    metrics = (found.metric, BALANCED) if found.metric == "acc" else (found.metric,)
+    metrics = ("acc", BALANCED) if found.metric in ("acc", BALANCED) else (found.metric,)
     own = [row for row in rows if row.metric in metrics and _is_of(row, rows, epochs, _is_of_run(place, run))]
     first = own[0] if own else rows[0] if rows else None
     return _plain(

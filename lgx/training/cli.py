@@ -165,7 +165,7 @@ class LgxCLI(LightningCLI):
 
         This is set on the object: the configuration is saved, and may be run again elsewhere.
         """
-        best.monitor = best.monitor or f"val/{self.datamodule.task.metric}"
+        best.monitor = best.monitor or f"val/{self.model.judged(self.datamodule.task).metric}"
         if best.dirpath is None:
             # Absolute: a run that is resumed from another folder must recognize its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")

@@ -8,7 +8,9 @@ from argparse import ArgumentParser
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # commands that do not train read command lines with this module, and need no Lightning
-    from lightning.pytorch import Trainer
+    from lightning.pytorch import Callback, Trainer
+    from torch import Tensor
+    from torch.optim.swa_utils import AveragedModel
 
 
 def place_evaluation(trainer: "Trainer", step: int, epochs: int) -> None:
@@ -41,6 +43,34 @@ def find_unused_parameters(trainer: "Trainer") -> None:
 
     if isinstance(trainer.strategy, DDPStrategy) and hasattr(trainer.strategy, "_ddp_kwargs"):
         trainer.strategy._ddp_kwargs["find_unused_parameters"] = True
+
+
+def warm_up_average(callback: "Callback") -> None:
+    """Let the decay of an ``EMAWeightAveraging`` begin small: min(decay, (1 + t) / (10 + t)) after t averaged steps.
+
+    With a constant decay of 0.999 the average of some hundred steps is mostly the start (timm's ``ModelEmaV3`` warms
+    up, too). Lightning passes its function on when it makes the average. Without the member the decay is constant.
+
+    Args:
+        callback: The callback, before it is set up; any other callback stays as it is.
+    """
+    from lightning.pytorch.callbacks import EMAWeightAveraging
+
+    given: Any = getattr(callback, "_kwargs", {})
+    if not isinstance(callback, EMAWeightAveraging) or "avg_fn" not in given:
+        return
+    decay = float(given["avg_fn"](1.0, 0.0, 0))
+
+    def warmed(mean: "Tensor", now: "Tensor", averaged: "Tensor") -> "Tensor":
+        return mean + (1 - ((1 + averaged) / (10 + averaged)).clamp(max=decay)) * (now - mean)
+
+    given["avg_fn"] = warmed
+
+
+def averaged_model(callback: "Callback") -> "AveragedModel | None":
+    """The network that a ``WeightAveraging`` keeps; None without one, as for other callbacks and a gone member."""
+    average: Any = getattr(callback, "_average_model", None)
+    return average if hasattr(average, "n_averaged") else None
 
 
 def option_strings(parser: ArgumentParser) -> list[str]:

@@ -13,6 +13,7 @@ from lightning.pytorch.callbacks import (
     ProgressBar,
     RichProgressBar,
     StochasticWeightAveraging,
+    WeightAveraging,
 )
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
@@ -20,6 +21,7 @@ from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvi
 from lgx.components.probes import Probe
 from lgx.training.callbacks import (
     AtomicCheckpointIO,
+    BeginAveraging,
     BuildNetwork,
     ClassReport,
     DrawFigures,
@@ -37,6 +39,7 @@ from lgx.training.callbacks import (
     SaveResults,
     TrainingHealth,
 )
+from lgx.training.lightning_internals import warm_up_average
 
 
 def as_list(given: Any) -> list[Any]:
@@ -65,9 +68,11 @@ def every_callback(
     """
     trainer, checkpoints, results = built.trainer, folder / "checkpoints", SaveResults()
     given = as_list(trainer.callbacks)
+    averages = [callback for callback in given if isinstance(callback, StochasticWeightAveraging | WeightAveraging)]
+    for average in averages:
+        warm_up_average(average)
     # Lightning's averaging of weights over epochs needs the network in its setup.
-    averages = [callback for callback in given if isinstance(callback, StochasticWeightAveraging)]
-    callbacks: list[Callback] = [*(BuildNetwork() for _ in averages), *given]
+    callbacks: list[Callback] = [*(BuildNetwork() for _ in averages[:1]), *map(BeginAveraging, averages), *given]
     weights, classes = RunWeights(), ClassReport()
     callbacks += [health, FinalWeights(checkpoints), weights, results, classes, PrintProgress(results)]
     callbacks.append(Report(command, weights, classes))
@@ -85,9 +90,9 @@ def every_callback(
     callbacks.append(built.checkpoint)
     if config.early_stop is not None:
         best = built.checkpoint
-        callbacks.append(
-            EarlyStopping(best.monitor, mode=best.mode, patience=int(config.early_stop))
-        )  # a checkpoint holds plain types
+        # After validations: a run may end before its first one. A checkpoint holds plain types.
+        patience = int(config.early_stop)
+        callbacks.append(EarlyStopping(best.monitor, mode=best.mode, patience=patience, check_on_train_epoch_end=False))
     if not trainer.fast_dev_run:
         # These come after the best checkpoint, whose state the last checkpoint saves.
         last = LastCheckpoint(checkpoints, config.save_every)

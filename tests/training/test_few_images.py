@@ -37,10 +37,14 @@ def test_the_loss_of_an_example_is_weighted_by_the_frequency_of_its_class():
     method = Finetune(arch=ARCH, optimizer=torch.optim.AdamW, class_weights=True, label_smoothing=0.1)
     method.class_weights = torch.tensor([42 / (3 * n) for n in (24, 12, 6)])
     logits, targets = torch.randn(9, 3), torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2])
-    weights = method.class_weights[targets]
-    each = F.cross_entropy(logits, targets, reduction="none")
-    smoothed = 0.9 * (weights * each).sum() + 0.1 / 3 * -(logits.log_softmax(1) * method.class_weights).sum()
-    assert method.label_loss(logits, targets) == pytest.approx(float(smoothed / weights.sum()), rel=1e-5)
+    each = F.cross_entropy(logits, targets, reduction="none", label_smoothing=0.1)
+    wanted = method.class_weights[targets] * each
+    assert method.label_loss(logits, targets) == pytest.approx(float(wanted.mean()), rel=1e-5)
+    mixed = 0.7 * F.one_hot(targets, 3) + 0.3 * F.one_hot(targets.flip(0), 3)
+    others = method.class_weights[targets.flip(0)] * F.cross_entropy(
+        logits, targets.flip(0), reduction="none", label_smoothing=0.1
+    )
+    assert method.label_loss(logits, mixed) == pytest.approx(float((0.7 * wanted + 0.3 * others).mean()), rel=1e-5)
 
 
 @pytest.mark.parametrize("option", ["--model.class_weights=true", "--data.balanced=true"])

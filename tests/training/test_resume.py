@@ -157,3 +157,24 @@ def test_no_checkpoint_is_saved_before_a_validation_that_counts_steps_of_all_epo
     result = fit("Ancestor", "--name=a", "--save_every=1", *options)
     assert result.code == 0, result.err
     assert steps == [1, 2, 3, 5, 6, 7]  # an epoch has three steps; steps 4 and 8 are followed by a validation
+
+
+EMA = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.9"]
+
+
+@pytest.mark.parametrize(
+    ("step", "more"), [(2, []), (4, [*EMA, "--trainer.val_check_interval=4"]), (5, ["--trainer.val_check_interval=4"])]
+)
+def test_a_run_that_max_steps_ends_within_an_epoch_goes_on_there(images, tmp_path, step, more):
+    options = ["--name=r", *OPTIONS[2:], "--trainer.max_epochs=2", "--model.scheduler=null", "--early_stop=9", *more]
+    runs = [tmp_path / "whole", tmp_path / "halves"]
+    for place, ends in ((runs[0], []), (runs[1], [f"--trainer.max_steps={step}"]), (runs[1], ["--ckpt_path=last"])):
+        result = lgx(*arguments("fit", "Ancestor", images, place, *options, *ends))
+        assert result.code == 0, result.err
+    whole, halves = (last_checkpoint(run / "test/r/seed0") for run in runs)
+    assert whole["global_step"] == halves["global_step"] == 6
+    assert all(torch.equal(value, halves["state_dict"][name]) for name, value in whole["state_dict"].items())
+    rows = [
+        [(r.split, r.epochs, r.metric, r.value, r.n) for r in read_rows(p / "test/r/seed0/results.csv")] for p in runs
+    ]
+    assert sorted(rows[0]) == sorted(rows[1])

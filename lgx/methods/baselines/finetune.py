@@ -1,10 +1,10 @@
 """Supervised training from a start: descendants, and the ancestor itself."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, cast
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from jsonargparse.typing import NonNegativeInt
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -13,7 +13,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from lgx.artifacts.learngene import Learngene
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
-from lgx.core.task import Normalization
+from lgx.core.task import BALANCED, Normalization, Task
+from lgx.errors import UserError
 from lgx.initialization import Head, Initializer, initialize
 from lgx.methods.base import Method, Trained
 from lgx.methods.baselines import ANCESTOR, PRETRAINED
@@ -32,8 +33,9 @@ class Finetune(Method):
         head: ``keep`` takes the head from the initializer, ``new`` starts it at random.
         layer_decay: Factor of the learning rate from each layer to the one before it, e.g. 0.75: early layers of a
             pretrained network change less.
-        class_weights: Weight the loss of each example by N / (K n), N training examples, K classes, n of its class, so
-            that rare classes count as much as frequent ones (scikit-learn's ``balanced``).
+        class_weights: Weight the loss of each example by N / (K n), N training examples, K classes that have one, n of
+            its class, so that rare classes count as much as frequent ones (scikit-learn's ``balanced``). Validation
+            then follows balanced accuracy.
         freeze_epochs: Epochs in which the head alone is trained.
         kwargs: Arguments of every method.
     """
@@ -55,7 +57,7 @@ class Finetune(Method):
     ) -> None:
         super().__init__(**kwargs)
         self.freeze_epochs = freeze_epochs
-        self.weighs_classes, self.class_weights = class_weights, cast("Tensor | None", None)
+        self.weighs_classes = class_weights
         check_option("layer_decay", layer_decay, 0 < layer_decay <= 1, "above 0 and at most 1")
         self.layer_decay = layer_decay
         self.initializer = initializer or RandomStart()
@@ -91,7 +93,22 @@ class Finetune(Method):
         super().setup(stage)
         if self.weighs_classes and stage == "fit":
             counts = torch.as_tensor(self.data_module().class_counts, dtype=torch.float32)
-            self.class_weights = counts.sum() / (len(counts) * counts)
+            weights = counts.sum() / ((counts > 0).sum() * counts)
+            self.class_weights = weights.where(counts > 0, 0.0).to(self.device)
+
+    def judged(self, task: Task) -> Task:
+        """See :class:`Method`; balanced accuracy where classes are weighted.
+
+        Raises:
+            UserError: If the data module draws classes equally often, too.
+        """
+        if not self.weighs_classes or task.kind not in ("classification", "text"):
+            return task
+        if task.metric == BALANCED:
+            raise UserError(
+                "model.class_weights and data.balanced: each lets rare classes count as much as frequent ones; give one"
+            )
+        return replace(task, metric=BALANCED)
 
     def trained_groups(self) -> list[dict[str, Any]]:
         """See :class:`Method`; with a learning rate for each layer."""
@@ -107,13 +124,6 @@ class Finetune(Method):
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """Cross-entropy with labels."""
         return {"loss": self.label_loss(self(batch.inputs), batch.targets)}
-
-    def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """See :class:`Method`; with ``class_weights`` the weighted mean, but not in a plan, which counts no classes."""
-        if self.class_weights is None:
-            return super().label_loss(logits, targets)
-        weights, smoothing = self.class_weights.to(logits.device), self.label_smoothing * (self.mix is None)
-        return F.cross_entropy(logits.float(), targets, weights, label_smoothing=smoothing)
 
 
 class Ancestor(Finetune):

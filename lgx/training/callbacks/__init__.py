@@ -1,5 +1,6 @@
 """Callbacks: those that every run of lgx has, and ``GradientNorms`` for those who ask for it."""
 
+from lgx.training.callbacks.averaging import BeginAveraging
 from lgx.training.callbacks.checkpoints import AtomicCheckpointIO, BuildNetwork, FinalWeights, LastCheckpoint
 from lgx.training.callbacks.class_report import ClassReport
 from lgx.training.callbacks.figures import DrawFigures
@@ -16,7 +17,7 @@ from lgx.training.callbacks.run_weights import RunWeights
 from lgx.training.callbacks.save_config import SaveConfig
 
 __all__ = [
-    "AtomicCheckpointIO", "BuildNetwork", "ClassReport", "DrawFigures", "FinalWeights", "Gallery", "GradientNorms",
-    "LastCheckpoint", "Preemption", "PrintProgress", "Report", "Resume", "RunProbe", "RunWeights", "SaveConfig",
-    "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
+    "AtomicCheckpointIO", "BeginAveraging", "BuildNetwork", "ClassReport", "DrawFigures", "FinalWeights", "Gallery",
+    "GradientNorms", "LastCheckpoint", "Preemption", "PrintProgress", "Report", "Resume", "RunProbe", "RunWeights",
+    "SaveConfig", "SaveLearngene", "SavePredictions", "SaveResults", "TrainingHealth",
 ]  # fmt: skip

@@ -99,17 +99,35 @@ class LastCheckpoint(Checkpoint):
         is_due = self.every is not None and trainer.global_step // self.every > last // self.every
         if is_due and self.may_save(trainer, batch_idx):
             self.save(trainer)
+        if _ends_within_epoch(trainer) and self.may_save(trainer, batch_idx):
+            self._save_for_the_end(trainer)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Save if the run ends within an epoch after this validation."""
+        if trainer.state.fn != "fit" or trainer.sanity_checking or self._averages(trainer, StochasticWeightAveraging):
+            return
+        is_update = (trainer.fit_loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
+        if _ends_within_epoch(trainer) and is_update:
+            self._save_for_the_end(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save after an epoch, after its validation and the best checkpoint."""
+        """Save after an epoch, after its validation and the best checkpoint.
+
+        An epoch within which the run ends is saved already: a checkpoint of its end would skip the rest of it.
+        """
+        if self._is_waiting and self._saved_at == trainer.global_step:
+            return
         if not _is_last_epoch(trainer):
             self.save(trainer)
-            return
+        else:
+            self._save_for_the_end(trainer)
+
+    def _save_for_the_end(self, trainer: Trainer) -> None:
         trainer.save_checkpoint(self._waiting, weights_only=False)
         self._saved_at, self._is_waiting = trainer.global_step, True
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save the final weights if they are averages; save if ``max_steps`` ends the run within an epoch."""
+        """Save the final weights if they are averages, and give the waiting checkpoint its name."""
         if not self._is_waiting:
             if trainer.global_step != self._saved_at:
                 self.save(trainer)
@@ -160,6 +178,11 @@ class FinalWeights(Callback):
         # Without final weights only Lightning's averaging callback, which keeps both, has changed the network.
         if final.is_file() or "current_model_state" in checkpoint:
             pl_module.load_state_dict(checkpoint["state_dict"])
+
+
+def _ends_within_epoch(trainer: Trainer) -> bool:
+    """Whether training is to end after this batch, which is not the last one of its epoch."""
+    return (trainer.global_step == trainer.max_steps or trainer.should_stop) and not trainer.is_last_batch
 
 
 def _is_last_epoch(trainer: Trainer) -> bool:

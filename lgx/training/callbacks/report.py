@@ -11,13 +11,13 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import EarlyStopping
 
 from lgx.architectures import name_of
-from lgx.components.class_metrics import BALANCED, CALIBRATION, TOP5, interval
+from lgx.components.class_metrics import CALIBRATION, TOP5, interval
 from lgx.components.metrics import metric_names
 from lgx.core.progress import FIRST, Progress
 from lgx.core.provenance import hardware
 from lgx.core.readable import aligned, clipped, digits, in_words, lasting, measured, tag_in_words
 from lgx.core.rows import Row
-from lgx.core.task import Task
+from lgx.core.task import BALANCED, Task
 from lgx.methods.base import Method
 from lgx.training.callbacks.class_report import ClassReport
 from lgx.training.callbacks.results import SaveResults, measured_rows
@@ -208,12 +208,13 @@ def end_of_run(weights: RunWeights, folder: Path) -> str:
 def _sentence(rows: Sequence[Row], task: Task, always: str = "") -> str:
     """``accuracy 84.2 % (95 %: 79.0 to 88.3) of 240 images of dtd (chance 8.3 %), balanced accuracy …, loss 1.204``."""
     first, *others = rows
+    of_examples = first.metric.endswith("acc") and first.metric != BALANCED
     of_one_class = task.num_classes and task.kind not in ("segmentation", "multilabel")
     guess = of_one_class and any(row.metric.endswith("acc") for row in rows)
-    chance = f" (chance {measured(1 / task.num_classes, 'acc')}{always})" if guess else ""
+    chance = f" (chance {measured(1 / task.num_classes, 'acc')}{always if of_examples else ''})" if guess else ""
     rest = "".join(f", {in_words(row.metric)} {measured(row.value, row.metric, row.n)}" for row in others)
     value = f"{in_words(first.metric)} {measured(first.value, first.metric, first.n)}"
-    if first.metric.endswith("acc"):
+    if of_examples:
         low, high = interval(first.value, first.n)
         value += f" (95 %: {100 * low:.1f} to {100 * high:.1f})"
     return f"{value} of {first.n:,} {'texts' if task.kind == 'text' else 'images'} of {task.name}{chance}{rest}"
