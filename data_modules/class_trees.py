@@ -43,7 +43,7 @@ def class_folders(folder: Path) -> list[str]:
         if path.is_dir() and not path.name.startswith("."):
             names.append(path.name)
         elif path.is_dir() and list_images(path, deep=False)[0]:
-            _say_once(f"{path}: is no class, because its name begins with a dot; rename it if it is one")
+            say_once(f"{path}: is no class, because its name begins with a dot; rename it if it is one")
     for name in names:
         if not LINE.holds(name):
             raise UserError(
@@ -166,7 +166,7 @@ def read_all(folder: Path, where: str) -> ImageFiles:
 
 
 def _say_skipped(folder: Path, unread: Counter[str], only: str = "", suffixes: Sequence[str] = IMAGE_SUFFIXES) -> None:
-    _say_once(f"{folder}: {skipped_files(unread)} were skipped{only}; {', '.join(suffixes)} are read")
+    say_once(f"{folder}: {skipped_files(unread)} were skipped{only}; {', '.join(suffixes)} are read")
 
 
 def _say_transparent(files: ImageFiles) -> None:
@@ -174,11 +174,11 @@ def _say_transparent(files: ImageFiles) -> None:
     for index in range(0, len(files), len(files) // 64 + 1):
         with suppress(Exception), open_undecoded(files.path(index)) as image:  # its decoding says what is wrong
             if image.has_transparency_data:
-                _say_once(f"{files.folder}: what is transparent in an image is shown over white ({files.path(index)})")
+                say_once(f"{files.folder}: what is transparent in an image is shown over white ({files.path(index)})")
                 return
 
 
 @functools.cache
-def _say_once(text: str) -> None:
+def say_once(text: str) -> None:
     """Print a line on the first process; train and val are often read from one folder."""
     rank_zero_info(text)

@@ -25,9 +25,10 @@ def fingerprint(examples: Any) -> str:
     """Number of the examples of a split, and a digest of what identifies them.
 
     The digest covers the labels and, for :class:`ImageFiles` and sets with masks, all names, and of at most 2,000
-    files, evenly spread, the size and the first and last 32 KiB; for streamed shards, only their checksums; for texts,
-    all tokens; for all other examples, the pixels of 16, evenly spread. It covers the positions of examples that are
-    taken from files or shards. Two splits with the same digest may therefore differ in what it does not cover.
+    files, evenly spread, the size and the first and last 32 KiB; for streamed shards, their checksums and which of
+    their examples are chosen; for texts, all tokens; for all other examples, the pixels of 16, evenly spread. It covers
+    the positions of examples that are taken from files or shards. Two splits with the same digest may therefore differ
+    in what it does not cover.
 
     Args:
         examples: Examples of one split, as a data module holds them.
@@ -48,7 +49,8 @@ def _parts(examples: Any) -> Iterable[bytes]:
     if isinstance(examples, Texts):
         yield from (examples.ids.tobytes(), examples.offsets.tobytes(), examples.labels.tobytes())
     elif isinstance(examples, StreamedShards):
-        yield from (shard.sha256.encode() for shard in examples.shards)
+        for shard in examples.shards:
+            yield shard.sha256.encode() + (b"" if shard.chosen is None else shard.chosen.tobytes())
     else:
         yield np.asarray(examples.labels, np.int64).tobytes()
         yield from _images(examples)

@@ -8,10 +8,9 @@ import torch
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.class_trees import check_task_name, class_folders, listed_classes, read_all, read_class_tree
-from data_modules.image_module import ImageDataModule
 from data_modules.images import Images
-from data_modules.official import TREE_NAMES, tree_split
-from data_modules.splits import stratified_split
+from data_modules.official import TREE_NAMES, say_unread_folders, tree_split
+from data_modules.own_images import OwnImages
 from lgx.core.eval_transforms import pixel_transform
 from lgx.core.image_size import ImageSize
 from lgx.errors import UserError
@@ -23,7 +22,7 @@ _MEASURED = 256
 
 
 @dataclass(eq=False, repr=False)
-class ImageFolderData(ImageDataModule):
+class ImageFolderData(OwnImages):
     """Images at ``root/{train,val,test}/<class>/<image>``.
 
     If there is no folder ``val``, a stratified share of the training images is held out. The classes are the folders in
@@ -77,6 +76,10 @@ class ImageFolderData(ImageDataModule):
             mean, std = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3)).clamp(min=1e-3)
             self.info = replace(self.info, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
 
+    def grouped_name(self, name: str) -> str:
+        """See :class:`~data_modules.own_images.OwnImages`."""
+        return name.partition("/")[2]
+
     def read(self, split: Split) -> Images:
         """Return the files of one split.
 
@@ -94,6 +97,7 @@ class ImageFolderData(ImageDataModule):
         if len(files) == 0:
             raise UserError(f"{name} {split}: no image below {place} (looked for {', '.join(suffixes)})")
         if split == "train":
+            say_unread_folders(self.root_folder)
             present = set(np.unique(files.labels).tolist())
             empty = [folder for label, folder in enumerate(self.classes) if label not in present]
             if empty:
@@ -105,12 +109,11 @@ class ImageFolderData(ImageDataModule):
                 )
         if split == "test" or has_val:
             return files
-        kept, held = stratified_split(files.labels, self.val_fraction, self.split_seed)
-        return files.take(held if split == "val" else kept)
+        return self.hold_out(files, files.labels, split)
 
 
 @dataclass(eq=False, repr=False)
-class UnlabeledFolderData(ImageDataModule):
+class UnlabeledFolderData(OwnImages):
     """Images in a folder and in all folders below it, without labels: for methods that learn from an ancestor alone.
 
     If the folder holds a folder ``train``, the images in it are the training images, those in ``val`` and ``test`` the
@@ -158,10 +161,11 @@ class UnlabeledFolderData(ImageDataModule):
             raise UserError(f"{name}: {folder} has no folder test/ beside a folder train/; only training reads it")
         has_val = train is not None and tree_split(folder, TREE_NAMES["val"]) is not None
         place = (own if split == "test" or has_val else train) or folder
+        if train is not None:
+            say_unread_folders(folder)
         files = read_all(place, f"{name} {split}")
         if len(files) == 0:
             raise UserError(f"{name} {split}: no image in {place} or below (looked for {', '.join(IMAGE_SUFFIXES)})")
         if split == "test" or has_val:
             return files
-        kept, held = stratified_split(files.labels, self.val_fraction, self.split_seed)
-        return files.take(held if split == "val" else kept)
+        return self.hold_out(files, files.labels, split)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_modules.text_files import read_lines
+from lgx.core.csv_cells import refuse_doubles
 from lgx.core.schema import LINE, shortened
 from lgx.errors import UserError
 
@@ -56,7 +57,7 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
     Raises:
         UserError: If the table cannot be read or is wrong; the sentence names the file and, for a wrong cell, the line.
     """
-    rows = _rows(path)
+    rows = table_rows(path)
     header_line, header = next(rows, (1, []))
     columns = [name for name in header if name not in (FILE, SPLIT)]
     _check_header(f"{path}, line {header_line}", header, columns)
@@ -95,8 +96,15 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
     return LabelTable(classes, files, labels, splits)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of each row that is not empty."""
+def table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells, without blanks around them, of each row of a CSV file that is not empty.
+
+    Args:
+        path: The file, UTF-8.
+
+    Raises:
+        UserError: If it cannot be read.
+    """
     reader = csv.reader(read_lines(path))
     try:
         for row in reader:
@@ -110,9 +118,7 @@ def _check_header(place: str, header: list[str], columns: list[str]) -> None:
     expected = f"expected {FILE},{LABELS} or {FILE} and a column for each label, and perhaps {SPLIT}"
     if FILE not in header or not columns:
         raise UserError(f"{place}: the header is {shortened(','.join(header))}; {expected}")
-    if len(set(header)) < len(header):
-        twice = Counter(header).most_common(1)[0][0]
-        raise UserError(f"{place}: the header has {shortened(twice)} twice; {expected}")
+    refuse_doubles(header, place)
 
 
 def _check_classes(path: Path, classes: tuple[str, ...]) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.class_trees import check_task_name, listed_classes
-from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images
 from data_modules.label_table import read_label_table
-from data_modules.splits import Indices, stratified_order, stratified_split
+from data_modules.own_images import OwnImages
+from data_modules.splits import Indices, stratified_order
 from lgx.core.image_size import ImageSize
 from lgx.errors import UserError
 
@@ -31,15 +31,15 @@ class MultiLabelFiles(ImageFiles):
         super().__init__(folder, names, np.zeros(len(names), np.int64), where)
         self.labels = np.asarray(labels, np.uint8)
 
-    def groups(self) -> Indices:
-        """The rarest label of each image, or K if it has none: images of one group are drawn evenly."""
+    def strata(self) -> Indices:
+        """The rarest label of each image, or K if it has none: images of one stratum are drawn evenly."""
         counts = np.where(self.labels, self.labels.sum(axis=0, dtype=np.int64), np.iinfo(np.int64).max)
-        groups: Indices = np.where(self.labels.any(axis=1), counts.argmin(axis=1), self.labels.shape[1])
-        return groups
+        strata: Indices = np.where(self.labels.any(axis=1), counts.argmin(axis=1), self.labels.shape[1])
+        return strata
 
 
 @dataclass(eq=False, repr=False)
-class MultiLabelFolderData(ImageDataModule):
+class MultiLabelFolderData(OwnImages):
     """Images with any number of labels each, which ``root/labels.csv`` lists.
 
     The table has a header and a row per image, in one of two forms: ``file,labels`` with ``cats/1.jpg,cat;indoors``,
@@ -112,10 +112,9 @@ class MultiLabelFolderData(ImageDataModule):
             )
         if split == "test" or has_val:
             return files
-        kept, held = stratified_split(files.groups(), self.val_fraction, self.split_seed)
-        return files.take(held if split == "val" else kept)
+        return self.hold_out(files, files.strata(), split)
 
     def first(self, examples: Images, count: int, split: Split) -> Images:
         """The first ``count`` examples of a seeded draw that is stratified by the rarest label of each image."""
         files = cast(MultiLabelFiles, examples)
-        return files.take(stratified_order(files.groups(), self.split_seed)[:count])
+        return files.take(stratified_order(files.strata(), self.split_seed)[:count])

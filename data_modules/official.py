@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from data_modules.base import Split
-from data_modules.class_trees import class_folders, read_class_tree
+from data_modules.class_trees import class_folders, read_class_tree, say_once
 from data_modules.image_module import ImageDataModule
 from data_modules.images import ImageFiles, Images, LabeledImages, guarded
 from data_modules.library_internals import labels_of
@@ -216,3 +216,11 @@ def tree_split(folder: Path, names: tuple[str, ...]) -> Path | None:
     if len(found) > 1:
         raise UserError(f"{folder}: has {' and '.join(path.name for path in found)}, which name one split; keep one")
     return found[0] if found else None
+
+
+def say_unread_folders(folder: Path) -> None:
+    """Say which folders beside that of the training images are of no split, such as ``dev`` or ``validation2``."""
+    read = [name for names in TREE_NAMES.values() for name in names]
+    others = sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name not in read)
+    if others := [name for name in others if not name.startswith(".")]:
+        say_once(f"{folder}: {', '.join(map(ascii, others[:5]))} beside train are ignored; {', '.join(read)} are read")

@@ -1,10 +1,12 @@
 """The index of a folder of shards: ``index.json`` describes the set and lists the shards of each split."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.splits import Indices
 from lgx.core.schema import (
     LINE,
     MAPPING,
@@ -55,12 +57,19 @@ class Shard:
         count: Number of examples in it.
         sha256: Checksum of the file.
         classes: Number of classes of the set.
+        chosen: Positions of the examples that belong to the split, in order; None if all do.
     """
 
     path: Path
     count: int
     sha256: str
     classes: int = 1_000_000
+    chosen: Indices | None = field(default=None, compare=False)
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """Positions in the file of the examples of the split."""
+        return range(self.count) if self.chosen is None else self.chosen.tolist()
 
 
 def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
@@ -77,7 +86,7 @@ def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Sha
     """
     directory = refuse_url(directory)
     if not (directory / INDEX).exists():
-        raise UserError(f"{directory}: no {INDEX}; expected a folder that `lgx data prepare NAME --shards` wrote")
+        raise UserError(f"{directory}: no {INDEX}, and no train*.tar; expected a folder of shards")
     index = load_index(directory)
     try:
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in index["info"].items()}

@@ -16,7 +16,7 @@ from data_modules.splits import Indices
 from lgx.host.cache import cache_root, make_room
 from lgx.host.files import atomic_path
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,8 @@ class ShardTable:
 
 
 def _image(sample: dict[str, Any]) -> tuple[str, int, int]:
-    """Format, position and size of an example's image; the format is empty if it has none."""
-    for suffix, place in sample.items():
-        if isinstance(place, tuple):
-            return suffix, *place
-    return "", 0, 0
+    """Format, position and size of an example's image."""
+    return next((suffix, *place) for suffix, place in sample.items() if isinstance(place, tuple))
 
 
 def _place(shard: Shard) -> Path:
@@ -92,6 +89,6 @@ def _place(shard: Shard) -> Path:
         state = shard.path.stat()
     except OSError:  # reading it will say what is wrong
         return Path(os.devnull)
-    parts = (_VERSION, shard.path.resolve(), state.st_size, state.st_mtime_ns, state.st_ino, shard.sha256)
+    parts = (_VERSION, shard.path.resolve(), state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
     digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
     return cache_root() / "shards" / f"{digest[:32]}.npz"

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from data_modules.base import DatasetInfo, Split, TrainLoader, process_of
 from data_modules.image_module import ImageDataModule
-from data_modules.images import Images
+from data_modules.images import Images, LabeledImages
 from data_modules.loaders import loader_arguments, train_batching
 from data_modules.own_shards import read_any_index
 from data_modules.samplers import Batching
@@ -43,7 +43,9 @@ class ShardedImages(ImageDataModule):
 
     @cached_property
     def _index(self) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
-        return read_any_index(self.folder)  # once: of own shards it asks for every file
+        return read_any_index(
+            self.folder, self.val_fraction, self.split_seed
+        )  # once: of own shards it asks for every file
 
     def read(self, split: Split) -> Images:
         """Return the examples of one split.
@@ -55,7 +57,12 @@ class ShardedImages(ImageDataModule):
         if split not in splits:
             raise UserError(f"{self.info.name}: {self.folder} has no {split} shards, only {', '.join(splits)}")
         where = f"{self.info.name} {split}"
-        return ShardImages(splits[split], where) if self.in_memory else StreamedShards(splits[split], where)
+        if not self.in_memory:
+            return StreamedShards(splits[split], where)
+        images = ShardImages(splits[split], where)
+        if all(shard.chosen is None for shard in images.shards):
+            return images
+        return LabeledImages(images, images.labels[images.chosen], where, images.chosen)
 
     def nominal_train_size(self) -> int | None:
         """Number of training examples in the index: the set was split when its shards were written."""

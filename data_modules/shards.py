@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -25,14 +26,17 @@ from data_modules.shard_index import INDEX, UNKNOWN, Shard, load_index
 from data_modules.shard_table import ShardTable
 from data_modules.splits import Indices
 from lgx.core.eval_transforms import opaque
+from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.host.safety import error_line, open_photo
+from lgx.host.safety import error_line, open_photo, parse_json
 
 # If another package imported webdataset before, the environment variable was set too late.
 wds.utils.enforce_security = True
 
 IMAGE_KEYS = ("png", "jpg", "jpeg", "webp")
+_NUMBER = re.compile(rb"[0-9]{1,9}[\r\n]*")
+"""A class index as text; ``int`` would also take ``1_0`` and digits of other scripts."""
 
 
 def write_shards(
@@ -108,9 +112,7 @@ def read_shard(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
     remedy = "write the shards again (`lgx data prepare` resumes)"
     try:
         for sample in wds.tariterators.group_by_keys(_members(path, contents)):
-            if not 0 <= (label := _label(sample)) < shard.classes:
-                raise ValueError(f"class {label} of {shard.classes}")
-            sample["cls"] = str(label).encode()
+            sample["cls"] = str(_label(sample, shard.classes)).encode()
             count += 1
             yield sample
     except OSError as error:
@@ -123,36 +125,76 @@ def read_shard(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
         raise DataError(f"shard {path} holds {count} examples instead of {shard.count}; {remedy}")
 
 
-def _label(sample: dict[str, Any]) -> int:
-    """Class index of a raw sample: its ``cls``, or ``label`` or ``cls`` in its ``json``."""
-    about = json.loads(sample["json"]) if "cls" not in sample and "json" in sample else sample
-    label = next((about[key] for key in ("cls", "label") if key in about), None)
-    if not isinstance(label, bytes | int):
-        place = f"example {sample['__key__']} of {sample['__url__']}"
-        raise DataError(f"{place} has no .cls, and no .json with a whole number as label; write it again with one")
-    return int(label)
+def _label(sample: dict[str, Any], classes: int) -> int:
+    """Class index of a raw sample: its ``cls``, or ``label`` or ``cls`` in its ``json``; it must have one image."""
+    place = f"shard {sample['__url__']}: example {sample['__key__']}"
+    images = [key for key in IMAGE_KEYS if key in sample]
+    if len(images) != 1:
+        has = " and ".join(f".{key}" for key in images) or "no image"
+        raise DataError(f"{place} has {has}, expected one image, {', '.join(IMAGE_KEYS)}; write it again")
+    about = sample
+    if "cls" not in sample and "json" in sample:
+        about = parse_json(sample["json"], place, "write it again")
+    label = next((about[key] for key in ("cls", "label") if key in about), None) if isinstance(about, dict) else None
+    if isinstance(label, bytes) and _NUMBER.fullmatch(label):
+        label = int(label)
+    if type(label) is not int or not 0 <= label < classes:
+        has = "no label" if label is None else f"the label {shortened(label)}"
+        raise DataError(
+            f"{place} has {has}, expected a whole number from 0 to {classes - 1:,} as .cls, or as label of .json; "
+            f"write it again"
+        )
+    return label
 
 
 def _members(path: Path, contents: bool) -> Iterator[dict[str, Any]]:
-    """Files of a tar file, in order, as webdataset groups them.
+    """Images and labels of a tar file, in order, as webdataset groups them.
 
     webdataset's own reader is not used: it unpacks compressed and sparse files, of which a kilobyte may expand to a
     terabyte. This function reads no more bytes than the file has.
     """
     if not path.is_file():  # opening a pipe would wait forever
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    size = path.stat().st_size
+    size, seen = path.stat().st_size, set()
     with path.open("rb") as stream, tarfile.open(fileobj=stream, mode="r:", tarinfo=BoundedInfo) as tar:
         for member in tar:
             if member.issparse() or member.size > size:
                 raise ValueError(f"{member.name} is larger than the file")
-            if not member.isreg():
+            key, suffix = wds.tariterators.base_plus_ext(member.name)
+            if member.isdir() or key is None or (suffix := suffix.lower()) not in (*IMAGE_KEYS, "cls", "json"):
                 continue
-            is_image = member.name.lower().endswith(IMAGE_KEYS)
-            if is_image and not contents and member.offset_data + member.size <= size:
+            if (key, suffix) in seen or not member.isreg():
+                what = "is in it twice" if (key, suffix) in seen else "is a link, not a file"
+                raise DataError(f"shard {path}: {shortened(member.name)} {what}; write it again")
+            seen.add((key, suffix))
+            if suffix in IMAGE_KEYS and not contents and member.offset_data + member.size <= size:
                 yield {"fname": member.name, "data": (member.offset_data, member.size), "__url__": str(path)}
             elif content := tar.extractfile(member):
                 yield {"fname": member.name, "data": content.read(), "__url__": str(path)}
+        # tarfile takes the end of a file, and whatever is no header, for the end of the archive.
+        stream.seek(tar.offset)
+        if len(end := stream.read(tarfile.BLOCKSIZE)) < tarfile.BLOCKSIZE or any(end):
+            raise ValueError("no mark of the end of the archive after its last file")
+        if any(block.strip(b"\0") for block in iter(lambda: stream.read(2**20), b"")):
+            raise ValueError("further files after the end of the archive")
+
+
+def with_image(sample: dict[str, Any]) -> dict[str, Any]:
+    """A raw sample with the bytes of its image, where it has their position and size instead.
+
+    Raises:
+        UserError: If the shard cannot be read any more.
+    """
+    suffix = next(key for key in IMAGE_KEYS if key in sample)
+    if isinstance(sample[suffix], bytes):
+        return sample
+    offset, size = sample[suffix]
+    try:
+        with open(sample["__url__"], "rb") as file:
+            file.seek(offset)
+            return sample | {suffix: file.read(size)}
+    except OSError as error:
+        raise DataError(f"shard {sample['__url__']} cannot be read ({error.strerror or error})") from error
 
 
 def decode(sample: dict[str, Any], where: str) -> tuple[Image.Image, int]:
@@ -205,16 +247,18 @@ class ShardImages:
         number = int(np.searchsorted(self._ends, index, side="right"))
         shard, table = self.shards[number], self.tables[number]
         row = index - (int(self._ends[number - 1]) if number else 0)
-        image: dict[str, bytes] = {}
-        if suffix := str(table.suffixes[row]):
-            try:
-                with shard.path.open("rb") as file:
-                    file.seek(int(table.offsets[row]))
-                    image[suffix] = file.read(int(table.sizes[row]))
-            except OSError as error:
-                raise DataError(f"shard {shard.path} cannot be read ({error.strerror or error})") from error
+        place = int(table.offsets[row]), int(table.sizes[row])
         label = str(table.labels[row]).encode()
-        return {"__key__": str(table.keys[row]), "__url__": str(shard.path), **image, "cls": label}
+        about = {"__key__": str(table.keys[row]), "__url__": str(shard.path)}
+        return with_image({**about, str(table.suffixes[row]): place, "cls": label})
+
+    @property
+    def chosen(self) -> Indices:
+        """The positions of those examples that belong to the split."""
+        starts = [0, *self._ends.tolist()]
+        return np.array(
+            [start + row for start, s in zip(starts, self.shards, strict=False) for row in s.rows], np.int64
+        )
 
 
 def _write_tar(path: Path, images: Images, part: Indices, split: Split, start: int) -> None:

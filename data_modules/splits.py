@@ -57,6 +57,40 @@ def grouped_split(labels: Any, groups: Sequence[Hashable], fraction: float, seed
     return np.flatnonzero(~out), np.flatnonzero(out)
 
 
+def split_by_group(labels: Any, groups: Sequence[str], fraction: float, seed: int) -> tuple[Indices, Indices]:
+    """Hold whole groups (patients, places, ...) out, whose examples may be of several classes.
+
+    Groups are visited in a seeded order. One is held out if this brings the number of examples held out, of each of its
+    classes and in all, nearer to ``fraction``: the sum of the squared distances, relative to the numbers of examples,
+    decreases. At least one example of every class is kept.
+
+    Args:
+        labels: Class indices, (N,).
+        groups: The group of each example.
+        fraction: Share of the examples to hold out, in [0, 1).
+        seed: Seed of the order of the groups. The order of the examples counts for nothing.
+
+    Returns:
+        Sorted indices of the examples kept and of those held out.
+    """
+    classes, label = np.unique(np.asarray(labels), return_inverse=True)
+    names, group = np.unique(np.asarray(groups), return_inverse=True)
+    pairs, sizes = np.unique(group * len(classes) + label, return_counts=True)  # examples of a group and class
+    ends = np.searchsorted(pairs, np.arange(len(names) + 1) * len(classes))
+    left = np.append(np.bincount(label), len(label)).astype(np.int64)  # of each class, and of all
+    total, wanted, held = left.copy(), left * fraction, np.zeros(len(names), bool)
+    for number in np.random.default_rng(seed).permutation(len(names)):
+        part = slice(ends[number], ends[number + 1])
+        of = np.append(pairs[part] % len(classes), len(classes))
+        size = np.append(sizes[part], sizes[part].sum())
+        nearer = ((2 * wanted[of] - size) * size / total[of]).sum()
+        if nearer > 0 and (left[of] > size).all():
+            held[number] = True
+            left[of] -= size
+            wanted[of] -= size
+    return np.flatnonzero(~held[group]), np.flatnonzero(held[group])
+
+
 def stratified_order(labels: Any, seed: int) -> Indices:
     """An order of all examples such that its first n examples are class-stratified, for every n.
 

@@ -9,6 +9,7 @@ be a multiple of the number of processes.
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from data_modules.library_internals import until_error
 from data_modules.samplers import Batching, limited, mix_seed, next_position
 from data_modules.shard_index import Shard
-from data_modules.shards import decode, read_shard
+from data_modules.shards import decode, read_shard, with_image
 from lgx.core.batch import Batch
 from lgx.core.seed import seeded_rng
 from lgx.errors import UserError
@@ -36,7 +37,7 @@ class StreamedShards:
         self.shards, self.where = list(shards), where
 
     def __len__(self) -> int:
-        return sum(shard.count for shard in self.shards)
+        return sum(len(shard.rows) for shard in self.shards)
 
     @property
     def labels(self) -> Any:
@@ -56,7 +57,7 @@ class Stretch:
 
     Attributes:
         shard: The shard.
-        skip: Examples of the shard before this part.
+        skip: Examples of the shard before this part; only those of the split count.
         take: Examples of this part.
         first: Number of the shard's first example within the split.
     """
@@ -79,15 +80,14 @@ def stretches(shards: Sequence[Shard], order: Sequence[int], start: int, length:
     Returns:
         The parts of shards that consist of exactly those examples.
     """
-    firsts = [0]
-    for shard in shards:
-        firsts.append(firsts[-1] + shard.count)
+    sizes = [len(shard.rows) for shard in shards]
+    firsts = [0, *accumulate(sizes)]
     found, position = [], 0
     for i in order:
-        begin, end = max(start, position), min(start + length, position + shards[i].count)
+        begin, end = max(start, position), min(start + length, position + sizes[i])
         if begin < end:
             found.append(Stretch(shards[i], begin - position, end - begin, firsts[i]))
-        position += shards[i].count
+        position += sizes[i]
     return found
 
 
@@ -161,11 +161,13 @@ class ShardBatches(IterableDataset[Batch]):
 
     def _read(self, parts: Iterator[Stretch]) -> Iterator[tuple[int, dict[str, Any]]]:
         for part in parts:
-            for i, sample in enumerate(read_shard(part.shard)):
-                if i >= part.skip + part.take:
+            rows = part.shard.rows[part.skip : part.skip + part.take]
+            numbers = {row: part.first + part.skip + k for k, row in enumerate(rows)}
+            for row, sample in enumerate(read_shard(part.shard, contents=part.shard.chosen is None)):
+                if not numbers:
                     break
-                if i >= part.skip:
-                    yield part.first + i, sample
+                if row in numbers:
+                    yield numbers.pop(row), with_image(sample)
 
     def _decode(
         self, samples: Iterator[tuple[int, dict[str, Any]]], epoch: int, done: int

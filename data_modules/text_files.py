@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
+from lgx.core.csv_cells import refuse_doubles
 from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.host.extras import extra
@@ -72,6 +73,7 @@ def read_table(
     first = 1
     if header is None:
         header, lines, first = lines[0].split("\t") if lines else [], lines[1:], 2
+        refuse_doubles(header, f"{path}, line 1")
         for column in (*texts, label):
             if column not in header:
                 raise UserError(f"{path}, line 1: no column {column!r} among {', '.join(header)[:200] or 'none'}")

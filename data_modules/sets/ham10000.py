@@ -13,6 +13,7 @@ from data_modules.official import OfficialData
 from data_modules.prepare import link
 from data_modules.splits import Indices, grouped_split
 from data_modules.text_files import read_lines
+from lgx.core.csv_cells import refuse_doubles
 from lgx.core.markers import Markers
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
@@ -118,6 +119,7 @@ class HAM10000(OfficialData):
         lacking = [column for column in wanted if column not in (reader.fieldnames or ())]
         if lacking:
             raise UserError(f"{path}: has no column {lacking[0]}, expected at least {', '.join(wanted)}")
+        refuse_doubles(reader.fieldnames or (), f"{path}, line 1")
         rows = [_Row(*(row[column] for column in wanted)) for row in reader]
         unknown = sorted({row.diagnosis for row in rows} - set(self.info.class_names), key=str)
         if unknown:

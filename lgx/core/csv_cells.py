@@ -1,6 +1,10 @@
 """Cells of CSV files that spreadsheets show as text: they run a cell that begins with ``=``, ``+``, ``-`` or ``@``."""
 
 import re
+from collections.abc import Sequence
+
+from lgx.core.schema import shortened
+from lgx.errors import UserError
 
 _FORMULA = re.compile("'*[=+\\-@\t\r]")
 
@@ -16,3 +20,17 @@ def escape_cell(text: str) -> str:
 def unescape_cell(cell: str) -> str:
     """The text of a cell that :func:`escape_cell` wrote."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def refuse_doubles(header: Sequence[str], place: str) -> None:
+    """Refuse a table of which two columns have one name.
+
+    Args:
+        header: The names.
+        place: File and line, for the message.
+
+    Raises:
+        UserError: If a name occurs twice.
+    """
+    if twice := next((name for k, name in enumerate(header) if name in header[:k]), None):
+        raise UserError(f"{place}: the column {shortened(twice)} occurs twice; rename or remove one")

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lgx.core.csv_cells import escape_cell, unescape_cell
+from lgx.core.csv_cells import escape_cell, refuse_doubles, unescape_cell
 from lgx.core.readable import is_share
 from lgx.core.schema import LINE, shortened
 from lgx.errors import UserError
@@ -112,6 +112,7 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
     try:
         if missing := set(COLUMNS) - set(reader.fieldnames or ()):
             raise UserError(f"{path}: lacks the column(s) {', '.join(sorted(missing))}; expected {', '.join(COLUMNS)}")
+        refuse_doubles(reader.fieldnames or (), f"{path}, line 1")
         for cells in reader:
             row = Row(**{column: _READERS.get(column, _text)(cells[column]) for column in COLUMNS})
             name, least = row.metric.strip().lower(), -1 if row.metric in _SIGNED else 0

@@ -53,3 +53,11 @@ def test_values_that_nothing_measures_are_refused_by_file_and_line(tmp_path, cha
     write_rows(tmp_path / "r.csv", [ROW, replace(ROW, **change)])
     with pytest.raises(UserError, match=r"r\.csv, line 3: "):
         read_rows(tmp_path / "r.csv")
+
+
+def test_a_column_that_occurs_twice_is_refused(tmp_path):
+    write_rows(tmp_path / "r.csv", [ROW])
+    header, row = (tmp_path / "r.csv").read_text().splitlines()
+    (tmp_path / "r.csv").write_text(f"{header},value\n{row},0.1\n")
+    with pytest.raises(UserError, match=r"r\.csv, line 1: the column 'value' occurs twice"):
+        read_rows(tmp_path / "r.csv")

@@ -112,7 +112,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "no header": ("images/000.png,bar\n", r"line 1: the header is .*; expected file,labels or file and a column"),
     "only files": ("file\nimages/000.png\n", "line 1: the header is 'file'"),
     "no row": ("file,labels\n\n", "has no row below its header"),
-    "columns twice": ("file,bar,bar\n", "line 1: the header has 'bar' twice"),
+    "columns twice": ("file,bar,bar\n", "line 1: the column 'bar' occurs twice"),
     "cells": ("file,labels\nimages/000.png,bar,dot\n", r"line 2: 3 cells, expected 2 \(file, labels\)"),
     "value": ("file,bar,dot\nimages/000.png,1,\n", "line 2: dot is '', expected 0 or 1"),
     "value 2": ("file,bar,dot\n\nimages/000.png,1,yes\n", "line 3: dot is 'yes', expected 0 or 1"),

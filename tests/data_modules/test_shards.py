@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import webdataset as wds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from data_modules import own_shards, shards
+from data_modules import shards
 from data_modules.base import DatasetInfo
 from data_modules.images import ImageFiles, LabeledImages
 from data_modules.shard_index import INDEX, Shard, read_index
@@ -195,49 +194,3 @@ def test_an_index_cannot_point_outside_its_folder(tmp_path: Path) -> None:
     (tmp_path / "toy" / INDEX).write_text(json.dumps(index))
     with pytest.raises(UserError, match="outside"):
         read_index(tmp_path / "toy")
-
-
-# -- a user's own shards ----------------------------------------------------------------------------------------------
-
-
-def write_own(folder: Path, name: str, numbers: range, labels: str = "cls") -> None:
-    """A tar file as other programs write it: ``jpeg`` and ``cls`` or ``json``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / name).open("wb") as file, wds.TarWriter(file) as writer:
-        for n in numbers:
-            about = {"cls": n % 3} if labels == "cls" else {"json": {"label": n % 3, "caption": "a"}}
-            writer.write({"__key__": f"e{n}", "jpeg": fake_data.numbered(n + 1)[n][0].convert("RGB"), **about})
-
-
-@pytest.mark.parametrize("in_memory", [True, False])
-@pytest.mark.parametrize("labels", ["cls", "json"])
-def test_own_shards_without_an_index_are_read_and_counted_once(labels, in_memory, tmp_path, monkeypatch):
-    counted = []
-    count = own_shards._counted
-    monkeypatch.setattr(own_shards, "_counted", lambda path: counted.append(path) or count(path))
-    for k in range(4):
-        write_own(tmp_path / "own", f"train-{k}.tar", range(5 * k, 5 * k + 5), labels)
-    write_own(tmp_path / "own/test", "0.tar", range(7), labels)
-    (tmp_path / "own/classes.txt").write_text("a\nb\nc\nd\n")
-    made = ShardedData(name="own", root=str(tmp_path), in_memory=in_memory, batch_size=3, img_size=16)
-    assert (made.task.num_classes, made.task.class_names, made.info.sizes) == (4, ("a", "b", "c", "d"), (15, 5, 7))
-    for stage in ("fit", "test"):
-        made.setup(stage)
-    assert sum(len(batch.targets) for batch in made.train_dataloader()) == 15
-    assert torch.cat([batch.targets for batch in made.test_dataloader()]).tolist() == [n % 3 for n in range(7)]
-    assert list((tmp_path / "own").glob("*.json")) == []
-    assert len(counted) == len(set(counted)) == 5
-
-
-@pytest.mark.parametrize(
-    ("numbers", "labels", "words"),
-    [(range(3), "caption", "no .json with a whole number as label"), (range(3), "cls", "write several, or val")],
-)
-def test_own_shards_that_cannot_be_used_are_named(numbers, labels, words, tmp_path):
-    write_own(tmp_path / "own", "train.tar", numbers)
-    if labels == "caption":
-        (tmp_path / "own/train.tar").unlink()
-        with (tmp_path / "own/train.tar").open("wb") as file, wds.TarWriter(file) as writer:
-            writer.write({"__key__": "e", "jpg": fake_data.numbered(1)[0][0].convert("RGB"), "json": {"caption": "a"}})
-    with pytest.raises(UserError, match=words):
-        ShardedData(name="own", root=str(tmp_path))

@@ -193,6 +193,16 @@ BAD = {
     "a malformed row of CoLA": ("cola/raw/in_domain_train.tsv", "gj04\t1\t\tgood\ngj04\t1\tbad\n", "line 2: 3 columns"),
     "an empty half of a pair": ("rte/train.tsv", f"{PAIRS}0\ta\t\tentailment\n", "line 2: an empty sentence"),
     "an unknown label of RTE": ("rte/train.tsv", f"{PAIRS}0\ta\tb\tyes\n", "line 2: label 'yes', expected entail"),
+    "a label column twice": (
+        "sst2/train.tsv",
+        "sentence\tlabel\tlabel\na\t1\t0\n",
+        "line 1: the column 'label' occ",
+    ),
+    "another column twice": (
+        "sst2/train.tsv",
+        "x\tx\tsentence\tlabel\na\tb\tc\t1\n",
+        "line 1: the column 'x' occurs",
+    ),
     "a missing label column of MRPC": ("mrpc/msr_paraphrase_train.txt", "#1 String\t#2 String\na\tb\n", "no column 'Q"),
     "a broken JSON line": ("imdb_subset/train.jsonl", '{"label": 1, "text": "a"}\n{"label": 1,\n', "line 2: not valid"),
     "a JSON line without text": ("imdb_subset/train.jsonl", '{"label": 1}\n', "line 1: expected an object with the"),

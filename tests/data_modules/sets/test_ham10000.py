@@ -159,3 +159,6 @@ def test_a_missing_image_and_a_wrong_table_end_with_one_sentence(root: Path) -> 
         with pytest.raises(UserError, match=sentence) as error:
             HAM10000(root=str(root)).setup("fit")
         assert "\n" not in str(error.value)
+    path.write_text("image_id,lesion_id,dx,dx\na,b,mel,nv\n")
+    with pytest.raises(UserError, match="line 1: the column 'dx' occurs twice"):
+        HAM10000(root=str(root)).setup("fit")

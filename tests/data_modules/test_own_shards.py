@@ -1,0 +1,224 @@
+"""Shards that lgx did not write: in memory and streamed they give the same examples or the same refusal."""
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from data_modules import own_shards
+from data_modules.base import Split
+from data_modules.samplers import Batching
+from data_modules.sharded import ShardedData
+from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader
+from lgx.errors import UserError
+from tests.data_modules.test_streaming import as_worker
+from tests.support import fake_data
+
+Member = tuple[str, bytes]
+
+
+def image(number: int, kind: str = "png") -> bytes:
+    """An image that shows its number; JPEG keeps it, because all pixels are equal."""
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8), (number,) * 3).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def example(number: int, label: Any = None, key: str = "cls", kind: str = "png") -> list[Member]:
+    """The members of an example; without ``label`` its class is its number modulo 3."""
+    name, plain = f"e{number}", json.dumps({"label": number % 3, "a": 1}) if key == "json" else number % 3
+    text = str(plain if label is None else label).encode()
+    return [(f"{name}.{kind}", image(number, "jpeg" if kind != "png" else kind)), (f"{name}.{key}", text)]
+
+
+def shard(numbers: Any = range(12), **options: Any) -> list[Member]:
+    return [member for number in numbers for member in example(number, **options)]
+
+
+def write(path: Path, members: list[Member], change: Callable[[bytes], bytes] = bytes) -> None:
+    """Write a tar file; ``change`` damages its bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    path.write_bytes(change(buffer.getvalue()))
+
+
+def outcome(root: Path, in_memory: bool, **options: Any) -> dict[Split, list[tuple[int, int]]] | str:
+    """Number and label of the examples of each split, or the refusal."""
+    plain = {"mean": (0.0,) * 3, "std": (1 / 255,) * 3, "img_size": 8, "batch_size": 1, "eval_batch_size": 1}
+    try:
+        made = ShardedData(name="own", root=str(root), in_memory=in_memory, **plain, **options)
+        found: dict[Split, list[tuple[int, int]]] = {}
+        for stage in ("fit", "test"):
+            made.setup(stage)
+        for split, loader in (("train", made.train_dataloader()), ("val", made.val_dataloader()),
+                              ("test", made.test_dataloader())):  # fmt: skip
+            found[split] = sorted((round(float(b.inputs.mean())), int(b.targets)) for b in loader)
+        return found
+    except UserError as error:
+        return str(error)
+
+
+ONE = {"train-0.tar": shard()}
+BLOCK = tarfile.BLOCKSIZE
+FIVE = 5 * 2 * 2 * BLOCK  # where the sixth example begins: an image and a label take two blocks each
+GOOD: dict[str, dict[str, list[Member]]] = {
+    "one shard": ONE,
+    "labels in json": {"train-0.tar": shard(key="json") + example(99, 1)},
+    "jpeg in capitals": {"train-0.tar": shard(kind="JPEG")},
+    "a line break after the label": {"train-0.tar": shard([0, 1, 2, 3]) + example(4, "1\n")},
+    "class by class": {f"train-{k}.tar": shard(range(10 * k, 10 * k + 10), label=k) for k in range(3)},
+    "folders": {"train/a/0.tar": shard(), "val/0.tar": shard(range(20, 24)), "test/0.tar": shard(range(103, 106))},
+    "validation-0": {**ONE, "validation-0.tar": shard(range(20, 26))},
+    "valid-0": {**ONE, "valid-0.tar": shard(range(20, 26)), "valid-1.tar": shard(range(26, 29))},
+    "masks and texts beside": {"train.tar": [m for n in range(6) for m in (
+        *example(n), (f"e{n}.mask.png", image(200)), (f"e{n}.txt", b"a"))] + [("README.txt", b"a")]},
+    "files of macOS": {"train-0.tar": [("._e50.png", b"x"), *shard()], "train/._0.tar": []},
+    "a folder in the tar": {"train-0.tar": [(f"a.b/{name}", content) for name, content in shard()]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_both_ways_of_reading_give_each_example_once(name, tmp_path, monkeypatch):
+    wanted: dict[str, list[int]] = {"tra": [], "val": [], "tes": []}
+    for file, members in {"test/1.tar": shard(range(100, 103)), **GOOD[name]}.items():
+        write(tmp_path / "own" / file, members)
+        wanted[file[:3]] += [int(n.split(".")[-2].rpartition("e")[2]) for n, _ in members if n[-4:] in (".cls", "json")]
+    found = []
+    for in_memory in (True, False):
+        monkeypatch.setenv("LGX_CACHE", str(tmp_path / str(in_memory)))
+        found.append(outcome(tmp_path, in_memory, val_fraction=0.25))
+    assert found[0] == found[1]
+    parts = {split: [number for number, _ in pairs] for split, pairs in found[0].items()}
+    assert parts["test"] == wanted["tes"]
+    assert parts["val"] == wanted["val"] if wanted["val"] else len(parts["val"]) > 0
+    assert sorted(parts["train"] + parts["val"]) == sorted(wanted["tra"] + wanted["val"])
+    assert {label for _, label in found[0]["train"]} >= {label for _, label in found[0]["val"]}
+
+
+def damaged(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    return lambda folder: write(folder / "train-0.tar", shard(), change)
+
+
+def files(**members: list[Member]) -> Callable[[Path], None]:
+    """Writes ``train_0`` as ``train-0.tar``."""
+    return lambda folder: [write(folder / f"{n.replace('_', '-')}.tar", m) for n, m in members.items()] and None
+
+
+REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "cut at the border of a file": (damaged(lambda b: b[:FIVE]), r"truncated.*no mark of the end"),
+    "cut within a header": (damaged(lambda b: b[: FIVE + 300]), r"truncated.*no mark of the end"),
+    "cut within an image": (damaged(lambda b: b[: FIVE + BLOCK + 9]), "truncated"),
+    "no header in the middle": (damaged(lambda b: b[:FIVE] + b"x" * BLOCK + b[FIVE + BLOCK :]), "no mark of the end"),
+    "two archives in one file": (damaged(lambda b: b + b), "further files after the end"),
+    "empty file": (damaged(lambda b: b""), "truncated"),
+    "labels from 1": (files(train_0=shard(label=1) + example(90, 2)), "no training image has the label 0; number"),
+    "a gap": (files(train_0=shard([0, 1]) + example(2, 5)), "labels reach 5, but .* the label 2; number"),
+    "a class of the test alone": (files(train_0=shard(), test_0=shard([5, 6, 7], label=3)), "the label 3; number"),
+    "true": (files(train_0=shard(key="json", label='{"label": true}')), "e0 has the label True, expected a whole"),
+    "1.0": (files(train_0=shard(key="json", label='{"label": 1.0}')), "e0 has the label 1.0, expected a whole"),
+    "a text in json": (files(train_0=shard(key="json", label='{"label": "1"}')), "e0 has the label '1', expected"),
+    "a list in json": (files(train_0=shard(key="json", label="[1]")), "e0 has no label, expected a whole"),
+    "no json": (files(train_0=shard(key="json", label="{")), "e0: not valid JSON"),
+    "1_0": (files(train_0=shard() + example(40, " 1_0 ")), "e40 has the label b' 1_0 ', expected a whole number"),
+    "other digits": (files(train_0=shard() + example(40, "\u0661")), "e40 has the label .*expected a whole number"),
+    "-1": (files(train_0=shard() + example(40, -1)), "e40 has the label b'-1', expected a whole number from 0"),
+    "no label": (files(train_0=[*shard(), ("z.png", image(1))]), "example z has no label"),
+    "no image": (files(train_0=[*shard(), ("z.cls", b"1")]), "example z has no image, expected one image"),
+    "two images": (files(train_0=[*shard(), *example(50), ("e50.jpg", image(51, "jpeg"))]), "e50 has .png and .jpg"),
+    "one name twice": (files(train_0=shard() + example(3)), "'e3.png' is in it twice"),
+    "training": (files(train_0=shard(), training_1=shard([20])), r"training-1\.tar: is in no split; .*rename it"),
+    "compressed": (lambda d: [write(d / n, shard()) for n in ("train-0.tar", "train-1.tar.gz")] and None, "uncompress"),
+    "two names of val": (files(train_0=shard(), val_0=shard([20]), valid_0=shard([21])), "which name one split"),
+    "a folder and files": (lambda d: [write(d / n, shard()) for n in ("train-0.tar", "train/1.tar")] and None, "keep"),
+    "classes.txt": (lambda d: (files(train_0=shard())(d), (d / "classes.txt").write_text("a\nb\n")) and None,
+                    "has the label 2, but classes.txt names 2 classes, 0 to 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_both_ways_of_reading_refuse_in_the_same_sentence(name, tmp_path, monkeypatch):
+    make, words = REFUSED[name]
+    (tmp_path / "own").mkdir()
+    make(tmp_path / "own")
+    with pytest.raises(UserError, match=words) as refused:
+        ShardedData(name="own", root=str(tmp_path))
+    assert "\n" not in str(refused.value)
+    assert outcome(tmp_path, in_memory=False) == outcome(tmp_path, in_memory=True) == str(refused.value)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Three shards, each of one class."""
+    for k, size in enumerate((9, 4, 12)):
+        write(tmp_path / f"own/train-{k}.tar", shard(range(20 * k, 20 * k + size), label=k))
+    write(tmp_path / "own/test.tar", shard(range(90, 93)))
+    return tmp_path / "own"
+
+
+def test_the_split_is_a_stratified_draw_by_its_seed(own: Path) -> None:
+    first, other = (outcome(own.parent, False, val_fraction=0.25, split_seed=seed) for seed in (0, 1))
+    assert isinstance(first, dict)
+    assert isinstance(other, dict)
+    assert [sum(label == k for _, label in first["val"]) for k in range(3)] == [2, 1, 3]
+    assert first["val"] != other["val"]
+    whole = ShardedData(name="own", root=str(own.parent), in_memory=False, val_fraction=0, batch_size=1)
+    assert (whole.info.sizes, whole.has_validation) == ((25, 0, 3), False)
+    marks = set()
+    for options in ({}, {"split_seed": 1}, {"val_fraction": 0.2}):
+        for in_memory in (True, False):
+            made = ShardedData(name="own", root=str(own.parent), in_memory=in_memory, **options)
+            made.setup("fit")
+            marks.add(str(made.fingerprint()))
+    assert len(marks) == 6, "a run is not resumed with another split"
+
+
+@pytest.mark.parametrize(("world", "workers", "batch"), [(1, 1, 3), (2, 1, 2), (2, 3, 1), (3, 2, 2)])
+def test_streams_of_a_split_are_disjoint_and_resume_exactly(own, world, workers, batch):
+    splits = own_shards.read_any_index(own, 0.25, 0)[1]
+
+    def stream(split: Split, rank: int, **options: Any) -> ShardBatches:
+        batching = Batching(batch, 0, rank, world)
+        return ShardBatches(StreamedShards(splits[split], "own"), fake_data.number_of, "own", batching, **options)
+
+    seen: dict[str, list[int]] = {"train": [], "val": []}
+    for rank in range(world):
+        for split in ("train", "val"):
+            batches = stream(split, rank, train=split == "train", buffer=4)
+            for worker in range(workers):
+                seen[split] += [x for b in as_worker(batches, worker, workers) for x in b.inputs.tolist()]
+        loader = StreamLoader(stream("train", rank, buffer=4), lambda: 1)
+        whole = [b.inputs.tolist() for b in loader]
+        resumed = StreamLoader(stream("train", rank, buffer=4), lambda: 1)
+        resumed.load_state_dict({**loader.state_dict(), "batch": 2})
+        assert [b.inputs.tolist() for b in resumed] == whole[2:]
+    assert len(seen["train"]) == len(set(seen["train"])) == 19 // (batch * world) * batch * world
+    assert len(seen["val"]) == len(set(seen["val"])) == 6
+    assert not set(seen["train"]) & set(seen["val"])
+
+
+def test_headers_are_counted_once_and_copies_are_named(own, monkeypatch, capsys):
+    counted = []
+    count = own_shards._counted
+    monkeypatch.setattr(own_shards, "_counted", lambda path: counted.append(path.name) or count(path))
+    write(own / "train-7.tar", shard(range(4), label=3) + shard(range(4, 9), label=0))
+    (own / "val.tar").write_bytes((own / "train-7.tar").read_bytes())
+    (own / "dev").mkdir()
+    (own / "classes.txt").write_text("a\nb\nc\nd\ne\n")
+    made = ShardedData(name="own", root=str(own.parent), batch_size=3, img_size=8)
+    made.setup("fit")
+    assert (made.task.num_classes, made.task.class_names[0], made.info.sizes) == (5, "a", (34, 9, 3))
+    assert sorted(counted) == ["test.tar", "train-0.tar", "train-1.tar", "train-2.tar", "train-7.tar", "val.tar"]
+    assert torch.cat([batch.targets for batch in made.val_dataloader()]).tolist() == [3] * 4 + [0] * 5
+    assert np.bincount(made.examples("train").labels).tolist() == [14, 4, 12, 4]
