@@ -4,7 +4,6 @@ It imports nothing of lgx, and knows each option from its definition alone.
 """
 
 import math
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,9 +77,9 @@ def network(options: dict[str, Any]) -> VisionTransformer:
     )  # fmt: skip
 
 
-def class_weights(counts: Sequence[int]) -> Tensor:
+def class_weights(counts: Tensor) -> Tensor:
     """N / (K n) for the K classes that have images; 0 for the others."""
-    n = torch.tensor(counts, dtype=torch.float64)
+    n = counts.double()
     there = n > 0
     return torch.where(there, n.sum() / (there.sum() * n.clamp(min=1)), 0.0)
 
@@ -112,14 +111,14 @@ def seed_step(*parts: int) -> None:
     np.random.seed(of_numpy)
 
 
-def rate_factor(schedule: str | None, step: int, total: int) -> float:
-    """Learning rate of update ``step``, from 0, as a share of its largest value."""
-    if schedule == "poly":
-        return (1 - step / total) ** 0.9
+def set_rates(optimizer: torch.optim.Optimizer, schedule: str | None, step: int, total: int) -> None:
+    """Set the learning rate of update ``step``, from 0, of ``total`` updates."""
     warm = round(0.25 * total)
-    if schedule is None or step < warm:
-        return (step + 1) / (warm + 1) if schedule else 1.0
-    return 0.5 * (1 + math.cos(math.pi * (step - warm) / (total - warm)))
+    if schedule == "cosine":
+        warmth, rest = (step + 1) / (warm + 1), 0.5 * (1 + math.cos(math.pi * (step - warm) / (total - warm)))
+    factor = {None: 1.0, "poly": (1 - step / total) ** 0.9}.get(schedule) or (warmth if step < warm else rest)
+    for group in optimizer.param_groups:
+        group["lr"] = group["base"] * factor
 
 
 def make_optimizer(model: nn.Module, options: dict[str, Any]) -> torch.optim.Optimizer:
@@ -194,7 +193,7 @@ def update(
 
 
 def train(
-    options: dict[str, Any], start: dict[str, Tensor], batches: Batches, counts: Sequence[int] | None,
+    options: dict[str, Any], start: dict[str, Tensor], batches: Batches, counts: Tensor | None,
     validation: tuple[Tensor, Tensor] | None,
 ) -> Trained:  # fmt: skip
     """Train on the recorded batches, as far as the options say.
@@ -215,13 +214,15 @@ def train(
     swa, stale, best = None, 0, -math.inf
     for epoch, steps in enumerate(batches):
         if options["average"] == "swa" and epoch >= SWA_START - 1:
-            swa = swa or start_swa(optimizer, options["epochs"])
+            if swa is None:
+                set_rates(optimizer, options["schedule"], result.steps, total)
+                swa = start_swa(optimizer, options["epochs"])
             result.move_average(model, 1 / (epoch - SWA_START + 2))
         for first in range(0, len(steps), accumulate):
             part = enumerate(steps[first : first + accumulate], start=first)
-            for group in optimizer.param_groups if swa is None else ():
-                last = options["stop_at"] if result.steps < options["stop_at"] else total
-                group["lr"] = group["base"] * rate_factor(options["schedule"], result.steps, last)
+            if swa is None:
+                end = options["stop_at"] if result.steps < options["stop_at"] else total
+                set_rates(optimizer, options["schedule"], result.steps, end)
             window = [(step, process, *batch) for step, ranks in part for process, batch in enumerate(ranks)]
             update(model.train(), optimizer, options, epoch, window, weights)
             result.steps += 1

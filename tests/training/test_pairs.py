@@ -52,7 +52,7 @@ FACTORS = {
     "drop_path": [0.0, 0.3],
     "head": ["keep", "new"],
     "images": [24, 29],
-    "limit_train": [None, 13],
+    "limit_train": [None, 16],
     "absent": [False, True],
     "in_chans": [3, 1],
     "size": [(16, 16), (16, 24)],
@@ -198,7 +198,7 @@ def command(row, folder, out):
     architecture = parse_architecture(arch, num_classes=options["classes"], kind=options["kind"])
     if row["normalization"] == "unknown":
         source = out / "start.safetensors"
-        save_file(start, source)
+        save_file(start, source, {"kind": options["kind"]})
     else:
         Learngene("ancestor", architecture, start, task=task).save(source)
     optimizer, values = plain.OPTIMIZERS[row["optimizer"]]
@@ -326,9 +326,7 @@ def check(row, sets, out):
     examples = sets(row)[1]
     check_examples(row, batches, validation, examples)
     options = options_of(row) | {"stop_at": stop_of(row) if row["resumed"] else 0}
-    counts = None
-    if row["class_weights"]:
-        counts = class_counts(row, examples, validation)
+    counts = class_counts(row, examples, batches, validation) if row["class_weights"] else None
     for name, tensor in load_file(next(out.glob("start.*safetensors"))).items():
         same = torch.equal(tensor, start[name].float())
         assert same == (row["head"] == "keep" or not name.startswith("head.")), name
@@ -360,13 +358,12 @@ def assert_close(row, found, expected, start):
     assert (flat[0] - flat[1]).norm() <= 0.02 * (flat[1] - flat[2]).norm()
 
 
-def class_counts(row, examples, validation):
-    """Training images of each class."""
-    train = [label for _, label in examples["train"]]
-    counts = np.bincount(train, minlength=3)
-    if row["val"] == "held":
-        counts = counts - np.bincount(validation[1], minlength=3)
-    return counts.tolist()
+def class_counts(row, examples, batches, validation):
+    """Training images of each class; an epoch reads all 16 of a limited set."""
+    if row["limit_train"]:
+        return torch.cat([targets for ranks in batches[0] for _, targets in ranks]).bincount(minlength=3)
+    held = validation[1].bincount(minlength=3) if row["val"] == "held" else 0
+    return torch.tensor([label for _, label in examples["train"]]).bincount(minlength=3) - held
 
 
 def label(row):
