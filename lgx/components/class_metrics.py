@@ -63,13 +63,20 @@ class ClassCounts(Metric):
 
 
 class BalancedAccuracy(ClassCounts):
-    """Mean recall over the classes that have examples, as in scikit-learn; NaN without examples."""
+    """Mean recall over the classes that have examples, as in scikit-learn; NaN without examples.
+
+    Attributes:
+        error: Standard error of the last mean that was computed: √(Σ r (1 - r) / n) / K for K recalls r of n examples.
+    """
+
+    error = 0.0
 
     def compute(self) -> Tensor:
         """The mean, a scalar."""
-        right, _, examples = self.counts.unbind(dim=1)
-        there = examples > 0
-        return (right[there] / examples[there]).mean()
+        right, _, examples = self.counts[self.counts[:, 2] > 0].unbind(dim=1)
+        recalls = right / examples
+        self.error = float((recalls * (1 - recalls) / examples).sum().sqrt() / len(recalls)) if len(recalls) else 0.0
+        return recalls.mean()
 
 
 def scores_of_classes(counts: Tensor) -> list[ClassScores]:

@@ -3,6 +3,9 @@
 Shapes: B examples, K classes, T features, H and W the height and width of an image.
 """
 
+from collections.abc import Sequence
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -44,6 +47,22 @@ def label_loss(
         return F.cross_entropy(logits, targets, label_smoothing=label_smoothing)
     total = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum", label_smoothing=label_smoothing)
     return total / (targets != IGNORE).sum().clamp(min=1)  # without a labeled pixel: 0, not 0 / 0
+
+
+def balanced_weights(counts: Sequence[int]) -> Tensor:
+    """Weights of classes, N / (K n) for n of N examples and K classes that have one; 0 for a class without.
+
+    Their mean over the examples is 1 (scikit-learn's ``balanced``).
+
+    Args:
+        counts: Examples of each class.
+
+    Returns:
+        (number of classes,), float32.
+    """
+    examples = torch.as_tensor(counts, dtype=torch.float32)
+    weights = examples.sum() / ((examples > 0).sum() * examples)
+    return weights.where(examples > 0, 0.0)
 
 
 def label_losses(logits: Tensor, targets: Tensor) -> Tensor:

@@ -87,7 +87,8 @@ def fuse(optimizer: Optimizer) -> None:
     """Let an optimizer update its parameters with torch's fused kernels, its fastest implementation, where it can.
 
     An optimizer stays as it is if it is not torch's own, if ``fused`` or ``foreach`` was given, if it is
-    differentiable, or if a parameter lies on a device without these kernels or is shared among processes.
+    differentiable, or if a parameter lies on a device without these kernels or is shared among processes. SGD with
+    momentum stays, too: its fused kernel fails where a parameter gets its first gradient later than others.
 
     Args:
         optimizer: Any optimizer that has not made a step yet.
@@ -95,7 +96,9 @@ def fuse(optimizer: Optimizer) -> None:
     if type(optimizer) not in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
         return
     given = optimizer.defaults
-    if given.get("fused") is not None or given.get("foreach") is not None or given.get("differentiable"):
+    if any(given.get(option) is not None for option in ("fused", "foreach")) or given.get("differentiable"):
+        return
+    if given.get("momentum"):
         return
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if all(type(p) is nn.Parameter and p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters):

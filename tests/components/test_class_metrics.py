@@ -14,7 +14,7 @@ from sklearn.metrics import (
     top_k_accuracy_score,
 )
 
-from lgx.components.class_metrics import confusions, interval, scores_of_classes
+from lgx.components.class_metrics import BalancedAccuracy, confusions, interval, scores_of_classes
 from lgx.components.metrics import metric_names, metrics_for, update_metrics
 from lgx.core.task import Task
 
@@ -100,3 +100,11 @@ def test_a_hundred_thousand_classes_are_counted_without_a_table_of_all_pairs():
     found = measured(logits, labels)  # a table of pairs would have 80 GB
     assert float(found["balanced_acc"]) == pytest.approx(1 / 3)
     assert found["counts"].sum(dim=0).tolist() == [2, 4, 4]
+
+
+def test_the_error_of_balanced_accuracy_is_that_of_a_mean_of_shares():
+    metric, right = BalancedAccuracy(3), torch.tensor([1, 1, 1, 0, 1, 0])
+    labels = torch.tensor([0, 0, 0, 0, 1, 1])
+    metric.update(torch.nn.functional.one_hot(torch.where(right == 1, labels, 2), 3).float(), labels)
+    assert float(metric.compute()) == pytest.approx((3 / 4 + 1 / 2) / 2)
+    assert metric.error == pytest.approx((3 / 4 * 1 / 4 / 4 + 1 / 2 * 1 / 2 / 2) ** 0.5 / 2)

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.components.losses import balanced_weights
 from lgx.core.rows import read_rows
 from lgx.methods.baselines.finetune import Finetune
 from tests.support.command_line import ARCH
@@ -47,12 +48,42 @@ def test_the_loss_of_an_example_is_weighted_by_the_frequency_of_its_class():
     assert method.label_loss(logits, mixed) == pytest.approx(float((0.7 * wanted + 0.3 * others).mean()), rel=1e-5)
 
 
+def test_parameters_with_momentum_may_begin_later_than_the_head(fit):
+    momentum = ["--model.optimizer=torch.optim.SGD", "--model.optimizer.momentum=0.9", "--model.freeze_epochs=1"]
+    result = fit("Finetune", *momentum, "--trainer.max_epochs=2")
+    assert result.code == 0, result.err
+
+
 @pytest.mark.parametrize("option", ["--model.class_weights=true", "--data.balanced=true"])
-def test_both_ways_train_and_resume(fit, uneven, option):
-    options = [f"--data.root={uneven}", "--data.batch_size=7", "--name=u", option]
+def test_both_ways_train_resume_and_follow_balanced_accuracy(fit, uneven, tmp_path, option):
+    options = [
+        f"--data.root={uneven}",
+        "--data.val_fraction=0.3",
+        "--data.batch_size=7",
+        "--name=u",
+        option,
+        "--early_stop=5",
+    ]
     result = fit("Finetune", *options, "--trainer.max_epochs=1")
     assert result.code == 0, result.err
     assert fit("Finetune", *options, "--trainer.max_epochs=2", "--ckpt_path=last").code == 0
+    run = tmp_path / "runs/test/u/seed0"
+    callbacks = load_checkpoint(run / "checkpoints/last.ckpt")["callbacks"]
+    best = next(state for name, state in callbacks.items() if name.startswith("BestCheckpoint"))
+    watched = [r.value for r in read_rows(run / "results.csv") if (r.split, r.metric) == ("val", "balanced_acc")]
+    assert float(best["best_model_score"]) == pytest.approx(max(watched))
+    assert next(state for name, state in callbacks.items() if name.startswith("EarlyStopping"))["best_score"] == max(
+        watched
+    )
+
+
+def test_both_ways_at_once_are_refused(fit, uneven):
+    result = fit("Finetune", f"--data.root={uneven}", "--model.class_weights=true", "--data.balanced=true")
+    assert (result.code, "give one" in result.sentence) == (2, True)
+
+
+def test_a_class_without_images_has_no_weight():
+    assert balanced_weights([20, 0, 10]).tolist() == [30 / 40, 0, 30 / 20]
 
 
 def test_a_run_with_class_weights_is_planned(fit, uneven):

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import torch
 from jsonargparse.typing import NonNegativeInt
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.artifacts.learngene import Learngene
+from lgx.components.losses import balanced_weights
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
 from lgx.core.task import BALANCED, Normalization, Task
@@ -92,9 +92,7 @@ class Finetune(Method):
         """
         super().setup(stage)
         if self.weighs_classes and stage == "fit":
-            counts = torch.as_tensor(self.data_module().class_counts, dtype=torch.float32)
-            weights = counts.sum() / ((counts > 0).sum() * counts)
-            self.class_weights = weights.where(counts > 0, 0.0).to(self.device)
+            self.class_weights = balanced_weights(self.data_module().class_counts).to(self.device)
 
     def judged(self, task: Task) -> Task:
         """See :class:`Method`; balanced accuracy where classes are weighted.

@@ -1,6 +1,6 @@
 """Which weights a run ends with: those of its last epoch, or of its best one."""
 
-from math import inf, sqrt
+from math import hypot, inf, sqrt
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,9 @@ from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from torch import Tensor
 
 from lgx.artifacts.checkpoints import FINAL, LAST, load_checkpoint
+from lgx.components.class_metrics import BalancedAccuracy
 from lgx.core.readable import is_share, measured, tag_in_words
+from lgx.core.task import BALANCED
 from lgx.methods.base import Method
 from lgx.training.run_folder import best_checkpoint, run_folder
 
@@ -31,7 +33,7 @@ class BestCheckpoint(ModelCheckpoint):
 
     last_score: float | None = None
     examples = 0
-    _best_loss = inf
+    _best_loss, _best_error = inf, 0.0
 
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
         """Whether this score is kept; ``trainer`` has the metrics of the validation."""
@@ -46,26 +48,30 @@ class BestCheckpoint(ModelCheckpoint):
         if self.save_top_k == 1 and self.best_model_score is not None and current == self.best_model_score:
             is_better = loss <= self._best_loss
         if is_better:
-            self._best_loss = loss
+            self._best_loss, self._best_error = loss, _error_of_balanced_accuracy(trainer.lightning_module)
         return is_better
 
     def state_dict(self) -> dict[str, Any]:
         """Lightning's state, with what decides on equal scores and on the run's weights."""
-        own = {"best_loss": self._best_loss, "last_score": self.last_score, "examples": self.examples}
-        return {**super().state_dict(), **own}
+        own = {"best_loss": self._best_loss, "best_error": self._best_error}
+        return {**super().state_dict(), **own, "last_score": self.last_score, "examples": self.examples}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue with the state of an interrupted run."""
         super().load_state_dict(state_dict)
         self._best_loss = float(state_dict.get("best_loss", inf))
+        self._best_error = float(state_dict.get("best_error", 0.0))
         self.last_score, self.examples = state_dict.get("last_score"), int(state_dict.get("examples", 0))
 
     @property
     def margin(self) -> float:
         """What a validation cannot tell: the standard error of the best score if it is a share of examples, else 0."""
         score = self.best_model_score
-        if score is None or not self.examples or not is_share(str(self.monitor).split("/")[-1]):
+        metric = str(self.monitor).split("/")[-1]
+        if score is None or not self.examples or not is_share(metric):
             return 0.0
+        if metric == BALANCED:
+            return self._best_error
         share = min(max(float(score), 0.0), 1.0)
         return sqrt(share * (1 - share) / self.examples)
 
@@ -116,6 +122,13 @@ class RunWeights(Callback):
                 self.other = f"; last: {_shown(tag, best.last_score)} in epoch {epoch}"
         if (own := scores[self.kind]) is not None and pl_module.learngene_of_best:
             self.metrics = {tag: own}
+
+
+def _error_of_balanced_accuracy(method: LightningModule) -> float:
+    """Standard error of the last validation's balanced accuracy, of several networks that of their mean."""
+    metrics = [metric for name, metric in method.named_modules() if name.startswith("eval_metrics.val")]
+    errors = [metric.error for metric in metrics if isinstance(metric, BalancedAccuracy)]
+    return hypot(*errors) / max(1, len(errors))
 
 
 def _shown(tag: str, score: float | None) -> str:
