@@ -39,12 +39,13 @@ Batches = list[list[list[tuple[Tensor, Tensor]]]]
 
 @dataclass
 class Trained:
-    """What a training gives: weights after the last update, their average, and each validation."""
+    """What a training gives: weights after the last update, their average, and each epoch's validation and loss."""
 
     steps: int = 0
     weights: dict[str, Tensor] = field(default_factory=dict)
     average: dict[str, Tensor] | None = None
     validations: list[dict[str, float]] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
 
     def move_average(self, model: nn.Module, share: float) -> None:
         """Move the average of the weights by a share of the way to those of a network."""
@@ -169,8 +170,13 @@ def evaluate(
 def update(
     model: nn.Module, optimizer: torch.optim.Optimizer, options: dict[str, Any], epoch: int,
     window: list[tuple[int, int, Tensor, Tensor]], weights: Tensor | None,
-) -> None:  # fmt: skip
-    """One update with the mean over all examples of its batches: (number in the epoch, process, inputs, targets)."""
+) -> float:  # fmt: skip
+    """One update with the mean over all examples of its batches: (number in the epoch, process, inputs, targets).
+
+    Returns:
+        The sum of the losses.
+    """
+    total = 0.0
     optimizer.zero_grad()
     dtype, terms = next(model.parameters()).dtype, sum(count_terms(targets) for *_, targets in window)
     for step, process, inputs, targets in window:
@@ -180,6 +186,7 @@ def update(
             inputs, targets = mix(inputs.clone(), targets)
         with autocast(options):
             each = losses(model(inputs.to(dtype)), targets, options["label_smoothing"], weights)
+        total += float(each.detach().sum())
         if len(each):
             (each.mean() * (len(each) / terms)).backward()
     for name, parameter in model.named_parameters():
@@ -190,6 +197,7 @@ def update(
     elif options["clip"] == "value":
         nn.utils.clip_grad_value_(model.parameters(), CLIP["value"])
     optimizer.step()
+    return total
 
 
 def train(
@@ -213,6 +221,7 @@ def train(
     total = options["epochs"] * -(-len(batches[0]) // accumulate)
     swa, stale, best = None, 0, -math.inf
     for epoch, steps in enumerate(batches):
+        result.losses.append(0.0)
         if options["average"] == "swa" and epoch >= SWA_START - 1:
             if swa is None:
                 set_rates(optimizer, options["schedule"], result.steps, total)
@@ -224,10 +233,11 @@ def train(
                 end = options["stop_at"] if result.steps < options["stop_at"] else total
                 set_rates(optimizer, options["schedule"], result.steps, end)
             window = [(step, process, *batch) for step, ranks in part for process, batch in enumerate(ranks)]
-            update(model.train(), optimizer, options, epoch, window, weights)
+            result.losses[epoch] += update(model.train(), optimizer, options, epoch, window, weights)
             result.steps += 1
             if options["average"] == "ema":
                 result.move_average(model, 1 - min(EMA_DECAY, result.steps / (9 + result.steps)))
+        result.losses[epoch] /= sum(len(targets) for ranks in steps for _, targets in ranks)
         if swa is not None:
             swa.step()
         if validation is None:
