@@ -178,3 +178,13 @@ def test_a_run_that_max_steps_ends_within_an_epoch_goes_on_there(images, tmp_pat
         [(r.split, r.epochs, r.metric, r.value, r.n) for r in read_rows(p / "test/r/seed0/results.csv")] for p in runs
     ]
     assert sorted(rows[0]) == sorted(rows[1])
+
+
+def test_the_first_step_after_a_longer_schedule_was_asked_for_has_its_rate(fit, tmp_path):
+    options = ["--name=r", "--model.optimizer=torch.optim.SGD", "--data.batch_size=8"]
+    assert fit("Ancestor", *options, "--trainer.max_steps=3").code == 0
+    run = tmp_path / "runs/test/r/seed0"
+    before = last_checkpoint(run)["state_dict"]
+    assert fit("Ancestor", *options, "--trainer.max_steps=4", "--trainer.max_epochs=3", "--ckpt_path=last").code == 0
+    after = last_checkpoint(run)["state_dict"]
+    assert not torch.equal(before["network.head.weight"], after["network.head.weight"])

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.callbacks import ModelCheckpoint, StochasticWeightAveraging
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
 
 from lgx.core.rows import keep_rows
 from lgx.core.schema import shortened
@@ -52,7 +53,10 @@ class Resume(Callback):
             _follow_moved_folder(trainer, checkpoint["callbacks"])
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Check the optimizers' state: torch's fused kernels trust shapes and kinds, and may end the process.
+        """Check the optimizers' state, and give the first step the rate of this run's schedule.
+
+        torch's fused kernels trust shapes and kinds, and may end the process. The checkpoint has the rate of a schedule
+        that may have been shorter.
 
         Raises:
             UserError: If a moment has not the shape of its parameter, or an option another kind of value.
@@ -61,6 +65,13 @@ class Resume(Callback):
             if wrong := _mistake(optimizer):
                 raise UserError(f"--ckpt_path: the checkpoint is not of this run, or is damaged: {wrong}")
         self._start = trainer.global_step
+        callbacks = trainer.callbacks  # type: ignore[attr-defined]
+        if self._io.is_restoring and not any(isinstance(each, StochasticWeightAveraging) for each in callbacks):
+            for schedule in (config.scheduler for config in trainer.lr_scheduler_configs):
+                if isinstance(schedule, LambdaLR):
+                    rates = zip(schedule.base_lrs, schedule.lr_lambdas, strict=True)
+                    for group, (base, factor) in zip(schedule.optimizer.param_groups, rates, strict=True):
+                        group["lr"] = base * factor(schedule.last_epoch)
 
     def on_train_batch_end(self, trainer: Trainer, *args: Any) -> None:
         """The optimizer has used its state, unless gradients are still accumulated."""
