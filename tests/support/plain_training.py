@@ -176,9 +176,8 @@ def update(
     Returns:
         The sum of the losses.
     """
-    total = 0.0
     optimizer.zero_grad()
-    dtype, terms = next(model.parameters()).dtype, sum(count_terms(targets) for *_, targets in window)
+    dtype, total, terms = next(model.parameters()).dtype, 0.0, [count_terms(targets) for *_, targets in window]
     for step, process, inputs, targets in window:
         seed_step(options["seed"], epoch, step, process)
         if options["mixup"] or options["cutmix"]:
@@ -187,8 +186,11 @@ def update(
         with autocast(options):
             each = losses(model(inputs.to(dtype)), targets, options["label_smoothing"], weights)
         total += float(each.detach().sum())
-        if len(each):
-            (each.mean() * (len(each) / terms)).backward()
+        (each.sum() / (targets.numel() if targets.ndim == 3 else len(targets))).backward()
+    first = window[0][-1]
+    scale = (first.numel() if first.ndim == 3 else len(first)) / sum(terms)
+    for parameter in model.parameters():
+        parameter.grad *= scale  # once for all batches, in full precision
     for name, parameter in model.named_parameters():
         if epoch < options["freeze_epochs"] and not name.startswith("head."):
             parameter.grad = None
