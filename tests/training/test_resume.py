@@ -188,3 +188,9 @@ def test_the_first_step_after_a_longer_schedule_was_asked_for_has_its_rate(fit, 
     assert fit("Ancestor", *options, "--trainer.max_steps=4", "--trainer.max_epochs=3", "--ckpt_path=last").code == 0
     after = last_checkpoint(run)["state_dict"]
     assert not torch.equal(before["network.head.weight"], after["network.head.weight"])
+
+
+def test_the_best_weights_are_those_of_a_validation(fit, tmp_path):
+    options = ["--name=r", "--model.optimizer.lr=0", "--model.scheduler=null", "--trainer.max_steps=4"]
+    assert fit("Ancestor", *options, "--trainer.max_epochs=2").code == 0
+    assert load_checkpoint(tmp_path / "runs/test/r/seed0/checkpoints/best.ckpt")["global_step"] == 3

@@ -33,7 +33,17 @@ class BestCheckpoint(ModelCheckpoint):
 
     last_score: float | None = None
     examples = 0
-    _best_loss, _best_error = inf, 0.0
+    _best_loss, _best_error, _validated = inf, 0.0, -1
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Note which step is validated."""
+        self._validated = trainer.global_step
+        super().on_validation_end(trainer, pl_module)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Keep the weights that were validated: an epoch within which the run ends has the score of the one before."""
+        if not trainer.enable_validation or self._validated == trainer.global_step:
+            super().on_train_epoch_end(trainer, pl_module)
 
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
         """Whether this score is kept; ``trainer`` has the metrics of the validation."""
