@@ -74,7 +74,7 @@ def network(options: dict[str, Any]) -> VisionTransformer:
     return kind(
         img_size=options["size"], patch_size=PATCH, in_chans=options["in_chans"], num_classes=options["classes"],
         global_pool="" if options["kind"] == "segmentation" else "token", embed_dim=16, depth=2, num_heads=2,
-        drop_path_rate=options["drop_path"],
+        drop_path_rate=options["drop_path_rate"],
     )  # fmt: skip
 
 
@@ -144,9 +144,7 @@ def autocast(options: dict[str, Any]) -> AbstractContextManager[Any]:
 
 
 @torch.no_grad()
-def evaluate(
-    weights: dict[str, Tensor], inputs: Tensor, targets: Tensor, options: dict[str, Any]
-) -> dict[str, float]:
+def evaluate(weights: dict[str, Tensor], inputs: Tensor, targets: Tensor, options: dict[str, Any]) -> dict[str, float]:
     """Loss and metrics of the network with these weights."""
     model, classes = network(options).to(weights["head.weight"].dtype).eval(), options["classes"]
     model.load_state_dict(weights)

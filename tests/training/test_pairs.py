@@ -6,7 +6,6 @@ import io
 import tarfile
 from dataclasses import fields
 from functools import cache
-from pathlib import Path
 
 import covertable
 import numpy as np
@@ -29,8 +28,18 @@ from tests.support.command_line import lgx
 from tests.support.fake_masks import save_pair
 from tests.support.ranks import on_two_processes
 
-EPOCHS, BATCH, CLASSES = 3, 4, ("a", "b", "c")
-NEAR = {"atol": 1e-5, "rtol": 1e-5}
+EPOCHS, BATCH, CLASSES, NEAR = 3, 4, ("a", "b", "c"), 1e-5
+MODEL = {
+    "class_weights": [False, True],
+    "label_smoothing": [0.0, 0.2],
+    "mixup": [0.0, 0.8],
+    "cutmix": [0.0, 1.0],
+    "layer_decay": [1.0, 0.7],
+    "freeze_epochs": [0, 1],
+    "drop_path_rate": [0.0, 0.3],
+    "head": ["keep", "new"],
+}
+DATA = {"balanced": [False, True], "limit_train": [None, 16], "in_chans": [3, 1]}
 FACTORS = {
     "data": ["folder", "cache", "shards", "stream", "multilabel", "masks"],
     "processes": [1, 2],
@@ -42,30 +51,22 @@ FACTORS = {
     "schedule": [None, "cosine", "poly"],
     "clip": [None, "norm", "value"],
     "normalization": ["start", "unknown", "options"],
-    "class_weights": [False, True],
-    "balanced": [False, True],
-    "label_smoothing": [0.0, 0.2],
-    "mixup": [0.0, 0.8],
-    "cutmix": [0.0, 1.0],
     "split_batch": [False, True],
-    "layer_decay": [1.0, 0.7],
-    "freeze_epochs": [0, 1],
     "early_stop": [None, 1],
-    "drop_path": [0.0, 0.3],
-    "head": ["keep", "new"],
-    "images": [24, 29],
-    "limit_train": [None, 16],
-    "absent": [False, True],
-    "in_chans": [3, 1],
-    "size": [(16, 16), (16, 24)],
     "resumed": [False, True],
+    "images": [24, 29],
+    "absent": [False, True],
+    "size": [(16, 16), (16, 24)],
+    **MODEL,
+    **DATA,
 }
 BASE = {name: values[0] for name, values in FACTORS.items()}
+LOSS = ["class_weights", "label_smoothing", "mixup", "cutmix", "accumulate", "processes"]
+"""Options of one formula, of which any three are in a row: two alone may hide behind a third."""
 _OF_CLASSES = ("class_weights", "balanced", "mixup", "cutmix")
 REFUSED = [
     {"class_weights": True, "balanced": True},
-    *({"data": "masks", name: FACTORS[name][1]} for name in _OF_CLASSES),
-    *({"data": "multilabel", name: FACTORS[name][1]} for name in _OF_CLASSES),
+    *({"data": data, name: FACTORS[name][1]} for data in ("masks", "multilabel") for name in _OF_CLASSES),
     *({"data": "stream", name: FACTORS[name][1]} for name in ("class_weights", "balanced", "limit_train")),
     *({"data": data, "absent": True} for data in ("folder", "cache", "multilabel")),
     {"early_stop": 1, "val": "none"},
@@ -75,19 +76,30 @@ REFUSED = [
 """Pairs that one sentence refuses."""
 MEANINGLESS = [{"data": "masks", "absent": True}, {"data": "masks", "val": "given"}]
 """Pairs that no data set can have: VOC12 lacks most of its classes here, and its official validation is the test."""
-DATA = (ImageFolderData, MultiLabelFolderData, ShardedData, VOC12)
+MODULES = {"masks": VOC12, "multilabel": MultiLabelFolderData, "folder": ImageFolderData, "shards": ShardedData}
 UNCOUNTED = {
-    "model.compile": "computes the same", "model.dropout": "of texts",
-    "model.label": "a name", "model.kind": "follows the data", "model.num_classes": "follows the data",
-    "data.eval_batch_size": "how an evaluation is cut",
-    "data.num_workers": "who reads", "data.worker_timeout": "who reads", "data.seed": "which draw",
-    "data.split_seed": "which draw", "data.groups": "which images are held out", "data.shuffle_buffer": "which draw", "data.labels": "Finetune refuses false",
-    "data.augment": "changes the recorded inputs alone", "data.transforms": "changes the recorded inputs alone",
-    "config": "reads options", "overwrite": "which folder", "save_every": "when to save", "test_start": "measures alone",
-    "test_end": "measures alone", "untrained": "of evaluations", "allow_non_finite": "of numbers that are not finite",
-    "seed_everything": "which draw", "help": "prints", "trainer": "Lightning's", "checkpoint": "which checkpoint",
-}  # fmt: skip
-"""Options without a row in the table -> why they change no number."""
+    "gives no other number": ["model.compile", "model.kwargs", "model.label"],
+    "follows the data": ["model.kind", "model.num_classes"],
+    "of texts": ["model.dropout"],
+    "Finetune refuses false": ["data.labels"],
+    "how data are read": ["data.eval_batch_size", "data.num_workers", "data.worker_timeout"],
+    "which random draw": ["data.groups", "data.seed", "data.shuffle_buffer", "data.split_seed", "seed_everything"],
+    "changes the recorded inputs alone": ["data.augment", "data.transforms"],
+    "what is saved or measured": ["checkpoint", "overwrite", "save_every", "test_end", "test_start", "untrained"],
+    "of the command line": ["config", "help", "trainer"],
+    "of numbers that are not finite": ["allow_non_finite"],
+}
+"""Why options without a row change no number."""
+NORMALIZATIONS = {
+    "start": ([0.4, 0.5, 0.6], [0.2, 0.3, 0.25]),
+    "unknown": ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+    "options": ([0.3, 0.3, 0.4], [0.5, 0.4, 0.5]),
+}
+AVERAGES = {
+    "ema": f"EMAWeightAveraging --trainer.callbacks.decay={plain.EMA_DECAY}",
+    "swa": f"StochasticWeightAveraging --trainer.callbacks.swa_lrs={plain.SWA_RATE} "
+    f"--trainer.callbacks.swa_epoch_start={plain.SWA_START}",
+}
 
 
 @cache
@@ -97,70 +109,81 @@ def rows(strength):
         {"operator": "or", "conditions": [{"operator": "ne", "left": k, "value": v} for k, v in pair.items()]}
         for pair in (*REFUSED, *MEANINGLESS)
     ]
-    return covertable.make(FACTORS, strength=strength, constraints=never)
+    return covertable.make(FACTORS, strength=strength, constraints=never, sub_models=[{"fields": LOSS, "strength": 3}])
 
 
-def kind_of(row):
-    return {"multilabel": "multilabel", "masks": "segmentation"}.get(row["data"], "classification")
+def layout_of(row):
+    return {"cache": "folder", "stream": "shards"}.get(row["data"], row["data"])
 
 
 def normalization_of(row):
     """Mean and std with which images must be read."""
-    mean, std = {
-        "start": ((0.4, 0.5, 0.6), (0.2, 0.3, 0.25)),
-        "unknown": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-        "options": ((0.3, 0.3, 0.4), (0.5, 0.4, 0.5)),
-    }[row["normalization"]]
-    return ([sum(v) / 3] for v in (mean, std)) if row["in_chans"] == 1 else (mean, std)
+    both = NORMALIZATIONS[row["normalization"]]
+    return both if row["in_chans"] == 3 else tuple([sum(values) / 3] for values in both)
+
+
+def steps_of(row):
+    """Examples of a training set, of a step on all processes, and steps of an epoch."""
+    size = row["images"] - round(0.25 * row["images"]) * (row["val"] == "held")
+    size, batch = min(size, row["limit_train"] or size), BATCH * (1 if row["split_batch"] else row["processes"])
+    return size, batch, size // batch
+
+
+def options_of(row):
+    """The options of the reference. A resumed run ends within its second epoch first, if an epoch has some updates."""
+    kind = {"multilabel": "multilabel", "masks": "segmentation"}.get(row["data"], "classification")
+    updates = -(-steps_of(row)[2] // row["accumulate"])
+    metric = "balanced_acc" if row["class_weights"] or row["balanced"] else "acc"
+    own = {"kind": kind, "classes": 21 if kind == "segmentation" else 3, "epochs": EPOCHS, "seed": 0}
+    own["monitor"] = {"multilabel": "map", "segmentation": "miou"}.get(kind, metric)
+    return row | own | {"stop_at": (updates + (updates > 1)) * row["resumed"]}
 
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory):
-    """``sets(row)``: the folder of a data set, and its images by split: (file or bytes, target)."""
+    """``sets(row)``: the folder of a data set, and its images by split: (file, target)."""
     root, known = tmp_path_factory.mktemp("sets"), {}
 
     def of(row):
-        layout = {"folder": "folder", "cache": "folder", "stream": "shards"}.get(row["data"], row["data"])
-        key = (layout, row["val"] == "given", row["images"], row["absent"], row["size"])
+        key = (layout_of(row), row["val"] == "given", row["images"], row["absent"], row["size"])
         if key not in known:
-            known[key] = (root / str(len(known)), write(root / str(len(known)), *key))
+            folder = root / str(len(known))
+            known[key] = folder, write(folder, *key)
         return known[key]
 
     return of
 
 
 def write(folder, layout, has_val, images, absent, size):
-    """Write a set; returns split -> [(file, target)]."""
+    """Write a set; class a is frequent, and b may be absent from training. Masks have 2 to 13 void rows."""
     rng, examples, table = np.random.default_rng(0), {"train": [], "val": []}, []
+    masks = folder / "voc12/VOCdevkit/VOC2012"
     for k in range(images + 8 * has_val):
         split = "train" if k < images else "val"
         label = (0, 0, 0, 2 if absent and split == "train" else 1, 2)[k % 5]
         pixels = rng.integers(0, 150, (*size, 3), dtype=np.uint8)
         pixels[..., label] += 100
-        place = {"folder": f"{split}/{CLASSES[label]}/{k:02d}.png"}.get(layout, f"images/{k:02d}.png")
-        file, target = folder / place, label
+        place, target = f"{split}/{CLASSES[label]}/{k:02d}.png", label
         if layout == "masks":
-            base = folder / "voc12/VOCdevkit/VOC2012"
-            file, target = base / f"JPEGImages/{k:02d}.jpg", np.repeat(rng.integers(0, 3, (size[0], 1)), size[1], axis=1)
+            place = f"JPEGImages/{k:02d}.jpg"
+            target = np.repeat(rng.integers(0, 3, (size[0], 1)), size[1], axis=1)
             target[: 2 + k % 12] = plain.VOID
-            save_pair(file, base / f"SegmentationClass/{k:02d}.png", Image.fromarray(pixels), target)
+            save_pair(masks / place, masks / f"SegmentationClass/{k:02d}.png", Image.fromarray(pixels), target)
         else:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(pixels).save(file)
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(folder / place)
         if layout == "multilabel":
             target = np.array([(c == label or (k + c) % 3 == 0) and (c != 1 or not absent) for c in range(3)], int)
-        examples[split].append((file, target))
-        table.append([place, *np.atleast_1d(target)[:3], split])
+            table.append([place, *target, split])
+        examples[split].append(((masks if layout == "masks" else folder) / place, target))
     if layout == "multilabel":
         with (folder / "labels.csv").open("w", newline="") as file:
             csv.writer(file).writerows([["file", *CLASSES, "split"], *table])
     elif layout == "masks":
-        lists = folder / "voc12/VOCdevkit/VOC2012/ImageSets/Segmentation"
-        lists.mkdir(parents=True)
-        for name, found in (("train", examples["train"]), ("val", examples["train"][:2])):
-            (lists / f"{name}.txt").write_text("".join(f"{file.stem}\n" for file, _ in found))
+        (masks / "ImageSets/Segmentation").mkdir(parents=True)
+        (masks / "ImageSets/Segmentation/train.txt").write_text("".join(f"{k:02d}\n" for k in range(images)))
     elif layout == "shards":
-        (folder / "classes.txt").write_text("".join(f"{name}\n" for name in CLASSES))
+        (folder / "classes.txt").write_text("\n".join(CLASSES))
         for split, found in examples.items():
             for first in range(0, len(found), 8):
                 with tarfile.open(folder / f"{split}-{first:03d}.tar", "w") as tar:
@@ -172,101 +195,55 @@ def write(folder, layout, has_val, images, absent, size):
     return examples
 
 
-def options_of(row):
-    """The options of the reference."""
-    kind = kind_of(row)
-    balanced = "balanced_acc" if row["class_weights"] or row["balanced"] else "acc"
-    return row | {
-        "kind": kind,
-        "classes": 21 if kind == "segmentation" else 3,
-        "epochs": EPOCHS,
-        "seed": 0,
-        "monitor": {"multilabel": "map", "segmentation": "miou"}.get(kind, balanced),
-    }
-
-
-def command(row, folder, out):
-    """The command line of a row; further ones resume it."""
+def write_start(row, architecture, folder):
+    """The file of the start's weights, and whether it says how images were normalized."""
     options = options_of(row)
-    height, width = row["size"]
-    arch = f"depth=2,embed_dim=16,num_heads=2,patch_size={plain.PATCH},img_size={height}x{width}"
-    arch += f",in_chans={row['in_chans']}"
-    source = out / "start.learngene.safetensors"
     torch.manual_seed(1)
     start = {name: t + 0.1 * torch.randn_like(t) for name, t in plain.network(options).state_dict().items()}
-    mean, std = map(list, normalization_of(row))
-    task = {"name": "old", "mean": mean, "std": std} if row["normalization"] == "start" else {}
-    architecture = parse_architecture(arch, num_classes=options["classes"], kind=options["kind"])
     if row["normalization"] == "unknown":
-        source = out / "start.safetensors"
-        save_file(start, source, {"kind": options["kind"]})
-    else:
-        Learngene("ancestor", architecture, start, task=task).save(source)
+        save_file(start, folder / "start.safetensors", {"kind": options["kind"]})
+        return folder / "start.safetensors"
+    mean, std = normalization_of(row)
+    task = {"name": "old", "mean": mean, "std": std} if row["normalization"] == "start" else {}
+    described = parse_architecture(architecture, num_classes=options["classes"], kind=options["kind"])
+    Learngene("ancestor", described, start, task=task).save(folder / "start.learngene.safetensors")
+    return folder / "start.learngene.safetensors"
+
+
+def commands(row, folder, out):
+    """The command line of a row; where it is resumed, first one that ends within an epoch."""
+    out.mkdir(parents=True, exist_ok=True)
+    (height, width), layout, (mean, std) = row["size"], layout_of(row), normalization_of(row)
+    arch = f"depth=2,embed_dim=16,num_heads=2,patch_size={plain.PATCH},img_size={height}x{width}"
+    arch += f",in_chans={row['in_chans']}"
     optimizer, values = plain.OPTIMIZERS[row["optimizer"]]
-    schedule = {"cosine": "lgx.components.optim.WarmupCosine", "poly": "lgx.components.optim.Poly"}
-    data = {"masks": "VOC12", "multilabel": "MultiLabelFolderData", "folder": "ImageFolderData"}
-    data |= {"cache": "ImageFolderData"}
-    sharded = [f"--data.name={folder.name}", f"--data.in_memory={row['data'] == 'shards'}"]
-    averages = {
-        "ema": ["lightning.pytorch.callbacks.EMAWeightAveraging", {"decay": plain.EMA_DECAY}],
-        "swa": [
-            "lightning.pytorch.callbacks.StochasticWeightAveraging",
-            {"swa_lrs": plain.SWA_RATE, "swa_epoch_start": plain.SWA_START},
-        ],
-    }
-    kind, given = averages.get(row["average"], ("", {}))
-    return [
-        "fit", "--model=Finetune", f"--model.arch={arch}",
-        "--model.initializer=Pretrained", f"--model.initializer.source={source}", f"--model.head={row['head']}",
+    schedule = {"cosine": "WarmupCosine --model.scheduler.warmup=0.25", "poly": "Poly"}.get(row["schedule"])
+    line = [
+        "fit", "--model=Finetune", f"--model.arch={arch}", *(f"--model.{name}={row[name]}" for name in MODEL),
+        "--model.initializer=Pretrained", f"--model.initializer.source={write_start(row, arch, out)}",
         f"--model.optimizer={optimizer.__module__.split('.')[0]}.optim.{optimizer.__name__}",
         *(f"--model.optimizer.{name}={value}" for name, value in values.items()),
-        f"--model.scheduler={schedule.get(row['schedule'], 'null')}",
-        *(["--model.scheduler.warmup=0.25"] if row["schedule"] == "cosine" else []),
-        f"--model.class_weights={row['class_weights']}", f"--model.label_smoothing={row['label_smoothing']}",
-        f"--model.mixup={row['mixup']}", f"--model.cutmix={row['cutmix']}", f"--model.layer_decay={row['layer_decay']}",
-        f"--model.freeze_epochs={row['freeze_epochs']}", f"--model.drop_path_rate={row['drop_path']}",
-        f"--data={data.get(row['data'], 'ShardedData')}",
-        f"--data.root={folder.parent if row['data'] in ('shards', 'stream') else folder}",
-        *(sharded if row["data"] in ("shards", "stream") else []),
-        f"--data.img_size=[{height},{width}]", f"--data.in_chans={row['in_chans']}", f"--data.batch_size={BATCH}",
-        f"--data.cache_gib={float(row['data'] == 'cache')}", f"--data.balanced={row['balanced']}",
-        *([f"--data.limit_train={row['limit_train']}"] if row["limit_train"] else []),
+        *f"--model.scheduler={f'lgx.components.optim.{schedule}' if schedule else 'null'}".split(),
+        f"--data={MODULES[layout].__name__}", f"--data.root={folder.parent if layout == 'shards' else folder}",
+        *([f"--data.name={folder.name}", f"--data.in_memory={row['data'] == 'shards'}"] if layout == "shards" else []),
+        *(f"--data.{name}={'null' if row[name] is None else row[name]}" for name in DATA),
+        f"--data.img_size=[{height},{width}]", f"--data.batch_size={BATCH}",
+        f"--data.cache_gib={float(row['data'] == 'cache')}",
+        f"--data.val_fraction={ {'given': 0.1, 'held': 0.25, 'none': 0}[row['val']] }",
         *([f"--data.mean={mean}", f"--data.std={std}"] if row["normalization"] == "options" else []),
-        *({"held": ["--data.val_fraction=0.25"], "none": ["--data.val_fraction=0"]}.get(row["val"], [])),
-        f"--split_batch={row['split_batch']}", *(["--early_stop=1"] if row["early_stop"] else []),
+        f"--split_batch={row['split_batch']}", f"--early_stop={row['early_stop'] or 'null'}",
         f"--runs_dir={out}", "--experiment=e", "--name=r", "--trainer.accelerator=cpu", "--trainer.logger=false",
         f"--trainer.devices={row['processes']}", f"--trainer.strategy={'ddp' if row['processes'] > 1 else 'auto'}",
         f"--trainer.max_epochs={EPOCHS}", f"--trainer.accumulate_grad_batches={row['accumulate']}",
         f"--trainer.precision={row['precision']}", "--trainer.enable_progress_bar=false",
-        *([f"--trainer.gradient_clip_val={plain.CLIP[row['clip']]}"] if row["clip"] else []),
-        *([f"--trainer.gradient_clip_algorithm={row['clip']}"] if row["clip"] else []),
+        f"--trainer.gradient_clip_val={plain.CLIP.get(row['clip'], 'null')}",
+        f"--trainer.gradient_clip_algorithm={row['clip'] or 'null'}",
         "--trainer.callbacks+=tests.support.probes.RecordBatches", f"--trainer.callbacks.file={out}/record",
-        *([f"--trainer.callbacks+={kind}"] if kind else []),
-        *(f"--trainer.callbacks.{name}={value}" for name, value in given.items()),
+        *(f"--trainer.callbacks+=lightning.pytorch.callbacks.{AVERAGES[row['average']]}".split()
+          if row["average"] else []),
     ]  # fmt: skip
-
-
-def commands(row, sets, out):
-    """The command line of a row; where it is resumed, first one that ends within the second epoch."""
-    out.mkdir(parents=True, exist_ok=True)
-    line = command(row, sets(row)[0], out)
-    return [[*line, f"--trainer.max_steps={stop_of(row)}"], [*line, "--ckpt_path=last"]] if row["resumed"] else [line]
-
-
-def size_of(row):
-    """Training examples."""
-    size = row["images"] - round(0.25 * row["images"]) * (row["val"] == "held")
-    return min(size, row["limit_train"] or size)
-
-
-def global_batch(row):
-    return BATCH * (1 if row["split_batch"] else row["processes"])
-
-
-def stop_of(row):
-    """An update within the second epoch; the first one of a single-update epoch."""
-    updates = -(-(size_of(row) // global_batch(row)) // row["accumulate"])
-    return updates + (updates > 1)
+    first = [[*line, f"--trainer.max_steps={options_of(row)['stop_at']}"]]
+    return [*first, [*line, "--ckpt_path=last"]] if row["resumed"] else [line]
 
 
 def recorded(row, out):
@@ -280,136 +257,114 @@ def recorded(row, out):
             batches[epoch][step] = [*batches[epoch][step], tuple(batch)]
             assert len(batches[epoch][step]) == rank + 1, "a batch was missed, or was read twice"
     validation = [batch for found in parts for batch in found[0]["validated"]]
-    return batches, [torch.cat(parts) for parts in zip(*validation, strict=True)], parts[0][0]["start"]
+    return batches, tuple(map(torch.cat, zip(*validation, strict=True))), parts[0][0]["start"]
 
 
-def truth(row, examples):
-    """The images of a split as plain Pillow and numpy read them, (N, C, H, W), and their targets."""
-    mean, std = (np.reshape(v, (-1, 1, 1)) for v in normalization_of(row))
-    mode = "L" if row["in_chans"] == 1 else "RGB"
-    images = [np.atleast_3d(np.asarray(Image.open(file).convert(mode))).transpose(2, 0, 1) for file, _ in examples]
-    return (
-        torch.tensor(np.stack([(image / 255 - mean) / std for image in images])),
-        torch.tensor(np.stack([target for _, target in examples])),
-    )
-
-
-def numbers_of(inputs, targets, known):
-    """The number of each example; each must be one of the images, with its target."""
-    images, answers = known
-    distance = (inputs.double()[:, None] - images[None]).abs().flatten(2).amax(2)
-    assert distance.amin(1).max() < 1e-5, "an image was read otherwise than by Pillow"
+def numbers_of(row, inputs, targets, examples):
+    """The number of each example, of which plain Pillow and numpy must read the same; and the targets agree."""
+    mean, std = (np.reshape(values, (-1, 1, 1)) for values in normalization_of(row))
+    pixels = [np.asarray(Image.open(file).convert("L" if row["in_chans"] == 1 else "RGB")) for file, _ in examples]
+    images = np.stack([(np.atleast_3d(image).transpose(2, 0, 1) / 255 - mean) / std for image in pixels])
+    distance = (inputs.double()[:, None] - torch.tensor(images)[None]).abs().flatten(2).amax(2)
+    assert distance.amin(1).max() < NEAR, "an image was read otherwise than by Pillow"
     numbers = distance.argmin(1)
-    assert torch.equal(targets, answers[numbers])
+    assert torch.equal(targets, torch.tensor(np.stack([target for _, target in examples]))[numbers])
     return numbers.tolist()
 
 
 def check_examples(row, batches, validation, examples):
-    """Each epoch reads each training image at most once, and leaves out as many as fill no batch; or draws balanced."""
-    known, full = truth(row, examples["train"]), size_of(row) // global_batch(row)
-    used = set()
-    for steps in batches:
-        numbers = numbers_of(*map(torch.cat, zip(*(batch for ranks in steps for batch in ranks), strict=True)), known)
-        assert len(steps) == full
-        assert len(numbers) == full * global_batch(row)
-        assert row["balanced"] or len(set(numbers)) == len(numbers)
-        used |= set(numbers)
-    assert len(used) <= size_of(row)
+    """Each epoch reads each training image at most once, or all classes equally often; none of validation's.
+
+    Returns:
+        Training images of each class, where an image has one.
+    """
+    size, batch, steps = steps_of(row)
+    drawn, held = [], []
+    for epoch in batches:
+        flat = zip(*(part for ranks in epoch for part in ranks), strict=True)
+        drawn += [numbers_of(row, *map(torch.cat, flat), examples["train"])]
+        assert (len(epoch), len(drawn[-1])) == (steps, steps * batch)
+        assert row["balanced"] or len(set(drawn[-1])) == len(drawn[-1])
     if row["val"] != "none":
-        held = numbers_of(*validation, truth(row, examples["val"]) if row["val"] == "given" else known)
+        held = numbers_of(row, *validation, examples["val" if row["val"] == "given" else "train"])
         assert len(set(held)) == len(held) == (8 if row["val"] == "given" else round(0.25 * row["images"]))
-        assert row["val"] == "given" or not used & set(held)
+    kept = {*range(row["images"])} - (set(held) if row["val"] == "held" else set())
+    kept &= set(drawn[0]) if row["limit_train"] and not row["balanced"] and steps * batch == size else kept
+    assert set().union(*drawn) <= kept
+    if options_of(row)["kind"] != "classification":
+        return None
     if row["balanced"]:
-        drawn = torch.cat([targets for steps in batches for ranks in steps for _, targets in ranks])
-        assert drawn.bincount().max() < 1.4 * len(drawn) / len(drawn.unique()), "a class is drawn more often"
+        often = np.bincount([examples["train"][k][1] for numbers in drawn for k in numbers])
+        assert often.max() < 1.4 * often.sum() / (often > 0).sum(), "a class is drawn more often than the others"
+    return torch.tensor([examples["train"][k][1] for k in kept]).bincount(minlength=3)
 
 
-def check(row, sets, out):
+def check(row, examples, out):
     """Compare a finished row with the reference."""
-    batches, validation, start = recorded(row, out)
-    examples = sets(row)[1]
-    check_examples(row, batches, validation, examples)
-    options = options_of(row) | {"stop_at": stop_of(row) if row["resumed"] else 0}
-    counts = class_counts(row, examples, batches, validation) if row["class_weights"] else None
+    (batches, validation, start), options, run = recorded(row, out), options_of(row), out / "e/r/seed0"
+    counts = check_examples(row, batches, validation, examples)
     for name, tensor in load_file(next(out.glob("start.*safetensors"))).items():
-        same = torch.equal(tensor, start[name].float())
-        assert same == (row["head"] == "keep" or not name.startswith("head.")), name
-    expected = plain.train(options, start, batches, counts, tuple(validation) if row["val"] != "none" else None)
-    assert len(batches) == max(1, len(expected.validations) if row["val"] != "none" else EPOCHS)
-    run = out / "e/r/seed0"
+        is_kept = row["head"] == "keep" or not name.startswith("head.")
+        assert torch.equal(tensor, start[name].float()) == is_kept, f"{name} of the start"
+    expected = plain.train(options, start, batches, counts, validation if row["val"] != "none" else None)
+    assert len(batches) == (EPOCHS if row["val"] == "none" else len(expected.validations))
     final = run / "checkpoints/final.ckpt"
     found = load_checkpoint(final if final.is_file() else run / "checkpoints/last.ckpt")
     assert found["global_step"] == expected.steps
-    weights = expected.average if row["average"] else expected.weights
-    for name, tensor in weights.items():
-        own = found["state_dict"][f"network.{name}"]
-        torch.testing.assert_close(own.double(), tensor.double(), **NEAR, msg=lambda text, name=name: f"{name}: {text}")
-    measured = [r for r in read_rows(run / "results.csv") if r.split == "val"]
+    for name, tensor in (expected.average if row["average"] else expected.weights).items():
+        distance = (found["state_dict"][f"network.{name}"].double() - tensor.double()).abs().max()
+        assert distance < NEAR, f"{name} differs by {distance:.1e}"
+    measured = read_rows(run / "results.csv")
     for epoch, scores in enumerate(expected.validations, start=1):
-        own = {r.metric: r.value for r in measured if r.epochs == epoch}
-        assert own == pytest.approx({name: scores[name] for name in own}, abs=NEAR["atol"])
-        assert set(own) >= {"loss", options["monitor"]}
-    if options["kind"] != "segmentation":  # whose epoch is the mean of its images
-        losses = [r.value for r in read_rows(run / "results.csv") if r.split == "train"]
-        assert losses == pytest.approx(expected.losses, abs=NEAR["atol"])
+        own = {r.metric: r.value for r in measured if (r.split, r.epochs) == ("val", epoch)}
+        assert own == pytest.approx({name: scores[name] for name in own}, abs=NEAR)
+        assert {*own} >= {"loss", options["monitor"]}
+    if options["kind"] != "segmentation":  # whose training loss is the mean of its images
+        losses = [r.value for r in measured if r.split == "train"]
+        assert losses == pytest.approx(expected.losses, abs=NEAR)
     if expected.validations:
         best = load_checkpoint(run / "checkpoints/best.ckpt")["lgx"]["epochs"]
         assert best == expected.best_epoch(options["monitor"])
 
 
-def class_counts(row, examples, batches, validation):
-    """Training images of each class; an epoch reads all 16 of a limited set."""
-    if row["limit_train"]:
-        return torch.cat([targets for ranks in batches[0] for _, targets in ranks]).bincount(minlength=3)
-    held = validation[1].bincount(minlength=3) if row["val"] == "held" else 0
-    return torch.tensor([label for _, label in examples["train"]]).bincount(minlength=3) - held
-
-
-def label(row):
-    return " ".join(f"{name}={value}" for name, value in row.items() if value != BASE[name])
-
-
-def disagreements(chosen, sets, folder):
-    """What is wrong with the rows that are run, by row."""
-    lines, ends, wrong = {}, {}, {}
-    for k, row in enumerate(chosen):
-        for n, line in enumerate(commands(row, sets, folder / str(k))):
-            if row["processes"] == 2:
-                lines[f"{k}.{n}"] = line
-            else:
-                done = lgx(*line)
-                ends[f"{k}.{n}"] = done.err if done.code else ""
-    ends |= on_two_processes(lines, folder)[0] if lines else {}
-    for k, row in enumerate(chosen):
-        try:
-            assert not (errors := [end[-500:] for name, end in ends.items() if name.startswith(f"{k}.") and end]), errors
-            check(row, sets, folder / str(k))
-        except Exception as error:
-            wrong[label(row)] = repr(error)[:300]
-    return "\n\n".join(f"{row}\n{error}" for row, error in wrong.items())
-
-
 @pytest.mark.parametrize("processes", FACTORS["processes"])
-@pytest.mark.parametrize("strength", [2, pytest.param(3, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])])
+@pytest.mark.parametrize("strength", [2, pytest.param(3, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
 def test_options_agree_with_plain_training(strength, processes, sets, tmp_path, monkeypatch):
     monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
     chosen = [row for row in rows(strength) if row["processes"] == processes]
-    assert not (wrong := disagreements(chosen, sets, tmp_path)), f"of {len(chosen)} rows:\n{wrong}"
+    lines = {
+        f"{k}.{n}": line
+        for k, row in enumerate(chosen)
+        for n, line in enumerate(commands(row, sets(row)[0], tmp_path / str(k)))
+    }
+    if processes == 1:
+        ends = {name: done.err if done.code else "" for name, line in lines.items() for done in [lgx(*line)]}
+    else:
+        ends, _ = on_two_processes(lines, tmp_path)
+    wrong = []
+    for k, row in enumerate(chosen):
+        try:
+            assert [end for name, end in ends.items() if name.startswith(f"{k}.") and end] == []
+            check(row, sets(row)[1], tmp_path / str(k))
+        except Exception as error:
+            wrong.append(f"{ {name: value for name, value in row.items() if value != BASE[name]} }: {error!r:.500}")
+    assert not wrong, f"of {len(chosen)} rows {len(wrong)}:\n" + "\n".join(wrong)
 
 
 @pytest.mark.parametrize("pair", REFUSED, ids=str)
 def test_a_refused_pair_is_one_sentence(pair, sets, tmp_path, monkeypatch):
     monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
-    done = lgx(*commands(BASE | pair, sets, tmp_path)[0])
+    row = BASE | pair
+    done = lgx(*commands(row, sets(row)[0], tmp_path)[0])
     assert done.code == 2
     assert "Traceback" not in done.err
 
 
 def test_every_option_has_a_row_or_changes_no_number(sets, tmp_path):
     own = {f"model.{name}" for kind in (Finetune, Method) for name in inspect.signature(kind).parameters}
-    own |= {f"data.{field.name}" for kind in DATA for field in fields(kind)}
+    own |= {f"data.{field.name}" for kind in MODULES.values() for field in fields(kind)}
     words = [name.removeprefix("--") for name in option_strings(make_parser("fit")) if name.startswith("--")]
     own |= {word for word in words if "." not in word and not word.startswith(("no_", "print_")) and word[-1] != "+"}
-    lines = [line for row in rows(2) for line in commands(row, sets, tmp_path)]
+    lines = [line for row in rows(2) for line in commands(row, sets(row)[0], tmp_path)]
     covered = {word.split("=")[0].removeprefix("--") for line in lines for word in line}
-    assert own - covered == {*UNCOUNTED, "model.kwargs"}
+    assert own - covered == {name for names in UNCOUNTED.values() for name in names}
