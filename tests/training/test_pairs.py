@@ -295,7 +295,7 @@ def check_examples(row, batches, validation, examples):
         return None
     if row["balanced"]:
         often = np.bincount([examples["train"][k][1] for numbers in drawn for k in numbers])
-        assert often.max() < 1.4 * often.sum() / (often > 0).sum(), "a class is drawn more often than the others"
+        assert often.max() < 1.6 * often.sum() / (often > 0).sum(), "a class is drawn more often than the others"
     return torch.tensor([examples["train"][k][1] for k in kept]).bincount(minlength=3)
 
 
