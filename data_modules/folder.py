@@ -76,10 +76,6 @@ class ImageFolderData(OwnImages):
             mean, std = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3)).clamp(min=1e-3)
             self.info = replace(self.info, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
 
-    def grouped_name(self, name: str) -> str:
-        """See :class:`~data_modules.own_images.OwnImages`."""
-        return name.partition("/")[2]
-
     def read(self, split: Split) -> Images:
         """Return the files of one split.
 

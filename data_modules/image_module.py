@@ -102,7 +102,8 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
         """Make a batch of transformed examples; pixels are normalized here, unless a GPU does it."""
         images, labels = zip(*examples, strict=True)
-        batch = Batch(torch.stack(images), torch.as_tensor(np.asarray(labels, np.int64)), self.info.name)
+        targets = np.asarray(labels if self.labels else [0] * len(labels), np.int64)
+        batch = Batch(torch.stack(images), torch.as_tensor(targets), self.info.name)
         on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type != "cpu"
         return batch if on_gpu else self.normalize(batch)
 

@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_modules.text_files import read_lines
+from lgx.core.batch import IGNORE
 from lgx.core.csv_cells import refuse_doubles
 from lgx.core.schema import LINE, shortened
 from lgx.errors import UserError
 
 FILE, LABELS, SPLIT = "file", "labels", "split"
 SPLITS = ("train", "val", "test")
+_CELLS = {"0": 0, "1": 1, "": IGNORE, "-1": IGNORE}
 _MOST_ENTRIES = 2**30
 """Most images x labels of a table; each takes a byte."""
 
@@ -28,7 +30,7 @@ class LabelTable:
     Attributes:
         classes: Names of the labels, in index order, K.
         files: Path of each image, relative to the folder of the table, N.
-        labels: 1 for each label that an image has, else 0, (N, K).
+        labels: 1 for each label that an image has, ``IGNORE`` for each that is unknown, else 0, (N, K).
         splits: Split of each image, N; ``train`` where the table names none.
     """
 
@@ -46,8 +48,8 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
     """Read a table with a header and a row per image, in one of two forms.
 
     ``file,labels`` names the labels of an image, separated by semicolons; an empty cell says that it has none.
-    ``file,cat,dog,...`` has a column for each label, with 1 where an image has it, else 0. Both may have a further
-    column ``split`` with train, val or test. Empty lines are skipped.
+    ``file,cat,dog,...`` has a column for each label, with 1 where an image has it, else 0, and blank or -1 where
+    that is unknown. Both may have a further column ``split`` with train, val or test. Empty lines are skipped.
 
     Args:
         path: The file, UTF-8, with commas.
@@ -171,8 +173,8 @@ def _from_names(
 def _from_columns(path: Path, cells: Sequence[tuple[int, list[str]]], columns: Sequence[str]) -> NDArray[np.uint8]:
     labels = _zeros(path, len(cells), len(columns))
     for row, (number, of_row) in enumerate(cells):
-        if wrong := next((name for name, cell in zip(columns, of_row, strict=True) if cell not in ("0", "1")), None):
+        if wrong := next((name for name, cell in zip(columns, of_row, strict=True) if cell not in _CELLS), None):
             found = of_row[columns.index(wrong)]
-            raise UserError(f"{path}, line {number}: {wrong} is {shortened(found)}, expected 0 or 1")
-        labels[row] = [cell == "1" for cell in of_row]
+            raise UserError(f"{path}, line {number}: {wrong} is {shortened(found)}, expected 0, 1, or -1 for unknown")
+        labels[row] = [_CELLS[cell] for cell in of_row]
     return labels

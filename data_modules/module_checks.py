@@ -153,7 +153,7 @@ def _check_targets(targets: Any, size: int, task: Task, place: str) -> None:
     if not isinstance(targets, Tensor) or targets.dtype != torch.int64 or targets.shape != (size, *of_example):
         right = ", ".join(map(str, (size, *of_example)))
         raise UserError(f"data: targets of {place} are {_described(targets)}, expected int64, ({right})")
-    counted = targets[targets != IGNORE] if task.kind == "segmentation" else targets
+    counted = targets[targets != IGNORE] if task.kind in ("segmentation", "multilabel") else targets
     most = 1 if task.kind == "multilabel" else task.num_classes - 1
     if counted.numel() and not 0 <= int(counted.min()) <= int(counted.max()) <= most:
         found = f"{int(counted.min())} to {int(counted.max())}"

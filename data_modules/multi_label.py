@@ -23,7 +23,7 @@ class MultiLabelFiles(ImageFiles):
     Args:
         folder: The folder.
         names: Paths relative to it.
-        labels: 1 for each label that an image has, else 0, (N, K).
+        labels: 1 for each label that an image has, ``IGNORE`` for each that is unknown, else 0, (N, K).
         where: Set and split, for error messages.
     """
 
@@ -33,8 +33,9 @@ class MultiLabelFiles(ImageFiles):
 
     def strata(self) -> Indices:
         """The rarest label of each image, or K if it has none: images of one stratum are drawn evenly."""
-        counts = np.where(self.labels, self.labels.sum(axis=0, dtype=np.int64), np.iinfo(np.int64).max)
-        strata: Indices = np.where(self.labels.any(axis=1), counts.argmin(axis=1), self.labels.shape[1])
+        has = self.labels == 1
+        counts = np.where(has, has.sum(axis=0), np.iinfo(np.int64).max)
+        strata: Indices = np.where(has.any(axis=1), counts.argmin(axis=1), self.labels.shape[1])
         return strata
 
 
@@ -43,11 +44,12 @@ class MultiLabelFolderData(OwnImages):
     """Images with any number of labels each, which ``root/labels.csv`` lists.
 
     The table has a header and a row per image, in one of two forms: ``file,labels`` with ``cats/1.jpg,cat;indoors``,
-    where an empty cell means no label; or ``file,cat,dog,...`` with 1 for each label that the image has, else 0. Paths
-    are relative to ``root``. A further column ``split`` may say train, val or test; without it all images are training
-    images. Without val images a share of the training images is held out by ``split_seed``, the same share of the
-    images with the same rarest label. The labels are the columns; in the first form those of the training images, in
-    the order of the alphabet, or the lines of ``root/classes.txt``, if it exists.
+    where an empty cell means no label; or ``file,cat,dog,...`` with 1 for each label that the image has, else 0, and
+    blank or -1 where it is unknown: such a label counts neither in the loss nor in metrics. Paths are relative to
+    ``root``. A further column ``split`` may say train, val or test; without it all images are training images. Without
+    val images a share of the training images is held out by ``split_seed``, the same share of the images with the same
+    rarest label. The labels are the columns; in the first form those of the training images, in the order of the
+    alphabet, or the lines of ``root/classes.txt``, if it exists.
 
     Args:
         root: The folder with the table.
@@ -106,7 +108,7 @@ class MultiLabelFolderData(OwnImages):
                 f"{table}: {len(missing):,} of {len(files):,} {split} images are missing, first {missing[0]}; restore "
                 f"them or remove their rows"
             )
-        if split == "train" and (absent := np.flatnonzero(~files.labels.any(axis=0))).size:
+        if split == "train" and (absent := np.flatnonzero(~(files.labels == 1).any(axis=0))).size:
             raise UserError(
                 f"{table}: no training image has the label {self.table.classes[absent[0]]}; remove it or add some"
             )

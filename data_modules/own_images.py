@@ -1,10 +1,9 @@
 """What the data modules of a user's own image files share: splits by group, and a look for images in two splits."""
 
 import hashlib
-import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
@@ -23,13 +22,8 @@ from lgx.core.csv_cells import refuse_doubles
 from lgx.core.schema import shortened
 from lgx.errors import UserError
 
-_COMPARED = 50_000
-"""Most images of a set whose contents are compared, which takes a few seconds if all have one size."""
-_SAMPLE = 4096
-"""Bytes at the end of a file that are compared before the whole file is."""
-
-_Places = list[tuple[Split, Path]]
-"""Files with the splits that they are in."""
+_COMPARED = 20_000
+"""Most images of a set whose contents are compared: those files are read whole whose size occurs in two splits."""
 
 
 @dataclass(eq=False, repr=False)
@@ -38,9 +32,9 @@ class OwnImages(ImageDataModule):
 
     Args:
         groups: Keep images of one group (a patient, a place) in one split when validation images are held out: a CSV
-            file with the columns ``file``, relative to ``root``, and ``group``; or a regular expression with one group
-            in parentheses, e.g. ``(patient[0-9]+)_``, that is searched in the path of each image below its class folder
-            or, of a table, in the path that the table names.
+            file with the columns ``file``, relative to ``root``, and ``group``; or a regular expression with one part
+            in parentheses, e.g. ``(patient[0-9]+)_``, that is searched in the path of each image below the folder of
+            its split or, of a label table, in the path that the table names.
     """
 
     groups: str | None = None
@@ -51,18 +45,14 @@ class OwnImages(ImageDataModule):
         if self.groups is None or self.groups.endswith(".csv"):
             return
         try:
-            parts = re.compile(self.groups).groups
+            parts, reason = re.compile(self.groups).groups, ""
         except re.error as error:
-            raise UserError(f"data.groups: {shortened(self.groups)} is no regular expression ({error})") from error
+            parts, reason = 0, f" ({error})"
         if parts != 1:
             raise UserError(
-                f"data.groups: {shortened(self.groups)} has {parts} parts in parentheses; expected one, as in "
-                f"(patient[0-9]+)_, or the name of a .csv file with the columns file and group"
+                f"data.groups: expected a .csv file, or a regular expression with one part in parentheses as in "
+                f"(patient[0-9]+)_, got {shortened(self.groups)}{reason}"
             )
-
-    def grouped_name(self, name: str) -> str:
-        """The part of an image's path, relative to its split, in which the pattern of ``groups`` is searched."""
-        return name
 
     def hold_out(self, files: ImageFiles, strata: Indices, split: Split) -> ImageFiles:
         """The training images that remain, or those held out as validation images.
@@ -79,12 +69,6 @@ class OwnImages(ImageDataModule):
             kept, held = stratified_split(strata, self.val_fraction, self.split_seed)
         else:
             groups = self._groups_of(files)
-            without = [index for index, group in enumerate(groups) if not group]
-            if without:
-                raise UserError(
-                    f"data.groups: {len(without):,} of {len(files):,} training images have no group by "
-                    f"{shortened(self.groups)}, first {files.path(without[0])}"
-                )
             kept, held = split_by_group(strata, groups, self.val_fraction, self.split_seed)
             if self.val_fraction and not len(held):
                 raise UserError(
@@ -107,20 +91,31 @@ class OwnImages(ImageDataModule):
         with suppress(UserError):  # a run needs no test images
             parts["test"] = cast(ImageFiles, self.read("test"))
         if self.groups is not None:
-            _say_shared({split: set(filter(None, self._groups_of(files))) for split, files in parts.items()})
+            groups = {split: {*self._groups_of(files, split == "test")} - {""} for split, files in parts.items()}
+            for one, other in combinations(groups, 2):
+                if shared := sorted(groups[one] & groups[other]):
+                    say_once(f"data.groups: {len(shared):,} groups of {other} are in {one}, too, such as {shared[0]!a}")
         if sum(map(len, parts.values())) <= _COMPARED:
             with suppress(OSError):  # decoding the file says what is wrong
                 _say_copies(parts)
 
-    def _groups_of(self, files: ImageFiles) -> list[str]:
-        """The group of each image; empty where it has none."""
+    def _groups_of(self, files: ImageFiles, is_test: bool = False) -> list[str]:
+        """The group of each image, which those of a test need not have: they get an empty one."""
         names, option = files_of(files), self.groups or ""
-        if not option.endswith(".csv"):
-            found = (re.search(option, self.grouped_name(name)) for name in names)
-            return [(match and match.group(1)) or "" for match in found]
-        table = _read_groups(Path(option) if Path(option).is_file() else self.root_folder / option)
-        below = PurePosixPath(files.folder.relative_to(self.root_folder).as_posix())
-        return [table.get(str(below / name), "") for name in names]
+        if option.endswith(".csv"):
+            table = _read_groups(Path(option) if Path(option).is_file() else self.root_folder / option)
+            below = PurePosixPath(files.folder.relative_to(self.root_folder).as_posix())
+            groups = [table.get(str(below / name), "") for name in names]
+        else:
+            found = (re.search(option, name) for name in names)
+            groups = [(match and match.group(1)) or "" for match in found]
+        without = [index for index, group in enumerate(groups) if not group]
+        if without and not is_test:
+            raise UserError(
+                f"data.groups: {len(without):,} of {len(files):,} images have no group by {shortened(option)}, first "
+                f"{files.path(without[0])}"
+            )
+        return groups
 
 
 def _read_groups(path: Path) -> dict[str, str]:
@@ -132,51 +127,24 @@ def _read_groups(path: Path) -> dict[str, str]:
         raise UserError(f"{path}, line {line}: the header is {shortened(','.join(header))}; expected file,group")
     groups: dict[str, str] = {}
     for line, row in rows:
-        if len(row) != len(header):
-            raise UserError(f"{path}, line {line}: {len(row)} cells, expected {len(header)}")
-        file, group = str(PurePosixPath(row[header.index("file")])), row[header.index("group")]
+        cells = dict(zip(header, row, strict=False))
+        file, group = str(PurePosixPath(cells.get("file", ""))), cells.get("group", "")
         if groups.setdefault(file, group) != group:
             raise UserError(f"{path}, line {line}: {shortened(file)} is in two groups; give it one")
     return groups
 
 
-def _say_shared(found: Mapping[Split, Collection[str]]) -> None:
-    """Say which groups are in two splits."""
-    for one, other in combinations(found, 2):
-        if shared := sorted({*found[one]} & {*found[other]}):
-            say_once(
-                f"data.groups: {one} and {other} share {len(shared):,} of {len({*found[one], *found[other]}):,} "
-                f"groups, such as {shared[0]!a}; scores of {other} are too high if images of one group are alike"
-            )
-
-
 def _say_copies(parts: Mapping[Split, ImageFiles]) -> None:
-    """Say how many images are in two splits: files with the same content."""
-    same = [[(split, files.path(index)) for split, files in parts.items() for index in range(len(files))]]
-    for key in (os.path.getsize, _end, _digest):  # each is read of those files alone that are equal so far
-        same = _refined(same, key)
-    if same:
-        one, other = same[0][0][1], next(path for split, path in same[0] if split != same[0][0][0])
-        say_once(f"data: {len(same):,} files have the content of a file of another split, such as {one} and {other}")
-
-
-def _refined(same: list[_Places], key: Callable[[Path], Hashable]) -> list[_Places]:
-    """Cut lists of files by ``key``, and drop those of one split."""
-    refined = []
-    for places in same:
-        by_key = defaultdict(list)
-        for split, path in places:
-            by_key[key(path)].append((split, path))
-        refined += [equal for equal in by_key.values() if len({split for split, _ in equal}) > 1]
-    return refined
-
-
-def _end(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _SAMPLE))
-        return file.read()
-
-
-def _digest(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
+    """Say how many files have the same content as one of another split. Of one size alone, a file is not read."""
+    by_size: dict[int, list[tuple[Split, Path]]] = defaultdict(list)
+    for split, files in parts.items():
+        for path in map(files.path, range(len(files))):
+            by_size[path.stat().st_size].append((split, path))
+    same: dict[str, dict[Split, Path]] = defaultdict(dict)
+    for places in by_size.values():
+        for split, path in places if len({split for split, _ in places}) > 1 else ():
+            with path.open("rb") as file:
+                same[hashlib.file_digest(file, "sha256").hexdigest()].setdefault(split, path)
+    if copies := [list(paths.values()) for paths in same.values() if len(paths) > 1]:
+        first, second = copies[0][:2]
+        say_once(f"data: {len(copies):,} files have the content of one in another split, such as {first} and {second}")

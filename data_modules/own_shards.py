@@ -2,14 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.class_trees import listed_classes, say_once
+from data_modules.class_trees import listed_classes
 from data_modules.official import TREE_NAMES, say_unread_folders
 from data_modules.shard_index import INDEX, UNKNOWN, Shard, read_index, refuse_url
 from data_modules.shard_table import ShardTable
@@ -46,7 +45,6 @@ def read_any_index(directory: str | Path, fraction: float, seed: int) -> tuple[D
                for split, paths in files.items()}  # fmt: skip
     labels = {split: np.concatenate([of_shard for _, of_shard in pairs]) for split, pairs in counted.items()}
     splits = {split: [shard for shard, _ in pairs] for split, pairs in counted.items()}
-    _say_copies(shard for shards in splits.values() for shard in shards)
     names = tuple(listed_classes(folder / "classes.txt") or ())
     classes = _count_classes(folder, labels, names)
     if "val" not in splits:
@@ -68,8 +66,8 @@ def read_any_index(directory: str | Path, fraction: float, seed: int) -> tuple[D
 def _files(folder: Path) -> dict[Split, list[Path]]:
     """The tar files of each split that has some, each once."""
     split_of: dict[str, Split] = {name: split for split, names in TREE_NAMES.items() for name in names}
-    beside = [(re.split("[^a-z]", path.name, maxsplit=1)[0], "*.tar", path) for path in folder.glob("*")]
-    within = [(name, "/", path) for name in split_of for path in (folder / name).rglob("*")]
+    beside = [(re.split("[^a-z]", path.name, maxsplit=1)[0], "*.tar", path) for path in folder.glob("*.t*")]
+    within = [(name, "/", path) for name in split_of for path in (folder / name).rglob("*.t*")]
     places: dict[Split, dict[str, list[Path]]] = {}
     for name, form, path in sorted((*beside, *within)):
         is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)  # macOS adds such files
@@ -93,7 +91,7 @@ def _choose(shards: list[Shard], indices: Indices) -> list[Shard]:
     parts = np.split(indices, np.searchsorted(indices, ends[:-1]))
     starts = [0, *ends[:-1].tolist()]
     chosen = [replace(shard, chosen=part - start) for shard, part, start in zip(shards, parts, starts, strict=True)]
-    return [shard for shard in chosen if shard.rows]
+    return [shard for shard in chosen if len(shard.rows)]
 
 
 def _count_classes(folder: Path, labels: dict[Split, Indices], names: tuple[str, ...]) -> int:
@@ -105,7 +103,7 @@ def _count_classes(folder: Path, labels: dict[Split, Indices], names: tuple[str,
             f"count the labels from 0, or name all classes"
         )
     present = np.unique(labels["train"])
-    if not names and len(present) <= largest:
+    if not names and len(present) <= max(largest, 0):
         absent = next(k for k, label in enumerate([*present.tolist(), -1]) if k != label)
         raise UserError(
             f"{folder}: labels reach {largest}, but no training image has the label {absent}; number the classes from "
@@ -118,14 +116,5 @@ def _counted(path: Path) -> tuple[Shard, Indices]:
     """A shard with the number of its examples, and their labels."""
     shard = Shard(path, UNKNOWN, "")
     table = ShardTable.of(shard, read_shard(shard, contents=False))
-    parts = (table.labels.tobytes(), table.sizes.tobytes(), "\n".join(table.keys.tolist()).encode())
-    digest = hashlib.sha256(b"".join(parts)).hexdigest()
+    digest = hashlib.sha256(table.labels.tobytes() + table.sizes.tobytes()).hexdigest()
     return Shard(path, len(table.labels), digest), table.labels
-
-
-def _say_copies(shards: Iterable[Shard]) -> None:
-    """Say that two shards have the same examples."""
-    known: dict[str, Path] = {}
-    for shard in shards:
-        if (other := known.setdefault(shard.sha256, shard.path)) != shard.path and shard.count:
-            say_once(f"{shard.path}: has the names, sizes and labels of the examples of {other}; is it a copy?")

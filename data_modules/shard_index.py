@@ -1,6 +1,5 @@
 """The index of a folder of shards: ``index.json`` describes the set and lists the shards of each split."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,9 +66,9 @@ class Shard:
     chosen: Indices | None = field(default=None, compare=False)
 
     @property
-    def rows(self) -> Sequence[int]:
+    def rows(self) -> range | Indices:
         """Positions in the file of the examples of the split."""
-        return range(self.count) if self.chosen is None else self.chosen.tolist()
+        return range(self.count) if self.chosen is None else self.chosen
 
 
 def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:

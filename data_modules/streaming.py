@@ -162,7 +162,7 @@ class ShardBatches(IterableDataset[Batch]):
     def _read(self, parts: Iterator[Stretch]) -> Iterator[tuple[int, dict[str, Any]]]:
         for part in parts:
             rows = part.shard.rows[part.skip : part.skip + part.take]
-            numbers = {row: part.first + part.skip + k for k, row in enumerate(rows)}
+            numbers = {int(row): part.first + part.skip + k for k, row in enumerate(rows)}
             for row, sample in enumerate(read_shard(part.shard, contents=part.shard.chosen is None)):
                 if not numbers:
                     break

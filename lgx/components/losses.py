@@ -17,7 +17,8 @@ def label_loss(
 ) -> Tensor:
     """Mean cross-entropy between logits and labels; binary cross-entropy where an example may have several labels.
 
-    The binary cross-entropy is the mean over examples and labels. Smoothing takes its targets to ε / 2 and 1 - ε / 2.
+    The binary cross-entropy is the mean over the known labels of all examples. Smoothing takes its targets to ε / 2 and
+    1 - ε / 2.
 
     With ``class_weights`` w it is the mean of ``w[y]`` times the smoothed cross-entropy. ``F.cross_entropy`` divides by
     the batch's own sum of weights, so that the update depends on how the batch is cut; it also weights the smoothing
@@ -26,18 +27,20 @@ def label_loss(
     Args:
         logits: (B, K), or (B, K, H, W) for segmentation.
         targets: Class indices (B,); class probabilities, floating-point, (B, K); several labels, integers 0 and 1,
-            (B, K); or class indices of pixels (B, H, W), of which those with the index
-            :data:`~lgx.core.batch.IGNORE` are left out.
+            (B, K); or class indices of pixels (B, H, W). Labels and pixels that are :data:`~lgx.core.batch.IGNORE` are
+            left out.
         label_smoothing: ε in [0, 1].
         class_weights: Weight of each class, (K,), for targets (B,) or class probabilities (B, K), whose weight is the
             mean of their classes' weights; None weights all examples equally.
 
     Returns:
-        Scalar. It is 0 for a segmentation batch without any labeled pixel.
+        Scalar. It is 0 for a batch of which no pixel or label is known.
     """
-    if _are_several(targets):
-        smoothed = targets * (1 - label_smoothing) + label_smoothing / 2
-        return F.binary_cross_entropy_with_logits(logits, smoothed.to(logits.dtype))
+    if targets.ndim == 2 and may_be_unknown(targets):
+        known = targets != IGNORE
+        smoothed = (targets * (1 - label_smoothing) + label_smoothing / 2).to(logits.dtype)
+        total = F.binary_cross_entropy_with_logits(logits, smoothed, known.to(logits.dtype), reduction="sum")
+        return total / known.sum().clamp(min=1)
     if class_weights is not None:
         parts = class_weights * (targets if targets.is_floating_point() else F.one_hot(targets, len(class_weights)))
         weights = parts.sum(dim=1)
@@ -66,17 +69,18 @@ def balanced_weights(counts: Sequence[int]) -> Tensor:
 
 
 def label_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of each example, or of each labeled pixel; of several labels the mean binary cross-entropy.
+    """Cross-entropy of each example, or of each labeled pixel; of several labels that of each known one.
 
     Args:
         logits: (B, K), or (B, K, H, W) for segmentation.
         targets: Class indices (B,), class indices of pixels (B, H, W), or several labels (B, K).
 
     Returns:
-        (B,), or (N,) for N labeled pixels.
+        (B,), or (N,) for N labeled pixels or known labels.
     """
-    if _are_several(targets):
-        return F.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype), reduction="none").mean(dim=1)
+    if targets.ndim == 2 and may_be_unknown(targets):
+        known = targets != IGNORE
+        return F.binary_cross_entropy_with_logits(logits[known], targets[known].to(logits.dtype), reduction="none")
     losses = F.cross_entropy(logits, targets, reduction="none", ignore_index=IGNORE if targets.ndim == 3 else -100)
     return losses[targets != IGNORE] if targets.ndim == 3 else losses
 
@@ -99,23 +103,29 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
     return F.cross_entropy(student.float() / temperature, (teacher.float() / temperature).softmax(dim=1))
 
 
-def multilabel_distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
+def multilabel_distillation_loss(
+    student: Tensor, teacher: Tensor, temperature: float = 1.0, known: Tensor | None = None
+) -> Tensor:
     """The form of :func:`distillation_loss` for several labels, each of which is a yes or no of its own.
 
-    ``BCE(σ(p_s / τ), σ(p_t / τ))``, the mean over examples and labels. A softmax would say that an image has exactly
-    one label. The papers on learngenes have no such task; this form is ours. Like the logits' part of Yang et al.,
-    "Multi-Label Knowledge Distillation", ICCV 2023, https://arxiv.org/abs/2308.06453, it compares label by label.
+    ``BCE(σ(p_s / τ), σ(p_t / τ))``, the mean over the known labels of all examples. A softmax would say that an image
+    has exactly one label. The papers on learngenes have no such task; this form is ours. Like the logits' part of Yang
+    et al., "Multi-Label Knowledge Distillation", ICCV 2023, https://arxiv.org/abs/2308.06453, it compares label by
+    label.
 
     Args:
         student: Logits p_s, (B, K).
         teacher: Logits p_t, (B, K).
         temperature: τ > 0.
+        known: Which labels count, so that this loss and that of the labels are means over the same, (B, K); None: all.
 
     Returns:
-        Scalar. It is at least the mean entropy of the teacher's softened answers.
+        Scalar. It is at least the mean entropy of the teacher's softened answers, and 0 without a known label.
     """
-    wanted = (teacher.float() / temperature).sigmoid()
-    return F.binary_cross_entropy_with_logits(student.float() / temperature, wanted)
+    student, wanted = student.float() / temperature, (teacher.float() / temperature).sigmoid()
+    known = torch.ones_like(wanted) if known is None else known.to(wanted.dtype)
+    total = F.binary_cross_entropy_with_logits(student, wanted, known, reduction="sum")
+    return total / known.sum().clamp(min=1)
 
 
 def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -135,6 +145,9 @@ def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -
     return divergence, (student.argmax(dim=1) == teacher.argmax(dim=1)).float()
 
 
-def _are_several(targets: Tensor) -> bool:
-    """Whether targets are (B, K), each label by itself; shares of one class are floating-point."""
-    return targets.ndim == 2 and not targets.is_floating_point()
+def may_be_unknown(targets: Tensor) -> bool:
+    """Whether parts of a target may be unknown: pixels (B, H, W), or several labels (B, K).
+
+    The shares of classes of one label, which are (B, K), too, are floating-point.
+    """
+    return targets.ndim == 3 or (targets.ndim == 2 and not targets.is_floating_point())

@@ -13,7 +13,7 @@ A task reports its main metric, ``task.metric``, and ``acc``:
 - ``map``: for several labels, the mean over the labels of the average precision, which ranks the examples by the
   probability of the label. Average precision is the area under the steps of precision over recall, as in scikit-learn.
   It is 0 for a label that no example of the split has. ``acc`` is then the share of right answers, yes or no at 0.5,
-  over all examples and labels.
+  over all known labels; unknown ones count in no metric.
 
 A task without labels has ``agreement`` alone, which a method measures by itself: the mean over the examples of how well
 the network agrees with its teacher.
@@ -50,8 +50,8 @@ Larger values are better.
 """
 
 _MULTILABEL_METRICS: dict[str, Callable[[int, int | None], Metric]] = {
-    "acc": lambda labels, ignored: MultilabelAccuracy(labels, average="micro"),
-    "map": lambda labels, ignored: MultilabelAveragePrecision(labels, average="macro"),
+    "acc": lambda labels, ignored: MultilabelAccuracy(labels, average="micro", ignore_index=ignored),
+    "map": lambda labels, ignored: MultilabelAveragePrecision(labels, average="macro", ignore_index=ignored),
 }
 """The same for examples with several labels; these metrics are given probabilities."""
 
@@ -66,7 +66,7 @@ def metrics_for(task: Task, split: str = "val") -> MetricCollection:
     """Build the metrics of a task, with ``loss`` and the number of examples ``n``.
 
     Args:
-        task: Decides the metric names, the number of classes, and whether unlabeled pixels are ignored.
+        task: Decides the metric names, the number of classes, and whether pixels or labels may be unknown.
         split: ``test`` adds the metrics of :mod:`lgx.components.class_metrics`.
 
     Returns:
@@ -83,7 +83,7 @@ def metrics_for(task: Task, split: str = "val") -> MetricCollection:
     known = _MULTILABEL_METRICS if task.kind == "multilabel" else METRICS
     if task.metric not in known:
         raise UserError(f"task {task.name}: metric {task.metric!r} is unknown; known are {', '.join(known)}")
-    ignored = IGNORE if task.kind == "segmentation" else None
+    ignored = IGNORE if task.kind in ("segmentation", "multilabel") else None
     wanted = [name for name in metric_names(task) if name != "loss"]
     metrics: dict[str, Metric] = {name: known[name](task.num_classes, ignored) for name in wanted}
     metrics |= class_metrics(task) if split == "test" else {}

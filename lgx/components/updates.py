@@ -7,7 +7,9 @@ import torch
 from lightning.pytorch import Trainer
 from torch import Tensor, nn
 
+from lgx.components.losses import may_be_unknown
 from lgx.core.batch import IGNORE
+from lgx.core.task import Kind
 
 
 def of_labeled_pixels(logits: Tensor, targets: Tensor) -> Tensor:
@@ -16,20 +18,20 @@ def of_labeled_pixels(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def mean_of_examples(losses: Tensor, targets: Tensor) -> Tensor:
-    """Mean of the losses of examples (B,), each image as often as it has labeled pixels where targets are (B, H, W)."""
-    if targets.ndim != 3:
+    """Mean of the losses of examples (B,), each as often as it has labeled pixels, or known ones of several labels."""
+    if not may_be_unknown(targets):
         return losses.mean()
-    labeled = (targets != IGNORE).sum(dim=(1, 2)).to(losses.dtype)
+    labeled = (targets != IGNORE).flatten(1).sum(dim=1).to(losses.dtype)
     return (losses * labeled).sum() / labeled.sum().clamp(min=1)
 
 
 @dataclass
 class UpdateMean:
-    """Makes the gradient of an update the mean over its examples; for segmentation, over its labeled pixels.
+    """Makes the gradient of an update the mean over its examples, or over its labeled pixels or known labels.
 
     Lightning gives each batch the weight 1 / ``accumulate_grad_batches``, and each process the same weight. This is the
     mean where an update has that many batches, and every batch as many labels as the others. The last update of an
-    epoch may have fewer batches, and masks leave out different numbers of pixels.
+    epoch may have fewer batches, and batches leave out different numbers of pixels or labels.
     """
 
     _weights: list[Tensor] = field(default_factory=list, init=False)
@@ -40,28 +42,28 @@ class UpdateMean:
 
         Args:
             loss: Mean over the labels, scalar.
-            targets: Class indices of pixels, (B, H, W), or any other targets, (B, …).
+            targets: The batch's targets, (B, …).
             trainer: The trainer.
             batch_idx: Number of the batch in its epoch.
         """
         self._is_complete = trainer.is_last_batch or (batch_idx + 1) % trainer.accumulate_grad_batches == 0
-        has_masks = targets.ndim == 3
-        self._weights.append((targets != IGNORE).float().mean() if has_masks else loss.new_ones((), dtype=torch.float))
-        return loss * self._weights[-1] if has_masks else loss
+        is_part = may_be_unknown(targets)
+        self._weights.append((targets != IGNORE).float().mean() if is_part else loss.new_ones((), dtype=torch.float))
+        return loss * self._weights[-1] if is_part else loss
 
-    def correct(self, network: nn.Module, trainer: Trainer, has_masks: bool) -> None:
+    def correct(self, network: nn.Module, trainer: Trainer, kinds: set[Kind]) -> None:
         """Divide the gradients of a complete update by the sum of its weights, not by the number of its batches.
 
         Args:
             network: Its parameters have the gradients.
             trainer: The trainer, after the backward pass of a batch.
-            has_masks: Whether a task of the training is segmentation: only then do the processes compare their weights.
+            kinds: Kinds of the tasks: processes compare their weights where pixels or labels may be unknown.
         """
         if not self._is_complete:
             return
         weights, self._weights = self._weights, []
         total: Any = len(weights)
-        if has_masks:
+        if kinds & {"segmentation", "multilabel"}:
             total = float(trainer.strategy.reduce(torch.stack(weights).sum(), reduce_op="mean"))
         if total and total != trainer.accumulate_grad_batches:
             for parameter in network.parameters():

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 IGNORE = 255
-"""Target of a pixel that counts neither in losses nor in metrics."""
+"""Target of a pixel, or of one of several labels, that counts neither in losses nor in metrics."""
 
 
 class Batch(NamedTuple):
@@ -15,7 +15,7 @@ class Batch(NamedTuple):
         inputs: Images, float, normalized with the task's mean and std, (B, C, H, W); or token ids, int64, (B, N),
             padded on the right with the vocabulary's last token.
         targets: Class indices, int64, (B,); for segmentation one per pixel, (B, H, W), or ``IGNORE``; of several
-            labels 1 for each that an example has, else 0, int64, (B, K).
+            labels 1 for each that an example has, ``IGNORE`` for each that is unknown, else 0, int64, (B, K).
             Without meaning for a task without labels.
         task: Name of the task that every example of the batch belongs to.
     """

@@ -319,7 +319,7 @@ class Method(EvaluatedModule):
 
     def on_after_backward(self) -> None:
         """Make the gradients of a complete update the mean over its examples; let go of the step's graph."""
-        self._update.correct(self, self.trainer, any(task.kind == "segmentation" for task in self.tasks.values()))
+        self._update.correct(self, self.trainer, {task.kind for task in self.tasks.values()})
         self.step_losses = {name: loss.detach() for name, loss in self.step_losses.items()}
 
     def on_train_epoch_end(self) -> None:

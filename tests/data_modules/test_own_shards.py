@@ -126,6 +126,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "labels from 1": (files(train_0=shard(label=1) + example(90, 2)), "no training image has the label 0; number"),
     "a gap": (files(train_0=shard([0, 1]) + example(2, 5)), "labels reach 5, but .* the label 2; number"),
     "a class of the test alone": (files(train_0=shard(), test_0=shard([5, 6, 7], label=3)), "the label 3; number"),
+    "no example": (files(train_0=[("README.txt", b"a")]), "no training image has the label 0"),
     "true": (files(train_0=shard(key="json", label='{"label": true}')), "e0 has the label True, expected a whole"),
     "1.0": (files(train_0=shard(key="json", label='{"label": 1.0}')), "e0 has the label 1.0, expected a whole"),
     "a text in json": (files(train_0=shard(key="json", label='{"label": "1"}')), "e0 has the label '1', expected"),
@@ -208,13 +209,12 @@ def test_streams_of_a_split_are_disjoint_and_resume_exactly(own, world, workers,
     assert not set(seen["train"]) & set(seen["val"])
 
 
-def test_headers_are_counted_once_and_copies_are_named(own, monkeypatch, capsys):
+def test_own_shards_are_counted_once_and_may_have_names(own, monkeypatch):
     counted = []
     count = own_shards._counted
     monkeypatch.setattr(own_shards, "_counted", lambda path: counted.append(path.name) or count(path))
     write(own / "train-7.tar", shard(range(4), label=3) + shard(range(4, 9), label=0))
-    (own / "val.tar").write_bytes((own / "train-7.tar").read_bytes())
-    (own / "dev").mkdir()
+    write(own / "val.tar", shard(range(4), label=3) + shard(range(4, 9), label=0))
     (own / "classes.txt").write_text("a\nb\nc\nd\ne\n")
     made = ShardedData(name="own", root=str(own.parent), batch_size=3, img_size=8)
     made.setup("fit")

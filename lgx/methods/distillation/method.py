@@ -14,7 +14,7 @@ from lgx.components.features import FeatureProjection, feature_losses
 from lgx.components.losses import agreement_with, distillation_loss, multilabel_distillation_loss
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import mean_of_examples, of_labeled_pixels
-from lgx.core.batch import Batch
+from lgx.core.batch import IGNORE, Batch
 from lgx.core.task import AGREEMENT, Normalization, Task
 from lgx.errors import UserError
 from lgx.methods.base import Method
@@ -198,12 +198,14 @@ class Distill(Method):
             logits = self(batch.inputs)
             if self.teacher is None:
                 return {"loss": self.label_loss(logits, batch.targets)}
-            several = self.architecture.kind == "multilabel"
-            compare = multilabel_distillation_loss if several else distillation_loss
-            both = [logits, self._teacher_of(batch)(batch.inputs)]
-            if batch.targets.ndim == 3:
-                both = [of_labeled_pixels(part, batch.targets) for part in both]
-            distilled = compare(both[0], both[1], self.temperature)
+            student, answers = logits, self._teacher_of(batch)(batch.inputs)
+            if self.architecture.kind == "multilabel":
+                known = batch.targets != IGNORE
+                distilled = multilabel_distillation_loss(student, answers, self.temperature, known)
+            else:
+                if batch.targets.ndim == 3:
+                    student, answers = (of_labeled_pixels(part, batch.targets) for part in (student, answers))
+                distilled = distillation_loss(student, answers, self.temperature)
         if not self.has_labels:
             return {"loss": distilled}
         labels = self.label_loss(logits, batch.targets)
