@@ -86,23 +86,18 @@ def class_weights(counts: Tensor) -> Tensor:
 
 
 def losses(logits: Tensor, targets: Tensor, smoothing: float = 0.0, weights: Tensor | None = None) -> Tensor:
-    """Loss of each example or labeled pixel, (N,): smoothed, then weighted by its class; of mixed ones the mixture."""
+    """Loss of each example, labeled pixel or known label, (N,): smoothed, then weighted by its class, or mixture."""
     logits = logits if logits.dtype == torch.float64 else logits.float()
     if targets.ndim == 3:
         logits, targets = logits.movedim(1, -1)[targets != VOID], targets[targets != VOID]
     if targets.ndim == 2 and not targets.is_floating_point():  # several labels
-        wanted = targets * (1 - smoothing) + smoothing / 2
-        return F.binary_cross_entropy_with_logits(logits, wanted.to(logits.dtype), reduction="none").mean(1)
+        wanted = (targets * (1 - smoothing) + smoothing / 2).to(logits.dtype)
+        return F.binary_cross_entropy_with_logits(logits, wanted, reduction="none")[targets != VOID]
     classes = logits.shape[1]
     shares = (targets if targets.ndim == 2 else F.one_hot(targets, classes)).to(logits.dtype)
     logs = logits.log_softmax(1)
     of_classes = -(1 - smoothing) * logs - smoothing * logs.mean(1, keepdim=True)
     return (shares * of_classes if weights is None else shares * of_classes * weights.to(logits.dtype)).sum(1)
-
-
-def count_terms(targets: Tensor) -> int:
-    """Examples of a batch or, of masks, labeled pixels."""
-    return int((targets != VOID).sum()) if targets.ndim == 3 else len(targets)
 
 
 def seed_step(*parts: int) -> None:
@@ -153,8 +148,8 @@ def evaluate(weights: dict[str, Tensor], inputs: Tensor, targets: Tensor, option
     found = {"loss": float(losses(logits, targets).double().mean())}
     logits, metrics = logits.float(), {}
     if options["kind"] == "multilabel":
-        logits, metrics["acc"] = logits.sigmoid(), MultilabelAccuracy(classes, average="micro")
-        metrics["map"] = MultilabelAveragePrecision(classes, average="macro")
+        logits, metrics["acc"] = logits.sigmoid(), MultilabelAccuracy(classes, average="micro", ignore_index=VOID)
+        metrics["map"] = MultilabelAveragePrecision(classes, average="macro", ignore_index=VOID)
     elif options["kind"] == "segmentation":
         metrics["acc"] = MulticlassAccuracy(classes, average="micro", ignore_index=VOID)
         metrics["miou"] = MulticlassJaccardIndex(classes, average="macro", ignore_index=VOID)
@@ -175,7 +170,7 @@ def update(
         The sum of the losses.
     """
     optimizer.zero_grad()
-    dtype, total, terms = next(model.parameters()).dtype, 0.0, [count_terms(targets) for *_, targets in window]
+    dtype, total, size = next(model.parameters()).dtype, 0.0, window[0][-1].numel()
     for step, process, inputs, targets in window:
         seed_step(options["seed"], epoch, step, process)
         if options["mixup"] or options["cutmix"]:
@@ -184,11 +179,10 @@ def update(
         with autocast(options):
             each = losses(model(inputs.to(dtype)), targets, options["label_smoothing"], weights)
         total += float(each.detach().sum())
-        (each.sum() / (targets.numel() if targets.ndim == 3 else len(targets))).backward()
-    first = window[0][-1]
-    scale = (first.numel() if first.ndim == 3 else len(first)) / sum(terms)
+        (each.sum() / size).backward()
+    labeled = sum(int((targets != VOID).sum()) for *_, targets in window)
     for parameter in model.parameters():
-        parameter.grad *= scale  # once for all batches, in full precision
+        parameter.grad *= size / max(1, labeled)  # once for all batches, in full precision
     for name, parameter in model.named_parameters():
         if epoch < options["freeze_epochs"] and not name.startswith("head."):
             parameter.grad = None
