@@ -13,6 +13,7 @@ from data_modules.suites import Suite
 from data_modules.text_set import TextSet
 from lgx.core.image_size import ImageSize
 from lgx.core.markers import Markers, any_exist
+from lgx.core.reading import Reading
 from lgx.core.task import Normalization
 from lgx.errors import UserError
 
@@ -75,7 +76,7 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
 
 
 def open_classes(
-    option: str, data: str, img_size: ImageSize, in_chans: int, inputs: Normalization | None
+    option: str, data: str, img_size: ImageSize, in_chans: int, inputs: Normalization | None, reading: Reading
 ) -> ImageDataModule:
     """A set with one class for each image, read for training in the form of a network.
 
@@ -85,12 +86,14 @@ def open_classes(
         img_size: Size of the images.
         in_chans: Their channels.
         inputs: Mean and std; None for the set's own.
+        reading: How the files are read.
 
     Raises:
         UserError: If the data cannot be read or are of another kind.
     """
     module = open_set(data)
     module.img_size, module.in_chans = img_size, in_chans
+    module.follow_reading(reading)
     if module.task.kind != "classification":
         raise UserError(f"{option} {data}: is for {module.task.kind}; give a set with one class for each image")
     if inputs is not None:

@@ -13,7 +13,6 @@ from data_modules.images import ImageFiles
 from data_modules.text_files import read_lines
 from lgx.core.schema import LINE
 from lgx.errors import UserError
-from lgx.host.channels import CHANNEL_SUFFIXES
 from lgx.host.safety import IMAGE_SUFFIXES, list_images, open_undecoded, skipped_files
 
 
@@ -72,9 +71,7 @@ def listed_classes(file: Path) -> list[str] | None:
     return names
 
 
-def read_class_tree(
-    folder: Path, classes: Sequence[str], where: str, others: Collection[str] = (), channels: int | None = None
-) -> ImageFiles:
+def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Collection[str] = ()) -> ImageFiles:
     """Read ``folder/<class>/**/*.{jpg,png,...}``, and say which files have a suffix that is not read.
 
     Args:
@@ -82,7 +79,6 @@ def read_class_tree(
         classes: Class folders in index order.
         where: Set and split, for error messages.
         others: Suffixes of files that belong to the set and are no images.
-        channels: Channels of files that hold other than gray or RGB images.
 
     Returns:
         The files, sorted by class and path.
@@ -98,14 +94,13 @@ def read_class_tree(
         has = f"has the unknown class folders {', '.join(map(ascii, extra[:3]))}" if extra else ""
         problem = " and ".join(filter(None, (lacks, has)))
         raise UserError(f"{where}: {folder} {problem}; expected exactly the {len(classes)} class folders of this set")
-    suffixes = CHANNEL_SUFFIXES if channels else IMAGE_SUFFIXES
     names: list[str] = []
     places: dict[str, str] = {}
     labels: list[int] = []
     skipped: Counter[str] = Counter()
     without: list[str] = []
     for label, name in enumerate(classes):
-        images, unread = list_images(folder / name, suffixes=suffixes)
+        images, unread = list_images(folder / name)
         for place in {path.parent for path in images}:
             if (other := places.setdefault(os.path.realpath(place), name)) != name:
                 raise UserError(f"{where}: {place} is linked from the class {other}, too; an image has one class")
@@ -117,11 +112,9 @@ def read_class_tree(
         without += [name] if unread and not images else []
     if skipped:
         only = f"; no image is left in {folder / without[0]}" if without else ""
-        _say_skipped(folder, skipped, only, suffixes)
+        _say_skipped(folder, skipped, only)
     files = ImageFiles(folder, names, labels, where)
-    files.channels = channels
-    if channels is None:
-        _say_transparent(files)
+    _say_transparent(files)
     return files
 
 
@@ -165,20 +158,20 @@ def read_all(folder: Path, where: str) -> ImageFiles:
     return ImageFiles(folder, [str(path.relative_to(folder)) for path in images], [0] * len(images), where)
 
 
-def _say_skipped(folder: Path, unread: Counter[str], only: str = "", suffixes: Sequence[str] = IMAGE_SUFFIXES) -> None:
-    say_once(f"{folder}: {skipped_files(unread)} were skipped{only}; {', '.join(suffixes)} are read")
+def _say_skipped(folder: Path, unread: Counter[str], only: str = "") -> None:
+    say_once(f"{folder}: {skipped_files(unread)} were skipped{only}; {', '.join(IMAGE_SUFFIXES)} are read")
 
 
 def _say_transparent(files: ImageFiles) -> None:
     """Say that images are transparent, if one of 64 is, evenly spread."""
-    for index in range(0, len(files), len(files) // 64 + 1):
-        with suppress(Exception), open_undecoded(files.path(index)) as image:  # its decoding says what is wrong
+    for path in files.sources():
+        with suppress(Exception), open_undecoded(path) as image:  # its decoding says what is wrong
             if image.has_transparency_data:
-                say_once(f"{files.folder}: what is transparent in an image is shown over white ({files.path(index)})")
+                say_once(f"{files.folder}: what is transparent in an image is shown over white ({path!s})")
                 return
 
 
 @functools.cache
 def say_once(text: str) -> None:
     """Print a line on the first process; train and val are often read from one folder."""
-    rank_zero_info(text)
+    rank_zero_info(text.encode(errors="backslashreplace").decode())  # names of files may be no text

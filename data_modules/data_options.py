@@ -4,6 +4,7 @@ They are dataclasses, from which the data modules inherit their constructors. An
 exactly as it was given; a value that follows from several options is a property or part of the task.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
@@ -15,8 +16,9 @@ from data_modules.base import WORKER_TIMEOUT
 from data_modules.loaders import check_workers
 from data_modules.transforms import Augment
 from lgx.core.image_size import IMAGE_SIZE, ImageSize
+from lgx.core.reading import ResizeMode
 from lgx.errors import UserError
-from lgx.host.channels import MOST_CHANNELS
+from lgx.host.images import MOST_CHANNELS
 
 VAL_FRACTION = 0.1
 
@@ -85,6 +87,11 @@ class ImageOptions(DataOptions):
         img_size: Side of the images in pixels, or ``[height, width]``; default the data set's own.
         in_chans: 1 (gray) or 3 (RGB) channels; default the data set's own. Class folders of your own may have 2 to 16,
             as .npy or TIFF files.
+        value_range: Values [LOW, HIGH] of image files with more than 8 bits that become 0 and 255; default all that
+            unsigned 16 bits can have, or 0 and 1 of floating-point numbers. Files that use less than half of it need
+            their own.
+        resize: How images get the size: ``crop`` (resized until they cover it, cropped at the center), ``squash``
+            (without their proportions), or ``letterbox`` (whole, within a border of the mean color).
         augment: Training augmentation: ``none``; ``crop`` (random crops of the padded image) or ``crop_flip`` (the same
             with flips) for small images; ``resized_crop`` (crops of 8 % to all of the area, with flips) or
             ``randaugment`` (the same with timm's ``rand-m9-mstd0.5-inc1``) for large ones. Where a mirrored image has
@@ -106,6 +113,8 @@ class ImageOptions(DataOptions):
 
     img_size: ImageSize | None = None
     in_chans: int | None = None
+    value_range: tuple[float, float] | None = None
+    resize: ResizeMode = "crop"
     augment: Augment = "none"
     transforms: list[v2.Transform] | None = None
     mean: tuple[float, ...] | None = None
@@ -132,6 +141,9 @@ class ImageOptions(DataOptions):
             raise UserError(f"data.in_chans: expected 1 (gray) or 3 (RGB){others}, got {self.in_chans}")
         if self.has_channels and self.augment not in ("none", "crop", "crop_flip"):
             raise UserError(f"data.augment: {self.augment} is for gray and RGB images; use crop or crop_flip")
+        low, high = self.value_range or (0, 1)
+        if not -math.inf < low < high < math.inf:
+            raise UserError(f"data.value_range: expected two numbers, the smaller one first, got {low:g}, {high:g}")
         if (self.mean is None) != (self.std is None):
             raise UserError("data.mean and data.std: give both or neither")
         for option, values, least in (("mean", self.mean, -1.0), ("std", self.std, 0.0)):

@@ -14,7 +14,6 @@ from data_modules.own_images import OwnImages
 from lgx.core.eval_transforms import pixel_transform
 from lgx.core.image_size import ImageSize
 from lgx.errors import UserError
-from lgx.host.channels import CHANNEL_SUFFIXES
 from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
 
 _MEASURED = 256
@@ -30,7 +29,7 @@ class ImageFolderData(OwnImages):
     numbers, else the alphabet, or ``root/classes.txt``, if it exists, which names one class folder in each line.
 
     With ``in_chans`` other than 1 and 3, files are ``.npy`` arrays, or TIFF images whose bands or pages are channels
-    (:func:`~lgx.host.channels.open_channels`). Unless mean and std are given, or those of a network are followed, they
+    (:class:`~lgx.host.images.ImageReader`). Unless mean and std are given, or those of a network are followed, they
     are measured on at most 256 training images.
 
     Args:
@@ -70,7 +69,8 @@ class ImageFolderData(OwnImages):
     def setup(self, stage: str) -> None:
         """See :class:`~data_modules.single.SingleSet`; also measure mean and std of several channels."""
         super().setup(stage)
-        if self.has_channels and "train" in self._splits and len(self.info.mean) != self.in_chans:
+        is_known = self.mean is not None or len(self.info.mean) == self.in_chans
+        if self.has_channels and "train" in self._splits and not is_known:
             images = self.first(self._splits["train"], _MEASURED, "train")
             pixels = torch.stack([pixel_transform(self.task)(images[i][0]) for i in range(len(images))]) / 255
             mean, std = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3)).clamp(min=1e-3)
@@ -88,19 +88,18 @@ class ImageFolderData(OwnImages):
         place = tree_split(self.root_folder, TREE_NAMES["train" if split == "val" and not has_val else split])
         if place is None:
             raise UserError(f"{name}: {self.root} has no folder {split}/; expected {self.root}/{split}/<class>/<image>")
-        channels, suffixes = (self.in_chans, CHANNEL_SUFFIXES) if self.has_channels else (None, IMAGE_SUFFIXES)
-        files = read_class_tree(place, self.classes, f"{name} {split}", channels=channels)
+        files = read_class_tree(place, self.classes, f"{name} {split}")
         if len(files) == 0:
-            raise UserError(f"{name} {split}: no image below {place} (looked for {', '.join(suffixes)})")
+            raise UserError(f"{name} {split}: no image below {place} (looked for {', '.join(IMAGE_SUFFIXES)})")
         if split == "train":
             say_unread_folders(self.root_folder)
             present = set(np.unique(files.labels).tolist())
             empty = [folder for label, folder in enumerate(self.classes) if label not in present]
             if empty:
-                unread = list_images(place / empty[0], suffixes=suffixes)[1]
+                unread = list_images(place / empty[0])[1]
                 raise UserError(
                     f"{name} train: no image of class {empty[0]} in {place / empty[0]} (looked for "
-                    f"{', '.join(suffixes)}{f'; it holds {skipped_files(unread)}' if unread else ''}); add some "
+                    f"{', '.join(IMAGE_SUFFIXES)}{f'; it holds {skipped_files(unread)}' if unread else ''}); add some "
                     f"or remove the folder"
                 )
         if split == "test" or has_val:

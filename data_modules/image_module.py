@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from data_modules.base import Split, process_of
+from data_modules.class_trees import say_once
 from data_modules.data_options import ImageOptions
-from data_modules.images import Images, LabeledImages, files_of
+from data_modules.images import Images, LabeledImages, files_of, source_of
 from data_modules.pixel_cache import PixelCache, PixelExamples, identity
 from data_modules.samplers import BalancedBatchSampler, Batching, TrainBatchSampler, TransformedExamples
 from data_modules.single import AnnouncedExamples, SingleSet
@@ -21,7 +22,10 @@ from data_modules.transforms import CropFlip, PixelTransforms, train_transform
 from lgx.core.batch import Batch
 from lgx.core.eval_transforms import normalized
 from lgx.core.image_size import height_width
+from lgx.core.reading import Reading
 from lgx.core.task import AGREEMENT, BALANCED, Normalization, Task
+from lgx.errors import UserError
+from lgx.host.images import ImageReader
 
 _NOT_OF_PIXELS = {
     *("root", "batch_size", "eval_batch_size", "num_workers", "worker_timeout", "seed", "augment", "mean", "std"),
@@ -41,6 +45,8 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._caches: dict[Split, PixelCache | None] = {}
+
+    _followed_range: tuple[float, ...] = ()
 
     def check_options(self) -> None:
         """See :class:`~data_modules.data_options.DataOptions`; the user's transforms must keep the size of an image."""
@@ -65,9 +71,26 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         """Read whole splits.
 
         Raises:
-            UserError: If the files are absent or damaged, or a split is empty.
+            UserError: If the files are absent or damaged, a split is empty, or ``value_range`` is wrong.
         """
-        return {split: self.refuse_empty(self.read(split), split) for split in splits}
+        found = {split: self.refuse_empty(self.read(split), split) for split in splits}
+        for source in map(source_of, found.values()):
+            if hasattr(source, "reader"):
+                source.reader = ImageReader(self.task.in_chans, self.task.value_range)
+        if "train" in found:
+            self._check_values(source_of(found["train"]))
+        return found
+
+    def _check_values(self, source: Any) -> None:
+        """Refuse images whose values do not use the range from which they are scaled, and say the range."""
+        name, reader = self.info.name, getattr(source, "reader", ImageReader(value_range=self.task.value_range))
+        line, wrong = reader.check_values(name, source.sources() if hasattr(source, "sources") else ())
+        if not line and not wrong and self.value_range:
+            wrong = f"data.value_range: {name} has no image of more than 8 bits, which would be scaled; leave it out"
+        if wrong:
+            raise UserError(wrong)
+        if line:
+            say_once(f"data       {line}")
 
     def transformed(self, examples: Images, train: bool = False, seed: int | None = None) -> TransformedExamples:
         """The examples as tensors.
@@ -138,7 +161,8 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         if size > self.cache_gib * 2**30 or (parts := identity(examples, folder)) is None:
             return None
         options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NOT_OF_PIXELS}
-        own = f"{type(self).__module__}.{type(self).__qualname__} {sorted(options.items())}".encode()
+        reading = (*task.reading, task.mean if task.resize == "letterbox" else ())
+        own = f"{type(self).__module__}.{type(self).__qualname__} {sorted(options.items())} {reading}".encode()
         cache = PixelCache(len(examples), task.image_shape, [own, split.encode(), *parts])
         if self.trainer is not None and (failure := cache.open()) and process_of(self)[0] == 0:
             print(f"data       {self.info.name} {split}: images are decoded in each epoch; {cache.path}: {failure}")
@@ -153,6 +177,10 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         """See :class:`~data_modules.base.TaskDataModule`; gray statistics serve RGB images, and the reverse."""
         self._followed = Normalization(tuple(mean), tuple(std))
         return self.task.normalization == self._followed.for_channels(self.in_chans or self.info.in_chans)
+
+    def follow_reading(self, reading: Reading) -> None:
+        """Read files as for a network, whose range of values serves only files of more than 8 bits."""
+        self._followed_range, self.resize = reading.value_range, reading.resize
 
     @property
     def _normalization(self) -> Normalization:
@@ -197,4 +225,6 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             img_size=self.img_size or self.info.img_size,
             class_names=self.info.class_names if self.labels else (),
             **self._normalization.for_channels(in_chans)._asdict(),
+            value_range=tuple(self.value_range or self._followed_range),
+            resize=self.resize,
         )

@@ -1,7 +1,7 @@
 """Map-style images whose labels are known without decoding them."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -13,8 +13,8 @@ from torch import Tensor
 from data_modules.library_internals import image_files_of
 from data_modules.splits import Indices
 from lgx.errors import UserError
-from lgx.host.channels import open_channels
-from lgx.host.safety import check_resizable, error_line, open_photo, open_undecoded, upright
+from lgx.host.images import SOME, ImageReader, opaque, upright
+from lgx.host.safety import error_line, open_undecoded
 
 
 class DataError(UserError):
@@ -26,6 +26,13 @@ class DataError(UserError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message.rstrip().rsplit("DataError: ", 1)[-1])
+
+
+def unreadable(place: str, error: Exception, remedy: str) -> DataError:
+    """What to raise for an image that cannot be read; an intact one of another form than expected is not restored."""
+    if isinstance(error, UserError):
+        return DataError(f"{place}: {error}")
+    return DataError(f"{place} cannot be decoded ({error_line(error)}); {remedy}")
 
 
 class Images(Protocol):
@@ -67,14 +74,12 @@ class LabeledImages:
             if isinstance(image, Tensor):  # of several channels
                 return image, int(self.labels[index])
             image.load()  # PIL decodes lazily: outside this block the position of a damaged image is unknown
-            image = upright(check_resizable(image))
-        except (UserError, MemoryError):
+            image = opaque(upright(image))
+        except (DataError, MemoryError):
             raise
         except Exception as error:
-            raise DataError(
-                f"{self.where}: image {position} cannot be decoded ({error_line(error)}); "
-                "restore its file or prepare the set again"
-            ) from error
+            remedy = "restore its file or prepare the set again"
+            raise unreadable(f"{self.where}: image {position}", error, remedy) from error
         return image, int(self.labels[index])
 
     def paths(self) -> list[Path]:
@@ -96,10 +101,10 @@ class ImageFiles:
         where: Set and split, for error messages.
 
     Attributes:
-        channels: Channels of files that hold other than gray or RGB images; None for those.
+        reader: Decodes them.
     """
 
-    channels: int | None = None
+    reader = ImageReader()
 
     def __init__(self, folder: Path, names: Sequence[str], labels: Any, where: str) -> None:
         # One array of bytes: reference counting would copy a million Python strings into every loader process.
@@ -132,13 +137,15 @@ class ImageFiles:
         """
         path = self.path(index)
         try:
-            return open_photo(path) if self.channels is None else open_channels(path, self.channels)
+            return self.reader(path)
         except MemoryError:
             raise
         except Exception as error:
-            raise DataError(
-                f"{self.where}: {path} cannot be decoded ({error_line(error)}); restore the file or remove it"
-            ) from error
+            raise unreadable(f"{self.where}: {path}", error, "restore the file or remove it") from error
+
+    def sources(self) -> Iterator[Path]:
+        """Some of the files, evenly spread."""
+        yield from (self.path(index) for index in range(0, len(self), len(self) // SOME + 1))
 
     def encoded(self, index: int) -> tuple[bytes, str] | None:
         """The bytes of the file and its suffix if a shard can hold them unchanged, else None."""
@@ -156,8 +163,15 @@ class ImageFiles:
         """The files at ``indices``."""
         names = [os.fsdecode(name) for name in self.names[indices]]
         taken = type(self)(self.folder, names, self.labels[indices], where or self.where)
-        taken.channels = self.channels
+        taken.reader = self.reader
         return taken
+
+
+def source_of(images: Any) -> Any:
+    """What decodes the images of a split: the whole set, of which they may be a part."""
+    while isinstance(images, LabeledImages):
+        images = images.source
+    return images
 
 
 def files_of(images: Any) -> list[str]:

@@ -13,9 +13,9 @@ from data_modules.class_trees import in_order
 from data_modules.images import DataError
 from data_modules.splits import Indices, grouped_split, stratified_split
 from data_modules.text_files import read_lines
-from lgx.core.eval_transforms import opaque
 from lgx.errors import UserError
-from lgx.host.safety import IMAGE_SUFFIXES, error_line, open_photo, open_undecoded
+from lgx.host.images import ImageReader
+from lgx.host.safety import IMAGE_SUFFIXES, error_line, open_undecoded
 
 SHORT_SIDE = 64
 """Largest short side of a stored image, in pixels; larger images are reduced."""
@@ -44,12 +44,12 @@ class EncodedImages:
     def __getitem__(self, index: int) -> tuple[Image.Image, int]:
         path, data = self.examples[index]
         try:
-            image = open_photo(data)
+            image = ImageReader()(data)
         except Exception as error:
             raise DataError(
                 f"{self.where}: {path} cannot be decoded ({error_line(error)}); fetch its archive again"
             ) from error
-        image = opaque(image)
+        assert isinstance(image, Image.Image)
         scale = SHORT_SIDE / min(image.size)
         if scale < 1:
             width, height = (max(SHORT_SIDE, round(side * scale)) for side in image.size)

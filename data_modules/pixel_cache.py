@@ -26,7 +26,7 @@ from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.host.cache import cache_root, make_room
 
-_VERSION = 2
+_VERSION = 3
 _OWN = 1
 """Part of the seed of a user's transforms, which must not draw the numbers of the crop."""
 

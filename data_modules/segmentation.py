@@ -129,6 +129,8 @@ class SegmentationSet(OfficialData):
     def check_options(self) -> None:
         """See :class:`~data_modules.data_options.DataOptions`; a user's transforms would not change the masks."""
         super().check_options()
+        if self.resize != "crop":
+            raise UserError("data.resize: images with masks are always squashed; leave it out")
         if self.transforms:
             raise UserError(
                 f"data.transforms: change images of {self.info.name} but not their masks; use data.augment crop_flip"

@@ -97,6 +97,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
             img_size=tasks[0].img_size,
             mean=tasks[0].mean,
             std=tasks[0].std,
+            **tasks[0].reading._asdict(),
             max_len=max(task.max_len for task in tasks),
             vocab_size=tasks[0].vocab_size,
         )

@@ -16,20 +16,19 @@ os.environ.setdefault("WDS_SECURE", "1")  # webdataset reads this once, at impor
 
 import numpy as np
 import webdataset as wds
-from PIL import Image
 from rich.progress import track
 
 from data_modules.archives import BoundedInfo
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import DataError, Images
+from data_modules.images import DataError, Images, unreadable
 from data_modules.shard_index import INDEX, UNKNOWN, Shard, load_index
 from data_modules.shard_table import ShardTable
 from data_modules.splits import Indices
-from lgx.core.eval_transforms import opaque
 from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.host.safety import error_line, open_photo, parse_json
+from lgx.host.images import SOME, ImageReader, opaque
+from lgx.host.safety import error_line, parse_json
 
 # If another package imported webdataset before, the environment variable was set too late.
 wds.utils.enforce_security = True
@@ -197,22 +196,25 @@ def with_image(sample: dict[str, Any]) -> dict[str, Any]:
         raise DataError(f"shard {sample['__url__']} cannot be read ({error.strerror or error})") from error
 
 
-def decode(sample: dict[str, Any], where: str) -> tuple[Image.Image, int]:
-    """Decode one raw sample.
+def decode(sample: dict[str, Any], where: str, reader: ImageReader) -> tuple[Any, int]:
+    """Decode one raw sample, see :class:`~lgx.host.images.ImageReader`.
 
     Raises:
         UserError: If it lacks an image or a class, or the image cannot be decoded.
     """
     try:
         data = next(sample[key] for key in IMAGE_KEYS if key in sample)
-        return open_photo(data), int(sample["cls"])
+        return reader(data), int(sample["cls"])
     except MemoryError:
         raise
     except Exception as error:
-        raise DataError(
-            f"{where}: example {sample.get('__key__')} of {sample.get('__url__')} cannot be decoded "
-            f"({error_line(error)}); write the shards again"
-        ) from error
+        place = f"{where}: example {sample.get('__key__')} of {sample.get('__url__')}"
+        raise unreadable(place, error, "write the shards again") from error
+
+
+def images_in(samples: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    """The bytes of the image of each raw sample that has one."""
+    yield from (sample[key] for sample in samples for key in IMAGE_KEYS if key in sample)
 
 
 class ShardImages:
@@ -224,7 +226,12 @@ class ShardImages:
 
     Raises:
         UserError: If a shard is missing, damaged, or holds another number of examples than the index says.
+
+    Attributes:
+        reader: Decodes the images.
     """
+
+    reader = ImageReader()
 
     def __init__(self, shards: Iterable[Shard], where: str) -> None:
         self.where, self.shards = where, list(shards)
@@ -235,8 +242,12 @@ class ShardImages:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        return decode(self.sample(index), self.where)
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        return decode(self.sample(index), self.where, self.reader)
+
+    def sources(self) -> Iterator[bytes]:
+        """The bytes of some images, evenly spread."""
+        yield from images_in(map(self.sample, range(0, len(self), len(self) // SOME + 1)))
 
     def sample(self, index: int) -> dict[str, Any]:
         """An example as :func:`read_shard` gives it.

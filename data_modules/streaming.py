@@ -19,10 +19,11 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from data_modules.library_internals import until_error
 from data_modules.samplers import Batching, limited, mix_seed, next_position
 from data_modules.shard_index import Shard
-from data_modules.shards import decode, read_shard, with_image
+from data_modules.shards import decode, images_in, read_shard, with_image
 from lgx.core.batch import Batch
 from lgx.core.seed import seeded_rng
 from lgx.errors import UserError
+from lgx.host.images import ImageReader
 
 
 class StreamedShards:
@@ -31,13 +32,22 @@ class StreamedShards:
     Args:
         shards: In the order of the index.
         where: Set and split, for error messages.
+
+    Attributes:
+        reader: Decodes the images.
     """
+
+    reader = ImageReader()
 
     def __init__(self, shards: Sequence[Shard], where: str) -> None:
         self.shards, self.where = list(shards), where
 
     def __len__(self) -> int:
         return sum(len(shard.rows) for shard in self.shards)
+
+    def sources(self) -> Iterator[bytes]:
+        """The bytes of the first images."""
+        yield from images_in(sample for shard in self.shards for sample in read_shard(shard))
 
     @property
     def labels(self) -> Any:
@@ -175,7 +185,7 @@ class ShardBatches(IterableDataset[Batch]):
         for count, (position, sample) in enumerate(samples):
             if count < done:
                 continue
-            image, label = decode(sample, self.source.where)
+            image, label = decode(sample, self.source.where, self.source.reader)
             if self.train:
                 with seeded_rng(mix_seed(self.batching.seed, epoch, position)):
                     pixels = self.transform(image)

@@ -83,12 +83,12 @@ def train_transform(task: Task, augment: Augment, own: Callable[[Tensor], Tensor
     """
     tensor = to_tensor(task) if own is None else [v2.PILToTensor(), own, *to_tensor(task)[1:]]
     if augment == "none":
-        return v2.Compose([ToMode(task.in_chans), Resize(task.image_shape[1:]), *tensor])
+        return v2.Compose([ToMode(task.in_chans), Resize(task), *tensor])
     if augment in ("crop", "crop_flip"):
         size = task.image_shape[1:]
         flip = [v2.RandomHorizontalFlip()] if augment == "crop_flip" else []
         crop = [v2.RandomCrop(size, padding=[*reversed(crop_padding(size))]), *flip]
-        return v2.Compose([ToMode(task.in_chans), Resize(size), *crop, *tensor])
+        return v2.Compose([ToMode(task.in_chans), Resize(task), *crop, *tensor])
     heavy = augment == "randaugment"
     timm_transform = create_transform(
         input_size=task.image_shape,

@@ -114,7 +114,7 @@ def main(args: Sequence[str] | None = None) -> None:
             skip_unused_imports()
             run_command(argv)
     except KeyboardInterrupt:
-        _fail(argv[0], "interrupted; finished files are complete, resume a run with --ckpt_path last", 130)
+        _fail(argv[0], "interrupted; finished files are complete", 130)
     except Exception as error:
         message = describe(error)  # asked first: a UserError may hide that a data loading process was killed
         if isinstance(error, UserError) and message is None:

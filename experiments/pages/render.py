@@ -40,7 +40,7 @@ class Pages:
             values.average, values.ahead, values.level, values.require, selections,
             own.rows, own.cells, own.mean, own.span, own.claim, own.paper, own.verdicts, own.counts, own.judged,
             own.verdicts_of, own.departures, own.source, own.costs, own.length_table, own.length_lead, own.length_mean,
-            in_words,
+            own.fault, in_words,
         ]  # fmt: skip
         self._jinja.globals |= {function.__name__: function for function in functions}
         self._jinja.globals |= {"recipes": own.recipes, "paths": paths, "arena": partial(ArenaPage, own)}

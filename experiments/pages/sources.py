@@ -32,6 +32,14 @@ DEPARTURES = {
     "paper scale": "The configurations of the paper's tables, which need GPUs and were not run:",
     "measured": "The small experiments that were measured:",
 }
+FAULTS = {
+    "snapvit": (
+        {"366162f781", "da654a4ea5"},
+        "The rows of `snapvit` were measured with a search that was wrong (the update of its shape was transposed, and "
+        "it made 50 evaluations instead of 250); they are still to be measured again.",
+    )
+}
+"""Method -> the commits of rows that were measured with a fault of the method, and the sentence on pages about them."""
 Cells = Mapping[str, str]
 
 
@@ -52,6 +60,12 @@ class Sources:
     def rows(self, *names: str, **options: Any) -> Measured:
         """Rows of files of results, or of other files by their paths; see :class:`Measured`."""
         return Measured((row for name in names for row in self._file(name)), **options)
+
+    def fault(self, method: str, *names: str) -> str:
+        """The sentence of :data:`FAULTS` on a method, empty where no row of it in these files has such a commit."""
+        commits, sentence = FAULTS[method]
+        faulty = any(row.method == method and row.commit in commits for name in names for row in self._file(name))
+        return sentence * faulty
 
     def cells(self, name: str) -> list[Cells]:
         """The lines of a file of another form than rows."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-from experiments.reproduce.paper import AVERAGE, HOURS, PaperTable, load_table
+from experiments.reproduce.paper import AVERAGE, HOURS, OVER, PaperTable, load_table
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.comparison import Comparison, Options, compare_files
@@ -30,9 +30,12 @@ def compare_beside(files: Sequence[Path], options: Options, numbers: str) -> tup
         UserError: If there are no such rows, methods or table, or the table has no number of the metric and split.
     """
     paper = load_table(numbers).of_split(options.split)
-    if not any(row.metric == options.metric or (options.cost and row.unit == HOURS) for row in paper.rows):
-        raise UserError(f"{numbers} has no {options.metric} of the {options.split} split")
-    found = compare_files(files, replace(options, epochs=frozenset(row.epochs or 0 for row in paper.rows)))
+    own_rows = [row for row in paper.rows if not row.variant.startswith(OVER)]  # leads belong to no cell
+    if own_rows or not paper.rows:
+        if not any(row.metric == options.metric or (options.cost and row.unit == HOURS) for row in own_rows):
+            raise UserError(f"{numbers} has no {options.metric} of the {options.split} split")
+        options = replace(options, epochs=frozenset(row.epochs or 0 for row in own_rows))
+    found = compare_files(files, options)
     rows = [*found.rows, *averages_of_paper(found.rows, paper)]
     sections = {section.title: section for section in found.report.sections}
     for metric in {row.metric for row in found.rows}:

@@ -55,7 +55,7 @@ class JudgedClaim:
     def _answer(self) -> str:
         verdict = self.verdict
         answer: str = verdict.answer
-        if answer not in ("computed", "confounded", "open", "not measured"):
+        if answer not in ("computed", "not comparable", "open", "not measured"):
             answer = f"**{answer}**"
         if verdict.seeds_needed is not None:
             answer += f", {verdict.seeds_needed} seeds would decide"

@@ -15,6 +15,8 @@ FILE = Path("experiments/paper_numbers.yaml")
 _SIZES = {"T": "Tiny", "S": "Small", "B": "Base"}
 AVERAGE = "average"
 """Name of a mean over tasks, or over architectures."""
+OVER = "over="
+"""Beginning of the variant of a number that is a lead over another method."""
 _OF_TRAINING = "train_"
 _TASKS, _ALL = ".tasks", "all"
 _ROLES = ("Aux-", "Super-")

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
 
 from experiments.reproduce.claims import Claim, Pairing, Side
-from experiments.reproduce.paper import AVERAGE, PaperRow, PaperTable, paper_names, plain_name
+from experiments.reproduce.paper import AVERAGE, OVER, PaperRow, PaperTable, paper_names, plain_name
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.architecture_names import depth_of
@@ -20,8 +20,8 @@ _ROUNDING = 1e-4
 """Largest relative difference of two measurements of one network."""
 _MOST_SEEDS = 1000
 Answer = Literal[
-    "holds", "holds, smaller than in the paper", "does not hold", "smaller than in the paper", "computed", "confounded",
-    "open", "not measured",
+    "holds", "holds, smaller than in the paper", "does not hold", "smaller than in the paper", "computed",
+    "not comparable", "open", "not measured",
 ]  # fmt: skip
 _Row = TypeVar("_Row", Row, PaperRow)
 
@@ -80,7 +80,7 @@ class Verdict:
         cells: Number of cells in which both were measured.
         answer: ``holds`` or ``does not hold`` where the 95 % interval excludes 0; ``holds, smaller than in the paper``
             where the whole interval lies between 0 and the paper's lead; ``smaller than in the paper`` where it
-            includes 0, and ends below the paper's lead; else ``open``. ``confounded`` where the two sides differ in
+            includes 0, and ends below the paper's lead; else ``open``. ``not comparable`` where the two sides differ in
             more than the method. ``computed`` where arithmetic agrees with the claim.
         differs: What the two sides do not share, in words: ``tal: 100 epochs, random: 200``; empty where all is equal.
         undated: Whether some of the values name no commit, so that their code is unknown.
@@ -158,7 +158,7 @@ def judge(
     assert difference is not None, "there are common seeds"
     # Losses of papers are sums over epochs, in another unit than ours.
     printed = None if lower_is_better(metrics.default) else ahead
-    answer: Answer = "confounded" if confounded else _answer(difference, printed)
+    answer: Answer = "not comparable" if confounded else _answer(difference, printed)
     undated = any(not row.commit for own in sides for row in own)
     differs = confounded or _differs(sides, claim, cells)
     return Verdict(claim, ahead, difference, len(cells), answer, differs, undated)
@@ -269,6 +269,10 @@ def _differs(rows: Sequence[Sequence[Row]], claim: Claim, cells: Collection[Cond
 
 
 def _in_paper(claim: Claim, paper: PaperTable, metrics: TaskMetrics) -> float | None:
+    over = f"{OVER}{claim.worse}"
+    stated = [row for row in paper.rows if row.variant == over and row.method in paper_names(claim.better)]
+    if stated:
+        return fmean(row.value for row in stated if row.value is not None)
     own = TaskMetrics(metrics.default, {paper.task_name(task): metric for task, metric in metrics.by_task.items()})
     of_metric = (row for row in paper.rows if row.metric == own.of(row.task))
     rows = [row for row in of_metric if any(side.covers(row.epochs) for side in claim.sides)]

@@ -1,5 +1,7 @@
 """The network behind :class:`~lgx.architectures.gpt2.GPT2Architecture`; imports transformers."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from transformers import GPT2ForSequenceClassification
@@ -53,6 +55,15 @@ class GPT2Classifier(GPT2ForSequenceClassification):
     def no_weight_decay(self) -> set[str]:
         """Names of the embeddings, which are excluded from weight decay."""
         return {"transformer.wte.weight", "transformer.wpe.weight"}
+
+    def group_matcher(self, coarse: bool = False) -> dict[str, Any]:
+        """Which parameters are of which layer, as timm's ViTs tell it: the last norm is of the last block.
+
+        Args:
+            coarse: Ignored; a block is one layer.
+        """
+        blocks = [(r"^transformer\.h\.(\d+)", None), (r"^transformer\.ln_f", (99999,))]  # 99999: the group before
+        return {"stem": r"^transformer\.w[tp]e", "blocks": blocks}
 
     def tokens(self, ids: Tensor) -> Tensor:
         """Features of all tokens after the last norm, (B, N, D); those of padding are meaningless.

@@ -60,7 +60,7 @@ class HubName:
         """
         found = _HUB_NAME.fullmatch(text)
         inside = (found["inside"] or "") if found else ""
-        if found is None or ".." in inside.split("/"):
+        if found is None or ".." in inside.split("/") or re.search(r"--|\.\.|[.-](/|$)", found["repository"]):
             raise UserError(f"{text[:300]}: expected hf://ORGANIZATION/NAME, then @REVISION and /FILE if needed")
         return cls(found["repository"], found["revision"], inside)
 

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from lgx.architectures import Architecture, name_of
+from lgx.architectures import Architecture, ViTArchitecture, name_of
 from lgx.artifacts.safetensors_files import read_header, read_metadata, read_safetensors, write_safetensors
-from lgx.artifacts.safety import AGAIN, TASK, check_shapes, count_layers, described_architecture
+from lgx.artifacts.safety import AGAIN, TASK, check_shapes, check_weights, count_layers, described_architecture
 from lgx.artifacts.source_names import LEARNGENE
 from lgx.artifacts.sources import recorded_name
 from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, at_most, check_fields, list_of, mapping_of, one_of
@@ -157,7 +157,7 @@ class Learngene:
         """
         tensors, metadata = read_safetensors(path)
         about = _about(metadata, str(path))
-        refuse_non_finite(tensors, str(path))
+        check_weights(tensors, str(path))
         tensors = {name: tensor.float() if tensor.dtype in _STORAGE else tensor for name, tensor in tensors.items()}
         learngene = _described(about, tensors, str(path))
         _check_tensors(learngene, str(path))
@@ -192,17 +192,19 @@ def _check_tensors(learngene: Learngene, place: str) -> None:
     embeddings = {tuple(tensor.shape) for tensor in learngene.task_embeddings.values()}
     if len(embeddings) > 1 or any(len(shape) != 1 for shape in embeddings):
         raise UserError(f"{place}: its task embeddings are not vectors of one width; {AGAIN}")
-    for name, tensor in learngene.tensors.items():
-        if not tensor.is_floating_point():
-            raise UserError(f"{place}: {name} holds {tensor.dtype}, expected floating-point numbers; {AGAIN}")
     if learngene.content != "hypernetwork":
         beside = {"templates": TEMPLATES, "slices": WHOLE}.get(str(learngene.content), "\0")
         named = {name: t for name, t in learngene.weights.items() if not name.startswith(beside)}
         if learngene.content == "slices":
             whole = {name.removeprefix(WHOLE): t for name, t in learngene.weights.items() if name.startswith(WHOLE)}
             check_shapes(whole, learngene.architecture, place, strict=True)
-        layers, depth = check_shapes(named, learngene.architecture, place, strict=True), learngene.architecture.depth
-        if learngene.content == "network" and layers != depth:
+            if lone := sorted(whole.keys() ^ named.keys()):
+                raise UserError(f"{place}: holds {lone[0]} of the whole network or of its slices alone; {AGAIN}")
+        architecture = learngene.architecture
+        layers, depth = check_shapes(named, architecture, place, strict=True), architecture.depth
+        if learngene.content not in ("network", "slices"):
+            depth = len(architecture.stages or ()) if isinstance(architecture, ViTArchitecture) else 0
+        if depth and layers != depth:
             raise UserError(f"{place}: holds {layers} layers, but says that they are {depth}; {AGAIN}")
 
 

@@ -21,17 +21,19 @@ from lgx.artifacts.safety import (
     TASK,
     check_shapes,
     check_timm_folder,
+    check_weights,
     described_architecture,
     is_number_tensor,
-    is_weight,
 )
 from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
+from lgx.core.eval_transforms import resize_of_timm
+from lgx.core.reading import AS_STORED, Reading
 from lgx.core.schema import check_fields
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, timm_errors
 from lgx.host.hub import hub_or_cache
-from lgx.host.safety import read_json, refuse_non_finite
+from lgx.host.safety import read_json
 
 _PICKLED = "pytorch_model.bin"
 
@@ -48,6 +50,7 @@ class PretrainedNetwork:
         std: Per-channel standard deviation of its inputs; () of a text model.
         has_head: Whether its head was trained; False for the body of a language model.
         label_names: Names of the classes in index order; () if unknown.
+        reading: How its images are read.
         unknown_part: Why there is no description, in words; empty where there is one.
     """
 
@@ -58,6 +61,7 @@ class PretrainedNetwork:
     std: tuple[float, ...] = ()
     has_head: bool = True
     label_names: tuple[str, ...] = ()
+    reading: Reading = AS_STORED
     unknown_part: str = ""
 
     @property
@@ -120,7 +124,6 @@ def load_pretrained(place: str) -> PretrainedNetwork:
             else f"{place}: no such file or folder"
         )
     network = _LOADERS[kind](place)
-    refuse_non_finite(network.model.state_dict(), place)
     check_fields({"mean": [*network.mean], "std": [*network.std]}, {k: TASK[k] for k in ("mean", "std")}, place)
     channels = network.architecture.in_chans if isinstance(network.architecture, ViTArchitecture) else len(network.mean)
     if not len(network.mean) == len(network.std) == channels:
@@ -154,8 +157,7 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     tensors = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
     if about.get("plain_network") is not True:
         raise UserError(f"{name}: holds no plain network of its architecture; give best{SUFFIX} of that run")
-    if wrong := next((key for key, tensor in tensors.items() if not is_weight(tensor)), None):
-        raise UserError(f"{name}: {wrong} is no tensor of floating-point numbers; {AGAIN}")
+    check_weights(tensors, name)
     if (layers := check_shapes(tensors, architecture, name)) != architecture.depth:
         raise UserError(f"{name}: holds {layers} layers, but says that they are {architecture.depth}; {AGAIN}")
     return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
@@ -165,7 +167,7 @@ def _from_folder(name: str) -> PretrainedNetwork:
     path = Path(name.removeprefix(FOLDER))
     config = path / "config.json"
     if not config.is_file():
-        raise UserError(f"{path}: has no config.json; expected a folder that `lgx init --out {path}` writes")
+        raise UserError(f"{path}: has no config.json; give a model folder of `lgx init`, or the folder of a run")
     about = check_fields(read_json(config, "write the folder again"), {}, str(config))
     tensors = _weights_beside(config)
     if about.get("model_type") == GPT2Architecture.family:
@@ -173,6 +175,8 @@ def _from_folder(name: str) -> PretrainedNetwork:
         return replace(_network(name, architecture, own, {"class_names": names}), has_head=has_head)
     check_timm_folder(about, tensors, config)
     network = _from_timm(f"{FOLDER}{path}")
+    values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
+    network = replace(network, reading=network.reading._replace(value_range=tuple(values)))
     if about.get("kind") == "multilabel" and network.architecture is not None:  # the head is timm's own
         return replace(network, architecture=network.architecture.replace(kind="multilabel"))
     return network
@@ -223,13 +227,15 @@ def _described(name: str, model: Any) -> PretrainedNetwork:
         task = {"mean": mean, "std": std, "class_names": config.get("label_names")}
         return _network(name, architecture, model.state_dict(), task)
     label_names = _label_names(config.get("label_names"), getattr(model, "num_classes", 0))
-    return PretrainedNetwork(name, model, architecture, mean, std, label_names=label_names, unknown_part=unknown_part)
+    reading = Reading(resize=resize_of_timm(config))
+    return PretrainedNetwork(name, model, architecture, mean, std, True, label_names, reading, unknown_part)
 
 
 def _network(
     name: str, architecture: Architecture, tensors: dict[str, Tensor], task: dict[str, Any]
 ) -> PretrainedNetwork:
     """Build the network and load its tensors; a task without mean and std is normalized with 0.5."""
+    check_weights(tensors, name)
     model = architecture.build("meta")
     try:
         model.load_state_dict({key: tensor.float() for key, tensor in tensors.items()}, assign=True)
@@ -243,7 +249,9 @@ def _network(
     channels = architecture.in_chans
     mean: Sequence[float] = task.get("mean") or [0.5] * channels
     std: Sequence[float] = task.get("std") or [0.5] * channels
-    return PretrainedNetwork(name, model.eval(), architecture, tuple(mean), tuple(std), label_names=label_names)
+    return PretrainedNetwork(
+        name, model.eval(), architecture, tuple(mean), tuple(std), label_names=label_names, reading=Reading.of(task)
+    )
 
 
 def _label_names(given: Any, classes: Any) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, architecture_from_dict
 from lgx.architectures.meta_device import building_on
 from lgx.core.image_size import IMAGE_SIZE
+from lgx.core.reading import ResizeMode
 from lgx.core.schema import (
     CLASSES,
     LINE,
@@ -36,6 +37,7 @@ from lgx.core.schema import (
 from lgx.core.task import Kind
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, safetensors_errors
+from lgx.host.safety import refuse_non_finite
 
 AGAIN = "save it again"
 """Remedy for a file that contradicts itself."""
@@ -54,6 +56,10 @@ _TUPLES = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_TUPLE"}
 _LARGEST = 65_536
 _LAYERS = ("depth", "depths", "layers", "num_layers", "num_blocks")
 """Arguments of timm's models that count modules which timm builds one by one."""
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""Types of weights; numbers of eight bits are quantized, and stand for others."""
+_WHOLE = ("num_batches_tracked", "attention_bias_idxs", "position_ids", "relative_position_index")
+"""Last parts of the names of buffers that hold whole numbers, and belong into a file of weights."""
 
 # -- descriptions -------------------------------------------------------------------------------------------------
 
@@ -70,6 +76,11 @@ TASK: Mapping[str, Field] = {
     "class_names": list_of(Field(lambda value: isinstance(value, str), "texts")),
     "max_len": at_most(2**31),
     "vocab_size": at_most(2**31),
+    "value_range": Field(
+        lambda value: NUMBERS.holds(value) and (not value or (len(value) == 2 and value[0] < value[1])),
+        "two numbers, the smaller one first, or none",
+    ),
+    "resize": one_of(*get_args(ResizeMode)),
 }
 """Keys of ``Task.to_dict``; files may lack some."""
 
@@ -220,9 +231,39 @@ def _follow(file: IO[bytes]) -> None:
 # -- tensors ------------------------------------------------------------------------------------------------------
 
 
+def check_weights(tensors: Mapping[str, Tensor], place: str) -> None:
+    """Refuse tensors that lgx, which computes in float32, would read as other numbers than the file holds.
+
+    Every file of weights is checked here, before anything converts its tensors.
+
+    Args:
+        tensors: Weights and buffers by name.
+        place: The file, for the message.
+
+    Raises:
+        UserError: If a tensor is of another type than floating-point numbers, and no buffer that counts; if it holds
+            numbers beyond float32, or numbers that are not finite without ``--allow_non_finite``.
+    """
+    for name, tensor in tensors.items():
+        if not is_weight(tensor):
+            is_index = name.rpartition(".")[2] in _WHOLE and tensor.dtype in (torch.int64, torch.int32)
+            if not is_index or not is_number_tensor(tensor):
+                held = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
+                raise UserError(
+                    f"{place}: {name[:100]} is of {held}, expected floating-point numbers; give the file before "
+                    f"quantization or conversion"
+                )
+        elif tensor.dtype == torch.float64 and (tensor.isfinite() & ~tensor.float().isfinite()).any():
+            raise UserError(
+                f"{place}: {name[:100]} holds numbers beyond float32, in which lgx computes; train again with a lower "
+                f"learning rate, or give another file"
+            )
+    refuse_non_finite(tensors, place)
+
+
 def is_weight(value: Any) -> bool:
     """Whether a value is a tensor of floating-point numbers that stores a number for each element."""
-    return is_number_tensor(value) and bool(value.is_floating_point())
+    return is_number_tensor(value) and value.dtype in _FLOATS
 
 
 def is_number_tensor(value: Any) -> bool:
@@ -258,7 +299,8 @@ def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, plac
         tensors: Parameters; some of the architecture's may be missing.
         architecture: The architecture, with any depth.
         place: Where the tensors come from, for the message.
-        strict: Whether to refuse parameters that the architecture lacks.
+        strict: Whether to refuse parameters that the architecture lacks, and layers, a head, or all that lies outside
+            of both, of which a part is missing.
 
     Returns:
         Number of layers among the tensors.
@@ -278,6 +320,15 @@ def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, plac
                 f"{place}: {name} has shape {tuple(tensor.shape)}, but its architecture says "
                 f"{tuple(expected[name].shape)}; {AGAIN}"
             )
+
+    def part(name: str) -> str:
+        if name.startswith(architecture.layers):
+            return name.removeprefix(architecture.layers).partition(".")[0]
+        return "head" if name.startswith(architecture.head_prefixes) else ""
+
+    held = {part(name) for name in tensors}
+    if strict and (missing := [name for name in expected if name not in tensors and part(name) in held]):
+        raise UserError(f"{place}: lacks {missing[0]}, but holds the parameters beside it; {AGAIN}")
     return layers
 
 
@@ -294,8 +345,10 @@ def check_timm_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], c
         config: Path of ``config.json``.
 
     Raises:
-        UserError: If a size or the number of parameters is far larger than the weights allow.
+        UserError: If the weights are no ordinary numbers, or a size or the number of parameters is far larger than they
+            allow.
     """
+    check_weights(tensors, str(config.parent))
     about = check_fields(about, {"architecture": LINE, "model_args": MAPPING, "pretrained_cfg": MAPPING}, str(config))
     for key, size in _sizes(about.get("model_args", {})):
         most = len(tensors) if key in _LAYERS else _LARGEST

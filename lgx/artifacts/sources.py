@@ -4,6 +4,7 @@ A command line, a configuration of ``lgx fit`` and the Python API call :func:`re
 below them reads its :attr:`Source.place` and never asks a server for it.
 """
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -62,6 +63,10 @@ def resolve(text: str, download: bool = True) -> Source:
         source = _located(text, download)
         if source.name != text and download and launcher.rank() == 0:
             print(f"source    {text} is {source.name}", file=sys.stderr)
+    elif os.path.isdir(text):
+        from lgx.artifacts.checkpoints import weights_of_run
+
+        source = Source(text, weights_of_run(text))  # itself, unless it is the folder of a run
     else:
         return Source(text, text)
     _names[source.place] = source.name

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
-from lgx.artifacts.safety import TASK
+from lgx.artifacts.safety import TASK, check_weights
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -102,9 +102,9 @@ class TaskEmbeddings:
         """
         tensors, metadata = read_safetensors(path)
         shapes = {tuple(tensor.shape) for tensor in tensors.values()}
-        are_numbers = all(tensor.is_floating_point() for tensor in tensors.values())
-        if _KEY not in metadata or len(shapes) != 1 or len(shapes.pop()) != 1 or not are_numbers:
+        if _KEY not in metadata or len(shapes) != 1 or len(shapes.pop()) != 1:
             raise UserError(f"{path}: holds no task embeddings; make them with `lgx embed --ancestor … --data …`")
+        check_weights(tensors, str(path))
         place, remedy = f"{path}: its description is damaged", "make it again with `lgx embed`"
         about = check_fields(parse_json(metadata[_KEY], place, remedy), _DESCRIPTION, place, complete=True)
         tasks = {name: check_fields(task, TASK, f"{place}: task {name!r}") for name, task in about["tasks"].items()}

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,18 @@ from torch import Tensor, nn
 
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.safety import is_number_tensor
+from lgx.artifacts.safetensors_files import read_metadata, read_safetensors
+from lgx.artifacts.safety import AGAIN, TASK, check_weights, is_number_tensor
 from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
+from lgx.artifacts.sources import recorded_name
 from lgx.artifacts.transformers_names import has_transformers_names, timm_names
 from lgx.core.image_size import image_size, size_text
-from lgx.core.schema import LINE
+from lgx.core.schema import LINE, check_fields
+from lgx.core.task import Normalization
 from lgx.errors import UserError
 from lgx.host.failures import is_full_memory, reason_of, timm_errors
 from lgx.host.hub import hub_or_cache
-from lgx.host.safety import refuse_non_finite
+from lgx.host.safety import parse_json, read_json
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -41,12 +44,17 @@ _MISMATCH = re.compile(
     r"size mismatch for (\S+): copying a param with shape torch\.Size\((\[.*?\])\) from checkpoint, "
     r"the shape in current model is torch\.Size\((\[.*?\])\)"
 )
-_WEIGHTS = (".weight", ".bias")
 _SHOWN = 4
+_INPUTS = ("mean", "std")
+_BESIDE_WEIGHTS = {"config.json": _INPUTS, "preprocessor_config.json": ("image_mean", "image_std")}
+"""Files of timm and of transformers that describe the weights beside them, and their keys of mean and std."""
 
 
 def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
     """Load a model of timm with its weights, resampled to the sizes that the source names.
+
+    Of RGB weights one channel is made so that a gray image has the same logits as in RGB, see :func:`_gray`; timm alone
+    sums the channels, which forgets that each has its own mean and standard deviation.
 
     Args:
         source: The model, the path of its weights, and its sizes.
@@ -58,7 +66,12 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
         UserError: If the weights cannot be read or downloaded, do not belong to the model, or the sizes do not suit it.
     """
     _check_sizes(source)
-    if source.weights is None:
+    tensors = read_weights(source.weights) if source.weights else None
+    kernels = [tensor.shape for tensor in (tensors or {}).values() if tensor.ndim == 4]
+    if source.in_chans == 1 and (not tensors or any(shape[1] == 3 for shape in kernels)):
+        network, ignored = import_timm(replace(source, in_chans=None))
+        return _gray(source, network), ignored
+    if source.weights is None or tensors is None:
         own = getattr(timm.get_pretrained_cfg(source.model), "num_classes", None)
         if source.num_classes not in (None, 0, own):
             raise UserError(
@@ -66,10 +79,90 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
             )
         with _logged():
             return load_timm(source.model, **source.arguments()), ()
-    tensors = read_weights(source.weights)
     if has_transformers_names(tensors):
+        check_weights(tensors, source.weights)  # before queries, keys and values become one tensor
         tensors = timm_names(tensors, source.weights)
-    return _loaded(source, _without_prefix(source, tensors))
+    tensors = _without_prefix(source, tensors)
+    check_weights(tensors, source.weights)
+    model, ignored = _loaded(source, tensors)
+    timms: Any = model
+    timms.pretrained_cfg = {**timms.pretrained_cfg, **stated_normalization(source)[0]._asdict()}
+    return model, ignored
+
+
+def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
+    """The mean and std of a model's images, and why it has them, in words.
+
+    Networks of one shape have different ones: DeiT-Tiny's are not ViT-Tiny's. What the file of weights says, or the
+    configuration beside it, counts before what timm says of the model.
+
+    Raises:
+        UserError: If neither says it, and the file has the name of a model with another mean or std.
+    """
+    default: Any = timm.get_pretrained_cfg(source.model)
+    own = Normalization(tuple(default.mean), tuple(default.std))
+    if source.weights is None:
+        return own, f"timm's of {source.model}"
+    for place, values in _stated(Path(source.weights)):
+        if values.keys() >= {*_INPUTS}:
+            values = check_fields({key: values[key] for key in _INPUTS}, {key: TASK[key] for key in _INPUTS}, place)
+            return Normalization(*(tuple(values[key]) for key in _INPUTS)), f"as {place} says"
+    for part in recorded_name(source.weights).partition("#")[0].split("/")[-2:]:
+        words = re.findall(r"\w+", part)
+        if not words or not timm.is_model(words[0]):
+            continue
+        tagged = ".".join(words[:2])
+        name = tagged if tagged in timm.list_pretrained(f"{words[0]}.*") else words[0]
+        other: Any = timm.get_pretrained_cfg(name)
+        if (tuple(other.mean), tuple(other.std)) != own:
+            raise UserError(
+                f"{source.weights}: has the name of {name}, whose mean and std are not those of {source.model}; give "
+                f"timm:{name}, or rename it"
+            )
+    return own, f"timm's of {source.model}, because the weights name none"
+
+
+def _stated(weights: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a file of weights and the configurations beside it say of the network's images, each with its place."""
+    if weights.suffix == SAFETENSORS:
+        about = read_metadata(weights)
+        yield str(weights), {key: parse_json(about[key], str(weights), AGAIN) for key in _INPUTS if key in about}
+    for name, keys in _BESIDE_WEIGHTS.items():
+        values = read_json(file, AGAIN) if (file := weights.parent / name).is_file() else {}
+        values = values.get("pretrained_cfg", values) if isinstance(values, dict) else {}
+        held = values if isinstance(values, dict) else {}
+        yield str(file), {key: held[theirs] for key, theirs in zip(_INPUTS, keys, strict=True) if theirs in held}
+
+
+def _gray(source: TimmSource, network: Any) -> nn.Module:
+    """The network of one channel whose logits of a gray image are those of an RGB network of the image in RGB.
+
+    A gray value g = mean + std y is (g - mean_c) / std_c in channel c: the factors std / std_c of the first layer's
+    weights and, where the means differ, a constant, which its bias takes.
+
+    Raises:
+        UserError: If there is a constant, but no bias, or a padding to which it would be added.
+    """
+    config, (means, stds) = dict(network.pretrained_cfg), normalization_of(network)
+    gray, name = Normalization(means, stds).for_channels(1), str(config.get("first_conv"))
+    with timm_errors(source.name):
+        arguments = {**source.arguments(), "num_classes": network.num_classes}
+        model: Any = timm.create_model(source.model, pretrained=False, **arguments).eval()
+        layer, state = network.get_submodule(name), network.state_dict()
+    weight = state[f"{name}.weight"].double()
+    mean, std = (weight.new_tensor(values)[:, None, None] for values in (means, stds))
+    constant = (weight * (gray.mean[0] - mean) / std).sum(dim=(1, 2, 3))
+    if constant.any():
+        if f"{name}.bias" not in state or any(layer.padding):
+            raise UserError(
+                f"{source.name}: in_chans 1 cannot keep what the network predicts, because its mean differs between "
+                f"the channels and {name} has no bias or a padding; keep 3 channels, as which gray images are read"
+            )
+        state[f"{name}.bias"] = (state[f"{name}.bias"].double() + constant).float()
+    state[f"{name}.weight"] = (weight * gray.std[0] / std).sum(dim=1, keepdim=True).float()
+    model.load_state_dict(state)
+    model.pretrained_cfg = {**config, **gray._asdict(), "input_size": (1, *config["input_size"][1:])}
+    return model.eval()  # type: ignore[no-any-return]
 
 
 def _without_prefix(source: TimmSource, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -107,7 +200,7 @@ def read_weights(file: str) -> dict[str, Tensor]:
 
     Raises:
         UserError: If the file is missing, damaged, or holds anything but tensors and plain types; if it holds no
-            weights, or some that are not finite.
+            tensors, or two networks.
     """
     path = Path(file)
     if path.suffix not in WEIGHTS_SUFFIXES:
@@ -123,15 +216,11 @@ def read_weights(file: str) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         if not LINE.holds(name) or not is_number_tensor(tensor):
             raise UserError(f"{path}: {str(name)[:100]!r} is no ordinary tensor; save the network's state dict again")
-        is_quantized = tensor.element_size() == 1 and tensor.dtype != torch.bool
-        if is_quantized or (name.endswith(_WEIGHTS) and not tensor.is_floating_point()):
-            raise UserError(f"{path}: {name[:100]} is of {tensor.dtype}, no weight; give the file before quantization")
     cleaned: dict[str, Tensor] = clean_state_dict(tensors)
     for name, tensor in tensors.items():
         (own,) = clean_state_dict({name: tensor})
         if own != name and own in tensors and not torch.equal(tensors[own], tensor):
             raise UserError(f"{path}: holds both {own} and {name}; give the state dict of one network")
-    refuse_non_finite(cleaned, str(path))
     return cleaned
 
 
@@ -161,7 +250,8 @@ def load_timm(name: str, **arguments: Any) -> nn.Module:
     remedy = f"`lgx import {known} --weights FILE --out FOLDER` reads a file of weights"
     with timm_errors(name), nullcontext() if name.startswith(FOLDER) else hub_or_cache(name, remedy):
         model: nn.Module = timm.create_model(name, pretrained=True, **arguments)
-        return model.eval()
+    check_weights(model.state_dict(), name)
+    return model.eval()
 
 
 def _check_sizes(source: TimmSource) -> None:
@@ -188,8 +278,26 @@ def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> tuple[nn.Module, 
                 raise
             raise _explained(source, error) from error
     missing, ignored = _names(logged, "Missing"), _names(logged, "Unexpected")
+    _check_pooling(source, getattr(model, "global_pool", None), {*missing, *ignored})
     _check_names(source, len(tensors), missing, ignored)
     return model, ignored
+
+
+def _check_pooling(source: TimmSource, pool: Any, different: set[str]) -> None:
+    """Refuse weights whose head reads other features, e.g. the mean of the tokens in place of the class token.
+
+    timm norms a mean by ``fc_norm``. Without this norm the tensors have the same names, and only the configuration
+    beside them tells of the pooling.
+    """
+    beside = Path(source.weights or "").with_name("config.json")
+    about = read_json(beside, "write it again") if beside.is_file() else None
+    stated = about.get("global_pool", pool) if isinstance(about, dict) else pool
+    if stated != pool or "fc_norm.weight" in different:
+        theirs = stated if stated != pool else "token" if pool == "avg" else "avg"
+        raise UserError(
+            f"{source.weights}: their head reads global_pool {theirs}, that of {source.model} reads {pool}; "
+            f"give a folder of the whole model, which timm.models.save_for_hf writes"
+        )
 
 
 def _explained(source: TimmSource, error: Exception) -> UserError:

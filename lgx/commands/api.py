@@ -15,7 +15,7 @@ from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import data_for_sizes, start_descendant
 from lgx.commands.push import push as push_to_hub
-from lgx.core.eval_transforms import AS_IN_TIMM
+from lgx.core.eval_transforms import as_in_timm
 from lgx.core.image_size import height_width, image_size
 from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
@@ -75,13 +75,14 @@ def init(
     initializer = initializer_for(**read, seed=seed)
     with _ONE_AT_A_TIME, seeded_rng(seed):
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
-    normalization = initializer.origin().normalization
+    origin = initializer.origin()
     if isinstance(architecture, ViTArchitecture | LibraryModel):
         channels = architecture.in_chans
         known = getattr(start.model, "pretrained_cfg", None) or {}
-        config: Any = {**known, **AS_IN_TIMM, "input_size": (channels, *height_width(architecture.img_size))}
-        if normalization:
-            config |= normalization.for_channels(channels)._asdict()
+        size = (channels, *height_width(architecture.img_size))
+        config: Any = {**known, **as_in_timm(origin.reading.resize), "input_size": size}
+        if origin.normalization:
+            config |= origin.normalization.for_channels(channels)._asdict()
         start.model.pretrained_cfg = config
     return start.model.train()
 

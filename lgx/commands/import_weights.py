@@ -22,7 +22,8 @@ def import_weights(
     """Turn a file of weights of a timm model into a model folder that lgx and plain timm read.
 
     timm resamples patches and positions to the sizes that are given, and reads the official files of DINOv2, DINOv3,
-    CLIP and others. Files of transformers' ViT, DeiT and DINOv2 are read as well.
+    CLIP and others. Files of transformers' ViT, DeiT and DINOv2 are read as well. Mean and std of the
+    images are those that the file or a configuration beside it names, else timm's of the model.
 
     Args:
         model: The model's name in timm, e.g. timm:deit_tiny_patch16_224; `lgx backbones` lists them.
@@ -42,7 +43,7 @@ def import_weights(
     from lgx.artifacts.export.timm_folder import describe_model, write_imported
     from lgx.artifacts.source_names import TIMM, TimmSource
     from lgx.artifacts.sources import resolve
-    from lgx.artifacts.timm_models import import_timm
+    from lgx.artifacts.timm_models import import_timm, stated_normalization
     from lgx.errors import UserError
     from lgx.host.safety import non_finite_allowed
 
@@ -52,8 +53,8 @@ def import_weights(
     check_model_place(out, WRITER, force, (found.place if found else None,))
     source = TimmSource(model.removeprefix(TIMM), weights, img_size, patch_size, in_chans, num_classes)
     with non_finite_allowed(allow_non_finite):
-        network, ignored = import_timm(replace(source, weights=found.place if found else None))
+        network, ignored = import_timm(located := replace(source, weights=found.place if found else None))
     print(f"read      {weights or 'what timm downloaded'}\nignored   {', '.join(ignored) or 'nothing'}")
-    print("\n".join(describe_model(network)))
+    print("\n".join(describe_model(network, stated_normalization(located)[1])))
     write_imported(out, network, replace(source, weights=found.name if found else None), WRITER)
     print(f"written   {out}")

@@ -136,7 +136,8 @@ def _write(
     record = record if initializer.record else replace(record, method=method)
     words = None if tokenizer is None else load_tokenizer_of(architecture, tokenizer)
     inputs = origin.mean, origin.std
-    write_descendant(out, start.model, architecture, *inputs, label_names, card, "lgx init", record, words)
+    reading = origin.reading
+    write_descendant(out, start.model, architecture, *inputs, label_names, card, "lgx init", record, words, reading)
     print(f"written   {out}")
 
 

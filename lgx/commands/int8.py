@@ -11,6 +11,7 @@ from torch import nn
 
 from data_modules.base import Split
 from data_modules.catalog import open_classes
+from lgx.architectures.heads import class_order
 from lgx.artifacts.export.int8 import write_int8
 from lgx.artifacts.export.onnx_file import run_onnx, write_onnx
 from lgx.core.batch import Batch
@@ -40,10 +41,13 @@ def quantize(out: str, model: nn.Module, task: Task, texts: Mapping[str, str], d
     """
     if task.kind != "classification":
         raise UserError(f"--int8: is for networks that predict one class for each image, this one is for {task.kind}")
-    module = open_classes("--int8", data, task.img_size, task.in_chans, task.normalization)
+    module = open_classes("--int8", data, task.img_size, task.in_chans, task.normalization, task.reading)
     names = module.task.class_names
-    if module.num_classes != task.num_classes or (task.class_names and names and names != task.class_names):
-        raise UserError(f"--int8 {data}: has {module.num_classes} classes, not those {task.num_classes} of the network")
+    if module.num_classes != task.num_classes:
+        raise UserError(f"--int8 {data}: has {module.num_classes} classes, but the network {task.num_classes}")
+    if class_order(task.class_names, names, f"--int8 {data}: the network") is not None:
+        pairs = (f"{own} for {other}" for own, other in zip(names, task.class_names, strict=True) if own != other)
+        raise UserError(f"--int8 {data}: has the classes of the network in another order, e.g. {next(pairs)}")
     split: Split = "val"  # of a folder without test/
     with suppress(UserError):
         module.setup("test")

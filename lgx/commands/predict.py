@@ -57,8 +57,8 @@ def predict(
 ) -> None:
     """Predict the classes of image files with a trained model, and write them as CSV.
 
-    The images are prepared as in the model's evaluation: the short side is resized to the model's image size, the
-    center is cropped, and mean and std of the model are applied. The columns are file, class (index), name and
+    The images are prepared as in the model's evaluation: scaled from its range of values, resized in its way, and
+    normalized with its mean and std. The columns are file, class (index), name and
     probability, and true_name where a file's folder has the name of a class; of a model for several labels per image,
     file and the probability of each label. To predict the test split of a data set, write `lgx predict --config
     FILE`; `lgx predict --config FILE --help` lists the options of that form.
@@ -102,10 +102,7 @@ def predict(
 
 def _found(images: Sequence[str]) -> dict[str, Path]:
     """Name in the results -> image file, each file once."""
-    from lgx.host.channels import CHANNEL_SUFFIXES
-    from lgx.host.safety import PREDICTED_SUFFIXES, list_images, skipped_files
-
-    known = tuple(dict.fromkeys((*PREDICTED_SUFFIXES, *CHANNEL_SUFFIXES)))
+    from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
 
     found: dict[Path, str] = {}
     skipped: Counter[str] = Counter()
@@ -113,12 +110,12 @@ def _found(images: Sequence[str]) -> dict[str, Path]:
         place = Path(given)
         if not place.exists():
             raise UserError(f"{given}: no such file or folder; give images")
-        paths, unread = list_images(place, suffixes=known) if place.is_dir() else ([place], Counter())
+        paths, unread = list_images(place) if place.is_dir() else ([place], Counter())
         skipped += unread
         for path in paths:
             name = path.relative_to(place) if place.is_dir() and len(images) == 1 else path
             found.setdefault(path.absolute(), name.as_posix())
-    suffixes = ", ".join(known)
+    suffixes = ", ".join(IMAGE_SUFFIXES)
     if not found:
         holds = f"; found {skipped_files(skipped)}" if skipped else ""
         raise UserError(f"{', '.join(images)}: no image (looked for {suffixes}){holds}")
@@ -203,16 +200,16 @@ def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[ob
 def _batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[list[tuple[str, "Tensor | str"]]]:
     """Names of the files with their pixels, uint8 (C, H, W), or the reason why there are none; ``size`` at a time."""
     from lgx.core.eval_transforms import pixel_transform
-    from lgx.host.channels import open_channels
-    from lgx.host.safety import PREDICTED_FORMATS, error_line, open_photo
+    from lgx.host.images import ImageReader
+    from lgx.host.safety import error_line
 
-    transform = pixel_transform(task)
+    transform, reader = pixel_transform(task), ImageReader(task.in_chans, task.value_range)
+    if wrong := reader.check_values("the folder", files.values())[1]:
+        print(f"values    {wrong}", file=sys.stderr)
 
     def read(path: Path) -> "Tensor | str":
         try:
-            several = task.in_chans not in (1, 3)
-            image = open_channels(path, task.in_chans) if several else open_photo(path, PREDICTED_FORMATS)
-            pixels: Tensor = transform(image)
+            pixels: Tensor = transform(reader(path))
         except MemoryError:
             raise
         except Exception as error:

@@ -1,7 +1,7 @@
 """The training examples of tasks, in the form that an ancestor reads; for ``lgx embed``."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import torch
 
 from data_modules.catalog import open_set, open_text
 from data_modules.class_trees import read_flat
-from data_modules.images import Images, LabeledImages
+from data_modules.images import ImageFiles, Images, LabeledImages
 from data_modules.samplers import TransformedExamples
 from data_modules.splits import stratified_order
 from lgx.architectures import GPT2Architecture, ViTArchitecture
@@ -19,6 +19,7 @@ from lgx.core.eval_transforms import eval_transform
 from lgx.core.image_size import IMAGE_SIZE, ImageSize
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.host.images import ImageReader
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class TaskReader:
     def _images(self, name: str) -> Examples:
         folder = Path(name).resolve()
         flat = read_flat(Path(name), folder.name) if folder.is_dir() else None  # None for a folder with classes
-        task, images = self._labeled(name) if flat is None else (self._unlabeled(folder.name, len(flat)), flat)
+        task, images = self._labeled(name) if flat is None else self._unlabeled(folder.name, flat)
         if self.limit is not None:
             images = _first(images, self.limit, task.name)
         return Examples(task, TransformedExamples(images, eval_transform(task)), _stack, flat is None)
@@ -102,14 +103,19 @@ class TaskReader:
     def _labeled(self, name: str) -> tuple[Task, Images]:
         module = open_set(name, self.root)
         module.img_size, module.in_chans = self._form()
+        module.follow_reading(self.ancestor.reading)
         module.prepare_data()
         module.setup("fit")
-        return module.task, module.read("train")
+        return module.task, module.examples("train")
 
-    def _unlabeled(self, name: str, count: int) -> Task:
+    def _unlabeled(self, name: str, flat: ImageFiles) -> tuple[Task, Images]:
         size, channels = self._form()
-        half = (0.5,) * channels
-        return Task(name, 0, num_train=count, in_chans=channels, img_size=size, mean=half, std=half)
+        half, reading = (0.5,) * channels, self.ancestor.reading
+        flat.reader = ImageReader(channels, reading.value_range)
+        if wrong := flat.reader.check_values(name, flat.sources())[1]:
+            raise UserError(wrong)
+        task = Task(name, 0, num_train=len(flat), in_chans=channels, img_size=size, mean=half, std=half)
+        return replace(task, **reading._asdict()), flat
 
     def _form(self) -> tuple[ImageSize, Literal[1, 3]]:
         """Size and channels of the images."""

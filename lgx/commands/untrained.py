@@ -31,7 +31,8 @@ def knn_scores(
         UserError: If the data cannot be read, have no classes, or are too few.
     """
     like = architectures[0]
-    module = open_classes("--data", data, like.img_size, like.in_chans, initializer.normalization())
+    inputs = initializer.normalization(), initializer.origin().reading
+    module = open_classes("--data", data, like.img_size, like.in_chans, *inputs)
     scores = {}
     for architecture in tracked(architectures, "measuring", unit="networks"):
         torch.manual_seed(seed)

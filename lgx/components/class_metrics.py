@@ -66,7 +66,8 @@ class BalancedAccuracy(ClassCounts):
     """Mean recall over the classes that have examples, as in scikit-learn; NaN without examples.
 
     Attributes:
-        error: Standard error of the last mean that was computed: √(Σ r (1 - r) / n) / K for K recalls r of n examples.
+        error: Standard error of the last mean p of K recalls that was computed: √(p (1 - p) Σ 1/n) / K for n examples
+            of a class. The recalls share one variance, because that of one image is 0 whether it is right or wrong.
     """
 
     error = 0.0
@@ -74,9 +75,9 @@ class BalancedAccuracy(ClassCounts):
     def compute(self) -> Tensor:
         """The mean, a scalar."""
         right, _, examples = self.counts[self.counts[:, 2] > 0].unbind(dim=1)
-        recalls = right / examples
-        self.error = float((recalls * (1 - recalls) / examples).sum().sqrt() / len(recalls)) if len(recalls) else 0.0
-        return recalls.mean()
+        mean = (right / examples).mean()
+        self.error = float((mean * (1 - mean) * (1 / examples).sum()).sqrt() / len(examples)) if len(examples) else 0.0
+        return mean
 
 
 def scores_of_classes(counts: Tensor) -> list[ClassScores]:

@@ -3,26 +3,17 @@
 Shapes: B examples, K classes, T features, H and W the height and width of an image.
 """
 
-from collections.abc import Sequence
-
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from lgx.core.batch import IGNORE
 
 
-def label_loss(
-    logits: Tensor, targets: Tensor, label_smoothing: float = 0.0, class_weights: Tensor | None = None
-) -> Tensor:
+def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
     """Mean cross-entropy between logits and labels; binary cross-entropy where an example may have several labels.
 
     The binary cross-entropy is the mean over the known labels of all examples. Smoothing takes its targets to ε / 2 and
     1 - ε / 2.
-
-    With ``class_weights`` w it is the mean of ``w[y]`` times the smoothed cross-entropy. ``F.cross_entropy`` divides by
-    the batch's own sum of weights, so that the update depends on how the batch is cut; it also weights the smoothing
-    term by the other classes' weights, so that naming the rare class for everything can be the optimum.
 
     Args:
         logits: (B, K), or (B, K, H, W) for segmentation.
@@ -30,8 +21,6 @@ def label_loss(
             (B, K); or class indices of pixels (B, H, W). Labels and pixels that are :data:`~lgx.core.batch.IGNORE` are
             left out.
         label_smoothing: ε in [0, 1].
-        class_weights: Weight of each class, (K,), for targets (B,) or class probabilities (B, K), whose weight is the
-            mean of their classes' weights; None weights all examples equally.
 
     Returns:
         Scalar. It is 0 for a batch of which no pixel or label is known.
@@ -41,31 +30,10 @@ def label_loss(
         smoothed = (targets * (1 - label_smoothing) + label_smoothing / 2).to(logits.dtype)
         total = F.binary_cross_entropy_with_logits(logits, smoothed, known.to(logits.dtype), reduction="sum")
         return total / known.sum().clamp(min=1)
-    if class_weights is not None:
-        parts = class_weights * (targets if targets.is_floating_point() else F.one_hot(targets, len(class_weights)))
-        weights = parts.sum(dim=1)
-        losses = F.cross_entropy(logits, parts / weights[:, None], reduction="none", label_smoothing=label_smoothing)
-        return (weights * losses).mean()
     if targets.ndim != 3:
         return F.cross_entropy(logits, targets, label_smoothing=label_smoothing)
     total = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum", label_smoothing=label_smoothing)
     return total / (targets != IGNORE).sum().clamp(min=1)  # without a labeled pixel: 0, not 0 / 0
-
-
-def balanced_weights(counts: Sequence[int]) -> Tensor:
-    """Weights of classes, N / (K n) for n of N examples and K classes that have one; 0 for a class without.
-
-    Their mean over the examples is 1 (scikit-learn's ``balanced``).
-
-    Args:
-        counts: Examples of each class.
-
-    Returns:
-        (number of classes,), float32.
-    """
-    examples = torch.as_tensor(counts, dtype=torch.float32)
-    weights = examples.sum() / ((examples > 0).sum() * examples)
-    return weights.where(examples > 0, 0.0)
 
 
 def label_losses(logits: Tensor, targets: Tensor) -> Tensor:
@@ -101,31 +69,6 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
     if not len(student):
         return student.sum()
     return F.cross_entropy(student.float() / temperature, (teacher.float() / temperature).softmax(dim=1))
-
-
-def multilabel_distillation_loss(
-    student: Tensor, teacher: Tensor, temperature: float = 1.0, known: Tensor | None = None
-) -> Tensor:
-    """The form of :func:`distillation_loss` for several labels, each of which is a yes or no of its own.
-
-    ``BCE(σ(p_s / τ), σ(p_t / τ))``, the mean over the known labels of all examples. A softmax would say that an image
-    has exactly one label. The papers on learngenes have no such task; this form is ours. Like the logits' part of Yang
-    et al., "Multi-Label Knowledge Distillation", ICCV 2023, https://arxiv.org/abs/2308.06453, it compares label by
-    label.
-
-    Args:
-        student: Logits p_s, (B, K).
-        teacher: Logits p_t, (B, K).
-        temperature: τ > 0.
-        known: Which labels count, so that this loss and that of the labels are means over the same, (B, K); None: all.
-
-    Returns:
-        Scalar. It is at least the mean entropy of the teacher's softened answers, and 0 without a known label.
-    """
-    student, wanted = student.float() / temperature, (teacher.float() / temperature).sigmoid()
-    known = torch.ones_like(wanted) if known is None else known.to(wanted.dtype)
-    total = F.binary_cross_entropy_with_logits(student, wanted, known, reduction="sum")
-    return total / known.sum().clamp(min=1)
 
 
 def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:

@@ -1,15 +1,16 @@
 """Learning-rate schedules and parameter groups."""
 
+import inspect
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from timm.optim import param_groups_layer_decay, param_groups_weight_decay
 from torch import nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from lgx.errors import UserError
 
@@ -52,6 +53,65 @@ class Poly(LambdaLR):
 
     def __init__(self, optimizer: Optimizer, total_steps: int, power: float = 0.9) -> None:
         super().__init__(optimizer, lambda step: max(0.0, 1 - step / max(1, total_steps)) ** power)
+
+
+class SchedulerCallable(Protocol):
+    """Makes a scheduler, which is stepped after every update, of an optimizer and the optimizer steps of the run."""
+
+    def __call__(self, optimizer: Optimizer, /, total_steps: int) -> LRScheduler:
+        """Make the scheduler."""
+        ...
+
+
+_UNSUITED = {
+    "LRScheduler": "is the base of schedulers",
+    "ReduceLROnPlateau": "needs a metric, but a schedule is stepped after every update",
+    **dict.fromkeys(("LambdaLR", "MultiplicativeLR"), "takes a function, which no option can give"),
+    **dict.fromkeys(("SequentialLR", "ChainedScheduler"), "takes other schedulers, which no option can give"),
+}
+_LENGTHS = {"CosineAnnealingLR": "T_max", "PolynomialLR": "total_iters"}
+"""torch's schedulers -> their own word for ``total_steps``."""
+
+
+def check_scheduler(name: str) -> None:
+    """Refuse schedulers of torch that are not stepped by updates alone, or that options cannot describe.
+
+    Args:
+        name: Name or path of the class.
+
+    Raises:
+        UserError: If it is one of them.
+    """
+    if why := _UNSUITED.get(name := name.rpartition(".")[2]):
+        raise UserError(f"model.scheduler: {name} {why}; choose another, e.g. WarmupCosine or MultiStepLR")
+
+
+def length_argument(kind: type[LRScheduler]) -> str:
+    """The argument of a scheduler's class that is the length of the run, in updates, where it is not given."""
+    return _LENGTHS.get(kind.__name__, "total_steps")
+
+
+def make_scheduler(make: SchedulerCallable, optimizer: Optimizer, total_steps: int) -> LRScheduler:
+    """Make the scheduler of a run; one of torch gets the length of the run only where it has an argument for it.
+
+    Args:
+        make: The scheduler's class, a ``functools.partial`` of it, or any function of both other arguments.
+        optimizer: The optimizer.
+        total_steps: Optimizer steps of the whole run.
+
+    Raises:
+        UserError: If the scheduler sets the rates of all layers alike, but they differ.
+    """
+    parts = (make.func, *make.args) if isinstance(make, partial) else (make,)
+    kind = next((part for part in parts if inspect.isclass(part) and issubclass(part, LRScheduler)), None)
+    if kind is None:
+        return make(optimizer, total_steps)
+    known, given = inspect.signature(kind).parameters, make.keywords if isinstance(make, partial) else {}
+    if "max_lr" in known and len({group["lr"] for group in optimizer.param_groups}) > 1:
+        raise UserError(f"model.scheduler: {kind.__name__} sets one rate, against model.layer_decay; choose another")
+    name = length_argument(kind)
+    length = {name: total_steps} if name in known and given.get(name) is None else {}
+    return partial(make, optimizer, **length)()
 
 
 def parameter_groups(module: nn.Module, layer_decay: float = 1.0) -> list[dict[str, Any]]:

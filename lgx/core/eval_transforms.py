@@ -1,15 +1,16 @@
 """Transforms of the images that a network is evaluated on."""
 
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 from torchvision.transforms import v2
 
+from lgx.core.reading import ResizeMode
 from lgx.core.task import Task
-from lgx.errors import UserError
+from lgx.host.images import opaque
 
 
 def to_tensor(task: Task) -> list[Any]:
@@ -19,29 +20,6 @@ def to_tensor(task: Task) -> list[Any]:
         v2.ToDtype(torch.float32, scale=True),
         v2.Normalize(task.mean, task.std),
     ]
-
-
-def opaque(image: Image.Image) -> Image.Image:
-    """Convert an image to the mode L, if it is gray, or RGB.
-
-    Gray of 16 bits is scaled, and what is transparent is shown over white.
-
-    Raises:
-        UserError: If the range of its pixel values is unknown.
-    """
-    if image.mode.startswith("I;16"):
-        # Pillow clips 16-bit gray to white instead of scaling it.
-        pixels = np.asarray(image)
-        hidden = image.info.get("transparency")  # the gray that is transparent
-        return Image.fromarray(np.where(pixels == hidden, 255, pixels // 257).astype(np.uint8))
-    if image.mode in ("I", "F"):
-        raise UserError(f"an image of mode {image.mode} has no known range of values; save it with 8 or 16 bits")
-    gray = image.mode in ("1", "L", "LA", "La")
-    if image.has_transparency_data:
-        # Pillow would show the colors that transparent pixels hide.
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
-    mode = "L" if gray else "RGB"
-    return image if image.mode == mode else image.convert(mode)
 
 
 class ToMode:
@@ -63,31 +41,58 @@ class ToMode:
 
 
 class Resize:
-    """Resizes an image so that it covers (height, width) and crops the center, unless it has the size already."""
+    """Gives images the size of a task in its way, unless they have the size already; letterboxes as timm's ``border``.
 
-    def __init__(self, size: tuple[int, int]) -> None:
-        self.size, bicubic = size, v2.InterpolationMode.BICUBIC
-        cover: Any = v2.Resize(size[0], interpolation=bicubic)
-        if size[0] != size[1]:  # as timm, whose import takes half a second
+    Args:
+        task: Gives size and way, and the mean, which is the color around letterboxed images.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.size, bicubic = task.image_shape[1:], v2.InterpolationMode.BICUBIC
+        self.fill = [round(255 * min(max(mean, 0), 1)) for mean in task.mean] if task.resize == "letterbox" else None
+        if task.resize == "squash":
+            self.transform: Any = v2.Resize(self.size, interpolation=bicubic)
+        elif task.resize == "crop" and self.size[0] == self.size[1]:
+            self.transform = v2.Resize(self.size[0], interpolation=bicubic)
+        else:  # as timm, whose import takes half a second
             from timm.data.transforms import ResizeKeepRatio
 
-            cover = ResizeKeepRatio(size, interpolation="bicubic")
-        self.transform = v2.Compose([cover, v2.CenterCrop(size)])
+            self.transform = ResizeKeepRatio(self.size, float(task.resize == "letterbox"), "bicubic")
 
     def __call__(self, image: Image.Image | Tensor) -> Image.Image | Tensor:
         """Resize an image."""
-        size = image.shape[-2:] if isinstance(image, Tensor) else (image.height, image.width)
-        resized: Image.Image | Tensor = image if size == self.size else self.transform(image)
-        return resized
+        if _size(image) == self.size:
+            return image
+        resized = self.transform(image)
+        if self.fill is not None:
+            (height, width), (high, wide) = self.size, _size(resized)
+            above, before = max(0, (height - high) // 2), max(0, (width - wide) // 2)
+            rest = max(0, width - wide - before), max(0, height - high - above)
+            resized = v2.functional.pad(resized, [before, above, *rest], fill=self.fill)
+        result: Image.Image | Tensor = v2.functional.center_crop(resized, list(self.size))
+        return result
 
 
-AS_IN_TIMM: dict[str, Any] = {"crop_pct": 1.0, "crop_mode": "center", "interpolation": "bicubic"}
-"""What timm calls :class:`Resize`; every model that is written or returned says so."""
+def _size(image: Image.Image | Tensor) -> tuple[int, ...]:
+    return tuple(image.shape[-2:]) if isinstance(image, Tensor) else (image.height, image.width)
+
+
+def as_in_timm(resize: ResizeMode) -> dict[str, Any]:
+    """What timm calls :class:`Resize`; every model that is written or returned says so."""
+    return {"crop_pct": 1.0, "crop_mode": _CROP_MODES[resize], "interpolation": "bicubic"}
+
+
+def resize_of_timm(config: Mapping[str, Any]) -> ResizeMode:
+    """What the configuration of a model of timm says, the inverse of :func:`as_in_timm`."""
+    return next((ours for ours, theirs in _CROP_MODES.items() if theirs == config.get("crop_mode")), "crop")
+
+
+_CROP_MODES: dict[ResizeMode, str] = {"crop": "center", "squash": "squash", "letterbox": "border"}
 
 
 def pixel_transform(task: Task) -> "v2.Compose":
-    """PIL image -> pixels, uint8 (C, H, W): resized to cover ``img_size``, center crop."""
-    return v2.Compose([ToMode(task.in_chans), Resize(task.image_shape[1:]), v2.PILToTensor()])
+    """PIL image -> pixels, uint8 (C, H, W), of the task's size."""
+    return v2.Compose([ToMode(task.in_chans), Resize(task), v2.PILToTensor()])
 
 
 def normalized(pixels: Tensor, task: Task) -> Tensor:
@@ -99,5 +104,5 @@ def normalized(pixels: Tensor, task: Task) -> Tensor:
 
 
 def eval_transform(task: Task) -> "v2.Compose":
-    """PIL image -> normalized float tensor (C, H, W): resized to cover ``img_size``, center crop."""
-    return v2.Compose([ToMode(task.in_chans), Resize(task.image_shape[1:]), *to_tensor(task)])
+    """PIL image -> normalized float tensor (C, H, W) of the task's size."""
+    return v2.Compose([ToMode(task.in_chans), Resize(task), *to_tensor(task)])

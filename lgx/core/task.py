@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 from lgx.core.image_size import ImageSize, height_width, image_size
+from lgx.core.reading import Reading, ResizeMode
 
 Kind = Literal["classification", "segmentation", "text", "multilabel"]
 """What is predicted: the class of an image, of every pixel, or of a text; or which of several labels an image has."""
@@ -54,6 +55,8 @@ class Task:
         class_names: Names in index order; empty where unknown.
         max_len: Longest text, in tokens; 0 for images.
         vocab_size: Number of tokens in the vocabulary of the texts; 0 for images.
+        value_range: See :class:`Reading`, as for the next one.
+        resize: How images get the size.
     """
 
     name: str
@@ -68,6 +71,8 @@ class Task:
     class_names: tuple[str, ...] = ()
     max_len: int = 0
     vocab_size: int = 0
+    value_range: tuple[float, ...] = ()
+    resize: ResizeMode = "crop"
 
     def __post_init__(self) -> None:
         if isinstance(self.img_size, list | tuple):  # files have lists
@@ -82,6 +87,11 @@ class Task:
     def normalization(self) -> Normalization:
         """Mean and standard deviation of its images."""
         return Normalization(self.mean, self.std)
+
+    @property
+    def reading(self) -> Reading:
+        """How its images are read."""
+        return Reading(self.value_range, self.resize)
 
     @property
     def is_labeled(self) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
-from PIL import EpsImagePlugin, ExifTags, Image, ImageOps
+from PIL import EpsImagePlugin, Image
 
 from lgx.errors import UserError
 from lgx.host.failures import reason_of
@@ -39,13 +39,12 @@ MOST_OPTIONS, LONGEST = 2_000, 64
 """Most values of a configuration, and most of a list in it: the time of the parser grows with the square of a list. A
 configuration that a run saves has 300 values; the longest list of the experiments has 13."""
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
+IMAGE_SUFFIXES = (
+    ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp", ".gif", ".jfif", ".pbm", ".pgm", ".tif", ".tiff", ".npy", ".avif",
+    ".heic", ".heif",
+)  # fmt: skip
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
 """Formats that are decoded, whatever the name of the file. Pillow recognizes many more by their first bytes."""
-
-PREDICTED_SUFFIXES = (*IMAGE_SUFFIXES, ".gif", ".jfif", ".pbm", ".pgm", ".tif", ".tiff")
-PREDICTED_FORMATS = (*FORMATS, "TIFF")
-"""What `lgx predict` reads: a trained model meets files that no training set has."""
 
 MOST_PIXELS = 8192 * 8192
 """Most pixels of an image: decoding takes a quarter of a gigabyte in each loading process. Cameras have 61 million."""
@@ -240,40 +239,10 @@ def open_image(source: Path | bytes, formats: tuple[str, ...] = FORMATS) -> Imag
         return image
 
 
-def open_photo(source: Path | bytes, formats: tuple[str, ...] = FORMATS) -> Image.Image:
-    """Decode an image that transforms can resize, as its EXIF orientation shows it.
-
-    Raises:
-        Exception: As :func:`open_image` or :func:`check_resizable`.
-    """
-    return upright(check_resizable(open_image(source, formats)))
-
-
-def check_resizable(image: Image.Image) -> Image.Image:
-    """Return the image if transforms can resize it.
-
-    Raises:
-        ValueError: If it is so narrow that enlarging its short side would take gigabytes, or the range of its pixel
-            values is unknown.
-    """
-    if max(image.size) > 100 * min(image.size):
-        raise ValueError(f"{image.width} x {image.height} pixels; one side is more than 100 times the other")
-    if image.mode in ("I", "F"):
-        raise ValueError(f"mode {image.mode} has no known range of values; save it with 8 or 16 bits")
-    return image
-
-
-def upright(image: Image.Image) -> Image.Image:
-    """Turn an image as its EXIF orientation says, as browsers do; damaged EXIF turns nothing."""
-    try:
-        is_turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1
-        return ImageOps.exif_transpose(image) if is_turned else image
-    except Exception:  # Pillow raises many kinds for damaged EXIF
-        return image
-
-
 def error_line(error: Exception) -> str:
     """The reason why an image or a set cannot be read, for a message: class and message of an exception."""
+    if isinstance(error, UserError):
+        return str(error)
     if isinstance(error, Image.DecompressionBombError):
         pixels = re.findall(r"\d+", str(error))
         return f"its {int(pixels[0]):,} pixels are more than {MOST_PIXELS:,}; resize it first"

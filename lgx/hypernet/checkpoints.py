@@ -12,7 +12,7 @@ from lgx.architectures.meta_device import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.safety import count_layers, is_weight
+from lgx.artifacts.safety import check_weights, count_layers
 from lgx.errors import UserError
 from lgx.hypernet.config import HypernetConfig
 from lgx.hypernet.hypernet import Hypernet
@@ -55,8 +55,9 @@ def load(
     chosen = config if config is not None else stored
     if chosen is None:
         raise UserError(f"{name}: does not store the hypernetwork's configuration; give it with --config FILE.json")
-    if not isinstance(state, Mapping) or not all(isinstance(k, str) and is_weight(v) for k, v in state.items()):
+    if not isinstance(state, Mapping) or not all(isinstance(k, str) for k in state):
         raise UserError(f"{name}: contains no state dict of tensors")
+    check_weights(state, name)
     state = {key.removeprefix("network."): tensor for key, tensor in state.items()}
     if not isinstance(chosen, HypernetConfig):
         chosen = read_config(chosen, name)

@@ -11,7 +11,7 @@ from lgx.architectures.forms import fill_buffers
 from lgx.architectures.heads import class_order, with_class_order
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
-from lgx.initialization.initializer import Head, Initializer
+from lgx.initialization.initializer import Head, Initializer, Origin
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,23 @@ def initialize(
         UserError: If the parameters do not fit the architecture, or a kept head has another size or kind.
     """
     origin = initializer.origin()
+    try:
+        return _initialized(architecture, initializer, origin, task, head, drop_rate)
+    except UserError as error:
+        own = name_of(origin.architecture) if origin.architecture else ""
+        if own in ("", name_of(architecture)) or own in str(error):
+            raise
+        raise UserError(f"{error} (the source is {own})") from error
+
+
+def _initialized(
+    architecture: Architecture,
+    initializer: Initializer,
+    origin: Origin,
+    task: Task | None,
+    head: Head,
+    drop_rate: float,
+) -> Initialization:
     kind = origin.kind
     if kind is not None and (kind == "text") != (architecture.kind == "text"):
         raise UserError(

@@ -11,6 +11,7 @@ from lgx.architectures import Architecture
 from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.start_record import StartRecord
+from lgx.core.reading import AS_STORED, Reading
 from lgx.core.task import Kind, Normalization, Task
 from lgx.errors import UserError
 from lgx.initialization.sizes import Sizes
@@ -32,6 +33,7 @@ class Origin:
         label_names: Names of the classes; None if unknown.
         task: Name of the task that it was trained on; None if unknown.
         architecture: The network that the weights are taken from; None without a source, or if it is unknown.
+        reading: How its images are read.
     """
 
     num_classes: int | None = None
@@ -41,6 +43,7 @@ class Origin:
     label_names: tuple[str, ...] | None = None
     task: str | None = None
     architecture: Architecture | None = None
+    reading: Reading = AS_STORED
 
     @property
     def normalization(self) -> Normalization | None:
@@ -59,6 +62,7 @@ class Origin:
             label_names=tuple(task["class_names"]) if task.get("class_names") else None,
             task=task.get("name"),
             architecture=learngene.architecture,
+            reading=Reading.of(task),
         )
 
 

@@ -1,14 +1,12 @@
 """What all methods share: task, teacher, one step, optimizer, schedule, and what a checkpoint says of itself."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules.base import TaskDataModule
 from lgx.architectures import Architecture, parse_for
@@ -18,7 +16,7 @@ from lgx.components.losses import label_loss
 from lgx.components.metrics import metrics_for
 from lgx.components.mixup import make_mixup
 from lgx.components.normalization import follow_normalization
-from lgx.components.optim import fuse, parameter_groups, scale_rates
+from lgx.components.optim import SchedulerCallable, fuse, make_scheduler, parameter_groups, scale_rates
 from lgx.components.sharding import shard
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import UpdateMean
@@ -36,9 +34,6 @@ from lgx.methods.spec import MethodSpec
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SchedulerCallable = Callable[[Optimizer, int], LRScheduler]
-"""(optimizer, total steps) -> scheduler that is stepped after every update."""
-
 Trained = Literal["descendant", "ancestor", "learngene"]
 """What a run trains; a network from which a learngene is taken counts as ``learngene``."""
 
@@ -54,7 +49,8 @@ class Method(EvaluatedModule):
         arch: Architecture of the network: a name (``6-Small``) or a spec (``depth=6,embed_dim=384,num_heads=6``); for
             text ``6-GPT2`` or ``gpt2:depth=6,embed_dim=384,num_heads=6``.
         optimizer: Optimizer, e.g. ``torch.optim.AdamW`` with its learning rate. Weight decay leaves out vectors.
-        scheduler: Learning-rate schedule, e.g. ``WarmupCosine``; none keeps the rate constant.
+        scheduler: Learning-rate schedule, e.g. ``WarmupCosine``, stepped after every update; none keeps the rate
+            constant.
         num_classes: Number of classes; the data module gives it.
         kind: What is predicted; the data module gives it.
         label_smoothing: Label smoothing ε of the cross-entropy with labels.
@@ -80,7 +76,6 @@ class Method(EvaluatedModule):
         start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
         skips_start: Whether the network gets no start, because a checkpoint is loaded next or a plan only counts.
         assumed: What a plan assumes of files that do not exist yet; None in a run, which needs them.
-        class_weights: Weight of each class in the cross-entropy with labels, (K,); None for equal weights.
     """
 
     spec: ClassVar[MethodSpec]
@@ -131,7 +126,6 @@ class Method(EvaluatedModule):
         self.step_losses: dict[str, Tensor] = {}
         self.epochs_trained, self.start_flops, self.skips_start = 0, 0.0, False
         self.assumed: list[str] | None = None
-        self.class_weights: Tensor | None = None
         self._label, self._printed = label, {""}
         self._update = UpdateMean()
 
@@ -301,7 +295,7 @@ class Method(EvaluatedModule):
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy with labels: indices (B,) or (B, H, W), several (B, K), or shares (B, K) where mixup is on."""
-        return label_loss(logits.float(), targets, self.label_smoothing, self.class_weights)
+        return label_loss(logits.float(), targets, self.label_smoothing)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Seed the step by (seed, epoch, batch, rank), so that a resumed run draws the same random numbers."""
@@ -341,7 +335,7 @@ class Method(EvaluatedModule):
         if self.scheduler is None:
             return optimizer
         with blame(place):
-            scheduler = self.scheduler(optimizer, self.total_steps())
+            scheduler = make_scheduler(self.scheduler, optimizer, self.total_steps())
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def total_steps(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 from lgx.architectures import Architecture, architecture_from_dict, name_of
 from lgx.architectures.heads import class_order, with_class_order
 from lgx.artifacts.safety import TASK
+from lgx.core.reading import Reading
 from lgx.core.schema import check_fields
 from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
@@ -70,6 +71,8 @@ def order_classes(
 ) -> None:
     """Give the head of a checkpoint's network the order of the data's classes, before its weights are loaded.
 
+    The images must be read as in training.
+
     Of networks of several tasks, those of the same name are compared.
 
     Args:
@@ -80,7 +83,8 @@ def order_classes(
             optimizer's state have one, too; a hypernetwork has no head.
 
     Raises:
-        UserError: If the classes of a task have other names than in training, or another order that is not mapped.
+        UserError: If images are read in another way than in training, or the classes of a task have other names, or
+            another order that is not mapped.
     """
     about = checkpoint["lgx"]
     own: dict[str, Any] = about.get("task", {})
@@ -88,6 +92,11 @@ def order_classes(
     is_only = len(tasks) == len(trained) == 1
     for name, task in tasks.items():
         known = next(iter(trained.values())) if is_only else trained.get(name, {})
+        if known and (reading := Reading.of(known)) != task.reading:
+            raise UserError(
+                f"--ckpt_path: images of {name} were read with data.resize {reading.resize} and data.value_range "
+                f"{[*reading.value_range] or None} in training; give the same"
+            )
         order = class_order(known.get("class_names") or (), task.class_names, "--ckpt_path")
         if order is None:
             continue

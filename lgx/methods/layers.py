@@ -7,10 +7,13 @@ from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.safety import AGAIN
 from lgx.errors import UserError
 from lgx.initialization import Initializer, Origin, Sizes
 from lgx.initialization.width import heads_whole, narrow
 from lgx.methods.registry import find_spec, initializer_class
+
+_OUTSIDE = "patch_embed.proj.weight"
 
 
 class LayerExpansion(Initializer):
@@ -46,10 +49,12 @@ class LayerExpansion(Initializer):
         """The learngene.
 
         Raises:
-            UserError: If it is of a method that this class does not expand.
+            UserError: If it is of a method that this class does not expand, or lacks layers or what is outside.
         """
         learngene = Learngene.load(self.source)
         self.check_source(self.source, type(self).__name__, learngene.method)
+        if _OUTSIDE not in learngene.tensors or not learngene.num_layers:  # a file has all such parameters or none
+            raise UserError(f"{self.source}: lacks layers, or parameters outside of layers; {AGAIN}")
         return learngene
 
     @property

@@ -17,8 +17,9 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from data_modules import TaskDataModule
 from data_modules.module_checks import Loader, check_module, is_of_another_package
+from lgx.artifacts.checkpoints import LAST
 from lgx.core.provenance import commit
-from lgx.errors import UserError
+from lgx.errors import Preempted, UserError
 from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning
 from lgx.host.launcher import check_job
 from lgx.host.safety import non_finite_allowed
@@ -208,6 +209,12 @@ class LgxCLI(LightningCLI):
         """Attribute errors while a checkpoint is restored to it, and what Lightning refuses to the trainer."""
         try:
             yield
+        except (KeyboardInterrupt, SystemExit) as end:
+            if self.command != "fit" or KeyboardInterrupt not in (type(end), type(end.__context__)):
+                raise
+            is_kept = (self.run_dir / "checkpoints" / LAST).is_file()
+            then = "resume it with --ckpt_path last" if is_kept else "it has no checkpoint yet: start it again"
+            raise Preempted(f"interrupted; finished files of the run are complete, {then}", 130) from end
         except Exception as error:
             if not self.checkpoint_io.is_restoring:
                 owner = refused_by_lightning(error)

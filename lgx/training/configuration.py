@@ -16,9 +16,11 @@ from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser
 from lightning.pytorch.loggers import Logger
+from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules import TaskDataModule  # importing the package makes every data module known by its short name
 from data_modules.module_checks import check_options, check_task
+from lgx.components.optim import check_scheduler, length_argument
 from lgx.components.probes import NEIGHBORS, ProbeName
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
@@ -31,9 +33,10 @@ from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.allowed_imports import known_classes, restrict_imports
 from lgx.training.callbacks.run_weights import BestCheckpoint
+from lgx.training.dropped_options import check_dropped, check_order
 from lgx.training.lightning_internals import option_strings
 from lgx.training.loggers import UNSET
-from lgx.training.option_names import check_names
+from lgx.training.option_names import check_names, given_options
 from lgx.training.parsing import parse
 
 _RATES = ("model.optimizer.", "model.scheduler.")
@@ -72,7 +75,13 @@ class RunParser(LightningArgumentParser):
         self.add_argument(f"--{name}", action=ActionYesNo, nargs="?", default=default, help=help)
 
     def add_class_arguments(self, class_type: type, nested_key: str | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Add the arguments of a class; those of Lightning's loggers that name a place have no value of their own."""
+        """Add the arguments of a class; some of Lightning's loggers and of schedulers follow the run."""
+        if issubclass(class_type, LRScheduler):
+            length = length_argument(class_type)
+            if length != "total_steps":
+                text = "Updates until the end of the schedule; by default those of the run."
+                self.add_argument(f"--{length}", type=int | None, default=None, help=text)
+            kwargs["skip"] = {*kwargs.get("skip", ()), length}
         added = super().add_class_arguments(class_type, nested_key, *args, **kwargs)
         if issubclass(class_type, Logger):
             self.set_defaults({key: UNSET[name] for key in added if (name := key.rpartition(".")[2]) in UNSET})
@@ -165,7 +174,13 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     if recall(f"options-{parser.key}") is None:
         remember(f"options-{parser.key}", parser.names())
     check_names(parser.key, argv)  # files within bounds, too: jsonargparse would read a pipe without an end
+    written = [*given_options(argv)]
+    check_order(written)
+    for _, option, value in written:
+        if option.removesuffix(".class_path") == "model.scheduler":
+            check_scheduler(str(value))
     config = parse(parser, argv)
+    check_dropped(written, config)
     _check_values(config)
     return config
 
@@ -280,6 +295,8 @@ def _check_values(config: Namespace) -> None:
             )
         if place.endswith((".filename", ".sub_dir")) and isinstance(value, str):
             check_name(value, place)
+        elif place.startswith("model.scheduler.") and type(value) is int and value < 1 and "last_epoch" not in place:
+            raise UserError(f"{place}: expected at least 1 update, got {value}")
         elif isinstance(value, float) and (math.isnan(value) or (math.isinf(value) and place.startswith(_RATES))):
             raise UserError(f"{place}: expected a finite number, got {value}")
 

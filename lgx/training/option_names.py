@@ -8,20 +8,23 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from lgx.errors import UserError
 from lgx.host.cache import recall
-from lgx.host.safety import LONGEST, MOST_OPTIONS, read_yaml
+from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, load_plain, read_yaml
 
 _OTHER_WORDS = {
     "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr", "epochs": "--trainer.max_epochs",
     "batch_size": "--data.batch_size",
 }  # fmt: skip
 """Last part of an option that many try -> the right one."""
-_NO_NAME = re.compile(r"\.init_args\b|\+$")
+_NO_NAME = re.compile(r"\.(init_args|dict_kwargs)\b|\+$")
 
 
 def check_names(command: str, argv: Sequence[str]) -> None:
@@ -34,7 +37,8 @@ def check_names(command: str, argv: Sequence[str]) -> None:
     Raises:
         UserError: For the first of them, with the most similar names; for a file that cannot be read within bounds.
     """
-    given = [(place, _NO_NAME.sub("", name), value) for place, name, value in _given(argv)]
+    # 3 levels: model.init_args.NAME. Deeper keys are options of nested classes, which the parser checks.
+    given = [*given_options(argv, 3)]
     kept: dict[str, Any] | None = recall(f"options-{command}")
     if kept is None or kept["lightning"] != version("lightning") or os.environ.get("LGX_ALLOW_IMPORTS"):
         return
@@ -63,6 +67,7 @@ def suggest(word: str, known: Sequence[str], help: str, prefix: str = "") -> str
     last = word.lstrip("-").rpartition(".")[2]
     likely = [_OTHER_WORDS[last]] if last in _OTHER_WORDS else [name for name in known if name.endswith(f".{last}")]
     close = likely[:1] or [f"{prefix}{name}" for name in difflib.get_close_matches(word, known, n=2, cutoff=0.7)]
+    close = [name for name in close if name not in (word, f"{prefix}{word}")]  # of another class it is unknown
     return f"; did you mean {' or '.join(close)}?" if close else f"; see {help}"
 
 
@@ -76,25 +81,41 @@ def _is_known(option: str, options: Sequence[str]) -> bool:
     return any(parent in options and not any(k.startswith(f"{parent}.") for k in below) for parent in parents)
 
 
-def _given(argv: Sequence[str]) -> Iterator[tuple[str, str, Any]]:
-    """The options of a command line and of its files: file, if any; name without dashes; value."""
+def given_options(argv: Sequence[str], depth: int = DEEPEST) -> Iterator[tuple[str, str, Any]]:
+    """The options of a command line and of its files: file, if any; name without dashes and ``init_args``; value.
+
+    Args:
+        argv: The command line without the command.
+        depth: Levels of keys to go through in files, and in values that are mappings.
+
+    Raises:
+        UserError: If a file cannot be read within bounds, or holds no mapping.
+    """
     words = list(argv)
     while words and (word := words.pop(0)) != "--":
         option, equals, value = word.partition("=")
         if not equals and words and not words[0].startswith(("--", "-c")):  # a flag has no value
             value = words.pop(0)
-        if option in ("-c", "--config") and value:
-            content = read_yaml(Path(value), "give a configuration file", MOST_OPTIONS, LONGEST)
+        name, place, content = "", "", None
+        if option.startswith("--") and option != "--config":
+            name = _NO_NAME.sub("", option[2:].replace("-", "_"))
+            yield place, name, value
+        is_file = name in ("model", "data") and value.endswith((".yaml", ".yml")) and os.path.isfile(value)
+        if is_file or (option in ("-c", "--config") and value):
+            place, content = f"{value}: ", read_yaml(Path(value), "give a configuration file", MOST_OPTIONS, LONGEST)
             if not isinstance(content, dict):
                 raise UserError(f"{value}: holds no mapping from keys to values; give a configuration file")
-            # 3 levels: model.init_args.NAME. Deeper keys are options of nested classes, which the parser checks.
-            yield from ((f"{value}: ", name, inner) for name, inner in _nested(content, 3))
-        elif option.startswith("--"):
-            yield "", option[2:].replace("-", "_"), value
+        elif name and value.startswith("{"):
+            with suppress(yaml.YAMLError, ValueError, RecursionError):
+                content = load_plain(value)
+        if isinstance(content, dict):
+            for key, inner in _nested(content, depth, name and f"{name}."):
+                yield place, _NO_NAME.sub("", key), inner
 
 
 def _nested(content: dict[Any, Any], depth: int, above: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in content.items():
-        yield f"{above}{key}", value
+        if not _NO_NAME.fullmatch(f".{key}"):
+            yield f"{above}{key}", value
         if isinstance(value, dict) and depth > 1:
             yield from _nested(value, depth - 1, f"{above}{key}.")

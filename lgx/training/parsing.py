@@ -46,7 +46,7 @@ def parse(parser: Any, argv: Sequence[str]) -> Namespace:
         arguments: Namespace = parser.parse_args(underscored(argv))
         return arguments
     except ArgumentError as error:
-        raise UserError(explain(str(error), option_strings(parser))) from error
+        raise UserError(explain(str(error), option_strings(parser), parser.prog)) from error
 
 
 def underscored(argv: Sequence[str]) -> list[str]:
@@ -60,12 +60,13 @@ def underscored(argv: Sequence[str]) -> list[str]:
     return words
 
 
-def explain(message: str, options: Sequence[str] = ()) -> str:
+def explain(message: str, options: Sequence[str] = (), program: str = "lgx") -> str:
     """Turn a message of jsonargparse, which lists every alternative that it tried, into one sentence.
 
     Args:
         message: The message.
         options: All options of the command, for suggestions.
+        program: The command.
 
     Returns:
         One line: which key, what was wrong, what would be right.
@@ -73,13 +74,17 @@ def explain(message: str, options: Sequence[str] = ()) -> str:
     if found := _UNKNOWN.match(message):
         name = found["typed"] or f"--{'.'.join(filter(None, (found['group'], found['name'])))}"
         return f"unknown option {name}{suggest(name, options, '--help-all' if '--config' in options else '--help')}"
+    message = re.sub(r"NestedArg\(key='(\w+)', val=(.*)\)", r"\1=\2 without a class", message)
     # Of an option that takes one or a list, the first problem is that of the class that was given.
     message = re.sub(r"(?ms)^( *)(- Problem .*?)^\1- Problem .*?(?=^\1\S|^ *Given)", r"\1\2", message)
     keys = re.findall(r'Parser key "([^"]*)"', message)
     key = ".".join(key for key, _ in itertools.groupby(keys))  # each type that was tried names the key again
     if found := re.search(r"the following arguments are required: ([\w.]+(?:, [\w.]+)*)", message):
-        names = ", ".join(f"--{key}.{name}" if key else f"--{name}" for name in found[1].split(", "))
-        return f"{names}: missing; give it on the command line or in a --config file"
+        names = [f"--{key}.{name}" if key else f"--{name}" for name in found[1].split(", ")]
+        if "--config" in options:
+            return f"{', '.join(names)}: missing; give it on the command line or in a --config file"
+        words = [name if name in options else name[2:].upper() for name in names]
+        return f"{', '.join(words)}: missing; `{program} --help` describes what the command takes"
     innermost = re.split(r'Parser key "[^"]*"', message)[-1]
     if found := re.search(r"Option '([^']*)' is not accepted", message):
         return _unknown_option_of_class(f"--{key}", found[1], *message.split(found[0], 1))
@@ -118,6 +123,8 @@ def _wrong_class(message: str, key: str) -> str | None:
             f"importing {found[1]} is not allowed; a class path names a class of {KNOWN}; LGX_ALLOW_IMPORTS={package} "
             f"also admits {package}, if you wrote it or trust it"
         )
+    if found := re.search(r"Multiple subclasses with name (\w+)\..* ambiguity: (.+)\.", message):
+        return f"several classes have the name {found[1]}; give the path of one: {found[2]}"
     if "<class 'float'>" in message or not (found := re.search(r"dot import path string: (\S+)", message)):
         return None
     kinds = {kind for kind in known_classes().values() if not inspect.isabstract(kind)}

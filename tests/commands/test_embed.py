@@ -75,13 +75,13 @@ def test_a_folder_of_images_alone_is_read_like_class_folders(
 ) -> None:
     folder = shutil.copytree(shapes / "train/circle", tmp_path / "mine")
     count = len(list(folder.iterdir()))
-    for name in ("scan.tiff", "._000.png", "notes.txt"):
+    for name in ("scan.svg", "._000.png", "notes.txt"):
         (folder / name).write_bytes(b"x")
     with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
         done = embed(ancestor, folder, tmp_path / "o.safetensors")
     assert done.code == 0, done.err
     assert f"embedded  mine: {count} images" in done.out
-    assert f"{folder}: 2 files (.tiff 1, .txt 1) were skipped; .jpg, .jpeg, .png" in caplog.text
+    assert f"{folder}: 2 files (.svg 1, .txt 1) were skipped; .jpg, .jpeg, .png" in caplog.text
 
 
 def test_a_stalled_loader_process_ends_the_command(

@@ -107,6 +107,26 @@ def test_a_gray_network_has_one_mean_and_teaches(state, images, tmp_path):
     assert Teacher.of(load_pretrained(str(folder)), task)(torch.randn(2, 1, 32, 32)).shape == (2, 1000)
 
 
+@pytest.mark.parametrize("name", ["deit_tiny_patch16_224", "convnext_atto"])  # mean and std of ImageNet
+def test_a_gray_network_predicts_what_the_rgb_network_does_of_a_gray_image(name, tmp_path):
+    file, gray = saved(timm.create_model(name).state_dict(), tmp_path / "w.safetensors"), torch.rand(3, 1, 64, 64)
+    size = ["--img-size", 64] if "deit" in name else []
+    assert lgx("import", f"timm:{name}", "--weights", file, *size, "--out", tmp_path / "rgb").code == 0
+    assert lgx("import", f"timm:{name}", "--weights", file, *size, "--in-chans=1", "--out", tmp_path / "gray").code == 0
+    logits = []
+    for place in (tmp_path / "rgb", tmp_path / "gray"):
+        network = load_pretrained(str(place))
+        mean, std = (torch.tensor(values)[:, None, None] for values in (network.mean, network.std))
+        logits.append(network.model((gray.expand(-1, len(mean), -1, -1) - mean) / std))
+    torch.testing.assert_close(*logits, rtol=0, atol=5e-6)
+
+
+def test_a_padded_first_layer_without_bias_does_not_become_gray(tmp_path):
+    file = saved(timm.create_model("resnet10t").state_dict(), tmp_path / "w.safetensors")
+    refused = lgx("import", "timm:resnet10t", "--weights", file, "--in-chans=1", "--out", tmp_path / "gray")
+    assert "conv1.0 has no bias or a padding" in refused.sentence
+
+
 def test_a_budget_counts_the_head_that_a_headless_source_gets(state, tmp_path):
     folder = tmp_path / "headless"
     assert imported(saved(state, tmp_path / "w.safetensors"), folder, *SMALL, "--num-classes", 0).code == 0
@@ -134,6 +154,11 @@ CHANGES = {
         TINY,
         ("norm.weight", "not finite"),
     ),
+    "mean pooling": (
+        lambda s: {key.replace("norm.", "fc_norm.") if key.startswith("norm.") else key: s[key] for key in s},
+        TINY,
+        ("global_pool avg", "reads token"),
+    ),
     "no weights": (lambda _: {"epoch": torch.zeros(1)}, TINY, ("152 of that model are missing",)),
 }
 
@@ -147,6 +172,16 @@ def test_weights_that_do_not_belong_to_the_model_are_refused(state, tmp_path, ch
     assert len(result.err.strip().splitlines()) == 1
     assert all(word in result.sentence for word in words), result.sentence
     assert [path.name for path in tmp_path.iterdir()] == ["w.safetensors"]
+
+
+def test_the_configuration_beside_the_weights_tells_of_another_pooling(tmp_path):
+    pooled = timm.create_model(TINY, img_size=32, num_classes=5, global_pool="avg", fc_norm=False)
+    timm.models.save_for_hf(pooled, tmp_path / "pooled", safe_serialization=True)
+    weights, out = tmp_path / "pooled/model.safetensors", tmp_path / "out"
+    result = imported(weights, out, "--img_size", 32, "--num_classes", 5)
+    assert (result.code, "global_pool avg" in result.sentence) == (2, True), result.err
+    moved = imported(weights.rename(tmp_path / "w.safetensors"), out, "--img_size", 32, "--num_classes", 5)
+    assert "its head reads the class token" in moved.out
 
 
 def test_other_mistakes_give_a_sentence(state, tmp_path):
@@ -220,7 +255,45 @@ def test_weights_below_a_prefix_and_beside_other_objects_are_read(state, tmp_pat
     assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
 
 
+STATED = {
+    "the file": ("w.safetensors", {"mean": "[0.1, 0.2, 0.3]", "std": "[0.4, 0.5, 0.6]"}, {}),
+    "timm": ("w.pth", {}, {"config.json": {"pretrained_cfg": {"mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}}}),
+    "transformers": (
+        "w.bin", {}, {"preprocessor_config.json": {"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6]}}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STATED)
+def test_what_the_weights_say_of_their_images_counts_before_the_model(state, tmp_path, case):
+    name, metadata, beside = STATED[case]
+    file = tmp_path / name
+    save_file(dict(state), file, metadata=metadata) if metadata else saved(state, file)
+    for config, content in beside.items():
+        (tmp_path / config).write_text(json.dumps(content))
+    assert imported(file, tmp_path / "out", "--img_size", 32).code == 0
+    found = [load_pretrained(str(tmp_path / "out")), load_pretrained(f"timm:{TINY},weights={file},img_size=32")]
+    assert [(each.mean, each.std) for each in found] == [((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))] * 2
+
+
+@pytest.mark.parametrize(
+    "place", [f"{TINY}.pth", f"{TINY}.augreg_in21k_ft_in1k.pth", f"{TINY}-3b2c1a0f.bin", f"{TINY}/a.pth"]
+)
+def test_a_file_with_the_name_of_a_model_of_the_same_shape_and_another_mean_is_refused(state, tmp_path, place):
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    file, twin = saved(state, tmp_path / place), "deit_tiny_patch16_224"
+    refused = imported(file, tmp_path / "out", "--img_size", 32, model=twin)
+    assert (refused.code, f"timm:{TINY}" in refused.sentence) == (2, True), refused.err
+    assert imported(file, tmp_path / "out", "--img_size", 32).code == 0
+    other = imported(saved(state, tmp_path / "mine.pth"), tmp_path / "twin", "--img_size", 32, model=twin)
+    assert f"std 0.229, 0.224, 0.225: timm's of {twin}, because" in other.out
+
+
 NO_WEIGHTS = {
+    "bool": lambda s: {**s, "norm.bias": s["norm.bias"] > 0},
+    "int32": lambda s: {**s, "pos_embed": s["pos_embed"].int()},
+    "complex64": lambda s: {**s, "cls_token": s["cls_token"].to(torch.complex64)},
+    "norm.weight holds numbers beyond float32": lambda s: {**s, "norm.weight": s["norm.weight"].double() * 1e300},
     "int8": lambda s: {**s, "head.weight": (s["head.weight"] * 100).to(torch.int8)},
     "int64": lambda s: {**s, "blocks.3.mlp.fc1.weight": s["blocks.3.mlp.fc1.weight"].long()},
     "float8": lambda s: {**s, "cls_token": s["cls_token"].to(torch.float8_e4m3fn)},

@@ -23,22 +23,22 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_skipped_files_are_counted_by_suffix(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for name in ("a.tiff", "b.TIFF", "notes.txt", ".hidden.tiff", "README"):
+    for name in ("a.svg", "b.SVG", "notes.txt", ".hidden.svg", "README"):
         (tree / "train" / "circle" / name).write_bytes(b"x")
     module = ImageFolderData(root=str(tree))
     with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
         assert len(module.read("train")) == 6
         module.read("train")
     (line,) = (record.getMessage() for record in caplog.records)
-    assert line.startswith(f"{tree / 'train'}: 4 files (.tiff 2, without suffix 1, .txt 1) were skipped; .jpg, .jpeg")
+    assert line.startswith(f"{tree / 'train'}: 4 files (.svg 2, without suffix 1, .txt 1) were skipped; .jpg, .jpeg")
 
 
 def test_a_class_folder_with_unread_files_only_is_named(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
     for split in ("train", "test"):
         for picture in (tree / split / "circle").iterdir():
-            picture.rename(picture.with_suffix(".tif"))
+            picture.rename(picture.with_suffix(".svg"))
     module = ImageFolderData(root=str(tree))
-    with pytest.raises(UserError, match=r"no image of class circle in .*; it holds 2 files \(\.tif 2\)\); add some"):
+    with pytest.raises(UserError, match=r"no image of class circle in .*; it holds 2 files \(\.svg 2\)\); add some"):
         module.read("train")
     caplog.clear()
     with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):

@@ -186,7 +186,7 @@ def test_one_class_no_images_and_missing_folders_are_explained(tmp_path: Path) -
     with pytest.raises(UserError, match="no folder test/"):
         ImageFolderData(root=str(tmp_path)).read("test")
     (tmp_path / "train" / "c").mkdir()
-    (tmp_path / "train" / "c" / "0.tif").touch()
+    (tmp_path / "train" / "c" / "0.svg").touch()
     with pytest.raises(UserError, match=r"train: no image of class c in .*c \(looked for \.jpg"):
         ImageFolderData(root=str(tmp_path)).setup("fit")
     shutil.rmtree(tmp_path / "train" / "c")

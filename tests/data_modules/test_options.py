@@ -19,7 +19,8 @@ COMMON: dict[str, Any] = {
     "val_fraction": 0.1, "split_seed": 0, "seed": 0, "limit_train": None,
 }  # fmt: skip
 IMAGES = COMMON | {
-    "img_size": None, "in_chans": None, "augment": "none", "transforms": None, "mean": None, "std": None,
+    "img_size": None, "in_chans": None, "value_range": None, "resize": "crop", "augment": "none", "transforms": None,
+    "mean": None, "std": None,
     "cache_gib": 2.0, "labels": True, "balanced": False,
 }  # fmt: skip
 SHARDS = IMAGES | {"in_memory": True, "shuffle_buffer": 1000}

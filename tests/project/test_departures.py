@@ -2,6 +2,7 @@
 
 from functools import reduce
 from inspect import signature
+from math import ceil
 from operator import getitem
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 import yaml
 
 import lgx.methods
+from data_modules import decathlon, mini
+from data_modules.task_sampler import task_weights
 from experiments.reproduce.costs import costs_as_markdown, planned_cost, read_costs
 from tests.support.paths import EXPERIMENTS
 
@@ -38,6 +41,23 @@ def test_a_departure_states_what_the_code_or_the_configuration_has(check):
 def test_every_line_of_departures_says_what_the_paper_and_lgx_do():
     lines = [line for paper in TABLES.values() for lines in paper.values() for line in lines]
     assert all(len(line) >= 3 and all(isinstance(cell, str) and cell for cell in line) for line in lines)
+
+
+def test_steps_that_verdicts_and_departures_name_are_those_of_the_sampler():
+    files = ("index.yaml", "tal/ablations.yaml", "tal/mini/stage2.yaml")
+    index, ablations, stage2 = (yaml.safe_load((EXPERIMENTS / name).read_text()) for name in files)
+    options = next(run["options"] for run in ablations["runs"] if run["name"] == "tal{without}")
+    tasks = [name.removeprefix("mini_") for name in stage2["data"]["init_args"]["tasks"]]
+    weights = task_weights([mini.FACTS[task].sizes[0] for task in tasks], options["data.temperature"])
+    total = options["data.steps_per_epoch"] * stage2["trainer"]["max_epochs"]
+    steps = dict(zip(tasks, total * weights / weights.sum(), strict=True))
+    found = "{gtsrb:.0f}, {flowers12:.0f} and {dtd10:.0f}".format(**steps)
+    assert f"{found} of {total:,}" in index["tal/table7"]["mini"]["confounded"]["tal > tal_st"]
+    sizes = [facts.sizes[0] for task, facts in decathlon.FACTS.items() if task != "imagenet"]
+    held = [ceil(sum(numbers) / 512) for numbers in ([size - size // 10 for size in sizes], sizes)]
+    lines = {line[0]: line[2] for line in TABLES["tal"]["paper scale"]}
+    assert lines["steps of stage 2"].startswith(f"{held[0]} steps an epoch")
+    assert f"the code has {held[1]}" in lines["steps of stage 2"]
 
 
 def test_every_part_of_a_cost_is_planned():

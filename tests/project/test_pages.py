@@ -13,6 +13,7 @@ import pytest
 
 from experiments.pages import values
 from experiments.pages.render import Pages
+from experiments.pages.sources import FAULTS
 from experiments.pages.values import Refuted
 from experiments.reproduce.recipes import load_recipes
 from lgx.core.rows import Row, read_rows
@@ -117,6 +118,22 @@ def test_a_refuted_conclusion_is_named_with_its_page_and_numbers(pages, monkeypa
         r"docs/results/sws.md, line \d+ of its template: the rows no longer say that SWS", str(refuted.value)
     )
     assert re.search(r"-\d+\.\d ± \d+\.\d", str(refuted.value))
+
+
+@pytest.mark.parametrize("method", FAULTS)
+def test_pages_name_a_method_whose_rows_were_measured_with_a_fault_until_they_are_measured_again(
+    pages, written, monkeypatch, method
+):
+    commits, sentence = FAULTS[method]
+    read = pages.sources.read_rows
+    for page, (text, _) in written.items():
+        assert (sentence in text) == (f"| {method} |" in text), page
+    monkeypatch.setattr(
+        pages.sources,
+        "read_rows",
+        lambda file: [replace(row, commit="new" if row.commit in commits else row.commit) for row in read(file)],
+    )
+    assert not any(sentence in pages.render(page) for page, (text, _) in written.items() if sentence in text)
 
 
 def test_rows_name_their_hardware_and_have_one_value_for_each_measurement(pages):

@@ -26,7 +26,8 @@ from data_modules.sharded import ShardedData
 from data_modules.shards import write_shards
 from lgx.commands.data import prepare
 from lgx.errors import UserError
-from lgx.host.safety import open_image, open_photo
+from lgx.host.images import ImageReader
+from lgx.host.safety import open_image
 from tests.support import fake_data
 from tests.support.command_line import lgx
 from tests.support.hostile import Payload
@@ -111,13 +112,13 @@ def test_only_known_image_formats_are_opened(tmp_path):
         opened.load()  # as torchvision's readers would
     for form in ("bmp", "gif", "jpeg", "png", "ppm", "webp"):
         picture.save(tmp_path / "x.png", form)
-        assert open_photo(tmp_path / "x.png").size == (8, 8)
+        assert ImageReader()(tmp_path / "x.png").size == (8, 8)
 
 
 def test_an_image_that_resizing_would_enlarge_too_much_is_refused(tmp_path):
     Image.new("L", (60_000, 20)).save(tmp_path / "x.png")  # enlarged to 224 px it would have half a gigabyte
-    with pytest.raises(ValueError, match="more than 100 times"):
-        open_photo(tmp_path / "x.png")
+    with pytest.raises(UserError, match="more than 100 times"):
+        ImageReader()(tmp_path / "x.png")
 
 
 # -- archives and folders ---------------------------------------------------------------------------------------------

@@ -31,12 +31,14 @@ COUNTS = {
     "lsamd/table3": 2 * 10,
     "lsamd/table4": 7 * 6,
     "lsamd/table5": 12 * 2,
+    "lsamd/figure5": 4,
     "lsamd/table6": 12 * 3,
     "sws/table1": 10 * 7,
     "sws/table2": 10 * 4 + 1,
     "sws/table3": 5 * 4,
     "sws/table4": 6 * 5,
     "sws/table5": 10 * 3,
+    "sws/figure5": 5,
     "sws/table6": 2 * 5,
 }
 METHODS = {

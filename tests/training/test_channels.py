@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from data_modules.folder import ImageFolderData
 from lgx.errors import UserError
-from lgx.host.channels import open_channels
+from lgx.host.images import ImageReader
 from tests.support.command_line import lgx
 from tests.support.images import CLASSES, draw
 
@@ -39,7 +39,7 @@ def bands(tmp_path_factory):
 
 
 def test_all_types_and_orders_give_the_same_pixels(bands):
-    pixels = open_channels(bands / "train/circle/pages.tiff", CHANNELS)
+    pixels = ImageReader(CHANNELS)(bands / "train/circle/pages.tiff")
     assert pixels.float().mean(dim=(1, 2)).tolist() == [0, 50, 100, 150, 200]
     data = ImageFolderData(root=str(bands), in_chans=CHANNELS, img_size=16, batch_size=6, augment="crop_flip")
     data.setup("fit")

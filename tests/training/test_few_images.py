@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.components.losses import balanced_weights
+from lgx.components.class_weights import balanced_weights
 from lgx.core.rows import read_rows
 from lgx.methods.baselines.finetune import Finetune
 from tests.support.command_line import ARCH

@@ -16,8 +16,9 @@ from torch.nn import functional as F
 from data_modules import MultiLabelFolderData
 from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.components.losses import label_loss, label_losses, multilabel_distillation_loss
+from lgx.components.losses import label_loss, label_losses
 from lgx.components.metrics import metrics_for, update_metrics
+from lgx.components.multilabel import multilabel_distillation_loss
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from tests.support.command_line import Result, arguments, lgx, python

@@ -1,12 +1,14 @@
 """A mistake on the command line or in a configuration ends ``lgx fit`` with one sentence."""
 
+import re
 import shutil
 
 import pytest
 import torch
 
+from lgx.errors import UserError
 from lgx.host import cache
-from lgx.training.configuration import make_parser, parse_configuration
+from lgx.training.configuration import configuration_text, make_parser, parse_configuration
 from lgx.training.parsing import explain
 from tests.support.command_line import arguments, lgx, python
 from tests.support.images import write_images
@@ -35,6 +37,19 @@ MISTAKES = {
     "--lerngene x": "unknown option --lerngene; see --help-all",
     "--max_epochs=3": "unknown option --max_epochs; did you mean --trainer.max_epochs?",
     "--trainer.max_epoch=1": "unknown option --trainer.max_epoch; did you mean --trainer.max_epochs",
+    "--model.num_classes=11": "model.num_classes: follows the data; leave it out",
+    "--model.kind=text": "model.kind: follows the data; leave it out",
+    "--data.seed=3": "data.seed: follows --seed_everything; leave it out",
+    "--model=Finetune --model.layer_decay=0.75 --model=Distill": "Distill does not take layer_decay=0.75",
+    "--model.optimizer.betas=[0.8,0.9] --model.optimizer=SGD": "model.optimizer.betas: SGD does not take betas=",
+    "--model.scheduler.warmup=0.2 --model.scheduler=Poly": "model.scheduler.warmup: Poly does not take warmup=0.2",
+    "--trainer.logger=CSVLogger --trainer.logger.flush_logs_every_n_steps=3 --trainer.logger=TensorBoardLogger": (
+        "TensorBoardLogger does not take flush_logs_every_n_steps=3"
+    ),
+    "--model=TLEG --model.start=fit --model=SWS": "model.start: SWS does not take start=fit",
+    "--model=Finetune --model.initializer.source=x": "model.initializer.source: give the class before its options",
+    "--model=Finetune --model.initializer.source=x --model.initializer=Pretrained": "give the class before its options",
+    "--trainer.logger=true --trainer.logger.save_dir=x": "got save_dir='x' without a class",
     "--model.stages=[1]": "unknown option --model.stages of Ancestor; see --model.help Ancestor",
     "--model.lable_smoothing=0.1": "--model.lable_smoothing; did you mean --model.label_smoothing?",
     "--model.learning_rate=1": "--model.learning_rate; did you mean --model.optimizer.lr?",
@@ -136,6 +151,37 @@ def test_a_mistake_in_a_file_is_named(images, tmp_path, text):
     assert result.code == 2
     assert FILES[text] in result.sentence, result.sentence
     assert not (tmp_path / "runs").exists()
+
+
+RECIPE = ["--config", "lgx/configs/own_images.yaml"]
+OVERRIDES = {
+    "--model=Distill": "model.initializer: Distill does not take initializer=Pretrained",
+    "--model.optimizer=SGD": "",  # has both options of the file
+    "--model.optimizer=SGD --model.optimizer.momentum=0.9": "",
+    "--model.scheduler=Poly": "model.scheduler.warmup: Poly does not take warmup=0.1",
+    "--model.scheduler=null --model.scheduler=Poly": "",
+    "--model.scheduler=null": "",
+    "--model.initializer=RandomStart": "dropped   lgx/configs/own_images.yaml: model.initializer.source",
+    "--model.initializer=WeightSelection": "",  # has a source, too
+    """--model.scheduler={"class_path":"Poly","init_args":{"power":2}}""": "Poly does not take warmup=0.1",
+}
+
+
+@pytest.mark.parametrize("words", OVERRIDES)
+def test_what_a_class_on_the_command_line_drops_of_the_recipe_is_said(tmp_path, words, capsys):
+    sentence = OVERRIDES[words]
+    given = [*RECIPE, f"--runs_dir={tmp_path}", *words.split()]
+    if "does not take" in sentence:
+        with pytest.raises(UserError, match=re.escape(sentence)):
+            parse_configuration(make_parser("fit"), given)
+    else:
+        config = parse_configuration(make_parser("fit"), given)
+        said = capsys.readouterr().err
+        assert sentence in said if sentence else "dropped" not in said
+        (tmp_path / "saved.yaml").write_text(configuration_text(make_parser("fit"), config))
+        # A saved configuration holds all defaults: they are no options that anybody wrote.
+        again = ["--config", str(tmp_path / "saved.yaml"), "--model.optimizer=SGD"]
+        assert parse_configuration(make_parser("fit"), again).model.init_args.optimizer.class_path.endswith("SGD")
 
 
 def test_an_unknown_option_names_a_class_of_others_without_an_import():

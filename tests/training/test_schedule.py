@@ -1,8 +1,13 @@
 """How many steps a run takes, and when its learning rate schedule ends."""
 
 import pytest
+import torch
+from torch.optim import lr_scheduler
 
 from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.components.optim import make_scheduler
+from lgx.training.configuration import instantiate, make_parser, parse_configuration
+from tests.support.command_line import arguments
 
 
 def test_the_schedule_covers_the_limited_number_of_batches(fit, tmp_path):
@@ -28,3 +33,67 @@ def test_an_endless_run_is_refused_only_with_a_schedule(fit):
     result = fit("Ancestor", "--name=f", "--model.scheduler=null", *endless)
     assert result.code == 0, result.err
     assert "until stopped" in result.out
+
+
+STEPS = 8
+SCHEDULES = [
+    ("StepLR", {"step_size": 3, "gamma": 0.1}, {}),
+    ("MultiStepLR", {"milestones": [2, 5]}, {}),
+    ("ExponentialLR", {"gamma": 0.9}, {}),
+    ("ConstantLR", {"factor": 0.5, "total_iters": 3}, {}),
+    ("LinearLR", {"total_iters": 4}, {}),
+    ("PolynomialLR", {"power": 2.0}, {"total_iters": STEPS}),
+    ("PolynomialLR", {"total_iters": 3}, {}),
+    ("CosineAnnealingLR", {"eta_min": 0.01}, {"T_max": STEPS}),
+    ("CosineAnnealingLR", {"T_max": 3}, {}),
+    ("CosineAnnealingWarmRestarts", {"T_0": 3}, {}),
+    ("OneCycleLR", {"max_lr": 0.5}, {"total_steps": STEPS}),
+    ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 2}, {}),
+]
+"""torch's scheduler, the options of a run, and what the run adds: its own length."""
+
+
+def rates_of(make):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.2, momentum=0.9)
+    scheduler, rates = make(optimizer), []
+    for _ in range(STEPS):
+        rates.append((optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"]))
+        optimizer.step()
+        scheduler.step()
+    return rates
+
+
+@pytest.mark.parametrize(("name", "options", "added"), SCHEDULES)
+def test_a_scheduler_of_torch_is_that_of_torch(images, tmp_path, name, options, added):
+    words = [f"--model.scheduler.{key}={value}" for key, value in options.items()]
+    parser = make_parser("fit")
+    argv = arguments("fit", "Ancestor", images, tmp_path, f"--model.scheduler={name}", *words)[1:]
+    config = parse_configuration(parser, argv)
+    (tmp_path / "saved.yaml").write_text(parser.dump(config))
+    for given in (config, parse_configuration(parser, ["--config", str(tmp_path / "saved.yaml")])):
+        own = instantiate(parser, given).model.scheduler
+        wanted = rates_of(lambda optimizer: getattr(lr_scheduler, name)(optimizer, **options, **added))
+        assert rates_of(lambda optimizer, own=own: make_scheduler(own, optimizer, STEPS)) == wanted
+
+
+def test_a_run_steps_a_scheduler_of_torch_after_each_update_also_when_resumed(fit, tmp_path):
+    step = ["--model.scheduler=StepLR", "--model.scheduler.step_size=4", "--model.scheduler.gamma=0.5", "--name=s"]
+    assert fit("Ancestor", *step, "--trainer.max_epochs=2").code == 0
+    last = tmp_path / "runs/test/s/seed0/checkpoints/last.ckpt"
+    assert load_checkpoint(last)["lr_schedulers"][0]["_last_lr"] == pytest.approx([0.0015] * 2)  # 6 updates
+    resumed = fit("Ancestor", *step, "--trainer.max_epochs=3", "--ckpt_path=last")
+    assert resumed.code == 0, resumed.err
+    assert load_checkpoint(last)["lr_schedulers"][0]["_last_lr"] == pytest.approx([0.00075] * 2)  # 9 updates
+
+
+UNSUITED = {
+    "ReduceLROnPlateau": "needs a metric", "LambdaLR": "takes a function", "SequentialLR": "takes other schedulers",
+    "StepLR --model.scheduler.step_size=0": "expected at least 1",
+    "OneCycleLR --model.scheduler.max_lr=0.1 --model.layer_decay=0.5": "OneCycleLR sets one rate",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", UNSUITED)
+def test_a_scheduler_that_does_not_suit_is_refused(fit, words):
+    result = fit("Finetune", *f"--model.scheduler={words}".split())
+    assert (result.code, UNSUITED[words] in result.sentence) == (2, True), result.err

@@ -18,10 +18,12 @@ WRITER = "lgx export"
 """The command that writes programs, which each of them names."""
 
 _AGAIN = "write it again with `lgx export`"
-_OF_WHOLE_IMAGES = "RGB or gray, values / 255, resized to cover img_size (bicubic), center crop, - mean, / std"
+_RESIZED = {
+    "crop": "resized to cover img_size (bicubic), center crop",
+    "squash": "resized to img_size (bicubic)",
+    "letterbox": "resized to fit into img_size (bicubic), centered on the color mean * 255",
+}
 _PREPARATION = {
-    "classification": _OF_WHOLE_IMAGES,
-    "multilabel": _OF_WHOLE_IMAGES,
     "segmentation": "RGB or gray, values / 255, whole image resized to img_size (bilinear), - mean, / std",
     "text": "token ids of GPT-2's byte-pair encoding, padded on the right with pad_id to at most max_len",
 }
@@ -47,12 +49,13 @@ def task_of(network: PretrainedNetwork, name: str = "") -> Task:
         raise UserError(f"{network.name}: has no trained head, so that it predicts nothing; train a descendant first")
     model: Any = network.model
     architecture, inputs, names = network.architecture, Normalization(network.mean, network.std), network.label_names
+    about: dict[str, Any] = inputs._asdict() | network.reading._asdict()
     if architecture is None:
         size: Sequence[int] = (model.pretrained_cfg or {}).get("input_size") or (3, 224, 224)
-        inputs, sides = inputs.for_channels(size[0]), image_size(*size[1:])
-        return Task(name, model.num_classes, in_chans=size[0], img_size=sides, class_names=names, **inputs._asdict())
-    sizes = {"in_chans": 0, "img_size": 0} | {key: getattr(architecture, key) for key in architecture.input_keys}
-    return Task(name, architecture.num_classes, architecture.kind, class_names=names, **inputs._asdict(), **sizes)
+        about |= inputs.for_channels(size[0])._asdict() | {"in_chans": size[0], "img_size": image_size(*size[1:])}
+        return Task(name, model.num_classes, class_names=names, **about)
+    about |= {"in_chans": 0, "img_size": 0} | {key: getattr(architecture, key) for key in architecture.input_keys}
+    return Task(name, architecture.num_classes, architecture.kind, class_names=names, **about)
 
 
 def to_texts(task: Task, origin: Mapping[str, Any]) -> dict[str, str]:
@@ -63,12 +66,14 @@ def to_texts(task: Task, origin: Mapping[str, Any]) -> dict[str, str]:
         origin: What the network was exported from: file, run, method, task, epochs, versions.
     """
     values = asdict(task)
+    scaled = "value_range to 0 and 1, or of 8 bits values / 255" if task.value_range else "values / 255"
+    of_whole_images = f"RGB or gray, {scaled}, {_RESIZED[task.resize]}, - mean, / std"
     del values["metric"], values["num_train"]
     about = {
         "task": values.pop("name"),
         **values,
         "pad_id": pad_id(task),
-        "preparation": _PREPARATION[task.kind],
+        "preparation": _PREPARATION.get(task.kind, of_whole_images),
         "outputs": _OUTPUTS[task.kind],
         "origin": dict(origin),
         "lgx_version": __version__,
@@ -98,8 +103,8 @@ def described_task(texts: Mapping[str, str], place: str) -> Task:
             f"{_AGAIN}"
         )
     values = {key: parse_json(texts[key], f"{place}: {key}", _AGAIN) for key in _FIELDS if key in texts}
-    values = check_fields(values, _FIELDS, place, complete=True)
-    lists = {key: tuple(values[key]) for key in ("mean", "std", "class_names")}
+    values = check_fields({"value_range": [], "resize": "crop"} | values, _FIELDS, place, complete=True)
+    lists = {key: tuple(values[key]) for key in ("mean", "std", "class_names", "value_range")}
     task = Task("", **values | lists)
     channels = 0 if task.kind == "text" else task.in_chans
     if not len(task.mean) == len(task.std) == channels or len(task.class_names) not in (0, task.num_classes):
@@ -111,5 +116,6 @@ _FIELDS = {
     key: TASK[key]
     for key in (
         "num_classes", "kind", "in_chans", "img_size", "mean", "std", "class_names", "max_len", "vocab_size",
+        "value_range", "resize",
     )
 }  # fmt: skip

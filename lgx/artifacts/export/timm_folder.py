@@ -17,8 +17,9 @@ from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.source_names import TimmSource
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.artifacts.timm_models import normalization_of
-from lgx.core.eval_transforms import AS_IN_TIMM
+from lgx.core.eval_transforms import as_in_timm, resize_of_timm
 from lgx.core.image_size import height_width, size_text
+from lgx.core.reading import AS_STORED, Reading
 from lgx.core.task import Normalization
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -42,6 +43,7 @@ def write_descendant(
     writer: str = "lgx",
     record: StartRecord | None = None,
     tokenizer: Any = None,
+    reading: Reading = AS_STORED,
 ) -> None:
     """Write a model as a timm ``local-dir:`` folder, or its weights alone; for text see :func:`write_text_descendant`.
 
@@ -59,6 +61,7 @@ def write_descendant(
         writer: The command that writes the model, which the file or folder then names.
         record: What started the model, which the file or folder then says.
         tokenizer: A text model's tokenizer, which is written beside it.
+        reading: How its images are read.
 
     Raises:
         UserError: If the place cannot be written, or is a folder for a model of torchvision, which timm cannot load
@@ -78,12 +81,14 @@ def write_descendant(
     if out.suffix == ".safetensors":
         metadata = _own_kind(architecture) or {"format": "pt"}
         metadata |= {key: json.dumps(list(values)) for key, values in inputs._asdict().items()} if inputs else {}
+        metadata |= {key: json.dumps(value) for key, value in reading._asdict().items()} if reading != AS_STORED else {}
         metadata |= record.metadata() if record is not None else {}
         metadata |= {ARCHITECTURE_KEY: architecture.spec()} if isinstance(architecture, ViTArchitecture) else {}
         write_safetensors(out, model.state_dict(), {**metadata, WRITER_KEY: writer})
         return
-    plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs)
+    plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
+    config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
     text = _card(out, architecture, plain, card or {}, writer)
     _save(out, plain, arguments, text, {**config, **_own_kind(architecture)}, record)
 
@@ -95,7 +100,10 @@ def _own_kind(architecture: ViTArchitecture | LibraryModel) -> dict[str, str]:
 
 
 def _model_of_timm(
-    tensors: dict[str, Tensor], architecture: ViTArchitecture | LibraryModel, inputs: Normalization | None
+    tensors: dict[str, Tensor],
+    architecture: ViTArchitecture | LibraryModel,
+    inputs: Normalization | None,
+    reading: Reading,
 ) -> tuple[nn.Module, dict[str, Any]]:
     """The same weights in timm's own class, and the arguments of ``timm.create_model``."""
     arguments = architecture.timm_args()
@@ -104,7 +112,7 @@ def _model_of_timm(
     model: Any = timm.create_model(name, pretrained=False, num_classes=architecture.num_classes, **arguments)
     model.load_state_dict(tensors)
     channels, size = architecture.in_chans, height_width(architecture.img_size)
-    shape: dict[str, Any] = {**AS_IN_TIMM, "input_size": (channels, *size), "tag": None}
+    shape: dict[str, Any] = {**as_in_timm(reading.resize), "input_size": (channels, *size), "tag": None}
     known = Normalization((0.5,) * channels, (0.5,) * channels)
     if isinstance(architecture, ViTArchitecture):
         shape["fixed_input_size"] = True
@@ -154,12 +162,16 @@ def _parameters(model: nn.Module) -> str:
     return f"{sum(p.numel() for p in model.parameters()):,}"
 
 
-def describe_model(model: nn.Module) -> tuple[str, ...]:
-    """What lgx can do with a model of timm, in lines for the terminal."""
+_POOLS = {"token": "its head reads the class token", "avg": "its head reads the mean of the tokens"}
+
+
+def describe_model(model: nn.Module, why: str) -> tuple[str, ...]:
+    """What lgx can do with a model of timm, and why it has its mean and std, in lines for the terminal."""
     architecture, reason = describe_vit(model)
     what = f"{name_of(architecture)}, {architecture.num_classes} classes" if architecture else type(model).__name__
+    what += f", {_POOLS[pool]}" if (pool := getattr(model, "global_pool", None)) in _POOLS else ""
     use = "" if architecture else f"; lgx uses it as a teacher alone, because {reason}"
-    return f"model     {what}{use}", f"normalize {Normalization(*normalization_of(model))}"
+    return f"model     {what}{use}", f"normalize {Normalization(*normalization_of(model))}: {why}"
 
 
 def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer: str) -> None:
@@ -193,6 +205,6 @@ def _with_input_size(model: nn.Module) -> Any:
         channels = getattr(getattr(timms.patch_embed, "proj", None), "in_channels", config["input_size"][0])
         config["input_size"] = (channels, *size)
         config |= Normalization(tuple(config["mean"]), tuple(config["std"])).for_channels(channels)._asdict()
-    config |= {**AS_IN_TIMM, "num_classes": timms.num_classes}
+    config |= {**as_in_timm(resize_of_timm(config)), "num_classes": timms.num_classes}
     timms.pretrained_cfg = config
     return timms

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from jsonargparse.typing import NonNegativeInt
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.artifacts.learngene import Learngene
-from lgx.components.losses import balanced_weights
+from lgx.components.class_weights import balanced_weights, weighted_label_loss
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
 from lgx.core.task import BALANCED, Normalization, Task
@@ -57,7 +57,7 @@ class Finetune(Method):
     ) -> None:
         super().__init__(**kwargs)
         self.freeze_epochs = freeze_epochs
-        self.weighs_classes = class_weights
+        self.weighs_classes, self.class_weights = class_weights, cast("Tensor | None", None)
         check_option("layer_decay", layer_decay, 0 < layer_decay <= 1, "above 0 and at most 1")
         self.layer_decay = layer_decay
         self.initializer = initializer or RandomStart()
@@ -122,6 +122,12 @@ class Finetune(Method):
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """Cross-entropy with labels."""
         return {"loss": self.label_loss(self(batch.inputs), batch.targets)}
+
+    def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """See :class:`Method`; with ``class_weights`` weighted, but not in a plan, which counts no classes."""
+        if self.class_weights is None:
+            return super().label_loss(logits, targets)
+        return weighted_label_loss(logits.float(), targets, self.class_weights, self.label_smoothing)
 
 
 class Ancestor(Finetune):

@@ -62,6 +62,7 @@ class FromSource(Initializer):
             std=source.std,
             label_names=source.label_names or None,
             architecture=known,
+            reading=source.reading,
         )
 
     def check_heads(self, architecture: Architecture, of_source: Architecture | None = None) -> None:

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 from torch import Tensor
 
 from lgx.architectures import Architecture, GPT2Architecture, parse_any_architecture
 from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.safety import AGAIN, TASK
+from lgx.artifacts.safety import AGAIN, TASK, check_weights
 from lgx.artifacts.source_names import kind_of
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
+from lgx.core.reading import Reading
 from lgx.core.schema import check_fields
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
@@ -64,7 +65,7 @@ class Pretrained(FromSource):
         if self._file is None:
             return super().origin()
         tensors, metadata = self._file
-        mean, std = (_numbers(metadata, key, self.source) for key in ("mean", "std"))
+        mean, std, values = (_stored(metadata, key, self.source) for key in ("mean", "std", "value_range"))
         is_text = any(name.startswith(GPT2Architecture.layers) for name in tensors)
         head = tensors.get("head.bias", tensors.get("score.weight"))
         return Origin(
@@ -72,12 +73,16 @@ class Pretrained(FromSource):
             kind="text" if is_text else cast(Kind, metadata.get("kind", "classification")),
             mean=mean,
             std=std,
+            reading=Reading(tuple(values or ()), _stored(metadata, "resize", self.source) or "crop"),
         )
 
     @cached_property
     def _file(self) -> tuple[dict[str, Tensor], dict[str, str]] | None:
-        is_bare = kind_of(self.source) == "weights" and self.source.endswith(".safetensors")
-        return read_safetensors(self.source) if is_bare else None
+        if kind_of(self.source) != "weights" or not self.source.endswith(".safetensors"):
+            return None
+        tensors, metadata = read_safetensors(self.source)
+        check_weights(tensors, self.source)
+        return tensors, metadata
 
     def sizes(self) -> Sizes:
         """The source's own size.
@@ -109,10 +114,10 @@ class Pretrained(FromSource):
         self.check_heads(architecture, of_source)
 
 
-def _numbers(metadata: Mapping[str, str], key: str, place: str) -> tuple[float, ...] | None:
-    """The normalization that `lgx init` writes into the metadata of a bare file; None where it lacks."""
+def _stored(metadata: Mapping[str, str], key: str, place: str) -> Any:
+    """What `lgx init` writes into the metadata of a bare file of its images; None where it lacks."""
     if key not in metadata:
         return None
     place = f"{place}: its metadata is damaged"
     values = check_fields({key: parse_json(metadata[key], f"{place}: {key}", AGAIN)}, {key: TASK[key]}, place)
-    return tuple(values[key])
+    return tuple(values[key]) if isinstance(values[key], list) else values[key]

@@ -6,13 +6,15 @@ from functools import cached_property
 from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
+from lgx.architectures.meta_device import building_on
 from lgx.artifacts.learngene import TEMPLATES
+from lgx.artifacts.safety import AGAIN
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.methods.layer_choice.initializer import even_layers
 from lgx.methods.layers import LayerExpansion
-from lgx.methods.lets.expansion import PAIR, expand
+from lgx.methods.lets.expansion import PAIR, expand, random_matrices
 
 
 class LearnedTransformation(LayerExpansion):
@@ -26,11 +28,23 @@ class LearnedTransformation(LayerExpansion):
 
     @cached_property
     def whole(self) -> ViTArchitecture:
-        """The auxiliary net."""
+        """The auxiliary net.
+
+        Raises:
+            UserError: If the learngene lacks one of its layers or matrices.
+        """
         narrow, tensors = vit_only(self.loaded.architecture, self.source), self.loaded.tensors
         width = narrow.embed_dim + len(tensors.get(f"{TEMPLATES}embed", ()))
         depth = PAIR * len({name.split(".")[2] for name in tensors if name.startswith(f"{TEMPLATES}mix.")})
-        return narrow.replace(depth=depth, embed_dim=width, num_heads=width * narrow.num_heads // narrow.embed_dim)
+        whole = narrow.replace(depth=depth, embed_dim=width, num_heads=width * narrow.num_heads // narrow.embed_dim)
+        with building_on("meta"):  # draws nothing
+            shapes = {name: matrix.shape for name, matrix in random_matrices(narrow, whole).items()}
+        own = {name: tensor.shape for name, tensor in tensors.items() if name.startswith(TEMPLATES)}
+        wrong = [name for name in sorted(shapes.keys() | own.keys()) if own.get(name) != shapes.get(name)]
+        if wrong or not depth or self.loaded.num_layers != narrow.depth:
+            what = wrong[0] if wrong else "a layer"
+            raise UserError(f"{self.source}: lacks {what}, or has it in another shape; {AGAIN}")
+        return whole
 
     @property
     def method(self) -> str:

@@ -26,7 +26,8 @@ class LeTs(Distill):
     belongs to the residual stream, to queries, keys or values of an attention, or to an MLP. A layer of the auxiliary
     net mixes two widened layers of the learngene, with coefficients G for each parameter; two successive layers share
     them. All are trained at once. The loss, that of :class:`Distill`, and the rule for other numbers than the official
-    code's 8 and 16 layers are ours.
+    code's 8 and 16 layers are ours. In that code class token and positions are the auxiliary net's own, of its width;
+    here they are the learngene's, widened like all else.
 
     Xia et al., "Initializing Variable-sized Vision Transformers from Learngene with Learnable Transformation",
     NeurIPS 2024; official code: https://github.com/eddiexia98/LeTs

@@ -13,7 +13,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.safety import AGAIN, TASK, check_shapes, described_architecture, is_weight
+from lgx.artifacts.safety import AGAIN, TASK, check_shapes, check_weights, described_architecture, is_weight
 from lgx.core.schema import LINE, MAPPING, check_fields, mapping_of, one_of
 from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
@@ -173,6 +173,7 @@ class SelectionRun:
             (name for name, tensor in self.state.items() if _is_read(name) and not is_weight(tensor)), None
         ):
             raise UserError(f"{place}: {wrong} is not a tensor of floating-point numbers; {AGAIN}")
+        check_weights(self.base, place)
         layers = check_shapes(self.base, vit_only(architecture, place).replace(kind="classification"), place)
         for i, task in enumerate(self.about["tasks"]):
             for what in ("base_share", "probability", "swap_rise"):

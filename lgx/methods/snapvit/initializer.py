@@ -38,13 +38,13 @@ class SnapViT(WeightSubcloning):
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
         data: Folder with images, also in folders below it; of a folder with splits only ``train`` is read. Needed.
         images: How many images are read; the paper reads 1,000.
-        evaluations: How many factors the search tries.
+        evaluations: How many vectors of factors the search tries; as in the official code by default.
     """
 
     method = "snapvit"
     keeps_scale = False
 
-    def __init__(self, source: str, data: str | None = None, images: int = 64, evaluations: int = 50) -> None:
+    def __init__(self, source: str, data: str | None = None, images: int = 64, evaluations: int = 250) -> None:
         super().__init__(source, data, images)
         check_option("evaluations", evaluations, evaluations >= 1, "at least 1")
         self.drop, self.evaluations = "magnitude", evaluations

@@ -69,14 +69,15 @@ def expand_linearly(learned: Mapping[str, Tensor], depth: int) -> dict[str, Tens
         Parameters under timm's names.
 
     Raises:
-        UserError: If θ_A lacks a parameter of θ_B.
+        UserError: If there are not two layers with the same parameters.
     """
+    held = [{k.removeprefix(prefix) for k in learned if k.startswith(prefix)} for prefix in (BASE, SLOPE)]
+    if lone := sorted(held[0] ^ held[1]) or ["*"] * (not held[0]):
+        raise UserError(f"tleg: the learngene lacks {BASE}{lone[0]} or {SLOPE}{lone[0]}; save it again")
     expanded = {name: tensor for name, tensor in learned.items() if not name.startswith("blocks.")}
     for name, base in learned.items():
         if name.startswith(BASE):
             short = name.removeprefix(BASE)
-            if (slope := learned.get(SLOPE + short)) is None:
-                raise UserError(f"tleg: the learngene has {name}, but not {SLOPE}{short}; save it again")
             for layer in range(depth):
-                expanded[f"blocks.{layer}.{short}"] = torch.add(base, slope, alpha=layer / depth)
+                expanded[f"blocks.{layer}.{short}"] = torch.add(base, learned[SLOPE + short], alpha=layer / depth)
     return expanded

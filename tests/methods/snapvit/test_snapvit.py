@@ -73,6 +73,13 @@ def test_the_search_finds_the_maximum_of_a_quadratic():
     torch.testing.assert_close(found, goal, atol=1e-2, rtol=0)
 
 
+def test_the_search_finds_the_maximum_of_a_rotated_ellipsoid():
+    axes = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))[0]
+    scale = torch.logspace(0, 4, 5, dtype=torch.float64)
+    value = lambda x: -float((scale * (axes @ (x - 0.5)).square()).sum())  # noqa: E731
+    assert value(maximize(value, torch.ones(5), 2000, torch.Generator().manual_seed(0))) > -1e-6
+
+
 def test_a_start_has_the_heads_and_neurons_with_the_largest_scores(network, tmp_path):
     source = tmp_path / f"a{SUFFIX}"
     Learngene("ancestor", VIT, network.state_dict()).save(source)

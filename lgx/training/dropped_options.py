@@ -1,0 +1,107 @@
+"""Tell which written options the chosen classes do not have: jsonargparse drops them where another class is chosen."""
+
+import inspect
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jsonargparse import Namespace
+
+from lgx.errors import UserError
+from lgx.host import launcher
+from lgx.training.allowed_imports import known_classes
+
+_CLASSES = ("model", "data", "model.optimizer", "model.scheduler", "model.initializer", "trainer.logger")
+"""Options that take a class, and have no default."""
+_LINKED = {"model.num_classes": "the data", "model.kind": "the data", "data.seed": "--seed_everything"}
+"""Options that follow something else -> what."""
+_REPLACED = ("model.initializer", "data")
+"""What is replaced as a whole: a start, a data set. Its dropped options are printed, those of other classes refused."""
+
+
+def check_dropped(given: Sequence[tuple[str, str, Any]], config: Namespace) -> None:
+    """Refuse written options that the chosen class does not have; print those of a replaced start or data set.
+
+    A value that is the default of a class for which it was written passes: the ``config.yaml`` of a run holds them all.
+
+    Args:
+        given: Place, name and value of each option, see :func:`~lgx.training.option_names.given_options`.
+        config: What it was parsed to.
+
+    Raises:
+        UserError: For the first option that is refused.
+    """
+    written: dict[str, tuple[str, Any]] = {}
+    chosen: dict[str, set[str]] = defaultdict(set)
+    for place, key, value in given:
+        option = key.removesuffix(".class_path")
+        if value in (None, "null"):  # for jsonargparse, too, this ends what was written below the option
+            written = {name: known for name, known in written.items() if not name.startswith(f"{option}.")}
+        chosen[option].add(str(value).rpartition(".")[2])
+        written[option] = place, value
+    final, dropped = dict(_branches(config.as_dict())), set[str]()
+    for option, (place, value) in written.items():
+        if option in _LINKED:
+            raise UserError(f"{place}{option}: follows {_LINKED[option]}; leave it out")
+        lost = _lost(option, value, final, chosen)
+        owner, _, name = lost.rpartition(".")
+        if not lost or lost in dropped or _is_default(name, value, chosen[owner]):
+            continue
+        dropped.add(lost)
+        kind = str(final[f"{owner}.class_path"]).rpartition(".")[2]
+        shown = value.get("class_path", value) if isinstance(value, dict) else value
+        text = f"{place}{lost}: {kind} does not take {name}={shown!s:.100}"
+        if owner not in _REPLACED:
+            raise UserError(f"{text}; remove it, or clear all options of {owner} by --{owner} null before the class")
+        if launcher.rank() == 0:
+            print(f"dropped   {text}", file=sys.stderr)
+
+
+def check_order(given: Sequence[tuple[str, str, Any]]) -> None:
+    """Refuse options of a class before the class: jsonargparse would take them for options of its base.
+
+    Args:
+        given: See :func:`check_dropped`.
+
+    Raises:
+        UserError: For the first of them.
+    """
+    chosen = set[str]()
+    for place, key, value in given:
+        option = key.removesuffix(".class_path")
+        owner = next((name for name in _CLASSES if option.startswith(f"{name}.") and name not in chosen), None)
+        if owner is not None and not option.endswith(".help"):
+            raise UserError(f"{place}{option}: give the class before its options: --{owner} CLASS; see --{owner}.help")
+        if option in _CLASSES and (not isinstance(value, dict) or "class_path" in value):
+            chosen.add(option)
+
+
+def _branches(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """All keys of a configuration as the command line spells them, also those of groups, and their values."""
+    for key, value in values.items():
+        place = above if key in ("init_args", "dict_kwargs") else f"{above}.{key}".lstrip(".")
+        yield place, value
+        if isinstance(value, Mapping):
+            yield from _branches(value, place)
+
+
+def _lost(option: str, value: Any, final: Mapping[str, Any], chosen: Mapping[str, set[str]]) -> str:
+    """The option, or the group above it, that a class of the configuration does not have or take; empty if it does."""
+    parts = option.split(".")
+    for depth in range(1, len(parts)):
+        owner, inner = ".".join(parts[:depth]), ".".join(parts[: depth + 1])
+        if f"{owner}.class_path" in final and inner not in final:
+            return inner
+    is_other = isinstance(value, str) and isinstance(final.get(option), str) and value.strip() != final[option]
+    # Of two classes with the same option, one may have other words for it.
+    return option if is_other and len(chosen[option.rpartition(".")[0]]) > 1 else ""
+
+
+def _is_default(name: str, value: Any, classes: set[str]) -> bool:
+    """Whether a value says nothing, or is the default of an option in one of some classes."""
+    kinds = {kind for kind in known_classes().values() if kind.__name__ in classes}
+    signatures = [inspect.signature(base).parameters for kind in kinds for base in kind.__mro__[:-1]]
+    found = [known[name].default for known in signatures if name in known]
+    # A tuple is a list in a file.
+    return value in (None, "", "null") or str(value) in [str([*d] if isinstance(d, tuple) else d) for d in found]

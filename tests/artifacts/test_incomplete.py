@@ -1,0 +1,53 @@
+"""Learngenes that lack a tensor which their method needs, or hold one that is no ordinary weight, are refused."""
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from lgx.core.task import Task
+from lgx.errors import UserError
+from lgx.methods import registry
+from lgx.methods.layers import LayerExpansion
+from tests.support.learngenes import NETWORK, learners_of, save_source
+
+EXPANDED = {
+    method: kind
+    for kind in registry.initializer_classes().values()
+    if issubclass(kind, LayerExpansion)
+    for method in learners_of(kind)
+}
+TENSORS = ("blocks.0.norm1.bias", "blocks.1.attn.qkv.weight", "cls_token", "head.bias", "patch_embed.proj.weight")
+OTHERS = {
+    "nested": (*(f"whole.{name}" for name in TENSORS), "whole.norm.weight"),
+    "lets": ("templates.embed", "templates.mix.0.norm1.bias", "templates.1.hidden"),
+}
+TASK = Task("shapes", 3, class_names=("circle", "square", "stripe"))
+
+
+def rewritten(path, change):
+    with safe_open(path, "pt") as file:
+        about = file.metadata()
+    save_file(change(load_file(path)), path, metadata=about)
+
+
+@pytest.mark.parametrize("method", EXPANDED)
+def test_a_learngene_without_one_of_its_tensors_is_refused(method, tmp_path):
+    kind, path = EXPANDED[method], tmp_path / "a.learngene.safetensors"
+    for lost in ((), *((name,) for name in (*TENSORS, *OTHERS.get(method, ()))), ("blocks.",)):
+        save_source(kind, path, method)
+        rewritten(path, lambda held, lost=lost: {k: t for k, t in held.items() if not lost or not k.startswith(lost)})
+        if not lost:
+            assert kind(str(path))(NETWORK, TASK)
+            continue
+        with pytest.raises(UserError, match=r"lacks|alone|holds \d layers|names layers"):
+            kind(str(path))(NETWORK, TASK)
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8, torch.bool, torch.int64, torch.complex64, torch.float64])
+def test_a_learngene_with_numbers_that_float32_cannot_hold_is_refused(kind, tmp_path):
+    path = save_source(EXPANDED["sws"], tmp_path / "a.learngene.safetensors", "sws")
+    scale = 1e300 if kind == torch.float64 else 1
+    rewritten(path, lambda held: held | {"norm.bias": (held["norm.bias"].double() + 1).mul(scale).to(kind)})
+    with pytest.raises(UserError, match=r"norm\.bias"):
+        EXPANDED["sws"](str(path)).loaded  # noqa: B018
