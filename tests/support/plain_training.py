@@ -109,10 +109,14 @@ def seed_step(*parts: int) -> None:
 
 def set_rates(optimizer: torch.optim.Optimizer, schedule: str | None, step: int, total: int) -> None:
     """Set the learning rate of update ``step``, from 0, of ``total`` updates."""
-    warm = round(0.25 * total)
-    if schedule == "cosine":
-        warmth, rest = (step + 1) / (warm + 1), 0.5 * (1 + math.cos(math.pi * (step - warm) / (total - warm)))
-    factor = {None: 1.0, "poly": (1 - step / total) ** 0.9}.get(schedule) or (warmth if step < warm else rest)
+    factor, warm = 1.0, round(0.25 * total)
+    if schedule == "poly":
+        factor = (1 - step / total) ** 0.9
+    elif schedule == "steps":
+        factor = 0.5 ** (step // 2)
+    elif schedule == "cosine":
+        factor = 0.5 * (1 + math.cos(math.pi * (step - warm) / (total - warm)))
+        factor = (step + 1) / (warm + 1) if step < warm else factor
     for group in optimizer.param_groups:
         group["lr"] = group["base"] * factor
 

@@ -48,7 +48,7 @@ FACTORS = {
     "accumulate": [1, 2, 4],
     "val": ["given", "held", "none"],
     "optimizer": ["SGD", "AdamW", "Lamb"],
-    "schedule": [None, "cosine", "poly"],
+    "schedule": [None, "cosine", "poly", "steps"],
     "clip": [None, "norm", "value"],
     "normalization": ["start", "unknown", "options"],
     "split_batch": [False, True],
@@ -84,7 +84,7 @@ UNCOUNTED = {
     "Finetune refuses false": ["data.labels"],
     "how data are read": ["data.eval_batch_size", "data.num_workers", "data.worker_timeout"],
     "which random draw": ["data.groups", "data.seed", "data.shuffle_buffer", "data.split_seed", "seed_everything"],
-    "changes the recorded inputs alone": ["data.augment", "data.transforms"],
+    "changes the recorded inputs alone": ["data.augment", "data.resize", "data.transforms", "data.value_range"],
     "what is saved or measured": ["checkpoint", "overwrite", "save_every", "test_end", "test_start", "untrained"],
     "of the command line": ["config", "help", "trainer"],
     "of numbers that are not finite": ["allow_non_finite"],
@@ -94,6 +94,11 @@ NORMALIZATIONS = {
     "start": ([0.4, 0.5, 0.6], [0.2, 0.3, 0.25]),
     "unknown": ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
     "options": ([0.3, 0.3, 0.4], [0.5, 0.4, 0.5]),
+}
+SCHEDULES = {
+    "cosine": "WarmupCosine --model.scheduler.warmup=0.25",
+    "poly": "Poly",
+    "steps": "StepLR --model.scheduler.step_size=2 --model.scheduler.gamma=0.5",
 }
 AVERAGES = {
     "ema": f"EMAWeightAveraging --trainer.callbacks.decay={plain.EMA_DECAY}",
@@ -218,13 +223,12 @@ def commands(row, folder, out):
     arch = f"depth=2,embed_dim=16,num_heads=2,patch_size={plain.PATCH},img_size={height}x{width}"
     arch += f",in_chans={row['in_chans']}"
     optimizer, values = plain.OPTIMIZERS[row["optimizer"]]
-    schedule = {"cosine": "WarmupCosine --model.scheduler.warmup=0.25", "poly": "Poly"}.get(row["schedule"])
     line = [
         "fit", "--model=Finetune", f"--model.arch={arch}", *(f"--model.{name}={row[name]}" for name in MODEL),
         "--model.initializer=Pretrained", f"--model.initializer.source={write_start(row, arch, out)}",
         f"--model.optimizer={optimizer.__module__.split('.')[0]}.optim.{optimizer.__name__}",
         *(f"--model.optimizer.{name}={value}" for name, value in values.items()),
-        *f"--model.scheduler={f'lgx.components.optim.{schedule}' if schedule else 'null'}".split(),
+        *f"--model.scheduler={SCHEDULES.get(row['schedule'], 'null')}".split(),
         f"--data={MODULES[layout].__name__}", f"--data.root={folder.parent if layout == 'shards' else folder}",
         *([f"--data.name={folder.name}", f"--data.in_memory={row['data'] == 'shards'}"] if layout == "shards" else []),
         *(f"--data.{name}={'null' if row[name] is None else row[name]}" for name in DATA),
