@@ -174,4 +174,4 @@ def _say_transparent(files: ImageFiles) -> None:
 @functools.cache
 def say_once(text: str) -> None:
     """Print a line on the first process; train and val are often read from one folder."""
-    rank_zero_info(text)
+    rank_zero_info(text.encode(errors="backslashreplace").decode())  # names of files may be no text

@@ -98,3 +98,25 @@ class KillWorker(Callback):
     def on_before_optimizer_step(self, trainer, pl_module, optimizer):
         if trainer.global_step == 1:
             os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+
+
+class RecordBatches(Callback):
+    """Write what each rank trains and validates on, before it is mixed, and the weights of the start."""
+
+    def __init__(self, file: str) -> None:
+        self.file, self.start = Path(file), None
+        self.trained, self.validated = [], {}
+
+    def on_train_start(self, trainer, pl_module):
+        self.first = trainer.global_step
+        self.start = {name: tensor.clone() for name, tensor in pl_module.network.state_dict().items()}
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        self.trained.append((trainer.current_epoch, batch_idx, batch.inputs.clone(), batch.targets.clone()))
+
+    def on_validation_batch_start(self, trainer, pl_module, batch, batch_idx, dataloader_idx=0):
+        self.validated[batch_idx] = batch.inputs.clone(), batch.targets.clone()
+
+    def on_train_end(self, trainer, pl_module):
+        found = {"start": self.start, "trained": self.trained, "validated": [*self.validated.values()]}
+        torch.save(found, self.file.with_name(f"{self.file.name}-{self.first:03d}-{trainer.global_rank}.pt"))
