@@ -86,6 +86,14 @@ def test_a_run_steps_a_scheduler_of_torch_after_each_update_also_when_resumed(fi
     assert load_checkpoint(last)["lr_schedulers"][0]["_last_lr"] == pytest.approx([0.00075] * 2)  # 9 updates
 
 
+@pytest.mark.parametrize("name", ["CosineAnnealingLR", "OneCycleLR --model.scheduler.max_lr=0.1", "PolynomialLR"])
+def test_a_schedule_of_the_length_of_the_run_is_not_resumed_in_a_longer_run(fit, name):
+    run = [*f"--model.scheduler={name}".split(), "--name=l", "--trainer.max_epochs=2"]
+    assert fit("Ancestor", *run, "--trainer.limit_val_batches=0").code == 0
+    longer = fit("Ancestor", *run[:-1], "--trainer.max_epochs=3", "--trainer.limit_val_batches=0", "--ckpt_path=last")
+    assert (longer.code, "was planned for 6 updates" in longer.sentence) == (2, True), longer.err
+
+
 UNSUITED = {
     "ReduceLROnPlateau": "needs a metric", "LambdaLR": "takes a function", "SequentialLR": "takes other schedulers",
     "StepLR --model.scheduler.step_size=0": "expected at least 1",
