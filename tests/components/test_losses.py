@@ -9,9 +9,9 @@ from lgx.components.losses import (
     distillation_loss,
     label_loss,
     label_losses,
-    multilabel_distillation_loss,
 )
 from lgx.components.mixup import make_mixup
+from lgx.components.multilabel import multilabel_distillation_loss
 from lgx.methods.hypernetworks.tal import feature_divergence, official_feature_divergence
 
 
