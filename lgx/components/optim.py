@@ -133,7 +133,7 @@ def check_length(make: SchedulerCallable, scheduler: LRScheduler, total_steps: i
     is_given = isinstance(make, partial) and make.keywords.get(name) is not None
     if not is_given and (planned := getattr(scheduler, name, total_steps)) != total_steps:
         raise UserError(
-            f"--ckpt_path: {type(scheduler).__name__} was planned for {planned} updates, but the run has {total_steps}; "
+            f"--ckpt_path: {type(scheduler).__name__} was planned for {planned} updates, the run has {total_steps}; "
             f"keep its length, or train it anew with --overwrite (WarmupCosine and Poly follow another length)"
         )
 
