@@ -7,7 +7,7 @@ SLURM := slurmctld slurmd munged srun
 unexport PYTHONDONTWRITEBYTECODE  # containers set it; the processes that tests start would compile all code anew
 
 .PHONY: help docs pages reproduce demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly minimum no-extras workflows wheel sbom \
-  release-check soak chaos slurm slurm-programs gpu bench tensorboard clean
+  release-check soak chaos mutants slurm slurm-programs gpu bench tensorboard clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -114,6 +114,9 @@ release-check: ## TAG=v1.2.3: the tag, lgx/core/version.py, CITATION.cff and CHA
 
 chaos: $(READY) ## 300 random attacks: pairs of commands, kills, limits, edits, taken places, changed data
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.chaos --seed 0 --cases 300
+
+mutants: $(READY) ## changes of the arithmetic, one at a time, that the tests must notice; 20 minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.mutants
 
 soak: $(READY) ## an hour of TAL, preempted or killed every few minutes, compared with an uninterrupted run
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.soak

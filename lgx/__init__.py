@@ -1,8 +1,7 @@
 """lgx: condense one large ancestor into a small learngene that initializes descendants of many sizes.
 
-From Python: :func:`lgx.init`, :func:`lgx.load_learngene`, :func:`lgx.embed_task`, :func:`lgx.compare`,
-:func:`lgx.push_to_hub`. They are loaded when they are used; this module imports nothing heavy, so that ``lgx --help``
-answers at once.
+From Python: :func:`lgx.init`, :func:`lgx.load_learngene`, :func:`lgx.embed_task`, :func:`lgx.compare`. They are loaded
+when they are used; this module imports nothing heavy, so that ``lgx --help`` answers at once.
 """
 
 from importlib import import_module
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from lgx.core.version import __version__
 
 if TYPE_CHECKING:
-    from lgx.commands.api import embed_task, init, load_learngene, push_to_hub
+    from lgx.commands.api import embed_task, init, load_learngene
     from lgx.results.comparison import compare
 
-__all__ = ["__version__", "compare", "embed_task", "init", "load_learngene", "push_to_hub"]
+__all__ = ["__version__", "compare", "embed_task", "init", "load_learngene"]
 
 
 def __getattr__(name: str) -> Any:

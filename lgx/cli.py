@@ -32,15 +32,12 @@ _GROUPS = {
         "data": "list and prepare data sets",
         "config": "print a configuration that ships with lgx",
     },
-    "use and share what was trained": {
+    "use what was trained": {
         "export": "write the network of a trained run as a model folder",
-        "push": "upload a learngene or a descendant to the Hugging Face hub",
-        "zoo": "learngenes that ship with lgx",
     },
     "many runs and what they say": {
         "compare": "tables and report of methods x descendants x tasks over seeds",
         "sweep": "many runs from one file, resumable, on one machine or a cluster",
-        "tune": "tune options of a run with optuna",
         "arena": "accuracy of starts against total compute: is a learngene worth it?",
         "plan": "steps, memory, FLOPs and hours of a run before it starts",
     },
@@ -51,7 +48,6 @@ _GROUPS = {
     },
     "this installation": {
         "doctor": "check the installation and this machine",
-        "completion": "complete commands, options and names with the Tab key",
     },
 }
 COMMANDS = {name: text for commands in _GROUPS.values() for name, text in commands.items()}
@@ -69,7 +65,6 @@ def _help() -> str:
     return f"""lgx {__version__} - give models of many sizes a good start from one learngene
 
 usage: lgx COMMAND [options]        lgx COMMAND --help for its options
-                                    lgx completion bash|zsh for the Tab key
 
 train and evaluate (configuration files with --config):
 {lines(TRAINING)}

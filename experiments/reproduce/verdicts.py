@@ -168,9 +168,9 @@ def seeds_needed(summary: Summary) -> int | None:
     """Seeds whose interval would exclude 0 if mean and standard deviation stayed as they are.
 
     Returns:
-        Their number; None without an interval, or above 1,000.
+        Their number; None without an interval, with equal differences, or above 1,000.
     """
-    if summary.half_width is None:
+    if not summary.half_width:  # equal differences show no noise
         return None
     deviation = summary.half_width * sqrt(summary.n) / margin(summary.n)
     counts = range(2, _MOST_SEEDS + 1)
@@ -180,7 +180,7 @@ def seeds_needed(summary: Summary) -> int | None:
 def _answer(difference: Difference, printed: float | None) -> Answer:
     """What a measured lead says about a claim, given the lead that the paper printed."""
     mean, half_width = difference.summary.mean, difference.summary.half_width
-    is_smaller = half_width is not None and printed is not None and mean + half_width < printed
+    is_smaller = bool(half_width) and printed is not None and mean + (half_width or 0.0) < printed
     if difference.claimable and mean < 0:
         return "does not hold"
     if difference.claimable:

@@ -69,7 +69,7 @@ def load_checkpoint(path: str | Path, also: Sequence[type] = (), skips_others: b
     """
     path = Path(path)
     if not path.is_file():
-        raise UserError(f"{path}: no such checkpoint")
+        raise UserError(f"{path}: {'is a folder, no' if path.is_dir() else 'no such'} checkpoint")
     with checkpoint_errors(path):
         check_pickle(path)
         known: list[Any] = [*also]

@@ -1,21 +1,21 @@
-"""Read from and write to the Hugging Face hub; what was read stays in the cache of its own client."""
+"""Read from the Hugging Face hub; what was read stays in the cache of its own client."""
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from huggingface_hub import CommitOperationAdd, HfApi, constants, get_token, hf_hub_download, snapshot_download
+from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download
 from huggingface_hub.errors import (
     HfHubHTTPError,
     HFValidationError,
     LocalEntryNotFoundError,
-    RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from lgx.artifacts.export.folders import BESIDE, CONFIG, WEIGHTS
 from lgx.artifacts.safety import check_digest, check_intact, check_size
@@ -60,7 +60,11 @@ class HubName:
         """
         found = _HUB_NAME.fullmatch(text)
         inside = (found["inside"] or "") if found else ""
-        if found is None or ".." in inside.split("/") or re.search(r"--|\.\.|[.-](/|$)", found["repository"]):
+        try:
+            validate_repo_id(found["repository"] if found else "")
+        except HFValidationError:
+            found = None
+        if found is None or ".." in inside.split("/"):
             raise UserError(f"{text[:300]}: expected hf://ORGANIZATION/NAME, then @REVISION and /FILE if needed")
         return cls(found["repository"], found["revision"], inside)
 
@@ -107,40 +111,6 @@ def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, 
     check_intact(weights, place)
     check_digest(weights, sha256, place)
     return path, _name_in_cache(name, path)
-
-
-def upload(name: HubName, files: Mapping[str, Path | bytes], private: bool, message: str) -> HubName:
-    """Upload files in one commit; the repository and the branch are made where they do not exist.
-
-    The token comes from the environment or from ``hf auth login``; lgx neither stores nor prints it.
-
-    Args:
-        name: The repository, the branch, and the folder in the repository.
-        files: Name in the repository -> file, or its content.
-        private: Whether a new repository is private; an existing one stays as it is.
-        message: Message of the commit.
-
-    Returns:
-        The place, at the new commit.
-
-    Raises:
-        UserError: If there is no token, the hub is out of reach, or it refuses the upload.
-    """
-    place = str(name)
-    if get_token() is None:
-        raise UserError(f"{place}: an upload needs a token; {_LOG_IN}")
-    api = _api()
-    with hub_or_cache(place, "wait"), _hub_errors(place):
-        try:  # a question that is not repeated for minutes where the hub is out of reach
-            api.model_info(name.repository, timeout=SECONDS)
-        except RepositoryNotFoundError:
-            api.create_repo(name.repository, private=private, exist_ok=True)
-        if name.revision:
-            api.create_branch(name.repository, branch=name.revision, exist_ok=True)
-        folder = f"{name.inside}/" if name.inside else ""
-        operations = [CommitOperationAdd(folder + file, content) for file, content in files.items()]
-        done = api.create_commit(name.repository, operations, commit_message=message, revision=name.revision)
-    return replace(name, revision=done.oid)
 
 
 def _api() -> HfApi:

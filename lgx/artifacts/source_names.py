@@ -13,7 +13,7 @@ from lgx.core.image_size import IMAGE_SIZE, ImageSize, parse_image_size, size_te
 from lgx.core.schema import CLASSES, at_most, check_fields
 from lgx.errors import UserError
 
-HUB, ZOO, TIMM, TEXT, FOLDER = "hf://", "zoo:", "timm:", "gpt2:", "local-dir:"
+HUB, TIMM, TEXT, FOLDER = "hf://", "timm:", "gpt2:", "local-dir:"
 """Beginnings of sources."""
 SAFETENSORS, LEARNGENE = ".safetensors", ".learngene.safetensors"
 """How the names of weights and of learngenes end."""
@@ -32,8 +32,8 @@ Kind = Literal["learngene", "checkpoint", "weights", "folder", "timm", "transfor
 
 
 def is_remote(text: str) -> bool:
-    """Whether a source is a name on the hub, a URL, or the name of a learngene that ships with lgx."""
-    return text.startswith(ZOO) or _URL.match(text) is not None
+    """Whether a source is a name on the hub, or a URL."""
+    return _URL.match(text) is not None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lgx.artifacts.source_names import HUB, WEIGHTS_SUFFIXES, ZOO, TimmSource, is_remote, path_of, weights_of
+from lgx.artifacts.source_names import HUB, WEIGHTS_SUFFIXES, TimmSource, is_remote, path_of, weights_of
 from lgx.errors import UserError
 from lgx.host import launcher
 
@@ -48,7 +48,7 @@ def resolve(text: str, download: bool = True) -> Source:
 
     Args:
         text: ``hf://org/name``, with ``@revision`` and ``/file`` if needed; the URL of a safetensors file that fsspec
-            opens; ``zoo:NAME``; each with ``#sha256=…`` if wanted. A model of timm whose weights have such a name
+            opens; each with ``#sha256=…`` if wanted. A model of timm whose weights have such a name
             (``timm:NAME,weights=…``). Every other text is its own name and place.
         download: Whether servers may be asked; otherwise only what was downloaded before is found.
 
@@ -100,19 +100,14 @@ def recorded_name(place: str) -> str:
 def _located(text: str, download: bool) -> Source:
     # The hub's client and fsspec are imported when they are needed.
     name, sha256 = _split_checksum(text)
-    if name.startswith(ZOO):
-        from lgx.artifacts.zoo import find_zoo
-
-        path, digest = find_zoo(name.removeprefix(ZOO), sha256)
-    elif name.startswith(HUB):
+    if name.startswith(HUB):
         from lgx.artifacts.hub_files import HubName, fetch_hub
 
         path, exact = fetch_hub(HubName.parse(name), sha256, download)
         return Source(f"{exact}#sha256={sha256}" if sha256 else str(exact), str(path))
-    else:
-        from lgx.artifacts.urls import fetch_url
+    from lgx.artifacts.urls import fetch_url
 
-        path, digest = fetch_url(name, sha256, download)
+    path, digest = fetch_url(name, sha256, download)
     return Source(f"{name}#sha256={digest}", str(path))
 
 

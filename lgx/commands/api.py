@@ -14,7 +14,6 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import data_for_sizes, start_descendant
-from lgx.commands.push import push as push_to_hub
 from lgx.core.eval_transforms import as_in_timm
 from lgx.core.image_size import height_width, image_size
 from lgx.core.seed import seeded_rng
@@ -26,7 +25,7 @@ from lgx.methods.initializers import initializer_for
 _ONE_AT_A_TIME = threading.RLock()
 """Held while a start is drawn from the generators, which all threads share."""
 
-__all__ = ["embed_task", "init", "load_learngene", "push_to_hub"]
+__all__ = ["embed_task", "init", "load_learngene"]
 
 
 def init(
@@ -48,8 +47,8 @@ def init(
     one after the other. ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images.
 
     Args:
-        source: Learngene file, folder, checkpoint of a run, or timm model name; ``hf://org/name``, a URL, or
-            ``zoo:NAME``; None for a start that reads none.
+        source: Learngene file, folder, checkpoint of a run, or timm model name; ``hf://org/name``, or a URL;
+            None for a start that reads none.
         arch: The descendant, e.g. ``depth=6,embed_dim=384,num_heads=6``; with a budget, the sizes that are fixed.
         method: How to use the source, e.g. ``weight_selection``; by default as its learngene file says.
         head: Number of classes of a new head at random; by default the source's head is kept.
@@ -91,7 +90,7 @@ def load_learngene(path: str | Path) -> Learngene:
     """Read a learngene file; a foreign or damaged one is refused.
 
     Args:
-        path: The safetensors file, ``best.learngene.safetensors`` of a run; ``hf://org/name``, a URL, or ``zoo:NAME``.
+        path: The safetensors file, ``best.learngene.safetensors`` of a run; ``hf://org/name``, or a URL.
 
     Raises:
         UserError: If the file is missing, damaged, or no learngene.

@@ -15,6 +15,7 @@ from lgx.architectures.heads import class_order
 from lgx.artifacts.export.int8 import write_int8
 from lgx.artifacts.export.onnx_file import run_onnx, write_onnx
 from lgx.core.batch import Batch
+from lgx.core.predictions import predicted_classes
 from lgx.core.progress import tracked
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -73,5 +74,6 @@ def quantize(out: str, model: nn.Module, task: Task, texts: Mapping[str, str], d
 def _accuracy(file: Path, batches: Iterable[Batch]) -> float:
     """Accuracy of an ONNX file in percent."""
     program, _ = run_onnx(file)
-    found = [program(batch.inputs).argmax(dim=1) == batch.targets for batch in tracked(batches, f"testing {file.stem}")]
+    tested = tracked(batches, f"testing {file.stem}")
+    found = [predicted_classes(program(batch.inputs)) == batch.targets for batch in tested]
     return 100 * sum(int(part.sum()) for part in found) / sum(map(len, found))

@@ -1,10 +1,5 @@
 """``lgx plan``: what a run takes, before it starts."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from jsonargparse import ArgumentParser
-
 
 def main(argv: list[str]) -> None:
     """Print what a run of ``lgx fit`` with the same options takes; nothing is read that may not be there yet.
@@ -31,14 +26,6 @@ def main(argv: list[str]) -> None:
         print(json.dumps(plan.to_dict(), indent=2))
     else:
         Console().print(plan_table(plan))
-
-
-def parsers() -> "list[ArgumentParser]":
-    """The parser of ``lgx fit`` with the options of a plan."""
-    from lgx.planning.configured import PlanOptions
-    from lgx.training.configuration import make_parser
-
-    return [make_parser("fit", PlanOptions)]
 
 
 def _help() -> str:

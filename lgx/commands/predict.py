@@ -186,10 +186,13 @@ def _is_table(file: Path, task: "Task") -> bool:
 
 def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[object]]:
     """Cells of each image, given the logits of a batch, (B, K)."""
+    from lgx.core.predictions import top_classes
+
     if task.kind == "multilabel":
         yield from ([f"{value:.6f}" for value in row] for row in logits.sigmoid().tolist())
         return
-    probabilities, classes = logits.softmax(dim=-1).topk(top_k)
+    classes = top_classes(logits, top_k)
+    probabilities = logits.softmax(dim=-1).gather(1, classes)
     for values, labels in zip(probabilities.tolist(), classes.tolist(), strict=True):
         row: list[object] = []
         for value, label in zip(values, labels, strict=True):

@@ -128,23 +128,6 @@ def make_parser(
     return parser
 
 
-def parsers_of(command: str) -> dict[str, list[ArgumentParser]]:
-    """The parsers of a command by subcommand; the key of a command without subcommands is empty.
-
-    A module with a function ``main`` tells them by a function ``parsers``.
-
-    Args:
-        command: Name of the command.
-    """
-    name = _MODULES.get(command, command)
-    module = importlib.import_module(f"lgx.commands.{name}")
-    if hasattr(module, "parsers"):
-        return {"": module.parsers()}
-    functions: dict[str, Callable[..., None]] = getattr(module, "COMMANDS", None) or {"": getattr(module, name)}
-    further = _further(module)
-    return {inner: [make_parser(f"lgx {command}", function, further)] for inner, function in functions.items()}
-
-
 def _further(module: ModuleType) -> "list[InitializerOption] | None":
     return module.further_options() if hasattr(module, "further_options") else None
 

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lgx.core.batch import IGNORE
+from lgx.core.predictions import predicted_classes
 
 
 def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
@@ -85,7 +86,7 @@ def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -
     """
     own, wanted = ((logits / temperature).float().log_softmax(dim=-1) for logits in (student, teacher))
     divergence = F.kl_div(own, wanted, log_target=True, reduction="none").sum(dim=1)
-    return divergence, (student.argmax(dim=1) == teacher.argmax(dim=1)).float()
+    return divergence, (predicted_classes(student) == predicted_classes(teacher)).float()
 
 
 def may_be_unknown(targets: Tensor) -> bool:

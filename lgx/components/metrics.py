@@ -30,7 +30,7 @@ from torchmetrics.classification import (
     MultilabelAveragePrecision,
 )
 
-from lgx.components.class_metrics import NO_NUMBERS, BalancedAccuracy, class_metric_names, class_metrics
+from lgx.components.class_metrics import CALIBRATION, NO_NUMBERS, BalancedAccuracy, class_metric_names, class_metrics
 from lgx.components.losses import label_losses
 from lgx.components.text_metrics import Matthews, PositiveF1
 from lgx.core.batch import IGNORE
@@ -113,6 +113,8 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
             metric.update(label_losses(logits, targets))
         elif name == "n":
             metric.update(len(targets))
+        elif name == CALIBRATION:  # torchmetrics takes logits that are all in [0, 1] for probabilities
+            metric.update(logits.softmax(dim=1), targets)
         else:
             metric.update(predicted, targets)
     return {name: metric for name, metric in found.items() if name not in NO_NUMBERS}

@@ -64,26 +64,30 @@ class SchedulerCallable(Protocol):
 
 
 _UNSUITED = {
+    "SparseAdam": "needs sparse gradients, which no network here has",
+    "LBFGS": "takes no groups of parameters, which weight decay needs",
     "LRScheduler": "is the base of schedulers",
     "ReduceLROnPlateau": "needs a metric, but a schedule is stepped after every update",
     **dict.fromkeys(("LambdaLR", "MultiplicativeLR"), "takes a function, which no option can give"),
     **dict.fromkeys(("SequentialLR", "ChainedScheduler"), "takes other schedulers, which no option can give"),
 }
+"""Classes of torch with which no run can train, and why."""
 _LENGTHS = {"CosineAnnealingLR": "T_max", "PolynomialLR": "total_iters"}
 """torch's schedulers -> their own word for ``total_steps``."""
 
 
-def check_scheduler(name: str) -> None:
-    """Refuse schedulers of torch that are not stepped by updates alone, or that options cannot describe.
+def check_class(option: str, name: str) -> None:
+    """Refuse optimizers and schedulers of torch with which no run can train.
 
     Args:
+        option: The option, for the message.
         name: Name or path of the class.
 
     Raises:
         UserError: If it is one of them.
     """
     if why := _UNSUITED.get(name := name.rpartition(".")[2]):
-        raise UserError(f"model.scheduler: {name} {why}; choose another, e.g. WarmupCosine or MultiStepLR")
+        raise UserError(f"{option}: {name} {why}; choose another, e.g. AdamW and WarmupCosine")
 
 
 def length_argument(kind: type[LRScheduler]) -> str:

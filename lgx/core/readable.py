@@ -10,6 +10,7 @@ _WORDS = {
     "acc": "accuracy",
     "acc1": "accuracy",
     "acc5": "top-5 accuracy",
+    "auroc": "AUROC",
     "balanced_acc": "balanced accuracy",
     "ece": "calibration error",
     "knn_acc": "accuracy of nearest neighbors",

@@ -7,10 +7,9 @@ from lgx.errors import UserError
 
 EXTRAS = {
     "nlp": ("transformers", "tokenizers", "datasets"),
-    "sweep": ("submitit", "optuna"),
+    "sweep": ("submitit",),
     "pruning": ("torch_pruning",),
     "loggers": ("wandb", "mlflow"),
-    "completion": ("shtab",),
     "images": ("pillow_heif", "imagecodecs"),
     "export": ("onnx", "onnxscript", "onnx_ir", "onnxruntime"),
 }

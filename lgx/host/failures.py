@@ -14,10 +14,11 @@ _USER_OF_URL = re.compile(r"//[^/@\s]*@")
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Error numbers of a full disk, a full quota, and a file above the size limit."""
 
-_PEER_LOST = "another process of this run ended; read its message, or it was killed; resume with --ckpt_path last"
+_RESUME = "a run that has a checkpoint resumes with --ckpt_path last"
+_PEER_LOST = f"another process of this run ended; read its message, or it was killed; {_RESUME}"
 _WORKER_KILLED = (
     "a data loading process was killed, perhaps because the memory or the shared memory (/dev/shm) was full; lower "
-    "data.num_workers or data.batch_size, then resume with --ckpt_path last"
+    f"data.num_workers or data.batch_size; {_RESUME}"
 )
 _MEMORY_FULL = (
     "the memory of the machine is full; lower data.batch_size (and raise trainer.accumulate_grad_batches instead) or "
@@ -31,12 +32,12 @@ _MESSAGES = {
     "CUDA out of memory": _GPU_FULL,
     "unable to allocate shared memory": (
         "the shared memory (/dev/shm) is full; lower data.num_workers or data.batch_size, or give the container more "
-        "of it (docker run --shm-size), then resume with --ckpt_path last"
+        f"of it (docker run --shm-size); {_RESUME}"
     ),
     "DataLoader timed out after": (
         "the data loading processes gave no batch for as long as data.worker_timeout says (lgx embed: "
-        "--worker_timeout); check whether the storage answers, or raise it (0 waits for ever); a run resumes with "
-        "--ckpt_path last"
+        "--worker_timeout); check whether the storage answers, or raise it (0 waits for ever); "
+        f"{_RESUME}"
     ),
     "DefaultCPUAllocator": _MEMORY_FULL,
 }

@@ -113,7 +113,7 @@ def first_line(path: Path) -> str:
 def _place(path: str | Path) -> str:
     """What messages call the place; URLs are refused."""
     if "://" in str(path):
-        raise UserError(f"--out {path}: --out names a file or folder of this machine; upload with `lgx push`")
+        raise UserError(f"--out {path}: --out names a file or folder of this machine; upload with `hf upload`")
     return f"--out {path}"
 
 

@@ -71,7 +71,7 @@ def read_at_most(path: Path, largest: int, remedy: str) -> bytes:
         UserError: If it is absent or cannot be read.
     """
     if not path.is_file():  # a pipe is refused too: reading it may never end
-        raise UserError(f"{path}: no such file; {remedy}")
+        raise UserError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; {remedy}")
     try:
         with path.open("rb") as file:
             return file.read(largest)

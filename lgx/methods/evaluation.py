@@ -84,14 +84,13 @@ class EvaluatedModule(LightningModule, ABC):
         return frozen_features(self.network, images)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Class probabilities, (B, K); for several labels the probability of each.
+        """Logits, (B, K), float32.
 
         Raises:
             UserError: If the task is segmentation.
         """
         refuse_pixels(self.architecture.kind)
-        logits = cast(Tensor, self(batch.inputs).float())
-        return logits.sigmoid() if self.architecture.kind == "multilabel" else logits.softmax(dim=-1)
+        return cast(Tensor, self(batch.inputs).float())
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Update and log the metrics of one batch."""

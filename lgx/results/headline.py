@@ -6,7 +6,7 @@ from lgx.results.looks import label_of, method_order
 from lgx.results.metrics import in_words, is_share, number, with_unit
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 from lgx.results.standings import Standing
-from lgx.results.statistics import Difference, Summary
+from lgx.results.statistics import Difference, Summary, is_equal
 from lgx.results.tables import state, summary_text
 
 AVERAGES = "Averages"
@@ -17,8 +17,8 @@ HOW_TO_READ = (
     "Each method gives a network its first weights. Untrained: the network is tested with these weights. After N "
     "epochs: it was first trained, and saw each training example N times. The number in parentheses is the number of "
     "seeds, that is of repetitions with other random numbers; ± is half of a 95 % confidence interval over them. A "
-    "difference to another method is taken seed by seed, and claimed (*) only where its interval excludes 0; intervals "
-    "are not corrected for the number of methods."
+    "difference to another method is taken seed by seed, and claimed (*) only where its interval excludes 0; equal "
+    "differences have no interval. Intervals are not corrected for the number of methods."
 )
 
 
@@ -90,6 +90,8 @@ def _headline(standing: Standing, chance: float | None) -> str:
         other = f"the second best, {other}"
     if lead is None:
         text = f"{when}, {name} has the best mean, {value}, but no seed in common with {other}."
+    elif lead.summary.mean == 0:
+        text = f"{when}, {name} and {other} have the same mean, {value} ({where})."
     elif lead.summary.n == 1:
         text = (
             f"{when}, one seed allows no claim: {name} has the best mean, {value}, {_points(lead.summary, metric)} "
@@ -137,8 +139,9 @@ def _side(lead: Difference) -> str:
 def _mean_cell(standing: Standing, method: str) -> Cell:
     if method not in standing.values:
         return Cell(EMPTY_CELL)
-    text = summary_text(standing.summary(method), standing.metric)
-    return Cell(text, best=len(standing.values) > 1 and method == standing.ranking[0])
+    summary, best = standing.summary(method), standing.summary(standing.ranking[0])
+    text = summary_text(summary, standing.metric)
+    return Cell(text, best=len(standing.values) > 1 and is_equal(summary.mean, best.mean))
 
 
 def _lead_cell(standing: Standing, method: str, reference: str) -> Cell:

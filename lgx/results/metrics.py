@@ -3,7 +3,7 @@
 from lgx.core.readable import in_words as in_words
 from lgx.core.readable import is_share as is_share
 
-_LOWER_IS_BETTER = ("loss", "time", "error", "perplexity", "params", "flops")
+_LOWER_IS_BETTER = ("loss", "time", "error", "ece", "perplexity", "params", "flops")
 
 
 def scale_of(metric: str) -> float:

@@ -18,7 +18,6 @@ from lgx.core.rows import CLASS_TABLE, Row
 from lgx.core.schema import LINE
 from lgx.core.task import BALANCED
 from lgx.results.fairness import examples_of
-from lgx.results.licenses import license_of
 from lgx.results.metrics import heading, scale_of
 from lgx.results.run_records import RunRecord
 
@@ -78,7 +77,8 @@ def model_facts(source: Source) -> dict[str, Any]:
     rows = [row for row in run.rows if row.task == found.task]
     epochs = found.epochs if found.epochs is not None else _epochs_of(found.scores, rows)
     metrics = ("acc", BALANCED) if found.metric in ("acc", BALANCED) else (found.metric,)
-    own = [row for row in rows if row.metric in metrics and _is_of(row, rows, epochs, _is_of_run(place, run))]
+    kind = run.summary.get("weights") if run.exists else None
+    own = [row for row in _of_weights(rows, epochs, kind, _holds(place, kind)) if row.metric in metrics]
     first = own[0] if own else rows[0] if rows else None
     return _plain(
         {
@@ -88,7 +88,6 @@ def model_facts(source: Source) -> dict[str, Any]:
             "seed": first.seed if first else None,
             "method": found.method,
             "start": _start(run),
-            "license of the start's weights": _license(run),
             "test images": _balance(run),
             "run": public_path(first.run) if first else None,
             **found.versions,
@@ -98,18 +97,17 @@ def model_facts(source: Source) -> dict[str, Any]:
     )
 
 
-def _is_of_run(place: str, run: RunRecord) -> bool | None:
-    """Whether a file holds the run's weights; None where the run does not say which they are."""
-    weights = run.summary.get("weights") if run.exists else None
-    kind = {"final": "last"}.get(Path(place).stem, Path(place).stem)
-    return None if weights is None else place.endswith(SUFFIX) or kind == weights
+def _holds(place: str, kind: str | None) -> bool:
+    """Whether a file holds the run's weights, of this kind; also where the run does not say which they are."""
+    return kind is None or place.endswith(SUFFIX) or {"final": "last"}.get(Path(place).stem, Path(place).stem) == kind
 
 
-def _is_of(row: Row, rows: Sequence[Row], epochs: int | None, is_of_run: bool | None) -> bool:
-    """Whether a row was measured with the weights of a file, which has this number of epochs."""
-    if row.split != "test" or is_of_run is None:
-        return row.epochs == epochs and row.split != "train"
-    return is_of_run and row.epochs == max(other.epochs for other in rows if other.split == "test") > 0
+def _of_weights(rows: Sequence[Row], epochs: int | None, kind: str | None, holds: bool) -> list[Row]:
+    """The rows that were measured with the weights of a file after these epochs; ``holds``: those of the run."""
+    tested = {row.epochs for row in rows if row.split == "test" and row.epochs} if kind and holds else set()
+    own = {"test": min(tested) if kind == "best" else max(tested)} if tested else {}
+    found = [row for row in rows if row.split != "train" and row.epochs == own.get(row.split, epochs)]
+    return [row for row in found if holds or row.split != "test"]
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,11 +182,6 @@ def _start(run: RunRecord) -> str | None:
         return None
     source = _public(run.start.arguments.get("source"))
     return f"{run.start.name} from {source}" if source else run.start.name
-
-
-def _license(run: RunRecord) -> str | None:
-    source = run.start.arguments.get("source") if run.exists else None
-    return license_of(source) if isinstance(source, str) else None
 
 
 def _balance(run: RunRecord) -> str | None:

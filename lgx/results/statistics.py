@@ -1,9 +1,9 @@
 """Means, intervals and paired differences over seeds, and the claims that they support."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from math import isfinite, nan, sqrt
+from math import isclose, isfinite, nan, sqrt
 from statistics import fmean, stdev
 
 from scipy.stats import t as student_t
@@ -11,8 +11,8 @@ from scipy.stats import t as student_t
 LEVEL = 0.95
 _ENOUGH_FOR_RANKS = 6
 """Pairs for a two-sided p below 0.05 in a signed-rank or sign-flip test, whose smallest p is 2 / 2**n."""
-_ROUNDING = 1e-12
-"""Differences whose relative spread is at most this are equal."""
+_ROUNDING = 2.0**-22
+"""Largest relative difference of equal numbers: measured values are rounded to float32, and so are their means."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Difference:
     Attributes:
         summary: Mean and interval of (method - baseline).
         p: Two-sided p-value of the paired t-test; None without an interval, or when all differences are equal.
+
+    A difference of equal values is exactly 0, and the interval of equal differences has exactly the half width 0.
     """
 
     summary: Summary
@@ -45,9 +47,9 @@ class Difference:
 
     @property
     def claimable(self) -> bool:
-        """Whether the 95 % interval excludes 0."""
+        """Whether the 95 % interval excludes 0; never where all differences are equal, which show no noise."""
         width = self.summary.half_width
-        return width is not None and abs(self.summary.mean) > width
+        return width is not None and 0 < width < abs(self.summary.mean)
 
     @property
     def marks(self) -> str:
@@ -87,17 +89,22 @@ def paired_difference(method: Mapping[int, float], baseline: Mapping[int, float]
     Returns:
         The difference; None if the two have no seed in common.
     """
-    differences = [method[seed] - baseline[seed] for seed in sorted(set(method) & set(baseline))]
-    if not differences:
+    pairs = [(method[seed], baseline[seed]) for seed in sorted(set(method) & set(baseline))]
+    if not pairs:
         return None
+    differences = [0.0 if is_equal(*pair) else pair[0] - pair[1] for pair in pairs]
     summary = summarize(differences)
     if summary.half_width is None:
         return Difference(summary, None)
-    spread = stdev(differences)
-    if spread <= _ROUNDING * max(map(abs, differences)):
-        return Difference(summary, None)
-    t = summary.mean * sqrt(summary.n) / spread
+    if max(differences) - min(differences) <= _ROUNDING * max(abs(value) for pair in pairs for value in pair):
+        return Difference(replace(summary, half_width=0.0), None)
+    t = summary.mean * sqrt(summary.n) / stdev(differences)
     return Difference(summary, float(2 * student_t.sf(abs(t), summary.n - 1)))
+
+
+def is_equal(one: float, other: float) -> bool:
+    """Whether two measured values, or means of some, are equal to rounding."""
+    return isfinite(one) and isclose(one, other, rel_tol=_ROUNDING)
 
 
 @cache

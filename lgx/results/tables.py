@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf, isfinite, nan
 
 from lgx.core.rows import Row
 from lgx.results.architecture_names import architecture_order, short_names
 from lgx.results.looks import method_order
 from lgx.results.metrics import heading, in_words, lower_is_better, number, scale_of
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
-from lgx.results.statistics import Summary, caveat, paired_difference, summarize
+from lgx.results.statistics import Summary, caveat, is_equal, paired_difference, summarize
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,7 @@ def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Secti
         return Section(title, [f"No method was measured with a seed, task, architecture and epochs of {baseline}."])
     text = (
         "Paired over the seeds (their number in parentheses) that both have; * where the 95 % interval excludes 0. "
+        "Equal differences of all seeds have no interval, and no *. "
         "p is of the two-sided paired t-test; it needs two seeds and is not corrected for the number of comparisons."
     )
     return Section(title, [text], arrange(entries, metric, mark_best=False))
@@ -166,7 +167,7 @@ def _table(
     best = _best(entries, head, metric) if metric else {}
     cells = {}
     for entry in entries:
-        is_best = entry.summary is not None and best.get(head(entry)) == entry.summary.mean
+        is_best = entry.summary is not None and is_equal(entry.summary.mean, best.get(head(entry), nan))
         cells[entry.method, head(entry)] = Cell(entry.text, is_best)
     methods = sorted({entry.method for entry in entries}, key=method_order)
     rows = tuple((method, tuple(cells.get((method, c), Cell(EMPTY_CELL)) for c in columns)) for method in methods)

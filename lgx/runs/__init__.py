@@ -1,7 +1,6 @@
 """Run many ``lgx`` command lines, each in a process and under a lock, on this machine or on a cluster.
 
-:mod:`~lgx.runs.sweeps` and :mod:`~lgx.runs.tuning` read sweep files and tuning files. A run of a sweep and a trial of a
-tuning study each become a :class:`~lgx.runs.jobs.Job`. An executor (:mod:`~lgx.runs.executors`,
-:mod:`~lgx.runs.slurm_executor`) runs jobs, :mod:`~lgx.runs.pool` watches them, and :mod:`~lgx.runs.scheduler`
-(sweeps) and :mod:`~lgx.runs.study` (tuning) decide which job starts next.
+:mod:`~lgx.runs.sweeps` reads sweep files. Each run of a sweep becomes a :class:`~lgx.runs.jobs.Job`. An executor
+(:mod:`~lgx.runs.executors`, :mod:`~lgx.runs.slurm_executor`) runs jobs, :mod:`~lgx.runs.pool` watches them, and
+:mod:`~lgx.runs.scheduler` decides which job starts next.
 """

@@ -1,6 +1,7 @@
 """Run a sweep: every run starts after the runs whose files it needs."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -113,12 +114,14 @@ def _dependents(needs: dict[str, set[str]], failed: str) -> dict[str, str]:
 
 
 def run_rows(job: Job) -> list[Row]:
-    """The test rows of a finished run.
+    """The test rows of a finished run; those of a trained network have the epochs of the run, not of its best weights.
 
     Raises:
         UserError: If they cannot be read.
     """
-    return [row for row in read_rows(Path(job.folder) / "results.csv") if row.split == "test"]
+    rows = read_rows(Path(job.folder) / "results.csv")
+    last = max((row.epochs for row in rows), default=0)
+    return [replace(row, epochs=last if row.epochs else 0) for row in rows if row.split == "test"]
 
 
 def _collect(job: Job, results: Path, rows_of: Callable[[Job], list[Row]]) -> Failure | None:

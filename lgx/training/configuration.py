@@ -20,7 +20,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules import TaskDataModule  # importing the package makes every data module known by its short name
 from data_modules.module_checks import check_options, check_task
-from lgx.components.optim import check_scheduler, length_argument
+from lgx.components.optim import check_class, length_argument
 from lgx.components.probes import NEIGHBORS, ProbeName
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
@@ -177,10 +177,18 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     written = [*given_options(argv)]
     check_order(written)
     for _, option, value in written:
-        if option.removesuffix(".class_path") == "model.scheduler":
-            check_scheduler(str(value))
-    config = parse(parser, argv)
-    check_dropped(written, config)
+        if option.removesuffix(".class_path") in ("model.optimizer", "model.scheduler"):
+            check_class(option, str(value))
+    words = [word for word in argv if not word.startswith(("--print_config", "--print-config"))]
+    try:
+        config = parse(parser, words)
+    except UserError:
+        if words == [*argv]:
+            raise
+    else:
+        check_dropped(written, config)
+    if words != [*argv]:
+        config = parse(parser, argv)  # prints the configuration, which need not be complete, and exits
     _check_values(config)
     return config
 
@@ -238,7 +246,9 @@ def _add_run_options(parser: RunParser) -> None:
     parser.add_argument("--ckpt_path", type=str | None, default=None, help=text)
     text = "Stop after so many validations without a better score."
     parser.add_argument("--early_stop", type=PositiveInt | None, default=None, help=text)
-    parser.add_argument("--save_every", type=int | None, default=None, help="Save last.ckpt every so many steps, too.")
+    parser.add_argument(
+        "--save_every", type=PositiveInt | None, default=None, help="Save last.ckpt every so many steps, too."
+    )
     parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
 
 
@@ -279,8 +289,10 @@ def _check_values(config: Namespace) -> None:
     check_name(config.experiment, "--experiment")
     if config.name is not None:
         check_name(config.name, "--name")
-    for name in ("accumulate_grad_batches", "val_check_interval", "check_val_every_n_epoch"):
+    for name in ("accumulate_grad_batches", "val_check_interval", "check_val_every_n_epoch", "max_epochs", "max_steps"):
         value = config.trainer[name]
+        if value == -1 and name.startswith("max"):  # no limit
+            continue
         if isinstance(value, int | float) and value <= 0:
             raise UserError(f"trainer.{name}: expected more than 0, got {value}")
     if isinstance(strategy := config.trainer.strategy, str) and any(

@@ -21,7 +21,7 @@ from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, load_plain, read_yam
 
 _OTHER_WORDS = {
     "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr", "epochs": "--trainer.max_epochs",
-    "batch_size": "--data.batch_size",
+    "batch_size": "--data.batch_size", "seed": "--seed_everything",
 }  # fmt: skip
 """Last part of an option that many try -> the right one."""
 _NO_NAME = re.compile(r"\.(init_args|dict_kwargs)\b|\+$")

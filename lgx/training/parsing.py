@@ -73,6 +73,8 @@ def explain(message: str, options: Sequence[str] = (), program: str = "lgx") -> 
     """
     if found := _UNKNOWN.match(message):
         name = found["typed"] or f"--{'.'.join(filter(None, (found['group'], found['name'])))}"
+        if not name.startswith("-") or name == "--":
+            return f"{name}: unexpected argument; `{program} --help` describes what the command takes"
         return f"unknown option {name}{suggest(name, options, '--help-all' if '--config' in options else '--help')}"
     message = re.sub(r"NestedArg\(key='(\w+)', val=(.*)\)", r"\1=\2 without a class", message)
     # Of an option that takes one or a list, the first problem is that of the class that was given.
@@ -81,10 +83,12 @@ def explain(message: str, options: Sequence[str] = (), program: str = "lgx") -> 
     key = ".".join(key for key, _ in itertools.groupby(keys))  # each type that was tried names the key again
     if found := re.search(r"the following arguments are required: ([\w.]+(?:, [\w.]+)*)", message):
         names = [f"--{key}.{name}" if key else f"--{name}" for name in found[1].split(", ")]
-        if "--config" in options:
+        if "-c" in options:
             return f"{', '.join(names)}: missing; give it on the command line or in a --config file"
         words = [name if name in options else name[2:].upper() for name in names]
         return f"{', '.join(words)}: missing; `{program} --help` describes what the command takes"
+    if found := re.search(r"argument ([^:/]+)\S*: invalid _boolean_type value: (.*)", message):
+        return f"{found[1]}: expected true, false or nothing, got {found[2]}"
     innermost = re.split(r'Parser key "[^"]*"', message)[-1]
     if found := re.search(r"Option '([^']*)' is not accepted", message):
         return _unknown_option_of_class(f"--{key}", found[1], *message.split(found[0], 1))
@@ -127,6 +131,7 @@ def _wrong_class(message: str, key: str) -> str | None:
         return f"several classes have the name {found[1]}; give the path of one: {found[2]}"
     if "<class 'float'>" in message or not (found := re.search(r"dot import path string: (\S+)", message)):
         return None
+    message = message.replace("lgx.components.optim.SchedulerCallable", "torch.optim.lr_scheduler.LRScheduler")
     kinds = {kind for kind in known_classes().values() if not inspect.isabstract(kind)}
     suiting = {kind for kind in kinds if any(f"{base.__module__}.{base.__name__}" in message for base in kind.__mro__)}
     names = sorted(kind.__name__ for kind in suiting or kinds)
@@ -135,8 +140,11 @@ def _wrong_class(message: str, key: str) -> str | None:
 
 def _wrong_value(message: str) -> str | None:
     """What is wrong with a value, of which each type that the option may have was tried."""
-    if found := re.search(r"Expected (?:a )?(?:typing\.Literal\[(.*)\]|<class '([\w.]+)'>)\. Got value: (.+)", message):
-        return f"expected {f'one of {found[1]}' if found[1] else found[2]}, got {found[3][:200]}"
+    message = re.sub(r"(Got value: .*)\. Got value: Namespace\(.*", r"\1", message)  # of the class above
+    kind = r"(?:typing\.Literal\[(.*)\]|<class '(?:collections\.abc\.)?([\w.]+)'>|(tuple with \d+ elements))"
+    if found := re.search(rf"Expected (?:a )?{kind}\. Got value: (.+)", message):
+        wanted = f"one of {found[1]}" if found[1] else (found[2] or found[3]).replace("Iterable", "list")
+        return f"expected {wanted}, got {found[4][:200]}"
     given = re.search(r"Given value: (.*?)(?:\. Got value: .*)?$", message, re.MULTILINE)
     if number := re.search(r"Not of type (Positive|NonNegative)Int: (?:.*'(.*)'|(\S+) does)?", message):
         value = number[2] or number[3] or (given and given[1][:200])

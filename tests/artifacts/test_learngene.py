@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
@@ -34,6 +35,12 @@ def test_file_round_trips(learngene, tmp_path):
     assert loaded.num_layers == 2
     assert loaded.num_parameters == SMALL.count_parameters()
     assert list(tmp_path.rglob("*.tmp")) == []
+
+
+def test_a_file_in_half_precision_is_read_in_single_precision(learngene, tmp_path):
+    path = tmp_path / "a.learngene.safetensors"
+    replace(learngene, tensors={name: tensor.half() for name, tensor in learngene.tensors.items()}).save(path)
+    assert {tensor.dtype for tensor in Learngene.load(path).tensors.values()} == {torch.float32}
 
 
 def test_take_layers_copies_and_keeps_the_rest():

@@ -21,7 +21,7 @@ SHORTENED = {
 }
 KEPT = [
     "deit_tiny_patch16_224.fb_in1k", "hf-hub:timm/levit_384.fb_dist_in1k", "gpt2:openai-community/gpt2", "",
-    "hf://lab/vit@main/a.learngene.safetensors", "https://host/a/b/c/d/e/f.safetensors", "zoo:small",
+    "hf://lab/vit@main/a.learngene.safetensors", "https://host/a/b/c/d/e/f.safetensors",
     "timm:deit_tiny_patch16_224,img_size=64", "timm:deit_tiny_patch16_224,weights=https://host/a/b/c/d/e.pth",
     "timm:deit_tiny_patch16_224,weights=hf://lab/vit/x.safetensors", "a.learngene.safetensors",
 ]  # fmt: skip

@@ -37,9 +37,20 @@ def test_every_command_has_a_help_text(command):
         (["ft"], "lgx ft: unknown command 'ft'; did you mean 'fit'?"),
         (["xyzzy"], "lgx xyzzy: unknown command 'xyzzy'; see lgx --help"),
         (["data", "prepar"], "lgx data: unknown command 'prepar' of lgx data; the commands are list, prepare"),
+        (["backbones"], "lgx backbones: PATTERN: missing; `lgx backbones --help` describes what the command takes"),
+        (["init", "--arch=2-Tiny"], "lgx init: --out: missing; `lgx init --help` describes what the command takes"),
+        (["zoo", "x"], "lgx zoo: x: unexpected argument; `lgx zoo --help` describes what the command takes"),
+        (["fit", "--overwrite", "x"], "lgx fit: --overwrite: expected true, false or nothing, got 'x'"),
+        *(
+            (
+                ["init", "--arch=2-Tiny", "--out=x", f"--source=hf://{name}"],
+                f"lgx init: hf://{name}: expected hf://ORGANIZATION/NAME, then @REVISION and /FILE if needed",
+            )
+            for name in ("org/na..me", "org/na--me", "org/name.git", "org/name.")
+        ),
     ],
 )
-def test_an_unknown_command_is_named(words, sentence):
+def test_a_mistake_in_a_command_is_named(words, sentence):
     result = lgx(*words)
     assert (result.code, result.sentence) == (2, sentence)
 

@@ -293,7 +293,8 @@ def test_int8_keeps_the_accuracy_the_classes_and_a_third_of_the_size(ancestor, i
     [
         (["--out", "small.onnx", "--most_lost", -101], "more than --most_lost -101; nothing was written"),
         (["--out", "small"], "ending in .onnx"),
-        (["--out", "small.onnx", "--int8", "two"], "has 2 classes, not those 3 of the network"),
+        (["--out", "small.onnx", "--int8", "two"], "has 2 classes, but the network 3"),
+        (["--out", "small.onnx", "--int8", "other"], "which lacks 'stripe' and has 'wave' instead"),
         (["--out", "small.onnx", "--int8", "nothing"], "nothing"),
     ],
 )
@@ -303,7 +304,11 @@ def test_int8_that_loses_too_much_or_has_no_place_or_images_writes_nothing(
     monkeypatch.chdir(tmp_path)
     two = tmp_path.with_name(f"{tmp_path.name}_two")
     shutil.copytree(images, two, ignore=shutil.ignore_patterns("stripe"))
-    options = [two if word == "two" else word for word in options]
+    other = tmp_path.with_name(f"{tmp_path.name}_other")
+    shutil.copytree(images, other)
+    for stripes in [*other.glob("*/stripe")]:
+        stripes.rename(stripes.with_name("wave"))
+    options = [{"two": two, "other": other}.get(word, word) for word in options]
     done = lgx("export", ancestor, "--int8", images, *options)
     assert (done.code, words in done.sentence, list(tmp_path.iterdir())) == (2, True, [])
 

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from lgx.architectures import parse_architecture
+from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
 from lgx.initialization import initialize
 from lgx.methods import StagewiseExpansion
 from lgx.methods.registry import names_with_initializer
@@ -212,3 +213,18 @@ def test_images_go_to_the_method_that_measures_on_them_and_to_a_budget(ancestor,
     assert "k-NN" in lgx(*measured, tmp_path / "b", "--params", "10k").out
     refused = lgx(*base, "--out", tmp_path / "c", "--arch", ARCH)
     assert "--data: orders the sizes that meet a budget" in refused.sentence
+
+
+def test_the_folder_of_a_run_is_a_source_and_names_its_architecture(ancestor, tmp_path):
+    arch = "depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
+    done = lgx("init", "--source", ancestor, "--arch", arch, "--out", tmp_path / "start")
+    assert done.code == 0, done.err
+    stored = load_checkpoint(weights_of_run(str(ancestor)))["state_dict"]
+    written = load_file(tmp_path / "start/model.safetensors")
+    assert torch.equal(written["pos_embed"], stored["network.pos_embed"])
+    for method in ("pretrained", "weight_selection", "structured_pruning"):
+        other = ["--arch", arch.replace("16,num_heads=2", "32,num_heads=4"), "--out", tmp_path / method]
+        refused = lgx("init", "--source", ancestor, "--method", method, *other)
+        assert (refused.code, arch in refused.sentence) == (2, True), refused.err
+    seeds = lgx("init", "--source", ancestor.parent, "--arch", arch, "--out", tmp_path / "x")
+    assert "give one of them" in seeds.sentence

@@ -11,6 +11,7 @@ from sklearn.metrics import (
     balanced_accuracy_score,
     confusion_matrix,
     precision_recall_fscore_support,
+    roc_auc_score,
     top_k_accuracy_score,
 )
 
@@ -64,6 +65,22 @@ def test_the_calibration_error_is_the_mean_gap_over_bins_of_confidence(given_pre
         inside = bins == number
         error += abs(right[inside].mean() - confidence.numpy()[inside].mean()) * inside.mean()
     assert float(measured(logits, labels)["ece"]) == pytest.approx(error, abs=1e-4)
+
+
+def test_logits_that_look_like_probabilities_are_none():
+    confidence = torch.tensor([0.2, 0.9]).softmax(dim=0).max()
+    assert float(measured(torch.tensor([[0.2, 0.9]]), torch.tensor([1]))["ece"]) == pytest.approx(float(1 - confidence))
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 300.0])
+def test_the_auroc_of_two_classes_is_scikit_learns_also_where_probabilities_would_round_to_one(scale):
+    logits = scale * torch.randint(-4, 5, (200, 2), generator=torch.Generator().manual_seed(0)).float()  # with ties
+    labels = (logits[:, 1] - logits[:, 0] + 3 * scale * torch.randn(200) > 2 * scale).long()
+    expected = roc_auc_score(labels, logits.double().diff(dim=1)[:, 0].numpy())
+    assert float(measured(logits, labels)["auroc"]) == pytest.approx(expected, abs=1e-6)
+    for only in (0, 1):
+        assert measured(logits, torch.full_like(labels, only))["auroc"].isnan()
+    assert "auroc" not in metric_names(Task("t", 3), "test") + metric_names(Task("t", 2), "val")
 
 
 def test_top_five_is_measured_of_more_than_twenty_classes():

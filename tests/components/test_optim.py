@@ -1,7 +1,13 @@
 """Optimizer groups."""
 
+import math
+
+import pytest
+import torch
+
 from lgx.architectures import GPT2Architecture, ViTArchitecture
-from lgx.components.optim import parameter_groups
+from lgx.components.optim import Poly, WarmupCosine, parameter_groups
+from lgx.errors import UserError
 
 
 def test_embeddings_have_no_weight_decay():
@@ -35,3 +41,29 @@ def test_layers_of_gpt2_have_the_rates_of_the_layers_of_a_vit():
         assert rates[0] == rates[1], start
         assert len(rates[0]) == 1
     assert len({*text.values()}) == 5
+
+
+@pytest.mark.parametrize(("total", "warmup", "final"), [(10, 0.4, 0.1), (7, 0.0, 0.0), (40, 0.05, 0.0), (4, 0.5, 0.5)])
+def test_the_rate_rises_evenly_and_falls_along_a_cosine(total, warmup, final):
+    warm = round(warmup * total)
+    rising = [(step + 1) / (warm + 1) for step in range(warm)]  # the first step has a rate above 0
+    falling = [final + (1 - final) * (1 + math.cos(math.pi * k / (total - warm))) / 2 for k in range(total - warm + 1)]
+    assert rates(WarmupCosine, total, warmup=warmup, final=final) == pytest.approx([*rising, *falling, final])
+
+
+def test_the_polynomial_falls_to_zero_at_the_end():
+    expected = [(1 - step / 5) ** 0.9 for step in range(6)]
+    assert rates(Poly, 5) == pytest.approx([*expected, 0])
+    with pytest.raises(UserError, match="warmup"):
+        rates(WarmupCosine, 5, warmup=1.0)
+
+
+def rates(schedule, total, **options):
+    """Shares of the base rate at the steps of a run, at its end and one step later."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=2.0)
+    scheduler, found = schedule(optimizer, total, **options), []
+    for _ in range(total + 2):
+        found.append(optimizer.param_groups[0]["lr"] / 2)
+        optimizer.step()
+        scheduler.step()
+    return found

@@ -17,7 +17,9 @@ from data_modules.samplers import (
     TransformedExamples,
     UnpaddedEvalSampler,
     limited,
+    next_position,
 )
+from data_modules.splits import stratified_split
 from lgx.core.seed import seeded_rng
 from lgx.errors import UserError
 
@@ -115,3 +117,25 @@ def test_resuming_within_an_epoch_with_another_batch_is_refused():
     with pytest.raises(UserError, match="global batches of 8, not 4"):
         loader.load_state_dict(state)
     loader.load_state_dict({**state, "batch": 5})  # at the end of an epoch the batch size may change
+
+
+def test_batches_are_parts_of_the_permutation_of_seed_and_epoch_from_where_a_run_stopped():
+    sampler = TrainBatchSampler(20, Batching(3, seed=-7, rank=1, world_size=2))
+    sampler.set_epoch(4)
+    seed = int(np.random.SeedSequence([2**32 - 7, 4]).generate_state(1)[0])
+    order = torch.randperm(20, generator=torch.Generator().manual_seed(seed)).tolist()
+    expected = [[(4, i) for i in order[6 * k + 3 : 6 * k + 6]] for k in range(3)]
+    assert list(sampler) == expected
+    sampler.resume_at = (4, 2)
+    assert list(sampler) == expected[2:]
+    sampler.resume_at = (3, 2)  # another epoch
+    assert list(sampler) == expected
+    assert next_position({"epoch": 4, "batch": 3}, 3) == (5, 0)
+    assert next_position({"epoch": 4, "batch": 2}, 3) == (4, 2)
+
+
+def test_held_out_examples_follow_the_largest_remainders_and_leave_one_of_each_class():
+    labels = [0] * 10 + [1] * 5 + [2]
+    for fraction, held in ((0.25, [3, 1, 0]), (0.5, [5, 3, 0]), (0.45, [5, 2, 0]), (0.9, [9, 4, 0])):
+        out = stratified_split(labels, fraction, seed=0)[1]
+        assert np.bincount(np.asarray(labels)[out], minlength=3).tolist() == held

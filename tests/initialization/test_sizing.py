@@ -1,6 +1,8 @@
 """The size of a descendant by budget."""
 
+import math
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -202,3 +204,56 @@ def test_latency_is_measured_and_kept():
     assert found[0].architecture.depth > 1
     with pytest.raises(UserError, match=r"--latency 0.001ms: the smallest network .* give at least --latency"):
         find_sizes(sizes, parse_budgets(latency="1us"), stopwatch=stopwatch)
+
+
+class Linear(Stopwatch):
+    """A pass takes 2 ms, and in each layer 1 ms for 16 of width, plus what the depth adds or saves."""
+
+    def __init__(self, bend=0.0):
+        super().__init__()
+        self.bend = bend
+
+    def measure(self, network):
+        self.measured[network] = 2e-3 + 1e-3 * network.embed_dim / 16 * network.depth * (1 + self.bend * network.depth)
+        return self.measured[network]
+
+
+@pytest.mark.parametrize("bend", [0.0, 0.02, -0.004])
+def test_sizes_for_a_time_are_the_deepest_that_keep_to_it_wherever_the_estimate_is_wrong(bend):
+    watch, sizes = Linear(bend), SPACES["free"]
+    found = find_sizes(sizes, [Budget("latency", 0.0151)], most=9, stopwatch=watch)
+    assert len(found) > 2
+    for one in found:
+        assert one.latency == watch.measure(one.architecture) <= 0.0151
+        deeper = watch.measure(one.architecture.replace(depth=one.depth + 1))
+        assert deeper > 0.0151 or (bend < 0 and one.latency > 0.0135)  # at most three depths are tried
+        assert one.mlp_ratio == TINY.mlp_ratio
+    widths = sorted({network.embed_dim for network in watch.measured})
+    assert 48 in widths
+    assert all(b >= 1.25 * a for a, b in pairwise(widths) if b != 48)
+
+
+def test_a_layer_takes_half_of_what_two_more_layers_take():
+    parts = Linear().parts(SPACES["free"], 48, 4.0)
+    assert parts == pytest.approx((2e-3, 3e-3))
+    constant = Linear()
+    constant.measure = lambda network: 2e-3 / network.depth  # noise: more layers take less time
+    assert constant.parts(SPACES["free"], 48, 4.0) == pytest.approx((2e-3 - 2e-6, 2e-6))
+    late = Linear(bend=1.0).parts(SPACES["free"], 48, 4.0)  # 8 and 38 ms: nothing is left outside of the layers
+    assert late == pytest.approx((0.0, 15e-3))
+
+
+def test_what_is_unused_counts_budgets_and_then_the_smallest_share():
+    found = Candidate(SPACES["within"], 3, 48, 4.0)
+    parameters, macs = found.cost
+    budgets = [Budget("params", parameters / 0.6), Budget("macs", macs / 0.7)]
+    assert found.unused(budgets) == (2, 0.3)
+    assert found.unused([Budget("params", parameters), Budget("macs", macs / 0.7)]) == (1, 0.0)
+    assert found.unused([Budget("params", parameters / 0.98)]) == (0, 0.0)
+
+
+def test_the_distance_from_proportions_is_that_of_logarithms():
+    found = Candidate(SPACES["within"], 3, 48, 2.0)  # half as deep, an MLP half as wide
+    assert found.imbalance == pytest.approx(2 * math.log(2), abs=1e-6)
+    assert Candidate(SPACES["free"], 12, 96, 8.0).imbalance == pytest.approx(math.log(2), abs=1e-6)
+    assert (SPACES["within"].widths()[-1], max(SPACES["within"].ratios(48))) == (48, 4.0)

@@ -11,10 +11,6 @@ from lgx.methods import GHN3, registry
 from tests.support.command_line import ARCH
 
 PAPERS: Mapping[str, tuple[str, str, str, str]] = {
-    "net2net": (
-        "Chen et al.", "Net2Net: Accelerating Learning via Knowledge Transfer", "2016",
-        "https://arxiv.org/abs/1511.05641",
-    ),
     "structured_pruning": (
         "Fang et al.", "DepGraph: Towards Any Structural Pruning", "2023", "https://arxiv.org/abs/2301.12900",
     ),

@@ -7,7 +7,6 @@ import pytest
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import Pretrained, StagewiseExpansion, VanillaLG, WeightSelection, WeightSubcloning
-from lgx.methods.net2net.initializer import Net2Net
 from lgx.methods.structured_pruning.initializer import StructuredPruning
 from tests.support.untrained_learngenes import BIG
 
@@ -25,9 +24,6 @@ REFUSED = [
     (StructuredPruning, {"depth": 7}, "choose at most"),
     (StructuredPruning, {"embed_dim": 48, "num_heads": 6}, "choose the embed_dim"),
     (StructuredPruning, {"embed_dim": 12}, "choose num_heads"),
-    (Net2Net, {"depth": 1}, "must not be shallower"),
-    (Net2Net, {"embed_dim": 8, "num_heads": 1}, "must not be narrower"),
-    (Net2Net, {"embed_dim": 48}, "heads have width 8, the descendant's 16"),
     (StagewiseExpansion, {"num_classes": 9}, "5 classes.* 9; .*--head 9"),
     (StagewiseExpansion, {"depth": 2}, "depth 2.*3 layers"),
     (StagewiseExpansion, {"in_chans": 1}, "patch_embed.proj.weight .*in_chans"),

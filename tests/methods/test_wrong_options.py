@@ -1,6 +1,10 @@
 """Options of auxiliary nets that contradict each other, the images or the ancestor end a run with one sentence."""
 
 import pytest
+import torch
+
+from lgx import methods
+from lgx.errors import UserError
 
 ARCH = "embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 FEATURES, UNLABELED = "--model.guidance=features", "--data.labels=false"
@@ -36,3 +40,31 @@ def test_wrong_options_end_with_one_sentence(fit, ancestor, ancestor_file, headl
     result = fit(model, *given, "--name=wrong", command="test" if "--untrained" in given else "fit")
     assert result.code == 2
     assert all(word in result.sentence for word in words), result.err
+
+
+BOUNDS = {  # option: accepted ends, refused values beside them
+    ("SWS", "alpha"): ((0, 1), (-0.1, 1.1)), ("SWS", "temperature"): ((0.1,), (0, -1)),
+    ("SWS", "drop_path_rate"): ((0, 0.9), (-0.1, 1)), ("TAL", "temperature"): ((0.1,), (0,)),
+    ("TAL", "alpha"): ((0, 1), (-0.1, 1.1)), ("TAL", "loss_temperature"): ((0.1,), (0,)),
+    ("TAL", "meta_batch"): ((1,), (0,)), ("TAL", "gamma"): ((0,), (-1,)), ("Nested", "draws"): ((0,), (-1,)),
+    ("Nested", "least_ratio"): ((0.1, 1), (0, 1.1)), ("Nested", "least_depth"): ((1, 4), (0, 5)),
+    ("LSAMD", "price"): ((0,), (-1,)), ("LSAMD", "random_paths"): ((0, 0.9), (-0.1, 1)),
+    ("LSAMD", "threshold"): ((0,), (-1,)), ("Finetune", "layer_decay"): ((0.1, 1), (0, 1.1)),
+    ("WAVE", "number"): ((1,), (0,)), ("WAVE", "size"): ((8,), (0,)), ("LeTs", "narrow_heads"): ((1, 2), (0, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "option"), BOUNDS)
+def test_the_ends_of_a_range_are_accepted_and_what_lies_beside_them_is_not(model, option):
+    def refuses(value):
+        needed = {} if model == "Finetune" else {"ancestor": "x"}
+        needed |= {"task_embeddings": "x"} if model == "TAL" else {}
+        given = {"arch": f"depth=4,{ARCH}", "optimizer": torch.optim.SGD, **needed, option: value}
+        try:
+            getattr(methods, model)(**given)
+        except UserError as error:
+            return option in str(error)
+        return False
+
+    accepted, refused = BOUNDS[model, option]
+    assert ([*map(refuses, accepted)], [*map(refuses, refused)]) == ([False] * len(accepted), [True] * len(refused))

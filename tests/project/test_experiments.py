@@ -10,8 +10,7 @@ import yaml
 from lgx.architectures import parse_any_architecture
 from lgx.cli import TRAINING
 from lgx.results.arena.arena_file import load_arena
-from lgx.runs.sweeps import RunSpec, Sweep, load_sweep, option_arguments, run_arguments
-from lgx.runs.tuning import load_tuning
+from lgx.runs.sweeps import RunSpec, Sweep, load_sweep, run_arguments
 from lgx.training.configuration import RunParser, make_parser, parse_configuration
 from tests.support.command_line import lgx
 from tests.support.paths import EXPERIMENTS
@@ -20,10 +19,9 @@ TABLES = ("paper_numbers.yaml", "index.yaml", "departures.yaml", "costs.yaml")
 FILES = sorted(p for p in EXPERIMENTS.rglob("*.yaml") if p.name not in TABLES)
 ARENAS = [p for p in FILES if "starts" in yaml.safe_load(p.read_text())]
 SWEEPS = [p for p in FILES if "seeds" in yaml.safe_load(p.read_text()) and p not in ARENAS]
-TUNINGS = [p for p in FILES if "trials" in yaml.safe_load(p.read_text())]
 HARDWARE = [p for p in FILES if p.parent.name == "hardware"]
 TAL_PLUS = EXPERIMENTS / "tal/tal_plus.yaml"
-CONFIGS = [p for p in FILES if p not in [*ARENAS, *SWEEPS, *TUNINGS, *HARDWARE, TAL_PLUS]]
+CONFIGS = [p for p in FILES if p not in [*ARENAS, *SWEEPS, *HARDWARE, TAL_PLUS]]
 
 
 def runs_of(path: Path) -> Sweep:
@@ -75,15 +73,6 @@ def test_one_file_makes_tal_plus_of_tal():
     assert model["class_path"].endswith("TAL")
     expected = {"set": "ViTs+-1K", "guidance": "logits", "label": "tal_plus", "rank": 90, "alpha": 0.2}
     assert model["init_args"].items() >= expected.items()
-
-
-@pytest.mark.parametrize("path", TUNINGS, ids=lambda p: p.stem)
-def test_every_option_of_a_tuning_file_is_one_of_its_run(path):
-    tuning = load_tuning(path)
-    chosen = {
-        name: value[0] if isinstance(value, list | tuple) else value["low"] for name, value in tuning.space.items()
-    }
-    assert parsed_model("fit", "--config", tuning.config, *option_arguments({**tuning.options, **chosen}))
 
 
 def option_names(spec: RunSpec) -> set[object]:

@@ -2,12 +2,14 @@
 
 import ast
 import re
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from lgx.methods import registry
 from tests.support import house
+from tests.support.mutants import KNOWN, Mutants
 
 METHODS = house.ROOT / "lgx" / "methods"
 PYTHON = sorted(path for package in ("lgx", "data_modules") for path in (house.ROOT / package).rglob("*.py"))
@@ -102,3 +104,8 @@ def test_contributing_lists_the_few_files_to_know_a_method():
     assert {"lgx/methods/sws/method.py", "lgx/methods/base.py", "lgx/methods/layers.py"} <= set(files)
     assert len(files) <= 18
     assert sum(len((house.ROOT / file).read_text().splitlines()) for file in files) <= 2300
+
+
+def test_survivors_with_reasons_are_mutants_of_the_code():
+    found = {(mutant.file, mutant.words) for mutant in Mutants(Namespace(sample=1, seed=0, only="")).all}
+    assert not {(file, words) for file, own in KNOWN.items() for words in own} - found

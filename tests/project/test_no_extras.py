@@ -31,13 +31,12 @@ OPTIONAL = {
 }
 NEED_ONE = {
     "lgx.architectures.gpt2_model": "No module named 'transformers'",
-    "lgx.runs.study": "pip install 'lgx[sweep]'",
 }
 """Modules that are imported inside the context of their extra alone, and what their message says."""
 GPT2 = "gpt2:depth=1,embed_dim=8,num_heads=2,max_len=8"
 COMMANDS = {
     "nlp": ["init", "--method=random", f"--arch={GPT2}", "--num_classes=3", "--out=text"],
-    "sweep": ["tune", str(ROOT / "experiments/sws/tune.yaml")],
+    "sweep": ["sweep", str(ROOT / "experiments/sws/demo.yaml"), "--cluster=slurm"],
     "core": ["init", "--method=random", f"--arch={ARCH}", "--num_classes=3", "--out=start"],
 }
 SCRIPT = f"""

@@ -2,11 +2,8 @@
 
 import random
 import re
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -26,7 +23,6 @@ OTHERS = ("deit_tiny_seconds", "lsamd_gates", "tal_guidance_norms", "tal_paramet
 LIMITS = {"README.md": 160, "experiments/README.md": 250}
 SHOWN: set[Row] = set()
 """Rows that some page inserts or guards, except those of the arena, all of which its tables show."""
-CARDS = {"sws-digits": "digits", "tleg-digits": "digits", "tal-pocket": "motions", "lsamd-pocket": "persons"}
 
 
 @pytest.fixture(scope="module")
@@ -146,18 +142,6 @@ def test_rows_name_their_hardware_and_have_one_value_for_each_measurement(pages)
             for row in (row for file in how.measured for row in pages.sources.read_rows(file)):
                 value = found.setdefault(row.key[:-1], row.value)
                 assert row.value == pytest.approx(value, rel=1e-4, nan_ok=True), (recipe.name, row.run)
-
-
-@pytest.mark.parametrize(("name", "task"), CARDS.items())
-def test_cards_of_the_zoo_give_the_measured_numbers(name, task):
-    rows = [row for row in read_rows(EXPERIMENTS / "zoo/descendants.csv") if (row.split, row.metric) == ("test", "acc")]
-    found: dict[tuple[str, bool], list[float]] = defaultdict(list)
-    for row in (row for row in rows if row.task == f"pocket_{task}"):
-        found[row.method, row.epochs > 0].append(100 * row.value)
-    card = Path(ROOT / f"lgx/artifacts/zoo/{name}.md").read_text()
-    for method in ("random", name.split("-")[0]):
-        cells = [f"{fmean(own):.1f} ± {stdev(own):.1f}" for own in (found[method, False], found[method, True])]
-        assert f"| {method} | {' | '.join(cells)} |" in card
 
 
 @pytest.mark.slow

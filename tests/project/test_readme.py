@@ -26,7 +26,6 @@ from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization.expansion import take_layers
 from lgx.methods.lsamd.super_ancestor import SuperAncestor
 from lgx.methods.registry import specs
-from lgx.runs.tuning import load_tuning
 from tests.support.command_line import lgx, reproduce
 from tests.support.fake_text import write_sets, write_vocabulary
 from tests.support.images import CLASSES, write_images
@@ -136,6 +135,8 @@ def workplace(tmp_path, monkeypatch):
         Row(method, name_of(seven), "digits", "test", 0, "acc", 0.5, 0, 10, f"runs/demo_sws/{method}-7/seed0")
         for method in ("random", "sws")
     ]
+    rates = "runs/learning_rates/ancestor/seed0"
+    rows.append(Row("ancestor", name_of(seven), "digits", "val", 4, "acc", 0.5, 0, 10, rates))
     for row in rows:
         write_rows(f"{row.run}/results.csv", [row])
         shutil.copy(ROOT / "experiments/sws/demo/descendant.yaml", f"{row.run}/config.yaml")
@@ -214,9 +215,6 @@ def run_commands(pages: list[Path]) -> set[str]:
             words += ["--dry_run"]
         elif command == "init":  # several pages use the same place
             words += ["--force"]
-        elif command == "tune":
-            load_tuning(words[1])
-            continue
         elif command == "extract":  # the replacement was selected on two data sets
             words = ["1" if w == "2" else w for w in words]
         elif command == "embed":  # one image replaces every data set

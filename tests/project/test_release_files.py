@@ -135,5 +135,5 @@ def test_a_tag_is_refused_if_a_place_has_another_version(tmp_path):
 def test_the_oldest_versions_are_the_lower_bounds():
     found = oldest(ROOT / "pyproject.toml")
     assert found["torch"] == re.search(r'"torch>=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
-    assert {"jsonargparse", "transformers", "optuna", "torch-pruning"} <= found.keys()
+    assert {"jsonargparse", "transformers", "submitit", "torch-pruning"} <= found.keys()
     assert not found.keys() & {"pytest", "ruff", "mkdocs"}

@@ -90,7 +90,7 @@ def tal(text_root: Path, embeddings: Path, tmp_path_factory: pytest.TempPathFact
 
 
 def test_an_ancestor_is_trained_measured_and_kept(text_root, ancestor):
-    assert {row.metric for row in rows_of_test(ancestor)} == {"f1", "acc", "balanced_acc", "ece", "loss"}
+    assert {row.metric for row in rows_of_test(ancestor)} == {"f1", "acc", "auroc", "balanced_acc", "ece", "loss"}
     learngene = Learngene.load(ancestor / "best.learngene.safetensors")
     assert learngene.num_layers == learngene.architecture.depth == 2
     assert "val/f1" in learngene.metrics
@@ -171,7 +171,7 @@ def test_tal_learns_several_text_tasks_with_a_row_per_token(tal):
     assert learngene.tensors["decoder.basis_tokens"].shape[0] == SIZE
     assert set(learngene.tasks) == set(learngene.task_embeddings) == {"cola", "mrpc"}
     measured = {(row.task, row.metric) for row in rows_of_test(tal)}
-    of_classes = {"acc", "balanced_acc", "ece", "loss"}
+    of_classes = {"acc", "auroc", "balanced_acc", "ece", "loss"}
     assert measured == {("cola", m) for m in {"mcc", *of_classes}} | {("mrpc", m) for m in {"f1", *of_classes}}
 
 

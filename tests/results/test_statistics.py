@@ -170,12 +170,12 @@ def test_differences_are_paired_by_seed() -> None:
     rows = [row("sws", value=v, seed=s) for s, v in ((0, 0.5), (1, 0.6), (2, 0.7))]
     rows += [row("random", value=v, seed=s) for s, v in ((0, 0.1), (1, 0.2), (3, 0.9))]
     (entry,) = differences(rows, "acc", "random")
-    assert (entry.method, entry.text) == ("sws", "+40.00 ± 0.00 (2)*")
+    assert (entry.method, entry.text) == ("sws", "+40.00 ± 0.00 (2)")
 
 
 @pytest.mark.parametrize(
     ("gains", "shown"),
-    [((0.01, 0.02, 0.06), ", p = 0.188"), ((0.01, 0.011, 0.012), "*, p = 0.003"), ((0.05,), ""), ((0.05, 0.05), "*")],
+    [((0.01, 0.02, 0.06), ", p = 0.188"), ((0.01, 0.011, 0.012), "*, p = 0.003"), ((0.05,), ""), ((0.05, 0.05), "")],
 )
 def test_differences_show_the_p_value_of_the_paired_t_test(gains, shown) -> None:
     rows = [row("random", value=0.25, seed=seed) for seed in range(len(gains))]
@@ -238,9 +238,18 @@ def test_long_curves_are_averaged_not_sampled() -> None:
     assert band.mean[0] == pytest.approx(values[:11].mean())
 
 
-def test_differences_that_are_equal_up_to_rounding_have_no_p_value():
-    difference = paired_difference({0: 0.3, 1: 0.7}, {0: 0.2, 1: 0.6})  # 0.09999999999999998, 0.09999999999999998
-    assert paired_difference({0: math.nan, 1: 1.0}, {0: 0.0, 1: 0.0}).p is None
-    rounded = paired_difference({0: 0.3, 1: 0.8}, {0: 0.2, 1: 0.7})  # 0.09999999999999998, 0.10000000000000009
-    assert difference.p is None
-    assert rounded.p is None
+@pytest.mark.parametrize("factor", [1.0, 100.0])
+@pytest.mark.parametrize("lead", [0.0, 0.1, -0.25])
+def test_differences_that_are_equal_to_rounding_support_no_claim(lead, factor):
+    tasks = np.random.default_rng(0).uniform(0.3, 0.7, (5, 4))  # seeds, tasks; measured in float32
+    one, other = (np.float32(tasks + lead), np.float32(tasks))
+    sides = [{s: factor * math.fsum(map(float, row[order])) / 4 for s, row in enumerate(values)}
+             for values, order in ((one, [0, 1, 2, 3]), (other, [3, 1, 0, 2]))]  # fmt: skip
+    for method, baseline in (sides, sides[::-1], [{s: side[s] for s in (0, 1)} for side in sides]):
+        difference = paired_difference(method, baseline)
+        assert (difference.claimable, difference.p, difference.summary.half_width) == (False, None, 0)
+        assert (difference.summary.mean == 0) == (lead == 0)
+    assert paired_difference({0: 0.3, 1: 0.7}, {0: 0.2, 1: 0.6}).marks == ""
+    assert paired_difference({0: math.inf, 1: 1.0}, {0: math.inf, 1: 1.0}).summary.half_width is None
+    clear = paired_difference({0: 90.0, 1: 90.001}, {0: 80.0, 1: 80.0})  # above the rounding
+    assert (clear.claimable, clear.marks) == (True, "*, p < 0.001")

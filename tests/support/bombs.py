@@ -43,7 +43,6 @@ from lgx.errors import UserError
 from lgx.host.safety import read_json
 from lgx.results.run_records import read_yaml
 from lgx.runs.sweeps import load_sweep
-from lgx.runs.tuning import load_tuning
 from lgx.training.configuration import make_parser, parse_configuration
 
 MEMORY, SECONDS = 2**30, 30
@@ -250,7 +249,6 @@ NUMBERS = ", ".join(["0"] * 4000)
 DEEP, LONG = "[" * 10**6, '["' + "a" * 2**24 + '"]'
 MATRIX = ", ".join(f"v{k}: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]" for k in range(12))
 SWEEP = f"experiment: a\nseeds: [0]\nruns:\n- {{name: a, config: a, matrix: {{{MATRIX}}}}}\n"
-TUNING = "experiment: a\nconfig: a\nmetric: acc\ndirection: maximize\ntrials: 1\n"
 HOLES = {"GNU's old": old_holes, "GNU's new": new_holes}
 HEADERS = {
     "name": tarfile.GNUTYPE_LONGNAME, "link": tarfile.GNUTYPE_LONGLINK,
@@ -282,7 +280,6 @@ BOMBS: dict[str, Reader] = {
     "saved configuration: aliases": in_file(laughs("a"), "a.yaml", lambda path: read_yaml(path, "x")),
     "sweep: 10^12 runs": in_file(SWEEP, "a.yaml", load_sweep),
     "sweep: aliases": in_file(laughs("runs"), "a.yaml", load_sweep),
-    "tuning: aliases": in_file(TUNING + laughs("space"), "a.yaml", load_tuning),
     "JSON: depth": in_file(DEEP, "a.json", lambda path: read_json(path, "x")),
     "JSON: length": in_file(LONG, "a.json", lambda path: read_json(path, "x")),
     "architectures: length": in_file(LONG, "a.jsonl", lambda path: read_architectures(str(path))),

@@ -1,10 +1,9 @@
-"""A stand-in for the Hugging Face hub: the part of its HTTP interface that the client uses to read and write models.
+"""A stand-in for the Hugging Face hub: the part of its HTTP interface that the client uses to read models.
 
-It answers the questions for a repository and its files, makes repositories and branches, and takes commits with files
-in the request and files in LFS. Files in LFS are served from another path, as by the hub's storage.
+It answers the questions for a repository and its files. Files in LFS are served from another path, as by the hub's
+storage.
 """
 
-import base64
 import hashlib
 import json
 import re
@@ -113,7 +112,6 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
         self.content.requests.append(f"{self.command} {path}")
-        self.body = self._read_body()
         asked = f"{self.command.replace('HEAD', 'GET')} {path}"
         if self.content.fails == 0 and self.command == "GET":
             self.close_connection = True
@@ -130,17 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
             headers = {"X-Error-Code": refused.code, "X-Error-Message": refused.message}
             self._send(refused.status, json.dumps({"error": refused.message}).encode(), headers)
 
-    do_HEAD = do_POST = do_PUT = do_GET
-
-    def _read_body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        parts = []
-        while size := int(self.rfile.readline(), 16):
-            parts.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(parts)
+    do_HEAD = do_GET
 
     def _send(self, status: int, content: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
@@ -155,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     # -- answers --------------------------------------------------------------------------------------------------
 
-    def _repository(self, name: str, writes: bool = False) -> Repository:
+    def _repository(self, name: str) -> Repository:
         """A repository that the token may read; without a token the hub hides whether it exists."""
         knows = self.headers.get("Authorization") == f"Bearer {TOKEN}"
         found = self.content.repositories.get(name)
@@ -163,8 +151,6 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(404 if knows else 401, "RepoNotFound", "Repository not found")
         if found.gated and not knows:
             raise _Refused(401, "GatedRepo", "Access to this model is restricted")
-        if writes and not knows:
-            raise _Refused(403, "", "no right to write")
         return found
 
     def _files(self, repository: Repository, revision: str) -> tuple[str, dict[str, bytes]]:
@@ -202,66 +188,6 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(400, "", "the token must not reach the storage")
         self._send(200, self.content.stored[digest], {"ETag": f'"{digest}"'})
 
-    def create(self) -> None:
-        """Make a repository."""
-        about = json.loads(self.body)
-        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-            raise _Refused(401, "", "Invalid username or password.")
-        name = f"{about['organization']}/{about['name']}"
-        self.content.repositories[name] = made = Repository(private=about.get("visibility") == "private")
-        made.commit({".gitattributes": b""})
-        self._send_json({"url": f"{self.content.url}/{name}", "id": name})
-
-    def branch(self, name: str, revision: str) -> None:
-        """Make a branch from the main one."""
-        repository = self._repository(name, writes=True)
-        if revision in repository.branches:
-            raise _Refused(409, "", "exists")
-        repository.branches[revision] = repository.branches["main"]
-        self._send_json({})
-
-    def validate(self) -> None:
-        """Check a card's metadata."""
-        self._send_json({"errors": [], "warnings": []})
-
-    def preupload(self, name: str, revision: str) -> None:
-        """Which files belong into LFS."""
-        self._repository(name, writes=True)
-        modes = {True: "lfs", False: "regular"}
-        names = [file["path"] for file in json.loads(self.body)["files"]]
-        files = [{"path": name, "uploadMode": modes[name.endswith(".safetensors")]} for name in names]
-        self._send_json({"files": [{**file, "shouldIgnore": False, "oid": None} for file in files]})
-
-    def batch(self, name: str) -> None:
-        """Where to put files of LFS."""
-        self._repository(name, writes=True)
-        objects = [
-            {**wanted, "actions": {"upload": {"href": f"{self.content.storage}/storage/{wanted['oid']}"}}}
-            for wanted in json.loads(self.body)["objects"]
-        ]
-        self._send_json({"transfer": "basic", "objects": objects})
-
-    def store(self, digest: str) -> None:
-        """Take the content of a file of LFS."""
-        if hashlib.sha256(self.body).hexdigest() != digest:
-            raise _Refused(400, "", "wrong checksum")
-        self.content.stored[digest] = self.body
-        self._send(200, b"")
-
-    def commit(self, name: str, revision: str) -> None:
-        """Take a commit, one operation on each line."""
-        repository, files = self._repository(name, writes=True), {}
-        for line in self.body.splitlines():
-            operation = json.loads(line)
-            value = operation["value"]
-            if operation["key"] == "file":
-                files[value["path"]] = base64.b64decode(value["content"])
-            elif operation["key"] == "lfsFile":
-                files[value["path"]] = self.content.stored[value["oid"]]
-        commit = repository.commit(files, revision)
-        url = f"{self.content.url}/{name}/commit/{commit}"
-        self._send_json({"success": True, "commitOid": commit, "commitUrl": url})
-
 
 _NAME = r"(?P<name>[^/]+/[^/]+)"
 _ROUTES = {
@@ -269,11 +195,4 @@ _ROUTES = {
     rf"GET /api/models/{_NAME}/revision/(?P<revision>.+)": _Handler.info,
     rf"GET /{_NAME}/resolve/(?P<revision>[^/]+)/(?P<file>.+)": _Handler.resolve,
     r"GET /storage/(?P<digest>\w+)": _Handler.storage,
-    r"PUT /storage/(?P<digest>\w+)": _Handler.store,
-    r"POST /api/repos/create": _Handler.create,
-    r"POST /api/validate-yaml": _Handler.validate,
-    rf"POST /api/models/{_NAME}/branch/(?P<revision>.+)": _Handler.branch,
-    rf"POST /api/models/{_NAME}/preupload/(?P<revision>.+)": _Handler.preupload,
-    rf"POST /api/models/{_NAME}/commit/(?P<revision>.+)": _Handler.commit,
-    rf"POST /{_NAME}\.git/info/lfs/objects/batch": _Handler.batch,
 }

@@ -64,7 +64,7 @@ MISTAKES = {
     "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor=x --trainer.callbacks.patience=y": (
         "trainer.callbacks.patience: expected int, got y"
     ),
-    "--test_end=maybe": "--test_end/--no_test_end: invalid _boolean_type value: 'maybe'",
+    "--test_end=maybe": "--test_end: expected true, false or nothing, got 'maybe'",
     "--trainer.logger=WandbLogger --trainer.logger.offline=maybe": "trainer.logger.offline: expected bool, got maybe",
     "--trainer.max_epochs=abc": "trainer.max_epochs: expected int or null, got abc",
     "--trainer.max_epochs=a": "trainer.max_epochs: expected int or null, got a",
@@ -174,6 +174,7 @@ def test_what_a_class_on_the_command_line_drops_of_the_recipe_is_said(tmp_path, 
     if "does not take" in sentence:
         with pytest.raises(UserError, match=re.escape(sentence)):
             parse_configuration(make_parser("fit"), given)
+        assert sentence in lgx("fit", *given, "--print_config").sentence  # which is copied to a file
     else:
         config = parse_configuration(make_parser("fit"), given)
         said = capsys.readouterr().err

@@ -9,11 +9,14 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch.utils.data import DataLoader
 
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.sources import resolve
 from lgx.core.rows import read_rows
 from lgx.results.model_facts import model_facts
+from lgx.runs.jobs import Job
+from lgx.runs.scheduler import run_rows
 from lgx.training.callbacks.run_weights import BestCheckpoint
 from tests.support.command_line import lgx
 
@@ -129,3 +132,20 @@ def test_a_model_card_has_the_test_scores_of_the_runs_weights_alone(weights_of, 
     assert facts[kind]["acc (%), test split"] == pytest.approx(100 * tested, abs=1e-3)
     is_same = facts[kind]["trained"] == facts[other]["trained"]
     assert is_same or "acc (%), test split" not in facts[other]
+
+
+def test_tests_of_the_same_weights_have_the_epochs_that_trained_these_weights(weights_of):
+    options = ["--name=w", "--model.optimizer.maximize=true", "--trainer.max_epochs=3", "--test_end"]
+    options += ["--checkpoint.monitor=val/loss", "--checkpoint.mode=min", "--model.scheduler=null"]
+    folder, kind = weights_of(options)  # each epoch makes the loss larger
+    assert lgx("test", "--config", folder / "config.yaml").code == 0
+    epochs = load_checkpoint(folder / "checkpoints/best.ckpt")["lgx"]["epochs"]
+    assert (kind, epochs) == ("best", 1)
+    assert {r.epochs for r in read_rows(folder / "results.csv") if r.split == "test"} == {1}
+    assert {r.epochs for r in run_rows(Job("", str(folder), (), ""))} == {3}  # a sweep compares runs
+    assert lgx("test", "--config", folder / "config.yaml", "--ckpt_path=last").code == 0
+    files = ("checkpoints/best.ckpt", "best.learngene.safetensors")
+    facts = [model_facts(resolve(str(folder / name))) for name in files]
+    rows = read_rows(folder / "results.csv")
+    (tested,) = {r.value for r in rows if (r.split, r.metric, r.epochs) == ("test", "acc", 1)}
+    assert [f["acc (%), test split"] for f in facts] == pytest.approx([100 * tested] * 2, abs=1e-3)

@@ -235,7 +235,7 @@ class Distill(Method):
             self.log(f"{split}/{name}", metric, prog_bar=name == AGREEMENT, on_step=False, on_epoch=True)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Class probabilities, (B, K).
+        """Logits, (B, K), float32.
 
         Raises:
             UserError: If the network has no head.

@@ -218,9 +218,9 @@ class LSAMD(Method):
         return {"loss": labels + price, "loss_labels": labels, "loss_price": price}
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Class probabilities, (B, K); a data set for segmentation is refused."""
+        """Logits, (B, K), float32; a data set for segmentation is refused."""
         refuse_pixels(self.tasks[batch.task].kind)
-        return self.route(batch)[0].float().softmax(dim=-1)
+        return self.route(batch)[0].float()
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """The ancestor on every data set, each under its own tags."""

@@ -1,6 +1,8 @@
 """Pictures of a test: the most confident mistakes, and random predictions."""
 
 import random
+from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -8,6 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from lgx.core.batch import Batch
+from lgx.core.predictions import predicted_classes
 from lgx.core.readable import clipped
 from lgx.core.task import Task
 from lgx.methods.base import Method
@@ -26,6 +29,7 @@ class _Seen(NamedTuple):
 
     Attributes:
         rank: Images with the largest ranks are kept: the confidence, or a random number.
+        place: How many images this process tested before it.
         confidence: Probability of the predicted class.
         label: The true class.
         predicted: The predicted class.
@@ -33,6 +37,7 @@ class _Seen(NamedTuple):
     """
 
     rank: float
+    place: int
     confidence: float
     label: int
     predicted: int
@@ -51,7 +56,7 @@ class Gallery(Callback):
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the images of an earlier test."""
-        self._mistakes, self._others = [], []
+        self._mistakes, self._others, self._count = [], [], 0
         self._random = random.Random(0)
 
     def on_test_batch_end(
@@ -63,12 +68,14 @@ class Gallery(Callback):
         logits, pl_module.tested = pl_module.tested, None
         if logits.ndim != 2 or batch.targets.ndim != 1 or batch.inputs.ndim != 4:
             return
-        confidence, predicted = logits.softmax(dim=1).max(dim=1)
+        predicted = predicted_classes(logits)
+        confidence = logits.softmax(dim=1).gather(1, predicted[:, None])[:, 0]
         numbers = zip(confidence.tolist(), batch.targets.tolist(), predicted.tolist(), batch.inputs, strict=True)
         for sure, label, guess, pixels in numbers:
             if label != guess:
-                _keep(self._mistakes, _Seen(sure, sure, label, guess, pixels))
-            _keep(self._others, _Seen(self._random.random(), sure, label, guess, pixels))
+                _keep(self._mistakes, _Seen(sure, self._count, sure, label, guess, pixels))
+            _keep(self._others, _Seen(self._random.random(), self._count, sure, label, guess, pixels))
+            self._count += 1
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Draw."""
@@ -78,7 +85,10 @@ class Gallery(Callback):
         assert pl_module.task is not None
         from lgx.components.figures import write_svg
 
-        figure = gallery_figure(self._mistakes, self._others, pl_module.task)
+        module = pl_module.data_module()
+        files = module.predict_files
+        own = [files[index] for index in module.predict_indices] if files else []
+        figure = gallery_figure(self._mistakes, self._others, pl_module.task, own)
         for logger in trainer.loggers:
             show_figure(logger, "gallery", figure, trainer.global_step)
         write_svg(figure, folder / "gallery.svg", "gallery")
@@ -92,13 +102,14 @@ def _keep(kept: list[_Seen], seen: _Seen) -> None:
         del kept[_SHOWN:]
 
 
-def gallery_figure(mistakes: list[_Seen], others: list[_Seen], task: Task) -> "Figure":
-    """Rows of the most confident mistakes, then of random predictions; below each the true class, what was predicted.
+def gallery_figure(mistakes: list[_Seen], others: list[_Seen], task: Task, files: Sequence[str] = ()) -> "Figure":
+    """Rows of the most confident mistakes, then of random predictions, each with its true class, prediction and file.
 
     Args:
         mistakes: The most confident first.
         others: Random images.
         task: Its normalization is undone, its class names are shown.
+        files: File of each image, in the order of the test; empty if unknown.
     """
     from matplotlib.figure import Figure
 
@@ -122,6 +133,9 @@ def gallery_figure(mistakes: list[_Seen], others: list[_Seen], task: Task) -> "F
             high, wide = (1.35 * side / max(picture.shape[:2]) for side in picture.shape[:2])
             extent = (x - wide / 2, x + wide / 2, y + 0.3 + high, y + 0.3)
             axes.imshow(picture, cmap="gray", extent=extent, aspect="auto")
+            if one.place < len(files):
+                name = plain(clipped(PurePath(files[one.place]).name, 26))
+                axes.text(x, y + 0.32 + high, name, fontsize=5, horizontalalignment="center", verticalalignment="top")
         top += 1.8 * count + 0.3
     return figure
 

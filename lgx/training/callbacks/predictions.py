@@ -9,6 +9,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from lgx.core.csv_cells import escape_cell
+from lgx.core.predictions import predicted_classes
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.methods.base import Method
@@ -47,19 +48,19 @@ class SavePredictions(Callback):
         folder = run_folder(trainer)
         if folder is None or not isinstance(pl_module, Method) or not batches:
             return
-        probabilities = torch.cat(batches).cpu()  # (N, K)
+        logits = torch.cat(batches).cpu()  # (N, K)
         rank, world = trainer.global_rank, trainer.world_size
         module = pl_module.data_module()
-        indices = module.predict_indices[: len(probabilities)]  # trainer.limit_predict_batches
-        if len(indices) < len(probabilities):
+        indices = module.predict_indices[: len(logits)]  # trainer.limit_predict_batches
+        if len(indices) < len(logits):
             raise UserError(
                 f"predict_indices of {type(module).__name__} has {len(indices)} entries, but predict_dataloader gave "
-                f"{len(probabilities)} examples; expected the index of every example"
+                f"{len(logits)} examples; expected the index of every example"
             )
         names = [escape_cell(name) for name in pl_module.task.class_names] if pl_module.task else []
         several = pl_module.architecture.kind == "multilabel"
         true = torch.cat(self.targets).tolist() if pl_module.task and pl_module.task.is_labeled else []
-        table = _of_labels(probabilities, names) if several else _of_classes(probabilities, names, true)
+        table = _of_labels(logits.sigmoid(), names) if several else _of_classes(logits, names, true)
         files = module.predict_files
         path = folder / ("predictions.csv" if world == 1 else f"predictions.rank{rank}.csv")
         with (
@@ -73,13 +74,14 @@ class SavePredictions(Callback):
         print(f"predicted  {path}")
 
 
-def _of_classes(probabilities: Tensor, names: Sequence[str], true: Sequence[int]) -> Iterator[Sequence[object]]:
+def _of_classes(logits: Tensor, names: Sequence[str], true: Sequence[int]) -> Iterator[Sequence[object]]:
     """Header and rows: the most probable class of each example, and the true one where it is known."""
     yield "class", "name", "probability", *(("true", "true_name") if true else ())
-    for row, (value, chosen) in enumerate(zip(*probabilities.max(dim=-1), strict=True)):
-        label = int(chosen)
+    labels = predicted_classes(logits)
+    probabilities = logits.softmax(dim=1).gather(1, labels[:, None])
+    for row, (label, value) in enumerate(zip(labels.tolist(), probabilities.flatten().tolist(), strict=True)):
         known = (true[row], names[true[row]] if names else "") if true else ()
-        yield label, names[label] if names else "", f"{float(value):.6f}", *known
+        yield label, names[label] if names else "", f"{value:.6f}", *known
 
 
 def _of_labels(probabilities: Tensor, names: Sequence[str]) -> Iterator[Sequence[object]]:

@@ -11,7 +11,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import EarlyStopping
 
 from lgx.architectures import name_of
-from lgx.components.class_metrics import CALIBRATION, TOP5, interval
+from lgx.components.class_metrics import AUROC, CALIBRATION, TOP5, interval
 from lgx.components.metrics import metric_names
 from lgx.core.progress import FIRST, Progress
 from lgx.core.provenance import hardware
@@ -223,7 +223,7 @@ def _sentence(rows: Sequence[Row], task: Task, always: str = "") -> str:
 def _table(networks: Sequence[Sequence[Row]]) -> list[str]:
     """One line for each network and data set, below the names of the columns, with equal widths."""
     metrics = list(dict.fromkeys(row.metric for rows in networks for row in rows))
-    metrics = [name for name in metrics if name not in (BALANCED, CALIBRATION, TOP5)]  # results.csv has them
+    metrics = [name for name in metrics if name not in (AUROC, BALANCED, CALIBRATION, TOP5)]  # results.csv has them
     lines = [["data set", "architecture", *map(in_words, metrics), "examples"]]
     for rows in networks:
         values = {row.metric: measured(row.value, row.metric, row.n) for row in rows}

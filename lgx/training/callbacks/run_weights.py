@@ -128,6 +128,7 @@ class RunWeights(Callback):
                 self.other = f"; best: {_shown(tag, score)} in epoch {of_best}, level with the last"
             else:
                 pl_module.load_state_dict(checkpoint["state_dict"])
+                pl_module.epochs_trained = of_best  # of the tested weights, as in a test of the checkpoint
                 self.kind, self.path, self.words = "best", Path(best.best_model_path), f"epoch {of_best}, best"
                 self.other = f"; last: {_shown(tag, best.last_score)} in epoch {epoch}"
         if (own := scores[self.kind]) is not None and pl_module.learngene_of_best:

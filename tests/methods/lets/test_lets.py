@@ -7,7 +7,7 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
 from lgx.methods.layer_choice.initializer import even_layers
-from lgx.methods.lets.expansion import expand
+from lgx.methods.lets.expansion import expand, random_matrices
 from lgx.methods.lets.initializer import LearnedTransformation
 from tests.support.command_line import arguments, lgx
 
@@ -77,3 +77,15 @@ def test_gradients_reach_all_matrices_and_both_layers(run):
     made = expand(leaves, learngene.architecture, whole, whole.depth)
     sum(tensor.square().sum() for tensor in made.values()).backward()
     assert [name for name, leaf in leaves.items() if leaf.grad is None or not leaf.grad.any()] == []
+
+
+def test_matrices_start_with_rows_that_sum_to_1_and_layers_as_one_of_two():
+    whole = parse_architecture(WHOLE, num_classes=3)
+    found = random_matrices(whole.replace(depth=2, embed_dim=16, num_heads=2), whole, noise=0.0)
+    for name, matrix in found.items():
+        if "mix." in name:
+            chosen = int(name.split("mix.")[1][0]) % 2
+            assert torch.equal(matrix, torch.eye(2)[chosen][:, None].expand_as(matrix))
+        else:
+            assert matrix.shape == ((64, 64) if name.endswith("hidden") else (16, 16))
+            torch.testing.assert_close(matrix.sum(1), torch.ones(len(matrix)))

@@ -14,8 +14,10 @@ from experiments.analyze.paths import against_chance, agreement, load_runs, rank
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
+from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.methods import LSAMD
 from lgx.methods.lsamd.gating import Gating, swapped_paths
 from lgx.methods.lsamd.selection import Selection, SelectionRun
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
@@ -103,6 +105,17 @@ def test_random_paths_take_both_blocks_equally_often():
 def test_the_price_is_the_expected_number_of_own_blocks():
     probabilities = torch.tensor([[1.0, 0.0], [0.25, 0.25]])
     assert Gating(price=2.0).price_of(probabilities) == pytest.approx(2 * (0.5 + 0.75))
+
+
+def test_the_price_is_added_to_the_loss_except_on_random_paths():
+    method, logits, labels = object.__new__(LSAMD), torch.randn(6, 3), torch.arange(6) % 3
+    nn.Module.__init__(method)
+    method.gating, method.steps_of_run, method.label_loss = Gating(price=2.0), 0, nn.functional.cross_entropy
+    method.route = lambda batch, path: (logits, torch.full((4, 6), 0.25))
+    found = method.training_losses(Batch(torch.zeros(6), labels, "a"))
+    expected = nn.functional.cross_entropy(logits, labels)
+    assert (found["loss_labels"], found["loss_price"]) == (expected, 2 * 4 * 0.75)
+    assert found["loss"] == expected + 6
 
 
 @pytest.mark.parametrize("options", [{"price": -1.0}, {"random_paths": 1.0}, {"random_paths": -0.1}])

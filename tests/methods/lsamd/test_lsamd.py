@@ -276,6 +276,13 @@ def test_a_descendant_says_which_gate_selected_its_layers(learngene, tmp_path):
     assert SelectedExpansion(str(path), priority="first").method == "lsamd_priced_first"
 
 
+def test_a_selection_may_have_all_layers(learngene, tmp_path):
+    plain, path = Learngene.load(learngene), tmp_path / "all.learngene.safetensors"
+    layers, whole = list(range(plain.num_layers)), plain.architecture.replace(depth=plain.num_layers)
+    dataclasses.replace(plain, architecture=whole, selection={**plain.selection, "layers": layers}).save(path)
+    assert SelectedExpansion(str(path)).layers == layers
+
+
 def test_a_learngene_whose_layers_contradict_its_tensors_is_refused(learngene, tmp_path):
     damaged = Learngene.load(learngene)
     path = tmp_path / "damaged.learngene.safetensors"

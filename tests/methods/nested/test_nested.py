@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from math import sqrt
 from statistics import fmean
 
 import pytest
@@ -18,7 +19,7 @@ from lgx.commands.api import init
 from lgx.components.features import FeatureProjection
 from lgx.errors import UserError
 from lgx.methods import Nested
-from lgx.methods.nested.slicing import ordered
+from lgx.methods.nested.slicing import ordered, sliced, trained_share
 from lgx.methods.weight_subcloning.importance import on_images
 from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx
@@ -71,6 +72,34 @@ def test_the_ordered_network_computes_the_same(family, tmp_path):
     assert not torch.equal(order, torch.arange(64))
     again = on_images(model, architecture, images).elements
     assert all((a[:-1] >= a[1:] - 1e-6).all() for a in (again["embed", ""], again["hidden", "blocks.1.mlp"]))
+
+
+@pytest.mark.parametrize("head", [8, 16])
+def test_weights_of_slices_are_scaled_by_the_root_of_the_inputs_that_are_left(tmp_path, head):
+    _, whole, tensors = ancestor("plain", tmp_path)  # 4 heads of 16, an MLP of 192
+    width = 3 * head
+    size = whole.replace(depth=1, embed_dim=width, num_heads=3, mlp_ratio=2.0)
+    found = sliced(tensors, whole, size, [3, 1, 0, 2, 4], training=True)
+    qkv = tensors["blocks.3.attn.qkv.weight"].reshape(3, 4, 16, 64)[:, :3, :head, :width].reshape(3 * width, width)
+    joined = tensors["blocks.3.attn.proj.weight"].reshape(64, 4, 16)[:width, :3, :head].reshape(width, width)
+    narrower, hidden = sqrt(64 / width), 2 * width
+    for name, expected in {
+        "blocks.0.attn.qkv.weight": qkv * narrower,
+        "blocks.0.attn.proj.weight": joined * narrower,
+        "blocks.0.mlp.fc1.weight": tensors["blocks.3.mlp.fc1.weight"][:hidden, :width] * narrower,
+        "blocks.0.mlp.fc2.weight": tensors["blocks.3.mlp.fc2.weight"][:width, :hidden] * sqrt(192 / hidden),
+        "blocks.0.mlp.fc2.bias": tensors["blocks.3.mlp.fc2.bias"][:width],
+        "head.weight": tensors["head.weight"][:, :width] * narrower,
+        "pos_embed": tensors["pos_embed"][..., :width],
+        "patch_embed.proj.weight": tensors["patch_embed.proj.weight"][:width],
+    }.items():
+        torch.testing.assert_close(found[name], expected)
+    share = 1 - sum(p.numel() for p in size.build("meta").parameters()) / sum(t.numel() for t in tensors.values())
+    assert trained_share(whole, size) == pytest.approx(share)
+    earlier = {f"{WHOLE}{name}": torch.zeros_like(tensor) for name, tensor in tensors.items()}
+    torch.testing.assert_close(
+        sliced(tensors | earlier, whole, size, [3])["norm.bias"], share * tensors["norm.bias"][:width]
+    )
 
 
 @settings(max_examples=8)
@@ -201,6 +230,7 @@ def test_all_processes_and_resumed_runs_draw_the_same_sizes(trained):
     drawn = [size for batch in range(200) for size in method.draw(0, 1, batch)]
     assert {size.depth for size in drawn} == {1, 2, 3, 4, 5}
     assert {size.embed_dim for size in drawn} == {16, 32, 48, 64}
+    assert {size.mlp_ratio for size in drawn} == {3.0 * share for share in (0.5, 0.75, 1.0)}  # least_ratio is 0.5
 
 
 def test_slices_learn_to_agree_with_the_ancestor(images, ancestor_file, tmp_path):

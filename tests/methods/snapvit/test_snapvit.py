@@ -7,7 +7,8 @@ from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.methods.snapvit.evolution import maximize
 from lgx.methods.snapvit.initializer import SnapViT
-from lgx.methods.snapvit.scores import features, kept_of, score, without
+from lgx.methods.snapvit.scores import _views, features, kept_of, score, without
+from lgx.methods.weight_subcloning.importance import STREAM
 from tests.support.command_line import lgx
 from tests.support.images import write_images
 
@@ -101,3 +102,64 @@ def test_without_images_one_sentence_says_what_is_needed(network, tmp_path):
     assert done.code == 2
     assert "data: SnapViT scores heads and neurons on images" in done.sentence
     assert not (tmp_path / "x").exists()
+
+
+def test_scores_are_mean_squared_gradients_of_the_papers_loss(network, monkeypatch):
+    shown = torch.randn(2, 4, 3, 16, 16)
+    remaining = iter(shown)
+    monkeypatch.setattr("lgx.methods.snapvit.scores._views", lambda image, generator: next(remaining))
+    found, squares = score(network, VIT, IMAGES[:2], torch.Generator()), {}
+    for views in shown:
+        network.zero_grad()
+        outputs = [z / z.norm() for z in features(network, views)]
+        pairs = [(g, v) for g in (0, 1) for v in range(4) if g != v]
+        sum(-(outputs[g].detach().softmax(0) * outputs[v].softmax(0).log()).sum() for g, v in pairs).backward()
+        for name, parameter in network.named_parameters():
+            squares[name] = squares.get(name, 0) + parameter.grad.square() / 2 if parameter.grad is not None else 0
+    torch.testing.assert_close(found["hidden", "blocks.1.mlp"][:, 0], squares["blocks.1.mlp.fc1.weight"].mean(1))
+    values = squares["blocks.2.attn.qkv.weight"][32:].mean(1).reshape(4, 4)
+    torch.testing.assert_close(found["heads", "blocks.2.attn"], values)
+    read = [f"blocks.{n}.{part}.weight" for n in range(3) for part in ("mlp.fc1", "attn.qkv")]
+    torch.testing.assert_close(found[STREAM][:, 0], sum(squares[name].mean(0) for name in read))
+
+
+def test_views_show_the_drawn_share_of_an_image_at_the_drawn_place(monkeypatch):
+    image = torch.stack(torch.meshgrid(torch.arange(16.0), torch.arange(16.0), indexing="ij"))  # row and column
+    for place, (wide, narrow) in ((0.0, (6.0, 2.5)), (1 - 1e-7, (9.0, 12.5))):  # 13 and 6 of 16 rows
+        monkeypatch.setattr(
+            "lgx.methods.snapvit.scores.torch.rand", lambda *_, place=place, **__: torch.tensor([0.5, place, place])
+        )
+        views = _views(image, torch.Generator())
+        assert views.shape == (12, 2, 16, 16)
+        torch.testing.assert_close(views.mean((2, 3)), torch.tensor([[wide] * 2] * 2 + [[narrow] * 2] * 10))
+
+
+def test_the_search_compares_principal_components_of_features_and_starts_with_falling_factors(
+    network, tmp_path, monkeypatch
+):
+    source, values = tmp_path / f"a{SUFFIX}", []
+    Learngene("ancestor", VIT, network.state_dict()).save(source)
+    photos = write_images(tmp_path / "photos", {"train": 5})
+
+    def first(value, start, evaluations, generator):
+        values.append(value(start))
+        return start
+
+    monkeypatch.setattr("lgx.methods.snapvit.initializer.maximize", first)
+    start = SnapViT(str(source), str(photos), images=5)
+    images, ranked = start._sample, start.ranked
+    scores = score(network, VIT, images, torch.Generator().manual_seed(0))
+    own = {}
+    for kind in ("hidden", "heads"):
+        keys = [key for key in scores if key[0] == kind]
+        own |= {key: scores[key] * factor for key, factor in zip(keys, (1.2, 1.0, 0.8), strict=True)}
+    for key, expected in own.items():
+        torch.testing.assert_close(ranked.elements[key], expected.flatten())
+    whole, likeness = features(network, images).detach(), 0.0
+    axes = torch.linalg.svd(whole - whole.mean(0), full_matrices=False).Vh.T
+    for neurons, heads in ((0.25, 0.1), (0.45, 0.3), (0.65, 0.5)):
+        with without(network, VIT, kept_of(own, "hidden", neurons, 0.2) | kept_of(own, "heads", heads, 0.2)):
+            rest = features(network, images).detach()
+        a, b = (rest - whole.mean(0)) @ axes, (whole - whole.mean(0)) @ axes
+        likeness += ((a * b).sum(1) / a.norm(dim=1) / b.norm(dim=1)).mean().item()
+    assert values == pytest.approx([likeness], rel=1e-4)

@@ -57,8 +57,6 @@ RUNS = {
         "--model.initializer=WeightSelection", "--model.initializer.source={teacher}", "--model.head=new"]),
     "pruned": ("Finetune", 2, [
         "--model.initializer=StructuredPruning", "--model.initializer.source={teacher}", "--model.head=new"]),
-    "grown": ("Finetune", 6, [
-        "--model.initializer=Net2Net", "--model.initializer.source={teacher}", "--model.head=new"]),
     "logits": ("Distill", 2, ["--model.ancestor={teacher}"]),
     "features": ("Distill", 2, ["--model.ancestor={teacher}", "--model.guidance=features", "--data.labels=false"]),
     "stages": ("SWS", 4, ["--model.ancestor={teacher}", "--model.stages=[2,2]"]),

@@ -87,7 +87,7 @@ def test_the_best_start_within_a_bound_names_its_equals():
     curves = {
         "cheap": {PLACE: [point(1e9, 40, 41, 42)]},
         "equal": {PLACE: [point(1e9, 42, 40, 40)]},
-        "worse": {PLACE: [point(1e9, 20, 21, 22)]},
+        "worse": {PLACE: [point(1e9, 20, 21, 22.5)]},
         "costly": {PLACE: [point(1e9, 90, 91, 92, sources=9e9, shared=9e9)]},
     }
     choice = best_within(curves, PLACE, 2e9)
@@ -110,7 +110,7 @@ def test_only_starts_that_were_compared_at_the_same_places_are_ranked():
     curves = {
         "scratch": {PLACE: scratch, elsewhere: scratch},
         "best at one": {PLACE: [point(1e9, 40, 42)]},
-        "both": {PLACE: [point(1e9, 45, 47)], elsewhere: [point(1e9, 15, 17)]},
+        "both": {PLACE: [point(1e9, 45, 47.1)], elsewhere: [point(1e9, 15, 17)]},
         "worse": {PLACE: [point(1e9, 20, 22)], elsewhere: [point(1e9, 14, 16)]},
     }
     arena = SimpleNamespace(scratch="scratch", budgets=lambda start: [1])

@@ -1,0 +1,297 @@
+"""Change the arithmetic of lgx one operation at a time, and run the tests that execute it: ``make mutants``.
+
+Each file is compiled once with all of its mutants, each behind a switch: ``a < b`` becomes
+``(a <= b) if __mutant__(7) else a < b``. A process collects the tests, and records which switches each of them passes.
+For each mutant of a seeded sample it forks a process that turns the switch on and runs the tests that pass it, the
+fastest first, until one fails. Switches that imports pass are turned on in processes that have not imported lgx.
+"""
+
+import ast
+import builtins
+import copy
+import importlib
+import os
+import pickle
+import random
+import resource
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.machinery import SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from tests.support.paths import ROOT
+
+ROOMS = {
+    "methods": "lgx/methods/**/[!_]*.py", "initialization": "lgx/initialization/**/[!_]*.py",
+    "components": "lgx/components/[!_]*.py", "statistics": "lgx/results/statistics.py",
+    "samplers": "data_modules/*s[ap][ml][pi]*.py",
+}  # fmt: skip
+TESTS = """methods initialization components core data_modules hypernet/test_sliced_linear.py training/test_schedule.py
+    training/test_updates.py results/test_statistics.py results/test_standings.py""".split()
+SECONDS = 40.0
+"""Of tests that a mutant is given."""
+_SWAPS: dict[type, type] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.Mod: ast.Mult,
+    ast.FloorDiv: ast.Div, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
+}  # fmt: skip
+_CALLS = {"min": "max", "max": "min", "sum": "mean", "mean": "sum", "floor": "ceil", "ceil": "floor", "round": "floor"}
+_RETURNS = {"Tensor": ast.USub, "float": ast.USub, "int": ast.USub, "bool": ast.Not}
+
+
+class Mutant(NamedTuple):
+    """A change: its room and file, the function and what becomes of an expression."""
+
+    room: str
+    file: str
+    words: str
+
+
+Record = dict[str, tuple[float, set[Mutant]]]
+"""Seconds of each test, and the switches that it passes."""
+KNOWN: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")) or {}
+"""Mutants that no test can tell from the code: file -> mutant -> reason."""
+
+
+def variants(node: ast.AST) -> Iterator[ast.expr]:
+    """What one expression may become."""
+    new: Any = copy.deepcopy(node)
+    if isinstance(node, ast.BinOp) and type(node.op) in _SWAPS:
+        new.op = _SWAPS[type(node.op)]()
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in _SWAPS:
+        new.ops[0] = _SWAPS[type(node.ops[0])]()
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
+        new = new.operand
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        new.value = node.value + 1 or 2
+    elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _CALLS:
+        new.func.attr = _CALLS[new.func.attr]
+    elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("min", "max"):
+        new.func.id = _CALLS[new.func.id]
+    else:
+        return
+    yield new
+
+
+class Switches(ast.NodeTransformer):
+    """Put a switch around each expression with variants, but not in annotations, defaults, messages and figures."""
+
+    def __init__(self, found: list[Mutant], room: str, file: str) -> None:
+        self.found, self.room, self.file = found, room, file
+        self._scope = self._returns = ""
+        self._parent = ast.AST()
+
+    def visit(self, node: ast.AST) -> Any:
+        is_figure = isinstance(node, ast.FunctionDef) and "figure" in node.name
+        if is_figure or isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.MatchValue):
+            return node
+        outer, original = (self._scope, self._returns, self._parent), copy.deepcopy(node)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            annotation = getattr(node, "returns", None)
+            self._scope, self._returns = f"{self._scope}{node.name}.", ast.unparse(annotation) if annotation else ""
+        self._parent = original
+        for field, value in ast.iter_fields(node):
+            if field not in ("annotation", "returns", "decorator_list", "defaults", "kw_defaults", "op", "ops", "ctx"):
+                setattr(node, field, [*map(self._part, value)] if isinstance(value, list) else self._part(value))
+        scope, returns, parent = self._scope, self._returns, self._parent = outer
+        mutants = [*variants(original)] if isinstance(node, ast.expr) else []
+        if isinstance(parent, ast.Return) and returns in _RETURNS and not isinstance(original, ast.Constant):
+            mutants.append(ast.UnaryOp(_RETURNS[returns](), original))
+        new: Any = node
+        for mutant in mutants:
+            words = f"{scope.rstrip('.')}: {ast.unparse(original)} -> {ast.unparse(mutant)}"
+            if isinstance(original, ast.Constant) and isinstance(parent, ast.expr | ast.keyword):
+                words += f" in {ast.unparse(parent)}"
+            switch = ast.parse(f"__mutant__({len(self.found)})", mode="eval").body
+            self.found.append(Mutant(self.room, self.file, " ".join(words.split())))
+            new = ast.copy_location(ast.IfExp(switch, mutant, new), original)
+        return new
+
+    def _part(self, value: Any) -> Any:
+        return self.visit(value) if isinstance(value, ast.AST) else value
+
+
+class Mutants:
+    """All mutants, and which of them is on. It finds the modules with switches, and is a plugin of pytest."""
+
+    def __init__(self, options: Namespace) -> None:
+        self.options = options
+        self.all: list[Mutant] = []
+        self.code: dict[str, tuple[str, Any]] = {}
+        self.on, self.passed = -1, set[int]()
+        self.parts: dict[str, tuple[float, set[int]]] = {}  # seconds and switches of tests and fixtures
+        self.fixtures: dict[str, list[str]] = {}  # of each test
+        for room, pattern in ROOMS.items():
+            for file in sorted(file for file in ROOT.glob(pattern) if file.name not in ("figures.py", "ticks.py")):
+                name = file.relative_to(ROOT).as_posix()
+                tree = Switches(self.all, room, name).visit(ast.parse(file.read_text(encoding="utf-8")))
+                code = compile(ast.fix_missing_locations(tree), str(file), "exec")
+                self.code[name.removesuffix(".py").replace("/", ".")] = str(file), code
+        self.chosen: list[int] = []
+        for room in ROOMS:
+            own = [n for n, m in enumerate(self.all) if m.room == room and options.only in f"{m.file} {m.words}"]
+            count = min(options.sample or len(own), len(own))
+            self.chosen += random.Random(f"{options.seed} {room}").sample(own, count)
+
+    def switch(self, number: int) -> bool:
+        """Called by every switch."""
+        self.passed.add(number)
+        return number == self.on
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        """See ``sys.meta_path``."""
+        if name not in self.code:
+            return None
+        loader: Any = SourceFileLoader(name, self.code[name][0])
+        loader.get_code = lambda _: self.code[name][1]
+        return spec_from_file_location(name, self.code[name][0], loader=loader)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[Any]:
+        return (yield from self._measured(f"{fixturedef.baseid} {fixturedef.argname}"))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: Any) -> Iterator[Any]:
+        definitions = item._fixtureinfo.name2fixturedefs.items()
+        self.fixtures[item.nodeid] = [f"{known[-1].baseid} {name}" for name, known in definitions]
+        return (yield from self._measured(item.nodeid))
+
+    def _measured(self, name: str) -> Iterator[Any]:
+        outer, self.passed, began = self.passed, set(), time.monotonic()
+        result = yield  # a test that fails is not recorded
+        self.parts[name], self.passed = (time.monotonic() - began, self.passed), outer
+        return result
+
+    def run(self, tests: list[str], on: int = -1) -> int:
+        """Run pytest in a process that has not imported lgx; 0 if no test fails."""
+        self.on, builtins.__mutant__ = on, self.switch  # type: ignore[attr-defined]
+        sys.meta_path.insert(0, self)
+        with tempfile.TemporaryDirectory() as folder:
+            return int(pytest.main(["-xq", "-p", "no:cacheprovider", f"--basetemp={folder}/t", *tests], [self]))
+
+    def pytest_runtestloop(self, session: Any) -> bool | None:
+        """Run the tests with a mutant; without one record what they pass, and try the sample."""
+        if self.on >= 0:
+            return None
+        for module in self.code:
+            importlib.import_module(module)
+        imported, items = frozenset(self.passed), {item.nodeid: item for item in session.items}
+        if not self.options.hits.is_file():
+            forked(partial(self._record, session.items))
+        tests: Record = pickle.loads(self.options.hits.read_bytes())
+        print(f"{len(self.all):,} mutants, {len(tests):,} tests", file=self.options.out, flush=True)
+        slow: dict[int, list[str]] = {}
+
+        def try_one(number: int) -> bool:
+            names = self._tests_of(number, tests, number in imported)
+            if not names or self.reason(number):
+                return self.survives(number, True, "" if names else "no test passes it")
+            if number in imported:
+                slow[number] = names
+                return False
+            return self.survives(number, forked(partial(self._try, [items[n] for n in names], number)) == 0)
+
+        with ThreadPoolExecutor(2) as pool:
+            alive = [number for number, alive in zip(self.chosen, pool.map(try_one, self.chosen), strict=True) if alive]
+        self.options.result.write_bytes(pickle.dumps((alive, slow)))
+        return True
+
+    def reason(self, number: int) -> str:
+        """Why no test can notice a mutant, if this is known."""
+        return KNOWN.get(self.all[number].file, {}).get(self.all[number].words, "")
+
+    def survives(self, number: int, alive: bool, note: str = "") -> bool:
+        """Whether a mutant is alive; it is printed then."""
+        if alive:
+            mutant = self.all[number]
+            print(
+                f"survives   {mutant.file} {mutant.words}  {self.reason(number) or note}",
+                file=self.options.out,
+                flush=True,
+            )
+        return alive
+
+    def _tests_of(self, number: int, tests: Record, is_imported: bool) -> list[str]:
+        """The fastest tests that pass a switch; of one that an import passes, those that pass any of its file."""
+        mutant, total, names = self.all[number], 0.0, []
+        own = {other for other in self.all if other.file == mutant.file} if is_imported else {mutant}
+        for seconds, name in sorted((seconds, name) for name, (seconds, passed) in tests.items() if own & passed):
+            total += seconds
+            names += [name] if total < SECONDS or not names else []
+        return names
+
+    def _record(self, items: list[Any]) -> int:
+        self._try(items, -1)
+        found: Record = {}
+        for test, fixtures in self.fixtures.items():
+            parts = [self.parts[name] for name in (test, *fixtures) if name in self.parts and test in self.parts]
+            passed = {self.all[number] for _, numbers in parts for number in numbers}
+            found[test] = sum(seconds for seconds, _ in parts), passed
+        self.options.hits.write_bytes(pickle.dumps(found))
+        return 0
+
+    def _try(self, items: list[Any], on: int) -> int:
+        """Run collected tests until one fails with a mutant; 0 if none does."""
+        self.on, self.passed = on, set()
+        with tempfile.TemporaryDirectory() as folder:
+            items[0].config._tmp_path_factory._basetemp = Path(folder)
+            for item, following in zip(items, [*items[1:], None], strict=True):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if on >= 0 and item.session.testsfailed:
+                    return 1
+        return 0
+
+
+def forked(work: Callable[[], int]) -> int:
+    """Work in a process of its own, without output; below 0 if it was killed, as after an hour of computing."""
+    if (pid := os.fork()) == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (3600, 3600))
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        os._exit(work())
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def main() -> None:
+    """See the module."""
+    parser, folder = ArgumentParser(description=__doc__), Path(tempfile.mkdtemp())
+    parser.add_argument("--sample", type=int, default=60, help="mutants of each room; 0 for all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="mutants whose file and words contain this")
+    parser.add_argument(
+        "--hits", type=Path, default=folder / "hits", help="keep here what the tests pass, for the next run"
+    )
+    options = parser.parse_args()
+    for name in ("lightning.pytorch", "torchmetrics", "timm.data", "jsonargparse", "scipy.stats", "torchvision"):
+        importlib.import_module(name)
+    mutants = Mutants(options)
+    options.out, options.result = os.fdopen(os.dup(1), "w"), folder / "result"
+    files = [str(f) for name in TESTS for f in sorted((ROOT / "tests" / name).rglob("test_*.py")) or [f"tests/{name}"]]
+    forked(partial(mutants.run, files))
+    alive, slow = pickle.loads(options.result.read_bytes())
+    with ThreadPoolExecutor(2) as pool:
+        codes = pool.map(lambda number: forked(partial(mutants.run, slow[number], number)), slow)
+        alive += [number for number, code in zip(slow, codes, strict=True) if mutants.survives(number, code == 0)]
+    tried, share, with_reason = (
+        len(mutants.chosen),
+        len(alive) / max(1, len(mutants.chosen)),
+        len([n for n in alive if mutants.reason(n)]),
+    )
+    print(
+        f"mutants: {tried} tried, {tried - len(alive)} killed, {len(alive)} survive ({share:.1%}), "
+        f"of them {with_reason} with a reason"
+    )
+    sys.exit(share > 0.05 or with_reason < len(alive))
+
+
+if __name__ == "__main__":
+    main()
