@@ -349,7 +349,7 @@ def test_options_agree_with_plain_training(strength, processes, sets, tmp_path, 
     if processes == 1:
         ends = {name: done.err if done.code else "" for name, line in lines.items() for done in [lgx(*line)]}
     else:
-        ends, _ = on_two_processes(lines, tmp_path)
+        ends, _ = on_two_processes(lines, tmp_path, 170 if strength == 2 else 1500)
     wrong = []
     for k, row in enumerate(chosen):
         try:
