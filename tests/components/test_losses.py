@@ -5,13 +5,13 @@ import torch
 
 from lgx.architectures import ViTArchitecture
 from lgx.components.losses import (
-    agreement_with,
     distillation_loss,
     label_loss,
     label_losses,
-    multilabel_distillation_loss,
 )
+from lgx.components.metrics import agreement_with
 from lgx.components.mixup import make_mixup
+from lgx.components.multilabel import multilabel_distillation_loss
 from lgx.methods.hypernetworks.tal import feature_divergence, official_feature_divergence
 
 

@@ -5,8 +5,7 @@ import torch
 
 from lgx.commands import int8
 from lgx.commands.predict import _answers
-from lgx.components.losses import agreement_with
-from lgx.components.metrics import metrics_for, update_metrics
+from lgx.components.metrics import agreement_with, metrics_for, update_metrics
 from lgx.core.batch import Batch
 from lgx.core.predictions import top_classes
 from lgx.core.task import Task

@@ -14,7 +14,8 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, Features, feature_losses, read_features
-from lgx.components.losses import agreement_with, distillation_loss
+from lgx.components.losses import distillation_loss
+from lgx.components.metrics import agreement_with
 from lgx.components.teacher import Teacher
 from lgx.core.batch import Batch
 from lgx.core.rows import read_rows
