@@ -48,12 +48,6 @@ def test_the_loss_of_an_example_is_weighted_by_the_frequency_of_its_class():
     assert method.label_loss(logits, mixed) == pytest.approx(float((0.7 * wanted + 0.3 * others).mean()), rel=1e-5)
 
 
-def test_parameters_with_momentum_may_begin_later_than_the_head(fit):
-    momentum = ["--model.optimizer=torch.optim.SGD", "--model.optimizer.momentum=0.9", "--model.freeze_epochs=1"]
-    result = fit("Finetune", *momentum, "--trainer.max_epochs=2")
-    assert result.code == 0, result.err
-
-
 @pytest.mark.parametrize("option", ["--model.class_weights=true", "--data.balanced=true"])
 def test_both_ways_train_resume_and_follow_balanced_accuracy(fit, uneven, tmp_path, option):
     options = [
@@ -75,11 +69,6 @@ def test_both_ways_train_resume_and_follow_balanced_accuracy(fit, uneven, tmp_pa
     assert next(state for name, state in callbacks.items() if name.startswith("EarlyStopping"))["best_score"] == max(
         watched
     )
-
-
-def test_both_ways_at_once_are_refused(fit, uneven):
-    result = fit("Finetune", f"--data.root={uneven}", "--model.class_weights=true", "--data.balanced=true")
-    assert (result.code, "give one" in result.sentence) == (2, True)
 
 
 def test_a_class_without_images_has_no_weight():

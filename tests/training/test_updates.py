@@ -1,4 +1,4 @@
-"""Each update takes the mean gradient of its examples, whatever batches, processes and precision; and is counted."""
+"""Each update takes the mean gradient of its labeled pixels, and is measured in full precision."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from data_modules import ADE20K, ImageFolderData
+from data_modules import ImageFolderData
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
@@ -16,7 +16,6 @@ from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments, lgx
 from tests.support.fake_masks import SMALL, painted, save_pair
 from tests.support.images import write_images
-from tests.support.ranks import on_two_processes
 
 PLAIN = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "augment": "none"}
 """How images are read, whatever network starts."""
@@ -48,25 +47,6 @@ def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
         torch.testing.assert_close(found[name], tensor, atol=2e-6, rtol=1e-5)
 
 
-def test_the_last_update_of_an_epoch_is_the_mean_of_the_batches_that_it_has(images: Path, tmp_path: Path) -> None:
-    source, network = network_in(tmp_path, ARCH, 3, "classification")
-    options = [*SGD, "--model.initializer=Pretrained", f"--model.initializer.source={source}", "--name=last"]
-    command = arguments("fit", "Finetune", images, tmp_path / "runs", *options, "--trainer.accumulate_grad_batches=2")
-    done = lgx(*[part for part in command if "WarmupCosine" not in part])
-    assert done.code == 0, done.err
-    module = ImageFolderData(root=str(images), img_size=16, batch_size=16, **PLAIN)
-    module.setup("fit")
-    batches = list(module.train_dataloader())  # type: ignore[call-overload]
-    assert len(batches) == 3
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
-    for update in (batches[:2], batches[2:]):
-        optimizer.zero_grad()
-        inputs, targets = (torch.cat(parts) for parts in list(zip(*update, strict=True))[:2])
-        F.cross_entropy(network(inputs), targets).backward()
-        optimizer.step()
-    assert_same(trained(tmp_path / "runs/test/last/seed0"), dict(network.state_dict()))
-
-
 @pytest.fixture(scope="module")
 def masks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eight training images and two for validation; the mask of every second one is almost without labels."""
@@ -92,38 +72,15 @@ def of_masks(root: Path, runs: Path, model: str, *options: str) -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("model", ["Finetune", "Distill", "Distill features"])
-def test_an_update_weighs_all_labeled_pixels_alike(masks: Path, tmp_path: Path, model: str) -> None:
-    source, network = network_in(tmp_path, SMALL, 150, "segmentation")
-    options = ["--model.initializer=Pretrained", f"--model.initializer.source={source}"]
-    if model != "Finetune":
-        options = [f"--model.ancestor={source}", "--model.start=middle"]
-    if model == "Distill features":
-        options += ["--model.guidance=features"]
+@pytest.mark.parametrize("guidance", ["logits", "features"])
+def test_an_update_weighs_all_labeled_pixels_alike(masks: Path, tmp_path: Path, guidance: str) -> None:
+    source, _ = network_in(tmp_path, SMALL, 150, "segmentation")
+    options = [f"--model.ancestor={source}", "--model.start=middle", f"--model.guidance={guidance}"]
     for name, batch, accumulated in (("whole", 8, 1), ("parts", 2, 4)):
         parts = [f"--data.batch_size={batch}", f"--trainer.accumulate_grad_batches={accumulated}", f"--name={name}"]
-        done = lgx(*of_masks(masks, tmp_path / "runs", model.split()[0], *options, *parts))
+        done = lgx(*of_masks(masks, tmp_path / "runs", "Distill", *options, *parts))
         assert done.code == 0, done.err
-    whole, parts_ = (trained(tmp_path / f"runs/test/{name}/seed0") for name in ("whole", "parts"))
-    assert_same(parts_, whole)
-    if model == "Finetune":
-        module = ADE20K(root=str(masks), img_size=24, batch_size=8, **PLAIN, val_fraction=0.2)
-        module.setup("fit")
-        (batch_,) = module.train_dataloader()  # type: ignore[attr-defined]
-        F.cross_entropy(network(batch_.inputs), batch_.targets, ignore_index=255).backward()
-        torch.optim.SGD(network.parameters(), lr=0.5).step()
-        assert_same(whole, dict(network.state_dict()))
-
-
-def test_two_processes_weigh_all_labeled_pixels_alike(masks: Path, tmp_path: Path) -> None:
-    source, _ = network_in(tmp_path, SMALL, 150, "segmentation")
-    options = ["--model.initializer=Pretrained", f"--model.initializer.source={source}"]
-    one = lgx(*of_masks(masks, tmp_path / "runs", "Finetune", *options, "--data.batch_size=8", "--name=one"))
-    assert one.code == 0, one.err
-    two = [*options, "--data.batch_size=4", "--trainer.devices=2", "--trainer.strategy=ddp", "--name=two"]
-    ends = on_two_processes({"two": of_masks(masks, tmp_path / "runs", "Finetune", *two)}, tmp_path)
-    assert ends == [{"two": ""}] * 2
-    assert_same(*(trained(tmp_path / f"runs/test/{name}/seed0") for name in ("two", "one")))
+    assert_same(*(trained(tmp_path / f"runs/test/{name}/seed0") for name in ("parts", "whole")))
 
 
 @pytest.fixture(scope="module")
