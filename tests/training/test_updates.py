@@ -1,22 +1,20 @@
-"""Each update takes the mean gradient of its examples, whatever batches, processes and precision; and is counted."""
+"""Updates of students weigh all labels alike; networks and teachers of every precision are measured in full."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from data_modules import ADE20K, ImageFolderData
+from data_modules import ImageFolderData
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments, lgx
-from tests.support.fake_masks import SMALL, painted, save_pair
 from tests.support.images import write_images
-from tests.support.ranks import on_two_processes
+from tests.training.test_pairs import write
 
 PLAIN = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "augment": "none"}
 """How images are read, whatever network starts."""
@@ -43,87 +41,25 @@ def trained(run: Path) -> dict[str, Tensor]:
     return {name.removeprefix("network."): tensor for name, tensor in state.items() if name.startswith("network.")}
 
 
-def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    for name, tensor in expected.items():
-        torch.testing.assert_close(found[name], tensor, atol=2e-6, rtol=1e-5)
-
-
-def test_the_last_update_of_an_epoch_is_the_mean_of_the_batches_that_it_has(images: Path, tmp_path: Path) -> None:
-    source, network = network_in(tmp_path, ARCH, 3, "classification")
-    options = [*SGD, "--model.initializer=Pretrained", f"--model.initializer.source={source}", "--name=last"]
-    command = arguments("fit", "Finetune", images, tmp_path / "runs", *options, "--trainer.accumulate_grad_batches=2")
-    done = lgx(*[part for part in command if "WarmupCosine" not in part])
-    assert done.code == 0, done.err
-    module = ImageFolderData(root=str(images), img_size=16, batch_size=16, **PLAIN)
-    module.setup("fit")
-    batches = list(module.train_dataloader())  # type: ignore[call-overload]
-    assert len(batches) == 3
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
-    for update in (batches[:2], batches[2:]):
-        optimizer.zero_grad()
-        inputs, targets = (torch.cat(parts) for parts in list(zip(*update, strict=True))[:2])
-        F.cross_entropy(network(inputs), targets).backward()
-        optimizer.step()
-    assert_same(trained(tmp_path / "runs/test/last/seed0"), dict(network.state_dict()))
-
-
-@pytest.fixture(scope="module")
-def masks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight training images and two for validation; the mask of every second one is almost without labels."""
-    root = tmp_path_factory.mktemp("masks")
-    base, labels = root / "ade20k" / "ADEChallengeData2016", np.array([1, 5, 20, 150])
-    for part, short, count in (("training", "train", 10), ("validation", "val", 2)):
-        for i in range(count):
-            picture, numbers = painted(i, 4)
-            mask = labels[numbers]
-            mask[:, 3:] *= i % 2
-            name = f"ADE_{short}_{i + 1:08d}"
-            save_pair(base / f"images/{part}/{name}.jpg", base / f"annotations/{part}/{name}.png", picture, mask)
-    return root
-
-
-def of_masks(root: Path, runs: Path, model: str, *options: str) -> list[str]:
-    command = arguments("fit", model, root, runs, f"--model.arch={SMALL}", *options)
+@pytest.mark.parametrize("layout", ["multilabel", "masks"])
+@pytest.mark.parametrize("guidance", ["logits", "features"])
+def test_an_update_of_a_student_weighs_all_labels_alike(tmp_path: Path, guidance: str, layout: str) -> None:
+    data, kind, classes = "MultiLabelFolderData", "multilabel", 3
+    if layout == "masks":
+        data, kind, classes = "VOC12", "segmentation", 21
+    write(tmp_path / "set", layout, has_val=False, images=16, absent=False, size=(16, 16))
+    source, _ = network_in(tmp_path, ARCH, classes, kind)
+    command = arguments("fit", "Distill", tmp_path, tmp_path / "runs", "--model.start=middle")
     kept = [part for part in command if "WarmupCosine" not in part and not part.startswith("--data")]
-    return [
-        *kept, "--data=ADE20K", f"--data.root={root}", "--data.img_size=24", "--data.val_fraction=0.2",
-        *SGD,
-        *(part for part in options if part.startswith("--data")),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("model", ["Finetune", "Distill", "Distill features"])
-def test_an_update_weighs_all_labeled_pixels_alike(masks: Path, tmp_path: Path, model: str) -> None:
-    source, network = network_in(tmp_path, SMALL, 150, "segmentation")
-    options = ["--model.initializer=Pretrained", f"--model.initializer.source={source}"]
-    if model != "Finetune":
-        options = [f"--model.ancestor={source}", "--model.start=middle"]
-    if model == "Distill features":
-        options += ["--model.guidance=features"]
-    for name, batch, accumulated in (("whole", 8, 1), ("parts", 2, 4)):
+    kept += [f"--data={data}", f"--data.root={tmp_path / 'set'}", "--data.img_size=16", "--data.val_fraction=0", *SGD]
+    kept += [f"--model.ancestor={source}", f"--model.guidance={guidance}"]
+    for name, batch, accumulated in (("whole", 16, 1), ("parts", 2, 8)):
         parts = [f"--data.batch_size={batch}", f"--trainer.accumulate_grad_batches={accumulated}", f"--name={name}"]
-        done = lgx(*of_masks(masks, tmp_path / "runs", model.split()[0], *options, *parts))
+        done = lgx(*kept, *parts)
         assert done.code == 0, done.err
     whole, parts_ = (trained(tmp_path / f"runs/test/{name}/seed0") for name in ("whole", "parts"))
-    assert_same(parts_, whole)
-    if model == "Finetune":
-        module = ADE20K(root=str(masks), img_size=24, batch_size=8, **PLAIN, val_fraction=0.2)
-        module.setup("fit")
-        (batch_,) = module.train_dataloader()  # type: ignore[attr-defined]
-        F.cross_entropy(network(batch_.inputs), batch_.targets, ignore_index=255).backward()
-        torch.optim.SGD(network.parameters(), lr=0.5).step()
-        assert_same(whole, dict(network.state_dict()))
-
-
-def test_two_processes_weigh_all_labeled_pixels_alike(masks: Path, tmp_path: Path) -> None:
-    source, _ = network_in(tmp_path, SMALL, 150, "segmentation")
-    options = ["--model.initializer=Pretrained", f"--model.initializer.source={source}"]
-    one = lgx(*of_masks(masks, tmp_path / "runs", "Finetune", *options, "--data.batch_size=8", "--name=one"))
-    assert one.code == 0, one.err
-    two = [*options, "--data.batch_size=4", "--trainer.devices=2", "--trainer.strategy=ddp", "--name=two"]
-    ends = on_two_processes({"two": of_masks(masks, tmp_path / "runs", "Finetune", *two)}, tmp_path)
-    assert ends == [{"two": ""}] * 2
-    assert_same(*(trained(tmp_path / f"runs/test/{name}/seed0") for name in ("two", "one")))
+    for name, tensor in whole.items():
+        torch.testing.assert_close(parts_[name], tensor, atol=2e-6, rtol=1e-5)
 
 
 @pytest.fixture(scope="module")
