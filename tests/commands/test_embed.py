@@ -105,8 +105,11 @@ def test_a_stalled_loader_process_ends_the_command(
         (["--worker_timeout", "-1"], "worker_timeout: expected a whole number of at least 0, got -1"),
         (["--data", "{shapes},{shapes}"], "--data: two tasks are called shapes; embed them into two files"),
         (["--data", "cola"], "cola is a text set, an image set is needed here"),
+        (["--data", "cifra10"], "cifar10"),
+        (["--data", ","], "--data: name at least one"),
+        (["--limit", "0"], "limit: expected"),
+        (["--ancestor", "nowhere.learngene.safetensors"], "nowhere.learngene.safetensors: no such file"),
     ],
-    ids=["control", "tokenizer", "channels", "size", "batch", "timeout", "twice", "text"],
 )
 def test_wrong_options_end_with_one_sentence(
     ancestor: str, shapes: Path, tmp_path: Path, options: list[str], sentence: str

@@ -17,7 +17,6 @@ from data_modules import MultiLabelFolderData
 from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.metrics import metrics_for, update_metrics
-from lgx.components.multilabel import multilabel_distillation_loss
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from tests.support.command_line import Result, arguments, lgx
@@ -72,15 +71,6 @@ def test_a_label_that_no_example_has_counts_as_zero_as_in_scikit_learn() -> None
     metrics = metrics_for(Task("t", 2, kind="multilabel", metric="map"))
     update_metrics(metrics, torch.tensor(logits), torch.tensor(targets))
     assert float(metrics["map"].compute()) == pytest.approx(0.5)
-
-
-def test_distillation_compares_each_label_and_is_least_for_equal_answers() -> None:
-    teacher = torch.randn(6, 4)
-    student = teacher.clone().requires_grad_()
-    multilabel_distillation_loss(student, teacher, 2.0).backward()
-    torch.testing.assert_close(student.grad, torch.zeros(6, 4))
-    shifted = teacher + 1  # a softmax would not see it
-    assert multilabel_distillation_loss(shifted, teacher) > multilabel_distillation_loss(teacher, teacher) + 0.01
 
 
 def test_a_fit_learns_more_than_chance_and_writes_rows_with_the_metric(trained: Path, root: Path) -> None:

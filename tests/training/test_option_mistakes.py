@@ -87,7 +87,6 @@ MISTAKES = {
     "--model.optimizer.lr=abc": "model.optimizer.lr: expected float, got abc",
     "--model.label_smoothing=.nan": "model.label_smoothing: expected a finite number, got nan",
     "--trainer.gradient_clip_val=.nan": "trainer.gradient_clip_val: expected a finite number, got nan",
-    "--model=Finetune --model.layer_decay=1.5": "model.layer_decay: ",
     "--early_stop=0": "early_stop: expected a whole number of at least 1",
     "--model=Distill --model.alpha=2": "model.alpha: expected a share in [0, 1], got 2.0",
     "--model.arch=7-Smal": "7-Small",

@@ -327,7 +327,6 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
     ("more", "sentence"),
     [
         (["--model.learning_rates={cifar10: 0.1}"], "model.learning_rates: cifar10 is no data set of this run"),
-        (["--model.threshold=-1"], "model.threshold: expected at least 0, got -1"),
         (["--model.mixup=0.5"], "no data set's own path"),
         (["--model.drop_path_rate=0.1"], "model.drop_path_rate: a layer that is left out"),
         (["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"], "leave WeightAveraging"),
