@@ -29,17 +29,6 @@ def embed(ancestor: object, data: object, out: Path, *options: object) -> Result
     return lgx("embed", "--ancestor", ancestor, "--data", data, "--out", out, "--accelerator", "cpu", *options)
 
 
-def test_class_folders_are_embedded_with_their_task(ancestor: str, shapes: Path, tmp_path: Path) -> None:
-    out = tmp_path / "embeddings.safetensors"
-    done = embed(ancestor, shapes, out)
-    assert done.code == 0, done.err
-    found = TaskEmbeddings.load(out)
-    assert found.images == {"shapes": 12}
-    assert found.width == BIG.embed_dim
-    assert (found.tasks["shapes"]["img_size"], found.tasks["shapes"]["in_chans"]) == (BIG.img_size, 3)
-    assert f"written   {out}: 1 embeddings of {BIG.embed_dim} numbers by {ancestor}" in done.out
-
-
 def test_controls_hold_as_many_embeddings_that_do_not_describe_their_tasks(
     ancestor: str, shapes: Path, tmp_path: Path
 ) -> None:

@@ -134,18 +134,6 @@ def test_two_processes_compute_the_same_embedding_as_one(tasks, ancestor, embedd
         torch.testing.assert_close(load_file(out)[name], tensor, rtol=1e-5, atol=1e-6)
 
 
-def test_a_task_is_embedded_from_a_few_unlabeled_images(tasks, ancestor, tmp_path):
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    for i, path in enumerate(sorted(tasks["unseen"].glob("train/*/*.png"))[:5]):
-        (mine / f"{i}.png").write_bytes(path.read_bytes())
-    out = tmp_path / "mine.safetensors"
-    result = lgx("embed", "--ancestor", ancestor / "best.learngene.safetensors", "--data", mine, "--out", out)
-    assert result.code == 0, result.err
-    assert "mine: 5 images" in result.out
-    assert TaskEmbeddings.load(out).tasks == {}
-
-
 # -- the stages -------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,6 @@ from experiments.analyze.paths import load_runs
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.pretrained import load_pretrained
 from lgx.cli import main
 from lgx.components.normalization import renormalize
 from lgx.core.task import Task
@@ -289,13 +288,6 @@ def test_a_learngene_whose_layers_contradict_its_tensors_is_refused(learngene, t
     dataclasses.replace(damaged, selection={**damaged.selection, "layers": [0, 2]}).save(path)
     with pytest.raises(UserError, match=r"names layers \[0, 2\] of an ancestor of 4, but holds the tensors of 3"):
         initialize(parse_architecture(ARCH, num_classes=7), SelectedExpansion(str(path)))
-
-
-def test_learngene_and_super_ancestor_are_refused_as_whole_networks(learngene, selection_run):
-    with pytest.raises(UserError, match="layers of lsamd, not a whole network"):
-        load_pretrained(str(learngene))
-    with pytest.raises(UserError, match="holds no plain network"):
-        load_pretrained(str(selection_run / "checkpoints/best.ckpt"))
 
 
 def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, capsys):
