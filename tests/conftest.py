@@ -92,18 +92,8 @@ def ancestor(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sws(images: Path, ancestor: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run folder of an SWS learngene with stages (2, 2), distilled from the ancestor."""
     runs = tmp_path_factory.mktemp("sws")
-    result = lgx(
-        *arguments(
-            "fit",
-            "SWS",
-            images,
-            runs,
-            "--model.stages=[2,2]",
-            "--trainer.max_epochs=8",
-            "--name=sws",
-            f"--model.ancestor={ancestor}/best.learngene.safetensors",
-        )
-    )
+    taught = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/best.learngene.safetensors"]
+    result = lgx(*arguments("fit", "SWS", images, runs, *taught, "--trainer.max_epochs=8", "--name=sws"))
     assert result.code == 0, result.err
     return runs / "test" / "sws" / "seed0"
 

@@ -87,12 +87,6 @@ def test_mistakes_raise_user_errors(sws, tmp_path):
         package.init(sws / f"best{SUFFIX}")
 
 
-def test_load_learngene_reads_what_a_run_wrote(sws):
-    learngene = package.load_learngene(sws / f"best{SUFFIX}")
-    assert learngene.method == "sws"
-    assert learngene.num_parameters > 0
-
-
 def test_embed_task_gives_the_embedding_of_the_command(images, ancestor, tmp_path):
     source, out = ancestor / f"best{SUFFIX}", tmp_path / "tasks.safetensors"
     assert lgx("embed", "--ancestor", source, "--data", images, "--out", out).code == 0

@@ -29,17 +29,6 @@ def embed(ancestor: object, data: object, out: Path, *options: object) -> Result
     return lgx("embed", "--ancestor", ancestor, "--data", data, "--out", out, "--accelerator", "cpu", *options)
 
 
-def test_class_folders_are_embedded_with_their_task(ancestor: str, shapes: Path, tmp_path: Path) -> None:
-    out = tmp_path / "embeddings.safetensors"
-    done = embed(ancestor, shapes, out)
-    assert done.code == 0, done.err
-    found = TaskEmbeddings.load(out)
-    assert found.images == {"shapes": 12}
-    assert found.width == BIG.embed_dim
-    assert (found.tasks["shapes"]["img_size"], found.tasks["shapes"]["in_chans"]) == (BIG.img_size, 3)
-    assert f"written   {out}: 1 embeddings of {BIG.embed_dim} numbers by {ancestor}" in done.out
-
-
 def test_controls_hold_as_many_embeddings_that_do_not_describe_their_tasks(
     ancestor: str, shapes: Path, tmp_path: Path
 ) -> None:
@@ -105,8 +94,11 @@ def test_a_stalled_loader_process_ends_the_command(
         (["--worker_timeout", "-1"], "worker_timeout: expected a whole number of at least 0, got -1"),
         (["--data", "{shapes},{shapes}"], "--data: two tasks are called shapes; embed them into two files"),
         (["--data", "cola"], "cola is a text set, an image set is needed here"),
+        (["--data", "cifra10"], "cifar10"),
+        (["--data", ","], "--data: name at least one"),
+        (["--limit", "0"], "limit: expected"),
+        (["--ancestor", "nowhere.learngene.safetensors"], "nowhere.learngene.safetensors: no such file"),
     ],
-    ids=["control", "tokenizer", "channels", "size", "batch", "timeout", "twice", "text"],
 )
 def test_wrong_options_end_with_one_sentence(
     ancestor: str, shapes: Path, tmp_path: Path, options: list[str], sentence: str

@@ -108,14 +108,6 @@ def test_a_figure_that_analyze_drew_is_drawn_again(tmp_path):
         assert words in analyze("paths", "--runs", "no_run", "--out", out).sentence
 
 
-def test_a_folder_is_no_place_for_a_file(tmp_path):
-    (tmp_path / "thesis").mkdir()
-    result = lgx("sample", "ViTs-1K", "--count=2", "--out", tmp_path / "thesis", "--force")
-    assert result.code == 2
-    assert "is a folder or a device, expected a file" in result.sentence
-    assert (tmp_path / "thesis").is_dir()
-
-
 def test_the_card_names_the_command(tmp_path):
     from lgx.artifacts.export.folders import check_model_place
 

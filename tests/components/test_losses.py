@@ -49,6 +49,7 @@ def test_label_smoothing_is_the_formula_of_its_paper(smoothing):
     assert label_loss(maps, torch.full_like(pixels, 255), smoothing) == 0
     several, yes = torch.eye(5)[labels].long(), logits.sigmoid()
     soft = several * (1 - smoothing / 2) + (1 - several) * smoothing / 2
+    assert label_loss(logits, torch.full_like(several, 255), smoothing) == 0
     expected = -(soft * yes.log() + (1 - soft) * (1 - yes).log()).mean()
     torch.testing.assert_close(label_loss(logits, several, smoothing), expected)
 

@@ -96,13 +96,6 @@ def test_labels_follow_the_sorted_category_ids_and_belong_to_their_file(root: Pa
         assert labels == module.read(split).labels.tolist()
 
 
-def test_images_of_any_shape_are_resized_to_the_requested_size(tmp_path: Path) -> None:
-    write_task(tmp_path / "decathlon", "dped")
-    module = Decathlon("dped", root=str(tmp_path), img_size=96, batch_size=3)
-    module.setup("test")
-    assert next(iter(module.test_dataloader())).inputs.shape == (6, 3, 96, 96)
-
-
 def test_no_pickle_is_opened(root: Path) -> None:
     class Trap:
         def __reduce__(self) -> Any:

@@ -142,15 +142,6 @@ def test_augmentations_without_flips_never_mirror_and_resized_crops_change_the_s
     assert found["resized_crop"] == (False, True)
 
 
-def test_replaced_images_are_decoded_again(images: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "images"
-    shutil.copytree(images, folder)
-    epochs(opened(folder))
-    path = next((folder / "train").rglob("*.png"))
-    Image.new("RGB", (16, 16), "red").save(path)
-    assert same(epochs(opened(folder)), epochs(opened(folder, cache_gib=0)))
-
-
 @pytest.mark.parametrize("damage", ["zeros", "noise", "short", "empty"])
 def test_a_damaged_file_is_decoded_again(images: Path, damage: str) -> None:
     plain = epochs(opened(images, cache_gib=0))

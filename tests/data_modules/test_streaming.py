@@ -1,21 +1,17 @@
 """Streaming from shards: no duplicate, no gap, a reproducible order that can be resumed."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from data_modules.samplers import Batching
 from data_modules.shard_index import Shard, read_index
-from data_modules.sharded import ShardedData
 from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader, stretches
 from lgx.errors import UserError
 from tests.support import fake_data
-from tests.support.command_line import arguments, free_port, python
 
 
 @pytest.fixture(scope="module")
@@ -130,35 +126,3 @@ def test_an_epoch_cannot_be_resumed_in_another_order(folder: Path, option: str, 
     resumed.load_state_dict(
         {**loader.state_dict(), "batch": resumed.epoch_length}
     )  # after its end any order may follow
-
-
-def test_the_module_streams_and_evaluates_like_in_memory(folder: Path) -> None:
-    found = {}
-    for in_memory in (True, False):
-        module = ShardedData(name="toy", root=str(folder.parent), in_memory=in_memory, batch_size=4)
-        module.setup("fit")
-        assert module.task.num_train == 23
-        batches = list(module.val_dataloader())
-        assert len(list(module.train_dataloader())) == len(module.train_dataloader()) == 5
-        found[in_memory] = torch.cat([b.inputs for b in batches]), torch.cat([b.targets for b in batches])
-    for a, b in zip(*found.values(), strict=True):
-        assert torch.equal(a, b)
-
-
-def test_limit_train_needs_the_labels_in_memory(folder: Path) -> None:
-    with pytest.raises(UserError, match=r"need data.in_memory"):
-        ShardedData(name="toy", root=str(folder.parent), in_memory=False, limit_train=4).setup("fit")
-
-
-@pytest.mark.slow
-def test_two_real_ranks_train_on_streams_of_equal_length(folder: Path, tmp_path: Path) -> None:
-    args = [word for word in arguments("fit", "Ancestor", folder, tmp_path / "runs") if not word.startswith("--data")]
-    args += ["--data=ShardedData", f"--data.root={folder.parent}", "--data.name=toy", "--data.in_memory=false"]
-    args += ["--data.batch_size=1", "--data.img_size=16", "--trainer.devices=2", "--trainer.strategy=ddp"]
-    record = ["--trainer.callbacks+=tests.support.probes.RecordRank", f"--trainer.callbacks.folder={tmp_path}"]
-    environment = {"LGX_ALLOW_IMPORTS": "tests", "OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port())}
-    done = python("-m", "lgx", *args, *record, **environment)
-    assert done.returncode == 0, done.stderr[-2000:]
-    seen = [json.loads((tmp_path / f"rank{rank}.json").read_text())["seen"] for rank in (0, 1)]
-    assert [len(each) for each in seen] == [11, 11]
-    assert len({*seen[0], *seen[1]}) == 22, "each image has its own gray, so that sums of pixels tell images apart"

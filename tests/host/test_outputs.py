@@ -30,13 +30,6 @@ def test_a_url_is_refused(check):
         check("hf://lab/vit", "lgx x", own)
 
 
-def test_a_foreign_file_needs_force(tmp_path):
-    (tmp_path / "old").write_text("")
-    with pytest.raises(UserError, match=r"--out .*/old: exists, and `lgx x` did not write it; .*with --force"):
-        check_file(tmp_path / "old", "lgx x", foreign)
-    check_file(tmp_path / "old", "lgx x", foreign, force=True)
-
-
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_a_file_that_is_read_is_never_replaced_also_behind_a_link(tmp_path, link):
     (tmp_path / "source").write_text("")

@@ -137,22 +137,6 @@ def test_ranks_end_bit_equal_and_count_every_sample_once(finished, name):
     assert counted == ({9} if "text" not in name else counted)
 
 
-def test_two_processes_with_half_the_batch_equal_one_with_the_whole(finished, images, ancestor, tmp_path, monkeypatch):
-    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
-    own = [option.format(ancestor=ancestor) for option in PRETRAINED]
-    alone = arguments("fit", "Finetune", images, tmp_path, "--name=one", *own, EPSILON, *recorded(tmp_path / "record"))
-    assert lgx(*alone).code == 0
-    folder, _ = finished("finetune")
-    whole = torch.load(tmp_path / "record/rank0.pt")
-    for name, tensor in torch.load(folder / "record/finetune/rank0.pt").items():
-        torch.testing.assert_close(tensor, whole[name], rtol=0, atol=1e-6)
-    losses = [
-        {row.epochs: row.value for row in read_rows(path) if (row.split, row.metric) == ("train", "loss")}
-        for path in (tmp_path / "test/one/seed0/results.csv", folder / "runs/test/finetune/seed0/results.csv")
-    ]
-    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
-
-
 @pytest.mark.parametrize("name", marked(["finetune", "text_finetune"]))
 def test_sharded_processes_train_the_same_as_whole_copies(finished, name):
     folder, ends = finished(f"{name}_sharded")

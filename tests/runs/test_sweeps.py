@@ -143,14 +143,6 @@ def test_a_wrong_value_in_a_sweep_file_is_named(tmp_path, change, words):
     assert words in result.sentence
 
 
-def test_null_in_a_sweep_reaches_the_run_as_null(tmp_path):
-    run = {"name": "x", "config": "c", "options": {"data.limit_train": None, "model.stages": [2, 2], "a": True}}
-    (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0], "runs": [run]}))
-    sweep = load_sweep(tmp_path / "s.yaml")
-    words = run_arguments(sweep.runs[0], sweep.runs_dir, sweep.experiment)
-    assert {"--data.limit_train=null", "--model.stages=[2, 2]", "--a=true"} <= set(words)
-
-
 @pytest.mark.slow
 def test_a_sweep_starts_all_processes_of_every_run(images, tmp_path):
     args = arguments("fit", "Ancestor", images, tmp_path / "runs")

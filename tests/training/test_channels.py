@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import timm
 import torch
-from PIL import Image
 from safetensors.torch import save_file
 
 from data_modules.folder import ImageFolderData
 from lgx.errors import UserError
-from lgx.host.images import ImageReader
 from tests.support.command_line import lgx
 from tests.support.images import CLASSES, draw
 
@@ -21,7 +19,7 @@ ARCH = f"depth=2,embed_dim=64,num_heads=1,patch_size=4,img_size=16,in_chans={CHA
 
 @pytest.fixture(scope="module")
 def bands(tmp_path_factory):
-    """Class folders of arrays of five channels, some with the channels first, of three types, and one TIFF file."""
+    """Class folders of arrays of five channels."""
     root, rng = tmp_path_factory.mktemp("bands") / "bands", np.random.default_rng(0)
     for split, count in (("train", 12), ("test", 4)):
         for label, name in enumerate(CLASSES):
@@ -30,23 +28,14 @@ def bands(tmp_path_factory):
             for k in range(count):
                 pixels = np.asarray(draw(label, rng).resize((20, 16)))
                 values = np.concatenate([pixels, pixels[..., :2] // 2], axis=-1)
-                values = values.transpose(2, 0, 1) if k % 2 else values
-                kinds = (values, values.astype(np.uint16) * 257, (values / 255).astype(np.float32))
-                np.save(folder / f"{k}.npy", kinds[k % 3])
-    pages = [Image.fromarray(np.full((16, 16), 50 * c, np.uint8)) for c in range(CHANNELS)]
-    pages[0].save(root / "train/circle/pages.tiff", save_all=True, append_images=pages[1:])
+                np.save(folder / f"{k}.npy", values)
     return root
 
 
-def test_all_types_and_orders_give_the_same_pixels(bands):
-    pixels = ImageReader(CHANNELS)(bands / "train/circle/pages.tiff")
-    assert pixels.float().mean(dim=(1, 2)).tolist() == [0, 50, 100, 150, 200]
-    data = ImageFolderData(root=str(bands), in_chans=CHANNELS, img_size=16, batch_size=6, augment="crop_flip")
+def test_mean_and_std_of_other_channels_are_measured(bands):
+    data = ImageFolderData(root=str(bands), in_chans=CHANNELS, img_size=16)
     data.setup("fit")
-    shapes = {tuple(batch.inputs.shape) for batch in data.train_dataloader()}
-    assert shapes == {(6, CHANNELS, 16, 16)}
-    mean = np.array(data.task.mean)
-    assert mean[3:] == pytest.approx(mean[:2] / 2, abs=0.02)  # measured
+    assert data.task.mean[3:] == pytest.approx([whole / 2 for whole in data.task.mean[:2]], abs=0.02)
     assert len(data.task.std) == CHANNELS
 
 

@@ -1,38 +1,13 @@
 """Two real processes (gloo) train the same as one."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from lgx.core.rows import read_rows
 from lgx.training.callbacks import SaveResults
 from tests.support.command_line import arguments, python
 from tests.support.images import write_images
-from tests.support.runs import train_on
-
-
-@pytest.mark.slow  # tests/project/test_ddp_methods.py compares one method in the fast tests
-@pytest.mark.parametrize("method", ["Ancestor", "SWS"])
-def test_two_processes_with_half_the_batch_equal_one_with_the_whole(images, tmp_path, method):
-    options = ["--model.stages=[2,2]"] if method == "SWS" else []
-    one = train_on(1, images, tmp_path, 16, method, tuple(options))
-    two = train_on(2, images, tmp_path, 8, method, tuple(options))
-    single, first, second = (torch.load(p) for p in (one / "rank0.pt", two / "rank0.pt", two / "rank1.pt"))
-    for name, tensor in single.items():
-        assert torch.equal(first[name], second[name]), name
-        torch.testing.assert_close(first[name], tensor, rtol=0, atol=1e-6)
-    seen = [json.loads((folder / f"rank{r}.json").read_text()) for folder, r in ((one, 0), (two, 0), (two, 1))]
-    for whole, a, b in zip(seen[0]["seen"], seen[1]["seen"], seen[2]["seen"], strict=True):
-        assert a + b == pytest.approx(whole)
-    assert [s["val/n"] for s in seen] == [9, 9, 9]
-    assert seen[1]["val/acc"] == seen[2]["val/acc"] == pytest.approx(seen[0]["val/acc"])
-    assert seen[1]["val/loss"] == pytest.approx(seen[0]["val/loss"], abs=1e-5)
-    alone, together = (training_losses(tmp_path / f"runs{devices}/test/r/seed0") for devices in (1, 2))
-    assert [(epochs, n) for epochs, n, _ in together] == [(1, 48), (2, 48)]
-    for one_loss, two_loss in zip(alone, together, strict=True):
-        assert two_loss == pytest.approx(one_loss, abs=1e-5)
 
 
 def test_each_process_continues_its_own_share_of_an_interrupted_epoch():
@@ -60,10 +35,6 @@ def test_each_process_continues_its_own_share_of_an_interrupted_epoch():
     assert resumed(0, 1) == (7, pytest.approx((3 * 0.5 + 4 * 0.25) / 7))
     assert resumed(0, 3)[0] == 7
     assert resumed(1, 3) == (0, 0.0)
-
-
-def training_losses(run):
-    return [(r.epochs, r.n, r.value) for r in read_rows(run / "results.csv") if r.split == "train"]
 
 
 @pytest.mark.slow

@@ -16,12 +16,10 @@ from torch.nn import functional as F
 from data_modules import MultiLabelFolderData
 from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.components.losses import label_loss, label_losses
 from lgx.components.metrics import metrics_for, update_metrics
-from lgx.components.multilabel import multilabel_distillation_loss
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
-from tests.support.command_line import Result, arguments, lgx, python
+from tests.support.command_line import Result, arguments, lgx
 from tests.support.label_tables import SHAPES, write_labeled
 from tests.support.paths import ROOT
 
@@ -73,26 +71,6 @@ def test_a_label_that_no_example_has_counts_as_zero_as_in_scikit_learn() -> None
     metrics = metrics_for(Task("t", 2, kind="multilabel", metric="map"))
     update_metrics(metrics, torch.tensor(logits), torch.tensor(targets))
     assert float(metrics["map"].compute()) == pytest.approx(0.5)
-
-
-def test_losses_are_binary_for_integers_and_over_classes_for_shares() -> None:
-    logits, labels = torch.randn(5, 3), torch.randint(0, 2, (5, 3))
-    shares = torch.rand(5, 3).softmax(dim=1)
-    assert torch.equal(label_loss(logits, shares), F.cross_entropy(logits, shares))
-    binary = F.binary_cross_entropy_with_logits(logits, labels.float())
-    torch.testing.assert_close(label_loss(logits, labels), binary)
-    torch.testing.assert_close(label_losses(logits, labels).mean(), binary)
-    smoothed = F.binary_cross_entropy_with_logits(logits, labels * 0.8 + 0.1)
-    torch.testing.assert_close(label_loss(logits, labels, 0.2), smoothed)
-
-
-def test_distillation_compares_each_label_and_is_least_for_equal_answers() -> None:
-    teacher = torch.randn(6, 4)
-    student = teacher.clone().requires_grad_()
-    multilabel_distillation_loss(student, teacher, 2.0).backward()
-    torch.testing.assert_close(student.grad, torch.zeros(6, 4))
-    shifted = teacher + 1  # a softmax would not see it
-    assert multilabel_distillation_loss(shifted, teacher) > multilabel_distillation_loss(teacher, teacher) + 0.01
 
 
 def test_a_fit_learns_more_than_chance_and_writes_rows_with_the_metric(trained: Path, root: Path) -> None:
@@ -234,18 +212,3 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
         result = lgx(*shlex.split(command.replace("\\\n", " "))[1:], *options)
         assert result.code == 0, result.err
     assert len((tmp_path / "runs/default/labels/seed0/predictions.csv").read_text().splitlines()) == 25
-
-
-@pytest.mark.slow
-def test_two_processes_measure_the_metric_of_one(root: Path, trained: Path, tmp_path: Path) -> None:
-    checkpoint = trained / "test/ancestor/seed0/checkpoints/last.ckpt"
-    measured = {}
-    for processes in (1, 2):
-        runs = tmp_path / str(processes)
-        options = [f"--ckpt_path={checkpoint}", f"--trainer.devices={processes}", "--trainer.strategy=ddp", "--name=r"]
-        done = python("-m", "lgx", *arguments("test", "Ancestor", root, runs, *DATA, *options), timeout=300)
-        assert done.returncode == 0, done.stderr[-2000:]
-        rows = read_rows(runs / "test/r/seed0/results.csv")
-        measured[processes] = {row.metric: (row.value, row.n) for row in rows}
-    assert measured[2]["map"] == pytest.approx(measured[1]["map"], abs=1e-6)
-    assert measured[1]["map"][1] == 40

@@ -51,16 +51,6 @@ def test_a_descendant_is_trained_and_exported_in_the_normalization_of_its_start(
     assert f"normalize mean 0.3, 0.5, 0.6, std 0.5, 0.25, 0.2, of {file}" in again.out
 
 
-def test_the_same_weights_score_the_same_whether_the_start_or_the_user_gives_the_normalization(fit, start, tmp_path):
-    typed = [f"--data.mean={MEAN}", f"--data.std={STD}"]
-    assert fit("Finetune", *start, "--name=a").code == 0
-    assert fit("Finetune", *start, "--name=b", *typed).code == 0
-    a, b = (tmp_path / f"runs/test/{name}/seed0" for name in "ab")
-    assert accuracy(a) == accuracy(b)
-    weights = [load_checkpoint(run / "checkpoints/last.ckpt")["state_dict"] for run in (a, b)]
-    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
-
-
 @pytest.mark.parametrize("command", ["validate", "test", "predict"])
 def test_a_checkpoint_is_evaluated_as_it_was_trained_even_without_its_start(fit, start, tmp_path, command):
     assert fit("Finetune", *start, "--name=a", "--test_end").code == 0

@@ -1,7 +1,5 @@
 """What a run says at its end, and what ``lgx test`` and ``lgx validate`` print."""
 
-import re
-
 import pytest
 
 from lgx.components.class_metrics import interval
@@ -80,25 +78,6 @@ def test_an_evaluation_prints_its_scores_its_data_and_its_checkpoint(run, fit, t
         f"{word} accuracy {shown(rows, split, 2)}",
         f"checkpoint {folder}/checkpoints/last.ckpt, 2 epoch(s) of training",
     ]
-
-
-def test_an_untrained_start_is_named_as_such(fit):
-    result = fit("Ancestor", "--name=u", "--untrained", command="test")
-    assert result.code == 0, result.err
-    assert result.out.endswith("checkpoint none, an untrained start\n")
-
-
-def test_a_probe_has_its_own_name(fit, run):
-    folder, _ = run
-    options = [f"--ckpt_path={folder}/checkpoints/best.ckpt", "--probe=knn"]
-    result = fit("Ancestor", "--name=p", *options, command="test")
-    assert result.code == 0, result.err
-    assert re.search(
-        r"^test       accuracy of nearest neighbors [\d.]+ % \(95 %: [\d. to]+\) of 12 images of shapes "
-        r"\(chance 33.3 %\)$",
-        result.out,
-        re.MULTILINE,
-    )
 
 
 def test_several_networks_have_one_line_each_and_their_mean(fit, tmp_path):

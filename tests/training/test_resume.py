@@ -50,16 +50,6 @@ def test_a_killed_run_equals_the_undisturbed_one_bit_for_bit(images, undisturbed
     assert rows == again
 
 
-@pytest.mark.slow
-def test_resuming_from_the_end_of_an_epoch_starts_the_next(images, tmp_path):
-    options = ["--trainer.max_epochs=3", "--data.augment=crop_flip"]
-    whole = tmp_path / "whole"
-    assert lgx(*arguments("fit", "Ancestor", images, whole, "--name=r", *options)).code == 0
-    resumed = kill_and_resume(images, tmp_path / "runs", 5, "before_update", options)
-    expected, found = last_checkpoint(whole / "test/r/seed0"), last_checkpoint(resumed)
-    assert all(torch.equal(v, found["state_dict"][k]) for k, v in expected["state_dict"].items())
-
-
 def test_ckpt_path_last_starts_a_run_that_never_saved(images, tmp_path):
     result = lgx(*arguments("fit", "Ancestor", images, tmp_path, "--name=r", "--ckpt_path=last"))
     assert result.code == 0, result.err

@@ -19,15 +19,6 @@ def test_a_boolean_seed_is_seed_0_in_the_folder_and_in_the_rows(fit, tmp_path):
     assert {r.seed for r in read_rows(tmp_path / "runs/test/b/seed0/results.csv")} == {0}
 
 
-def test_two_runs_never_share_a_folder(fit, tmp_path):
-    assert fit("Ancestor", "--name=a").code == 0
-    again = fit("Ancestor", "--name=a")
-    assert again.code == 2
-    assert "already holds a run" in again.sentence
-    assert fit("Ancestor", "--name=a", "--overwrite=true").code == 0
-    assert len(list((tmp_path / "runs/test/a/seed0").glob("events*"))) == 1
-
-
 def test_the_saved_configuration_repeats_the_run(fit, tmp_path):
     assert fit("Ancestor", "--name=a").code == 0
     config = tmp_path / "runs/test/a/seed0/config.yaml"

@@ -113,11 +113,6 @@ def test_without_an_end_of_the_schedule_the_best_weights_are_the_runs(weights_of
     assert kind == ("last" if epoch == 6 else "best")
 
 
-def test_a_run_without_a_checkpoint_is_named(tmp_path):
-    (tmp_path / "run/checkpoints").mkdir(parents=True)
-    assert "the run has no checkpoint" in lgx("export", tmp_path / "run", "--out", tmp_path / "o").sentence
-
-
 def test_a_folder_of_seeds_is_no_run_and_names_them(weights_of, tmp_path):
     folder, _ = weights_of([*ENDS[:-1], "--trainer.max_epochs=1"])
     assert f"give one of them: {folder}" in lgx("export", folder.parent, "--out", tmp_path / "o").sentence

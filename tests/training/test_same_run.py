@@ -38,6 +38,7 @@ def run(finished, images, tmp_path):
 CHANGES = [
     ("--model.optimizer.lr=0.3", "model.optimizer.lr was 0.003, is 0.3"),
     ("--model.optimizer.weight_decay=0.5", "model.optimizer.weight_decay"),
+    ("--model.optimizer=torch.optim.SGD", "model.optimizer was AdamW, is SGD"),
     ("--model.label_smoothing=0.2", "model.label_smoothing was 0.0, is 0.2"),
     ("--data.augment=crop_flip", "data.augment was none, is crop_flip"),
     ("--model.mixup=0.4", "model.mixup was 0.0, is 0.4"),

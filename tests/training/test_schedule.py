@@ -76,16 +76,6 @@ def test_a_scheduler_of_torch_is_that_of_torch(images, tmp_path, name, options, 
         assert rates_of(lambda optimizer, own=own: make_scheduler(own, optimizer, STEPS)) == wanted
 
 
-def test_a_run_steps_a_scheduler_of_torch_after_each_update_also_when_resumed(fit, tmp_path):
-    step = ["--model.scheduler=StepLR", "--model.scheduler.step_size=4", "--model.scheduler.gamma=0.5", "--name=s"]
-    assert fit("Ancestor", *step, "--trainer.max_epochs=2").code == 0
-    last = tmp_path / "runs/test/s/seed0/checkpoints/last.ckpt"
-    assert load_checkpoint(last)["lr_schedulers"][0]["_last_lr"] == pytest.approx([0.0015] * 2)  # 6 updates
-    resumed = fit("Ancestor", *step, "--trainer.max_epochs=3", "--ckpt_path=last")
-    assert resumed.code == 0, resumed.err
-    assert load_checkpoint(last)["lr_schedulers"][0]["_last_lr"] == pytest.approx([0.00075] * 2)  # 9 updates
-
-
 @pytest.mark.parametrize("name", ["CosineAnnealingLR", "OneCycleLR --model.scheduler.max_lr=0.1", "PolynomialLR"])
 def test_a_schedule_of_the_length_of_the_run_is_not_resumed_in_a_longer_run(fit, name):
     run = [*f"--model.scheduler={name}".split(), "--name=l", "--trainer.max_epochs=2"]

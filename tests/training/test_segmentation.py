@@ -132,7 +132,6 @@ def test_a_checkpoint_of_another_kind_is_not_resumed(root, run, tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("Finetune", ["--model.mixup=0.8"], "model.mixup, model.cutmix: mix the one class of whole images"),
         ("Finetune", ["--data.augment=randaugment"], "randaugment changes images of ade20k but not their masks"),
         (
             "LoGAH",

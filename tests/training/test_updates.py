@@ -1,8 +1,7 @@
-"""Each update takes the mean gradient of its labeled pixels, and is measured in full precision."""
+"""Updates of students weigh all labels alike; networks and teachers of every precision are measured in full."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,8 +13,8 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments, lgx
-from tests.support.fake_masks import SMALL, painted, save_pair
 from tests.support.images import write_images
+from tests.training.test_pairs import write
 
 PLAIN = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "augment": "none"}
 """How images are read, whatever network starts."""
@@ -42,45 +41,25 @@ def trained(run: Path) -> dict[str, Tensor]:
     return {name.removeprefix("network."): tensor for name, tensor in state.items() if name.startswith("network.")}
 
 
-def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    for name, tensor in expected.items():
-        torch.testing.assert_close(found[name], tensor, atol=2e-6, rtol=1e-5)
-
-
-@pytest.fixture(scope="module")
-def masks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight training images and two for validation; the mask of every second one is almost without labels."""
-    root = tmp_path_factory.mktemp("masks")
-    base, labels = root / "ade20k" / "ADEChallengeData2016", np.array([1, 5, 20, 150])
-    for part, short, count in (("training", "train", 10), ("validation", "val", 2)):
-        for i in range(count):
-            picture, numbers = painted(i, 4)
-            mask = labels[numbers]
-            mask[:, 3:] *= i % 2
-            name = f"ADE_{short}_{i + 1:08d}"
-            save_pair(base / f"images/{part}/{name}.jpg", base / f"annotations/{part}/{name}.png", picture, mask)
-    return root
-
-
-def of_masks(root: Path, runs: Path, model: str, *options: str) -> list[str]:
-    command = arguments("fit", model, root, runs, f"--model.arch={SMALL}", *options)
-    kept = [part for part in command if "WarmupCosine" not in part and not part.startswith("--data")]
-    return [
-        *kept, "--data=ADE20K", f"--data.root={root}", "--data.img_size=24", "--data.val_fraction=0.2",
-        *SGD,
-        *(part for part in options if part.startswith("--data")),
-    ]  # fmt: skip
-
-
+@pytest.mark.parametrize("layout", ["multilabel", "masks"])
 @pytest.mark.parametrize("guidance", ["logits", "features"])
-def test_an_update_weighs_all_labeled_pixels_alike(masks: Path, tmp_path: Path, guidance: str) -> None:
-    source, _ = network_in(tmp_path, SMALL, 150, "segmentation")
-    options = [f"--model.ancestor={source}", "--model.start=middle", f"--model.guidance={guidance}"]
-    for name, batch, accumulated in (("whole", 8, 1), ("parts", 2, 4)):
+def test_an_update_of_a_student_weighs_all_labels_alike(tmp_path: Path, guidance: str, layout: str) -> None:
+    data, kind, classes = "MultiLabelFolderData", "multilabel", 3
+    if layout == "masks":
+        data, kind, classes = "VOC12", "segmentation", 21
+    write(tmp_path / "set", layout, has_val=False, images=16, absent=False, size=(16, 16))
+    source, _ = network_in(tmp_path, ARCH, classes, kind)
+    command = arguments("fit", "Distill", tmp_path, tmp_path / "runs", "--model.start=middle")
+    kept = [part for part in command if "WarmupCosine" not in part and not part.startswith("--data")]
+    kept += [f"--data={data}", f"--data.root={tmp_path / 'set'}", "--data.img_size=16", "--data.val_fraction=0", *SGD]
+    kept += [f"--model.ancestor={source}", f"--model.guidance={guidance}"]
+    for name, batch, accumulated in (("whole", 16, 1), ("parts", 2, 8)):
         parts = [f"--data.batch_size={batch}", f"--trainer.accumulate_grad_batches={accumulated}", f"--name={name}"]
-        done = lgx(*of_masks(masks, tmp_path / "runs", "Distill", *options, *parts))
+        done = lgx(*kept, *parts)
         assert done.code == 0, done.err
-    assert_same(*(trained(tmp_path / f"runs/test/{name}/seed0") for name in ("parts", "whole")))
+    whole, parts_ = (trained(tmp_path / f"runs/test/{name}/seed0") for name in ("whole", "parts"))
+    for name, tensor in whole.items():
+        torch.testing.assert_close(parts_[name], tensor, atol=2e-6, rtol=1e-5)
 
 
 @pytest.fixture(scope="module")

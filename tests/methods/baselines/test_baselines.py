@@ -1,13 +1,11 @@
 """The initializers of the baselines; test_values_of_families.py compares them with naive loops."""
 
-import pytest
 import timm
 import torch
 
 from lgx.artifacts.learngene import Learngene
-from lgx.errors import UserError
 from lgx.initialization import initialize
-from lgx.methods import Pretrained, RandomStart, WeightSelection
+from lgx.methods import RandomStart, WeightSelection
 from lgx.methods.initializers import initializer_for
 from tests.support.untrained_learngenes import BIG
 
@@ -26,16 +24,6 @@ def test_weight_selection_says_which_layers_it_took(ancestor_file):
     assert start.notes == ("layers    the first 4 of the source's 6",)
     source = Learngene.load(ancestor_file).tensors
     assert torch.equal(start.model.blocks[3].mlp.fc1.weight, source["blocks.3.mlp.fc1.weight"])
-
-
-def test_weight_selection_at_full_size_is_the_ancestor(ancestor_file):
-    model = initialize(BIG, WeightSelection(ancestor_file)).model
-    assert all(torch.equal(v, model.state_dict()[k]) for k, v in Learngene.load(ancestor_file).tensors.items())
-
-
-def test_layers_of_a_learngene_are_no_ancestor(sws_file):
-    with pytest.raises(UserError, match="not a whole network"):
-        initialize(BIG, Pretrained(sws_file))
 
 
 def test_a_source_without_a_head_has_no_number_of_classes(tmp_path):

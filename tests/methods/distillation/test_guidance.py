@@ -14,8 +14,6 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, Features, feature_losses, read_features
-from lgx.components.losses import distillation_loss
-from lgx.components.metrics import agreement_with
 from lgx.components.teacher import Teacher
 from lgx.core.batch import Batch
 from lgx.core.rows import read_rows
@@ -72,16 +70,6 @@ def test_equal_features_have_no_loss_and_other_grids_are_resampled():
     assert feature_losses(own, finer)[0].max() < feature_losses(own, features(9, grid=8))[0].min()
     coarse = Features(own.summary, torch.ones(2, 5, 1, 1))
     assert_close(feature_losses(constant, coarse)[0], torch.zeros(2), rtol=0, atol=1e-5)
-
-
-def test_the_kl_divergence_is_the_distillation_loss_without_the_teachers_entropy():
-    student, teacher = torch.randn(6, 4), torch.randn(6, 4)
-    divergence, agreement = agreement_with(student, teacher, 2.0)
-    shares = (teacher / 2).softmax(1)
-    entropy = -(shares * shares.log()).sum(1)
-    assert_close(divergence.mean(), distillation_loss(student, teacher, 2.0) - entropy.mean())
-    assert agreement.tolist() == (student.argmax(1) == teacher.argmax(1)).tolist()
-    assert_close(agreement_with(teacher, teacher)[0], torch.zeros(6), rtol=0, atol=1e-6)
 
 
 def test_features_are_class_token_and_patches_in_their_grid():

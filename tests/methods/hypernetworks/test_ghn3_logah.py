@@ -213,7 +213,6 @@ def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, wor
         ("--model.width=30", ("width 30", "multiple of 4")),
         ("--model.rank=0", ("rank is 0", "1 to 65,536")),
         ("--model.set_size=0", ("count must be at least 1",)),
-        ("--model.gamma=-1", ("model.gamma",)),
         ("--model.drop_path_rate=0.1", ("stochastic depth",)),
         ("--model.arch=stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", ("stages",)),
         (f"--model.panel={json.dumps(PANEL[:1] * 2)}", ("each only once",)),
@@ -246,14 +245,6 @@ def test_a_panel_keeps_the_patch_size_that_it_names(fit, tmp_path):
     assert fit("LoGAH", *TINY, *LOW_RANK, panel, "--name=p").code == 0
     rows = read_rows(tmp_path / "runs/test/p/seed0/results.csv")
     assert "patch_size=8" in rows[0].architecture
-
-
-def test_a_checkpoint_of_another_configuration_is_refused_with_what_differs(logah, images):
-    runs = logah.parents[2]
-    options = [*TINY, "--model.max_size=128", "--name=logah", "--ckpt_path=last", "--trainer.max_epochs=2"]
-    result = lgx(*arguments("fit", "LoGAH", images, runs, *options, "--model.rank=5"))
-    assert result.code == 2
-    assert "model.rank was 4, is 5" in result.sentence
 
 
 def test_descendants_start_from_a_runs_checkpoint_with_noise(logah, tmp_path):

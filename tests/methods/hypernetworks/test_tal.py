@@ -134,36 +134,6 @@ def test_two_processes_compute_the_same_embedding_as_one(tasks, ancestor, embedd
         torch.testing.assert_close(load_file(out)[name], tensor, rtol=1e-5, atol=1e-6)
 
 
-def test_a_task_is_embedded_from_a_few_unlabeled_images(tasks, ancestor, tmp_path):
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    for i, path in enumerate(sorted(tasks["unseen"].glob("train/*/*.png"))[:5]):
-        (mine / f"{i}.png").write_bytes(path.read_bytes())
-    out = tmp_path / "mine.safetensors"
-    result = lgx("embed", "--ancestor", ancestor / "best.learngene.safetensors", "--data", mine, "--out", out)
-    assert result.code == 0, result.err
-    assert "mine: 5 images" in result.out
-    assert TaskEmbeddings.load(out).tasks == {}
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--data", "cifra10"], ("cifra10", "cifar10")),
-        (["--data", ","], ("--data", "at least one")),
-        (["--data", "pocket_digits", "--limit", "0"], ("limit", "at least 1")),
-        (["--data", "pocket_digits", "--ancestor", "nowhere.learngene.safetensors"], ("nowhere", "no such file")),
-    ],
-    ids=["name", "none", "limit", "ancestor"],
-)
-def test_wrong_options_of_embed_end_with_one_sentence(ancestor, tmp_path, options, words):
-    given = ["--ancestor", ancestor / "best.learngene.safetensors", "--root", tmp_path, "--out", tmp_path / "o"]
-    result = lgx("embed", *given, *options)
-    assert result.code == 2
-    assert all(word in result.sentence for word in words), result.sentence
-    assert not (tmp_path / "o").exists()
-
-
 # -- the stages -------------------------------------------------------------------------------------------------------
 
 
@@ -281,14 +251,12 @@ def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
         (["--model.task_embeddings=none.safetensors"], ("none.safetensors", "no such file")),
         (["--model.start={embeddings}"], ("model.start", "learngene")),
         (["--model.decoder=conv", "--model.max_shape=[2048,2048,4,4]"], ("model.max_shape", "GHN-3")),
-        (["--model.alpha=1.5"], ("model.alpha", "[0, 1]")),
-        (["--model.temperature=0"], ("model.temperature", "positive")),
         (["--model.freeze_encoder=true"], ("model.freeze_encoder", "model.start")),
         (["--model.label=a b"], ("model.label", "letters")),
         (["--model.guidance=logits", "--model.ancestor={ancestor}"], ("model.guidance", "several tasks")),
         (["--model.mixup=0.2", "--data.tasks=[{first},pocket_digits]"], ("mix labels of one", "tasks have 3 and 10")),
     ],
-    ids=["lacking", "missing", "start", "conv", "alpha", "temperature", "freeze", "label", "logits", "mixed"],
+    ids=["lacking", "missing", "start", "conv", "freeze", "label", "logits", "mixed"],
 )
 def test_mistakes_end_with_one_sentence(tasks, embeddings, ancestor, tmp_path, options, words):
     known = TaskEmbeddings.load(embeddings)

@@ -118,12 +118,6 @@ def test_the_price_is_added_to_the_loss_except_on_random_paths():
     assert found["loss"] == expected + 6
 
 
-@pytest.mark.parametrize("options", [{"price": -1.0}, {"random_paths": 1.0}, {"random_paths": -0.1}])
-def test_impossible_options_are_refused(options):
-    with pytest.raises(UserError, match=f"model.{next(iter(options))}"):
-        Gating(**options)
-
-
 # -- agreement --------------------------------------------------------------------------------------------------------
 
 

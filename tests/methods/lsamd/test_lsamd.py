@@ -12,7 +12,6 @@ from experiments.analyze.paths import load_runs
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.pretrained import load_pretrained
 from lgx.cli import main
 from lgx.components.normalization import renormalize
 from lgx.core.task import Task
@@ -291,13 +290,6 @@ def test_a_learngene_whose_layers_contradict_its_tensors_is_refused(learngene, t
         initialize(parse_architecture(ARCH, num_classes=7), SelectedExpansion(str(path)))
 
 
-def test_learngene_and_super_ancestor_are_refused_as_whole_networks(learngene, selection_run):
-    with pytest.raises(UserError, match="layers of lsamd, not a whole network"):
-        load_pretrained(str(learngene))
-    with pytest.raises(UserError, match="holds no plain network"):
-        load_pretrained(str(selection_run / "checkpoints/best.ckpt"))
-
-
 def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, capsys):
     for task in ("pocket_digits", "pocket_persons"):
         main(arguments(ancestor, tmp_path / "runs", f"[{task}]", "--trainer.max_epochs=1", name=task))
@@ -327,7 +319,6 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path, caps
     ("more", "sentence"),
     [
         (["--model.learning_rates={cifar10: 0.1}"], "model.learning_rates: cifar10 is no data set of this run"),
-        (["--model.threshold=-1"], "model.threshold: expected at least 0, got -1"),
         (["--model.mixup=0.5"], "no data set's own path"),
         (["--model.drop_path_rate=0.1"], "model.drop_path_rate: a layer that is left out"),
         (["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"], "leave WeightAveraging"),
