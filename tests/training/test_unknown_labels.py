@@ -1,6 +1,5 @@
 """Labels that are unknown count nothing, however an update is cut; ``test_pairs`` compares fine-tuning with torch."""
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -10,21 +9,15 @@ from data_modules import MultiLabelFolderData
 from lgx.components.losses import label_loss
 from lgx.core.batch import IGNORE
 from tests.support.command_line import ARCH, arguments, lgx
-from tests.support.label_tables import write_labeled
+from tests.training.test_pairs import write
 from tests.training.test_updates import SGD, assert_same, network_in, trained
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """16 training images; every second one has unknown labels, two of them no known one."""
-    folder = write_labeled(tmp_path_factory.mktemp("labels") / "shapes", columns=True, train=16)
-    header, *rows = csv.reader((folder / "labels.csv").read_text().splitlines())
-    for k, row in enumerate(rows):
-        if k % 2:
-            row[1:3] = "", "-1"
-        if k in (4, 9):
-            row[1:4] = "-1", "-1", ""
-    (folder / "labels.csv").write_text("\n".join(",".join(row) for row in (header, *rows)))
+    """16 training images, some of which have an unknown label."""
+    folder = tmp_path_factory.mktemp("labels")
+    write(folder, "multilabel", False, 16, False, (16, 16))
     return folder
 
 
