@@ -31,5 +31,5 @@ def maximize(value: Callable[[Tensor], float], start: Tensor, evaluations: int, 
         scale = spread.trace() / size
         mean = mean + width * (utilities @ ranked) @ shape
         width *= float((rate / 2 * scale).exp())
-        shape = shape @ torch.matrix_exp(rate / 2 * (spread - scale * torch.eye(size, dtype=torch.float64)))
+        shape = torch.matrix_exp(rate / 2 * (spread - scale * torch.eye(size, dtype=torch.float64))) @ shape
     return best

@@ -111,11 +111,13 @@ def test_the_price_is_added_to_the_loss_except_on_random_paths():
     method, logits, labels = object.__new__(LSAMD), torch.randn(6, 3), torch.arange(6) % 3
     nn.Module.__init__(method)
     method.gating, method.steps_of_run, method.label_loss = Gating(price=2.0), 0, nn.functional.cross_entropy
-    method.route = lambda batch, path: (logits, torch.full((4, 6), 0.25))
+    method.route = lambda batch, path=None: (logits, torch.full((4, 6), 0.25))
     found = method.training_losses(Batch(torch.zeros(6), labels, "a"))
     expected = nn.functional.cross_entropy(logits, labels)
     assert (found["loss_labels"], found["loss_price"]) == (expected, 2 * 4 * 0.75)
     assert found["loss"] == expected + 6
+    method.tasks = {"a": Task("a", 3)}
+    assert method.predict_step(Batch(torch.zeros(6), labels, "a"), 0) is logits
 
 
 @pytest.mark.parametrize("options", [{"price": -1.0}, {"random_paths": 1.0}, {"random_paths": -0.1}])
