@@ -6,12 +6,14 @@ import torch
 from lgx.architectures import ViTArchitecture
 from lgx.components.losses import (
     agreement_with,
+    balanced_weights,
     distillation_loss,
     label_loss,
     label_losses,
     multilabel_distillation_loss,
 )
 from lgx.components.mixup import make_mixup
+from lgx.components.updates import mean_of_examples
 from lgx.methods.hypernetworks.tal import feature_divergence, official_feature_divergence
 
 
@@ -95,3 +97,13 @@ def test_mixed_labels_are_shares_of_two_classes_which_the_loss_smooths():
     expected = -((0.9 * wanted + 0.1 / 5) * logits.softmax(1).log()).sum(1).mean()
     torch.testing.assert_close(label_loss(logits, shares, 0.1), expected, atol=1e-5, rtol=1e-5)
     assert make_mixup(0.0, 0.0, ViTArchitecture(1, 8, 2, img_size=16)) is None
+
+
+def test_means_of_examples_leave_out_what_has_no_label():
+    losses, labels = torch.tensor([1.0, 3.0, 8.0]), torch.tensor([0, 2, 1])
+    assert mean_of_examples(losses, labels) == 4
+    pixels = torch.full((3, 2, 2), 255)
+    assert mean_of_examples(losses, pixels) == 0
+    pixels[0, 0, 0] = pixels[1] = 4
+    assert mean_of_examples(losses, pixels) == pytest.approx((1 * 1 + 4 * 3) / 5)  # one pixel, four, none
+    assert balanced_weights([3, 1, 0]).tolist() == pytest.approx([4 / (2 * 3), 4 / 2, 0])
