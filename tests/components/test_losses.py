@@ -45,10 +45,13 @@ def test_label_smoothing_is_the_formula_of_its_paper(smoothing):
     wanted = (1 - smoothing) * torch.eye(5)[labels].double() + smoothing / 5  # Szegedy et al., 2016, Section 7
     of_each = -(wanted * logits.softmax(1).log()).sum(1)
     torch.testing.assert_close(label_loss(logits, labels, smoothing), of_each.mean())
+    weights = torch.tensor([0.5, 2.0, 1.0, 0.1, 3.0]).double()
+    torch.testing.assert_close(label_loss(logits, labels, smoothing, weights), (weights[labels] * of_each).mean())
     pixels = torch.tensor([[[0, 255, 2]], [[255, 255, 3]]])  # (2, 1, 3); three are labeled
     maps = torch.stack([logits[:3].T, logits[3:].T])[:, :, None]
     torch.testing.assert_close(label_loss(maps, pixels, smoothing), _of(maps, pixels, smoothing).mean())
-    assert label_loss(maps, torch.full_like(pixels, 255), smoothing) == 0
+    for one in (torch.full_like(pixels, 255), torch.where(pixels == 3, pixels, 255)):
+        torch.testing.assert_close(label_loss(maps, one, smoothing), _of(maps, one, smoothing).sum())
     several, yes = torch.eye(5)[labels].long(), logits.sigmoid()
     soft = several * (1 - smoothing / 2) + (1 - several) * smoothing / 2
     expected = -(soft * yes.log() + (1 - soft) * (1 - yes).log()).mean()
