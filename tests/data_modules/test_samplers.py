@@ -90,6 +90,7 @@ def test_a_state_from_the_end_of_an_epoch_starts_the_next():
     for _ in finished:
         pass
     resumed = loader()
+    assert resumed.state_dict() == {"epoch": 0, "batch": 0, "examples": 4}
     resumed.load_state_dict(finished.state_dict())
     assert resumed.batch_sampler.epoch == 1
     assert len(list(resumed)) == 5
