@@ -1,5 +1,7 @@
 """SnapViT: scores without labels, a search over layers, and the start."""
 
+import math
+
 import pytest
 import torch
 
@@ -133,3 +135,30 @@ def test_the_search_compares_features_and_starts_with_falling_factors(network, s
             both = [(found - whole.mean(0)) @ axes for found in (features(network, images).detach(), whole)]
         likeness += torch.cosine_similarity(*both).mean().item()
     assert values == pytest.approx([likeness], rel=1e-4)
+
+
+def test_the_search_is_algorithm_1_of_its_paper():
+    """Glasmachers et al., 2010, with columns: x = m + s B z, and B becomes B exp(M / 2)."""
+    scale = torch.tensor([1.0, 5.0, 2.0], dtype=torch.float64)
+
+    def value(x):
+        return -float(
+            (scale * (x - 1.2) @ torch.tensor([[1.0, 0.6, 0], [0, 1, 0.3], [0, 0, 1]]).double()).square().sum()
+        )
+
+    found = maximize(value, torch.ones(3), 1 + 7 * 12, torch.Generator().manual_seed(5))
+    random, n, draws = torch.Generator().manual_seed(5), 3, 7
+    logs = [max(0.0, math.log(draws / 2 + 1) - math.log(k)) for k in range(1, draws + 1)]
+    utilities, rate = [u / sum(logs) - 1 / draws for u in logs], 0.6 * (3 + math.log(n)) / (n * math.sqrt(n))
+    m, s, b = torch.ones(3).double(), 0.1, torch.eye(3).double()
+    seen = [m]
+    for _ in range(12):
+        z = torch.randn(draws, n, dtype=torch.float64, generator=random)
+        points = [m + s * b @ each for each in z]
+        order = sorted(range(draws), key=lambda k: -value(points[k]))
+        step = sum(u * z[k] for u, k in zip(utilities, order, strict=True))
+        spread = sum(u * (torch.outer(z[k], z[k]) - torch.eye(n)) for u, k in zip(utilities, order, strict=True))
+        m, wider = m + s * b @ step, spread.trace() / n
+        s, b = s * math.exp(rate / 2 * wider), b @ torch.matrix_exp(rate / 2 * (spread - wider * torch.eye(n)))
+        seen += points
+    torch.testing.assert_close(found, max(seen, key=value))
