@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lgx.architectures import ViTArchitecture
-from lgx.components.class_weights import balanced_weights
+from lgx.components.class_weights import balanced_weights, weighted_label_loss
 from lgx.components.losses import (
     distillation_loss,
     label_loss,
