@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -32,24 +33,19 @@ from tests.support import fake_data
 from tests.support.command_line import lgx
 from tests.support.hostile import Payload
 from tests.support.images import write_images
+from tests.support.picture_files import pil, tar
 
 # -- shards, images and texts -----------------------------------------------------------------------------------------
 
 
 def shard(path: Path, members: dict[str, bytes]) -> Path:
     """A tar file in place of the first training shard of a set."""
-    with tarfile.open(path, "w") as tar:
-        for name, data in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
+    path.write_bytes(tar(members.items()))
     return path
 
 
 def png(size: tuple[int, int] = (8, 8)) -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", size).save(buffer, "png")
-    return buffer.getvalue()
+    return pil(np.zeros((*size[::-1], 3), np.uint8), "png")
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 import csv
 import inspect
-import io
-import tarfile
 from dataclasses import fields
 from functools import cache
 
@@ -26,6 +24,7 @@ from lgx.training.lightning_internals import option_strings
 from tests.support import plain_training as plain
 from tests.support.command_line import lgx
 from tests.support.fake_masks import save_pair
+from tests.support.picture_files import tar
 from tests.support.ranks import on_two_processes
 
 EPOCHS, BATCH, CLASSES, NEAR = 3, 4, ("a", "b", "c"), 1e-5
@@ -196,12 +195,10 @@ def write(folder, layout, has_val, images, absent, size):
         (folder / "classes.txt").write_text("\n".join(CLASSES))
         for split, found in examples.items():
             for first in range(0, len(found), 8):
-                with tarfile.open(folder / f"{split}-{first:03d}.tar", "w") as tar:
-                    for file, label in found[first : first + 8]:
-                        for suffix, content in (("png", file.read_bytes()), ("cls", str(label).encode())):
-                            member = tarfile.TarInfo(f"{file.stem}.{suffix}")
-                            member.size = len(content)
-                            tar.addfile(member, io.BytesIO(content))
+                members = []
+                for file, label in found[first : first + 8]:
+                    members += [(file.name, file.read_bytes()), (f"{file.stem}.cls", str(label).encode())]
+                (folder / f"{split}-{first:03d}.tar").write_bytes(tar(members))
     return examples
 
 
