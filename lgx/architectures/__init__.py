@@ -9,7 +9,7 @@ from lgx.architectures.parsing import (
     parse_for_source,
     parse_like,
 )
-from lgx.architectures.registry import architecture_from_dict, name_of
+from lgx.architectures.registry import architecture_from_dict, name_of, naming_source
 from lgx.architectures.sets import SETS, architecture_set, read_architectures, sample_architectures
 from lgx.architectures.vit import NAMES, ViTArchitecture, vit_only
 
@@ -23,6 +23,7 @@ __all__ = [
     "architecture_from_dict",
     "architecture_set",
     "name_of",
+    "naming_source",
     "parse_any_architecture",
     "parse_architecture",
     "parse_for",

@@ -1,6 +1,7 @@
 """The registry of architecture families, and the papers' names of architectures."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from lgx.architectures.base import DEFAULT_FAMILY, Architecture
@@ -50,3 +51,23 @@ def name_of(architecture: Architecture) -> str:
     """
     plain = architecture.without_task()
     return next((name for name, named in NAMED.items() if named == plain), architecture.spec())
+
+
+@contextmanager
+def naming_source(source: Architecture | None, architecture: Architecture) -> Iterator[None]:
+    """Name the architecture of a start's source in errors, where it is another one.
+
+    Args:
+        source: Architecture of the source; None without one.
+        architecture: That of the network that starts.
+
+    Raises:
+        UserError: That of the context, with the name.
+    """
+    try:
+        yield
+    except UserError as error:
+        own = name_of(source) if source else ""
+        if own in str(error) or source == architecture:  # also if there is none
+            raise
+        raise UserError(f"{error} (the source is {own})") from error

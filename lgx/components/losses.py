@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lgx.core.batch import IGNORE
-from lgx.core.predictions import predicted_classes
 
 
 def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
@@ -70,23 +69,6 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
     if not len(student):
         return student.sum()
     return F.cross_entropy(student.float() / temperature, (teacher.float() / temperature).softmax(dim=1))
-
-
-def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
-    """How far the predictions of a student are from a teacher's.
-
-    Args:
-        student: Logits p_s, (B, K).
-        teacher: Logits p_t, (B, K).
-        temperature: τ > 0.
-
-    Returns:
-        KL divergence ``KL(softmax(p_t / τ) ‖ softmax(p_s / τ))`` of each example, (B,): :func:`distillation_loss`
-        without the entropy of the teacher's prediction; and 1 where both predict the same class, else 0, (B,).
-    """
-    own, wanted = ((logits / temperature).float().log_softmax(dim=-1) for logits in (student, teacher))
-    divergence = F.kl_div(own, wanted, log_target=True, reduction="none").sum(dim=1)
-    return divergence, (predicted_classes(student) == predicted_classes(teacher)).float()
 
 
 def may_be_unknown(targets: Tensor) -> bool:

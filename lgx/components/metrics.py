@@ -21,6 +21,7 @@ the network agrees with its teacher.
 
 from collections.abc import Callable
 
+import torch.nn.functional as F
 from torch import Tensor
 from torchmetrics import MeanMetric, Metric, MetricCollection, SumMetric
 from torchmetrics.classification import (
@@ -34,6 +35,7 @@ from lgx.components.class_metrics import CALIBRATION, NO_NUMBERS, BalancedAccura
 from lgx.components.losses import label_losses
 from lgx.components.text_metrics import Matthews, PositiveF1
 from lgx.core.batch import IGNORE
+from lgx.core.predictions import predicted_classes
 from lgx.core.task import AGREEMENT, BALANCED, Task
 from lgx.errors import UserError
 
@@ -118,3 +120,20 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
         else:
             metric.update(predicted, targets)
     return {name: metric for name, metric in found.items() if name not in NO_NUMBERS}
+
+
+def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
+    """How far the predictions of a student are from a teacher's.
+
+    Args:
+        student: Logits p_s, (B, K).
+        teacher: Logits p_t, (B, K).
+        temperature: τ > 0.
+
+    Returns:
+        KL divergence ``KL(softmax(p_t / τ) ‖ softmax(p_s / τ))`` of each example, (B,), which is the distillation loss
+        without the entropy of the teacher's prediction; and 1 where both predict the same class, else 0, (B,).
+    """
+    own, wanted = ((logits / temperature).float().log_softmax(dim=-1) for logits in (student, teacher))
+    divergence = F.kl_div(own, wanted, log_target=True, reduction="none").sum(dim=1)
+    return divergence, (predicted_classes(student) == predicted_classes(teacher)).float()

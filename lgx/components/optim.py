@@ -118,6 +118,26 @@ def make_scheduler(make: SchedulerCallable, optimizer: Optimizer, total_steps: i
     return partial(make, optimizer, **length)()
 
 
+def check_length(make: SchedulerCallable, scheduler: LRScheduler, total_steps: int) -> None:
+    """Refuse a restored scheduler of torch that keeps the length of a shorter or longer run.
+
+    Args:
+        make: What has made it, see :func:`make_scheduler`.
+        scheduler: The scheduler.
+        total_steps: Optimizer steps of the whole run.
+
+    Raises:
+        UserError: If its length was not given and is not that of the run.
+    """
+    name = length_argument(type(scheduler))
+    is_given = isinstance(make, partial) and make.keywords.get(name) is not None
+    if not is_given and (planned := getattr(scheduler, name, total_steps)) != total_steps:
+        raise UserError(
+            f"--ckpt_path: {type(scheduler).__name__} was planned for {planned} updates, the run has {total_steps}; "
+            f"keep its length, or train it anew with --overwrite (WarmupCosine and Poly follow another length)"
+        )
+
+
 def parameter_groups(module: nn.Module, layer_decay: float = 1.0) -> list[dict[str, Any]]:
     """Split trainable parameters into two groups: matrices have weight decay, vectors have none.
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, name_of
+from lgx.architectures import Architecture, name_of, naming_source
 from lgx.architectures.forms import fill_buffers
 from lgx.architectures.heads import class_order, with_class_order
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
-from lgx.initialization.initializer import Head, Initializer, Origin
+from lgx.initialization.initializer import Head, Initializer
 
 
 @dataclass(frozen=True)
@@ -70,51 +70,37 @@ def initialize(
         UserError: If the parameters do not fit the architecture, or a kept head has another size or kind.
     """
     origin = initializer.origin()
-    try:
-        return _initialized(architecture, initializer, origin, task, head, drop_rate)
-    except UserError as error:
-        own = name_of(origin.architecture) if origin.architecture else ""
-        if own in ("", name_of(architecture)) or own in str(error):
-            raise
-        raise UserError(f"{error} (the source is {own})") from error
-
-
-def _initialized(
-    architecture: Architecture,
-    initializer: Initializer,
-    origin: Origin,
-    task: Task | None,
-    head: Head,
-    drop_rate: float,
-) -> Initialization:
-    kind = origin.kind
-    if kind is not None and (kind == "text") != (architecture.kind == "text"):
-        raise UserError(
-            f"{initializer.method}: its source is for {kind}, but {name_of(architecture)} is for {architecture.kind}; "
-            f"give a source for {architecture.kind}"
-        )
-    if origin.architecture is not None:
-        architecture.check_source(origin.architecture, initializer.method)
-    model = architecture.build("meta", drop_rate)
-    source = None if initializer.predicts_heads else origin.architecture  # what is predicted has the own sizes
-    given = architecture.fit_input_sizes(initializer(architecture, task), source)
-    tensors = {name: tensor.to(torch.float32) for name, tensor in given.items()}
-    if head == "new":
-        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(architecture.head_prefixes)}
-    else:
-        _check_head(tensors.get(f"{architecture.head}weight"), architecture, initializer.method, kind)
-        names = task.class_names if task and f"{architecture.head}weight" in tensors else ()
-        known = origin.label_names or ()
-        if names and (not initializer.predicts_heads or set(known) == set(names)):
-            tensors = with_class_order(tensors, architecture, class_order(known, names, "the source"))
-    expected = model.state_dict()
-    _check_shapes(tensors, expected, architecture, initializer.method)
-    if architecture.shares_layers or expected.keys() - tensors.keys():
-        model = architecture.build(None, drop_rate)
-    else:  # no parameter is random, and to draw random ones would take half of the time for a ViT-Base
-        model.to_empty(device="cpu")
-        fill_buffers(model)
-    return load_parameters(model, tensors, initializer.stored_parameters, initializer.notes(architecture, tensors))
+    with naming_source(origin.architecture, architecture):
+        kind = origin.kind
+        if kind is not None and (kind == "text") != (architecture.kind == "text"):
+            raise UserError(
+                f"{initializer.method}: its source is for {kind}, but {name_of(architecture)} is for "
+                f"{architecture.kind}; give a source for {architecture.kind}"
+            )
+        if origin.architecture is not None:
+            architecture.check_source(origin.architecture, initializer.method)
+        model = architecture.build("meta", drop_rate)
+        source = None if initializer.predicts_heads else origin.architecture  # what is predicted has the own sizes
+        given = architecture.fit_input_sizes(initializer(architecture, task), source)
+        tensors = {name: tensor.to(torch.float32) for name, tensor in given.items()}
+        if head == "new":
+            tensors = {
+                name: tensor for name, tensor in tensors.items() if not name.startswith(architecture.head_prefixes)
+            }
+        else:
+            _check_head(tensors.get(f"{architecture.head}weight"), architecture, initializer.method, kind)
+            names = task.class_names if task and f"{architecture.head}weight" in tensors else ()
+            known = origin.label_names or ()
+            if names and (not initializer.predicts_heads or set(known) == set(names)):
+                tensors = with_class_order(tensors, architecture, class_order(known, names, "the source"))
+        expected = model.state_dict()
+        _check_shapes(tensors, expected, architecture, initializer.method)
+        if architecture.shares_layers or expected.keys() - tensors.keys():
+            model = architecture.build(None, drop_rate)
+        else:  # no parameter is random, and to draw random ones would take half of the time for a ViT-Base
+            model.to_empty(device="cpu")
+            fill_buffers(model)
+        return load_parameters(model, tensors, initializer.stored_parameters, initializer.notes(architecture, tensors))
 
 
 def load_parameters(

@@ -68,7 +68,10 @@ def warm_up_average(callback: "Callback") -> None:
 
 
 def averaged_model(callback: "Callback") -> "AveragedModel | None":
-    """The network that a ``WeightAveraging`` keeps; None without one, as for other callbacks and a gone member."""
+    """The network that a ``WeightAveraging`` keeps; None for other callbacks.
+
+    Without the member it is None, too: until its first update the average is then the start's weights.
+    """
     average: Any = getattr(callback, "_average_model", None)
     return average if hasattr(average, "n_averaged") else None
 

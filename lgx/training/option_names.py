@@ -17,7 +17,7 @@ import yaml
 
 from lgx.errors import UserError
 from lgx.host.cache import recall
-from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, load_plain, read_yaml
+from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, check_yaml, load_plain, read_yaml
 
 _OTHER_WORDS = {
     "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr", "epochs": "--trainer.max_epochs",
@@ -106,7 +106,8 @@ def given_options(argv: Sequence[str], depth: int = DEEPEST) -> Iterator[tuple[s
             if not isinstance(content, dict):
                 raise UserError(f"{value}: holds no mapping from keys to values; give a configuration file")
         elif name and value.startswith("{"):
-            with suppress(yaml.YAMLError, ValueError, RecursionError):
+            with suppress(yaml.YAMLError, ValueError, RecursionError):  # which the parser reports
+                check_yaml(value, MOST_OPTIONS, LONGEST)
                 content = load_plain(value)
         if isinstance(content, dict):
             for key, inner in _nested(content, depth, name and f"{name}."):

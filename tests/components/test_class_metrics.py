@@ -106,6 +106,7 @@ def test_the_most_frequent_mistakes_come_first():
 
 
 def test_twenty_thousand_classes_need_no_matrix():
+    assert "confusion" in measured(torch.eye(1000)[:2], torch.arange(2))
     logits = torch.randn(4, 20_000)
     found = measured(logits, logits.argmax(dim=1))
     assert "confusion" not in found

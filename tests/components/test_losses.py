@@ -4,14 +4,16 @@ import pytest
 import torch
 
 from lgx.architectures import ViTArchitecture
+from lgx.components.class_weights import balanced_weights, weighted_label_loss
 from lgx.components.losses import (
-    agreement_with,
     distillation_loss,
     label_loss,
     label_losses,
 )
+from lgx.components.metrics import agreement_with
 from lgx.components.mixup import make_mixup
 from lgx.components.multilabel import multilabel_distillation_loss
+from lgx.components.updates import mean_of_examples
 from lgx.methods.hypernetworks.tal import feature_divergence, official_feature_divergence
 
 
@@ -43,10 +45,15 @@ def test_label_smoothing_is_the_formula_of_its_paper(smoothing):
     wanted = (1 - smoothing) * torch.eye(5)[labels].double() + smoothing / 5  # Szegedy et al., 2016, Section 7
     of_each = -(wanted * logits.softmax(1).log()).sum(1)
     torch.testing.assert_close(label_loss(logits, labels, smoothing), of_each.mean())
+    weights = torch.tensor([0.5, 2.0, 1.0, 0.1, 3.0]).double()
+    torch.testing.assert_close(
+        weighted_label_loss(logits, labels, weights, smoothing), (weights[labels] * of_each).mean()
+    )
     pixels = torch.tensor([[[0, 255, 2]], [[255, 255, 3]]])  # (2, 1, 3); three are labeled
     maps = torch.stack([logits[:3].T, logits[3:].T])[:, :, None]
     torch.testing.assert_close(label_loss(maps, pixels, smoothing), _of(maps, pixels, smoothing).mean())
-    assert label_loss(maps, torch.full_like(pixels, 255), smoothing) == 0
+    for one in (torch.full_like(pixels, 255), torch.where(pixels == 3, pixels, 255)):
+        torch.testing.assert_close(label_loss(maps, one, smoothing), _of(maps, one, smoothing).sum())
     several, yes = torch.eye(5)[labels].long(), logits.sigmoid()
     soft = several * (1 - smoothing / 2) + (1 - several) * smoothing / 2
     assert label_loss(logits, torch.full_like(several, 255), smoothing) == 0
@@ -96,3 +103,13 @@ def test_mixed_labels_are_shares_of_two_classes_which_the_loss_smooths():
     expected = -((0.9 * wanted + 0.1 / 5) * logits.softmax(1).log()).sum(1).mean()
     torch.testing.assert_close(label_loss(logits, shares, 0.1), expected, atol=1e-5, rtol=1e-5)
     assert make_mixup(0.0, 0.0, ViTArchitecture(1, 8, 2, img_size=16)) is None
+
+
+def test_means_of_examples_leave_out_what_has_no_label():
+    losses, labels = torch.tensor([1.0, 3.0, 8.0]), torch.tensor([0, 2, 1])
+    assert mean_of_examples(losses, labels) == 4
+    pixels = torch.full((3, 2, 2), 255)
+    assert mean_of_examples(losses, pixels) == 0
+    pixels[0, 0, 0] = pixels[1] = 4
+    assert mean_of_examples(losses, pixels) == pytest.approx((1 * 1 + 4 * 3) / 5)  # one pixel, four, none
+    assert balanced_weights([3, 1, 0]).tolist() == pytest.approx([4 / (2 * 3), 4 / 2, 0])

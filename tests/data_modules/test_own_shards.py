@@ -1,16 +1,13 @@
 """Shards that lgx did not write: in memory and streamed they give the same examples or the same refusal."""
 
-import io
 import json
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from data_modules import own_shards
 from data_modules.base import Split
@@ -20,63 +17,58 @@ from data_modules.streaming import ShardBatches, StreamedShards, StreamLoader
 from lgx.errors import UserError
 from tests.data_modules.test_streaming import as_worker
 from tests.support import fake_data
+from tests.support.picture_files import pil, tar
 
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
 Member = tuple[str, bytes]
+Files = dict[str, bytes | list[Member]]
+"""Names below the folder of the shards -> members of a tar file, or another content."""
 
 
 def image(number: int, kind: str = "png") -> bytes:
     """An image that shows its number; JPEG keeps it, because all pixels are equal."""
-    buffer = io.BytesIO()
-    Image.new("RGB", (8, 8), (number,) * 3).save(buffer, kind)
-    return buffer.getvalue()
+    return pil(np.full((8, 8, 3), number, np.uint8), kind.lower())
 
 
 def example(number: int, label: Any = None, key: str = "cls", kind: str = "png") -> list[Member]:
     """The members of an example; without ``label`` its class is its number modulo 3."""
-    name, plain = f"e{number}", json.dumps({"label": number % 3, "a": 1}) if key == "json" else number % 3
+    plain = json.dumps({"label": number % 3, "a": 1}) if key == "json" else number % 3
     text = str(plain if label is None else label).encode()
-    return [(f"{name}.{kind}", image(number, "jpeg" if kind != "png" else kind)), (f"{name}.{key}", text)]
+    return [(f"e{number}.{kind}", image(number, kind)), (f"e{number}.{key}", text)]
 
 
 def shard(numbers: Any = range(12), **options: Any) -> list[Member]:
     return [member for number in numbers for member in example(number, **options)]
 
 
-def write(path: Path, members: list[Member], change: Callable[[bytes], bytes] = bytes) -> None:
-    """Write a tar file; ``change`` damages its bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, content in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    path.write_bytes(change(buffer.getvalue()))
+def write(folder: Path, files: Files) -> None:
+    """Write tar files of members, and files of bytes."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else tar(content))
 
 
-def outcome(root: Path, in_memory: bool, **options: Any) -> dict[Split, list[tuple[int, int]]] | str:
+def outcome(root: Path, in_memory: bool, **options: Any) -> Any:
     """Number and label of the examples of each split, or the refusal."""
     plain = {"mean": (0.0,) * 3, "std": (1 / 255,) * 3, "img_size": 8, "batch_size": 1, "eval_batch_size": 1}
     try:
         made = ShardedData(name="own", root=str(root), in_memory=in_memory, **plain, **options)
         found: dict[Split, list[tuple[int, int]]] = {}
-        for stage in ("fit", "test"):
+        for stage, splits in {"fit": SPLITS[:2], "test": SPLITS[2:]}.items():
             made.setup(stage)
-        for split, loader in (("train", made.train_dataloader()), ("val", made.val_dataloader()),
-                              ("test", made.test_dataloader())):  # fmt: skip
-            found[split] = sorted((round(float(b.inputs.mean())), int(b.targets)) for b in loader)
+            for split in splits:
+                loader = getattr(made, f"{split}_dataloader")()
+                found[split] = sorted((round(float(b.inputs.mean())), int(b.targets)) for b in loader)
         return found
     except UserError as error:
         return str(error)
 
 
-ONE = {"train-0.tar": shard()}
-BLOCK = tarfile.BLOCKSIZE
+ONE: Files = {"train-0.tar": shard()}
+WHOLE, BLOCK = tar(shard()), tarfile.BLOCKSIZE
 FIVE = 5 * 2 * 2 * BLOCK  # where the sixth example begins: an image and a label take two blocks each
-GOOD: dict[str, dict[str, list[Member]]] = {
-    "one shard": ONE,
+GOOD: dict[str, Files] = {
     "labels in json": {"train-0.tar": shard(key="json") + example(99, 1)},
-    "jpeg in capitals": {"train-0.tar": shard(kind="JPEG")},
     "a line break after the label": {"train-0.tar": shard([0, 1, 2, 3]) + example(4, "1\n")},
     "class by class": {f"train-{k}.tar": shard(range(10 * k, 10 * k + 10), label=k) for k in range(3)},
     "folders": {"train/a/0.tar": shard(), "val/0.tar": shard(range(20, 24)), "test/0.tar": shard(range(103, 106))},
@@ -84,16 +76,17 @@ GOOD: dict[str, dict[str, list[Member]]] = {
     "valid-0": {**ONE, "valid-0.tar": shard(range(20, 26)), "valid-1.tar": shard(range(26, 29))},
     "masks and texts beside": {"train.tar": [m for n in range(6) for m in (
         *example(n), (f"e{n}.mask.png", image(200)), (f"e{n}.txt", b"a"))] + [("README.txt", b"a")]},
-    "files of macOS": {"train-0.tar": [("._e50.png", b"x"), *shard()], "train/._0.tar": []},
+    "files of macOS, JPEG": {"train-0.tar": [("._e50.png", b"x"), *shard(kind="JPEG")], "train/._0.tar": []},
     "a folder in the tar": {"train-0.tar": [(f"a.b/{name}", content) for name, content in shard()]},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_both_ways_of_reading_give_each_example_once(name, tmp_path, monkeypatch):
+    files = {"test/1.tar": shard(range(100, 103)), **GOOD[name]}
+    write(tmp_path / "own", files)
     wanted: dict[str, list[int]] = {"tra": [], "val": [], "tes": []}
-    for file, members in {"test/1.tar": shard(range(100, 103)), **GOOD[name]}.items():
-        write(tmp_path / "own" / file, members)
+    for file, members in files.items():
         wanted[file[:3]] += [int(n.split(".")[-2].rpartition("e")[2]) for n, _ in members if n[-4:] in (".cls", "json")]
     found = []
     for in_memory in (True, False):
@@ -107,52 +100,41 @@ def test_both_ways_of_reading_give_each_example_once(name, tmp_path, monkeypatch
     assert {label for _, label in found[0]["train"]} >= {label for _, label in found[0]["val"]}
 
 
-def damaged(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    return lambda folder: write(folder / "train-0.tar", shard(), change)
+REFUSED: list[tuple[Any, str]] = [
+    (WHOLE[:FIVE], r"truncated.*no mark of the end"),
+    (WHOLE[: FIVE + 300], r"truncated.*no mark of the end"),
+    (WHOLE[: FIVE + BLOCK + 9], "truncated"),
+    (WHOLE[:FIVE] + b"x" * BLOCK + WHOLE[FIVE + BLOCK :], "no mark of the end"),
+    (WHOLE + WHOLE, "further files after the end"),
+    (b"", "truncated"),
+    (shard(label=1) + example(90, 2), "no training image has the label 0; number"),
+    (shard([0, 1]) + example(2, 5), "labels reach 5, but .* the label 2; number"),
+    ([("README.txt", b"a")], "no training image has the label 0"),
+    (shard(key="json", label='{"label": true}'), "e0 has the label True, expected a whole"),
+    (shard(key="json", label='{"label": 1.0}'), "e0 has the label 1.0, expected a whole"),
+    (shard(key="json", label='{"label": "1"}'), "e0 has the label '1', expected"),
+    (shard(key="json", label="[1]"), "e0 has no label, expected a whole"),
+    (shard(key="json", label="{"), "e0: not valid JSON"),
+    (shard() + example(40, " 1_0 "), "e40 has the label b' 1_0 ', expected a whole number"),
+    (shard() + example(40, "\u0661"), "e40 has the label .*expected a whole number"),
+    (shard() + example(40, -1), "e40 has the label b'-1', expected a whole number from 0"),
+    ([*shard(), ("z.png", image(1))], "example z has no label"),
+    ([*shard(), ("z.cls", b"1")], "example z has no image, expected one image"),
+    ([*shard(), *example(50), ("e50.jpg", image(51, "jpeg"))], "e50 has .png and .jpg"),
+    (shard() + example(3), "'e3.png' is in it twice"),
+    ({**ONE, "test-0.tar": shard([5, 6, 7], label=3)}, "the label 3; number"),
+    ({**ONE, "training-1.tar": shard([20])}, r"training-1\.tar: is in no split; .*rename it"),
+    ({**ONE, "train-1.tar.gz": shard()}, "uncompress"),
+    ({**ONE, "val-0.tar": shard([20]), "valid-0.tar": shard([21])}, "which name one split"),
+    ({**ONE, "train/1.tar": shard()}, "keep"),
+    ({**ONE, "classes.txt": b"a\nb\n"}, "has the label 2, but classes.txt names 2 classes, 0 to 1"),
+]
+"""Content of a training shard, or several files, and words of the refusal."""
 
 
-def files(**members: list[Member]) -> Callable[[Path], None]:
-    """Writes ``train_0`` as ``train-0.tar``."""
-    return lambda folder: [write(folder / f"{n.replace('_', '-')}.tar", m) for n, m in members.items()] and None
-
-
-REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "cut at the border of a file": (damaged(lambda b: b[:FIVE]), r"truncated.*no mark of the end"),
-    "cut within a header": (damaged(lambda b: b[: FIVE + 300]), r"truncated.*no mark of the end"),
-    "cut within an image": (damaged(lambda b: b[: FIVE + BLOCK + 9]), "truncated"),
-    "no header in the middle": (damaged(lambda b: b[:FIVE] + b"x" * BLOCK + b[FIVE + BLOCK :]), "no mark of the end"),
-    "two archives in one file": (damaged(lambda b: b + b), "further files after the end"),
-    "empty file": (damaged(lambda b: b""), "truncated"),
-    "labels from 1": (files(train_0=shard(label=1) + example(90, 2)), "no training image has the label 0; number"),
-    "a gap": (files(train_0=shard([0, 1]) + example(2, 5)), "labels reach 5, but .* the label 2; number"),
-    "a class of the test alone": (files(train_0=shard(), test_0=shard([5, 6, 7], label=3)), "the label 3; number"),
-    "no example": (files(train_0=[("README.txt", b"a")]), "no training image has the label 0"),
-    "true": (files(train_0=shard(key="json", label='{"label": true}')), "e0 has the label True, expected a whole"),
-    "1.0": (files(train_0=shard(key="json", label='{"label": 1.0}')), "e0 has the label 1.0, expected a whole"),
-    "a text in json": (files(train_0=shard(key="json", label='{"label": "1"}')), "e0 has the label '1', expected"),
-    "a list in json": (files(train_0=shard(key="json", label="[1]")), "e0 has no label, expected a whole"),
-    "no json": (files(train_0=shard(key="json", label="{")), "e0: not valid JSON"),
-    "1_0": (files(train_0=shard() + example(40, " 1_0 ")), "e40 has the label b' 1_0 ', expected a whole number"),
-    "other digits": (files(train_0=shard() + example(40, "\u0661")), "e40 has the label .*expected a whole number"),
-    "-1": (files(train_0=shard() + example(40, -1)), "e40 has the label b'-1', expected a whole number from 0"),
-    "no label": (files(train_0=[*shard(), ("z.png", image(1))]), "example z has no label"),
-    "no image": (files(train_0=[*shard(), ("z.cls", b"1")]), "example z has no image, expected one image"),
-    "two images": (files(train_0=[*shard(), *example(50), ("e50.jpg", image(51, "jpeg"))]), "e50 has .png and .jpg"),
-    "one name twice": (files(train_0=shard() + example(3)), "'e3.png' is in it twice"),
-    "training": (files(train_0=shard(), training_1=shard([20])), r"training-1\.tar: is in no split; .*rename it"),
-    "compressed": (lambda d: [write(d / n, shard()) for n in ("train-0.tar", "train-1.tar.gz")] and None, "uncompress"),
-    "two names of val": (files(train_0=shard(), val_0=shard([20]), valid_0=shard([21])), "which name one split"),
-    "a folder and files": (lambda d: [write(d / n, shard()) for n in ("train-0.tar", "train/1.tar")] and None, "keep"),
-    "classes.txt": (lambda d: (files(train_0=shard())(d), (d / "classes.txt").write_text("a\nb\n")) and None,
-                    "has the label 2, but classes.txt names 2 classes, 0 to 1"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_both_ways_of_reading_refuse_in_the_same_sentence(name, tmp_path, monkeypatch):
-    make, words = REFUSED[name]
-    (tmp_path / "own").mkdir()
-    make(tmp_path / "own")
+@pytest.mark.parametrize(("files", "words"), REFUSED)
+def test_both_ways_of_reading_refuse_in_the_same_sentence(files, words, tmp_path):
+    write(tmp_path / "own", files if isinstance(files, dict) else {"train-0.tar": files})
     with pytest.raises(UserError, match=words) as refused:
         ShardedData(name="own", root=str(tmp_path))
     assert "\n" not in str(refused.value)
@@ -162,18 +144,15 @@ def test_both_ways_of_reading_refuse_in_the_same_sentence(name, tmp_path, monkey
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """Three shards, each of one class."""
-    for k, size in enumerate((9, 4, 12)):
-        write(tmp_path / f"own/train-{k}.tar", shard(range(20 * k, 20 * k + size), label=k))
-    write(tmp_path / "own/test.tar", shard(range(90, 93)))
+    of_classes = {f"train-{k}.tar": shard(range(20 * k, 20 * k + n), label=k) for k, n in enumerate((9, 4, 12))}
+    write(tmp_path / "own", {**of_classes, "test.tar": shard(range(90, 93))})
     return tmp_path / "own"
 
 
 def test_the_split_is_a_stratified_draw_by_its_seed(own: Path) -> None:
-    first, other = (outcome(own.parent, False, val_fraction=0.25, split_seed=seed) for seed in (0, 1))
-    assert isinstance(first, dict)
-    assert isinstance(other, dict)
-    assert [sum(label == k for _, label in first["val"]) for k in range(3)] == [2, 1, 3]
-    assert first["val"] != other["val"]
+    first, other = (outcome(own.parent, False, val_fraction=0.25, split_seed=seed)["val"] for seed in (0, 1))
+    assert [sum(label == k for _, label in first) for k in range(3)] == [2, 1, 3]
+    assert first != other
     whole = ShardedData(name="own", root=str(own.parent), in_memory=False, val_fraction=0, batch_size=1)
     assert (whole.info.sizes, whole.has_validation) == ((25, 0, 3), False)
     marks = set()
@@ -185,23 +164,22 @@ def test_the_split_is_a_stratified_draw_by_its_seed(own: Path) -> None:
     assert len(marks) == 6, "a run is not resumed with another split"
 
 
-@pytest.mark.parametrize(("world", "workers", "batch"), [(1, 1, 3), (2, 1, 2), (2, 3, 1), (3, 2, 2)])
+@pytest.mark.parametrize(("world", "workers", "batch"), [(2, 3, 1), (3, 2, 2)])
 def test_streams_of_a_split_are_disjoint_and_resume_exactly(own, world, workers, batch):
     splits = own_shards.read_any_index(own, 0.25, 0)[1]
 
-    def stream(split: Split, rank: int, **options: Any) -> ShardBatches:
-        batching = Batching(batch, 0, rank, world)
-        return ShardBatches(StreamedShards(splits[split], "own"), fake_data.number_of, "own", batching, **options)
+    def stream(split: Split, rank: int) -> ShardBatches:
+        shards, batching = StreamedShards(splits[split], "own"), Batching(batch, 0, rank, world)
+        return ShardBatches(shards, fake_data.number_of, "own", batching, train=split == "train", buffer=4)
 
-    seen: dict[str, list[int]] = {"train": [], "val": []}
+    seen: dict[Split, list[int]] = {"train": [], "val": []}
     for rank in range(world):
-        for split in ("train", "val"):
-            batches = stream(split, rank, train=split == "train", buffer=4)
+        for split, numbers in seen.items():
             for worker in range(workers):
-                seen[split] += [x for b in as_worker(batches, worker, workers) for x in b.inputs.tolist()]
-        loader = StreamLoader(stream("train", rank, buffer=4), lambda: 1)
+                for one in as_worker(stream(split, rank), worker, workers):
+                    numbers += one.inputs.tolist()
+        loader, resumed = (StreamLoader(stream("train", rank), lambda: 1) for _ in range(2))
         whole = [b.inputs.tolist() for b in loader]
-        resumed = StreamLoader(stream("train", rank, buffer=4), lambda: 1)
         resumed.load_state_dict({**loader.state_dict(), "batch": 2})
         assert [b.inputs.tolist() for b in resumed] == whole[2:]
     assert len(seen["train"]) == len(set(seen["train"])) == 19 // (batch * world) * batch * world
@@ -213,9 +191,8 @@ def test_own_shards_are_counted_once_and_may_have_names(own, monkeypatch):
     counted = []
     count = own_shards._counted
     monkeypatch.setattr(own_shards, "_counted", lambda path: counted.append(path.name) or count(path))
-    write(own / "train-7.tar", shard(range(4), label=3) + shard(range(4, 9), label=0))
-    write(own / "val.tar", shard(range(4), label=3) + shard(range(4, 9), label=0))
-    (own / "classes.txt").write_text("a\nb\nc\nd\ne\n")
+    more = shard(range(4), label=3) + shard(range(4, 9), label=0)
+    write(own, {"train-7.tar": more, "val.tar": more, "classes.txt": b"a\nb\nc\nd\ne\n"})
     made = ShardedData(name="own", root=str(own.parent), batch_size=3, img_size=8)
     made.setup("fit")
     assert (made.task.num_classes, made.task.class_names[0], made.info.sizes) == (5, "a", (34, 9, 3))

@@ -19,7 +19,7 @@ from data_modules.samplers import (
     limited,
     next_position,
 )
-from data_modules.splits import stratified_split
+from data_modules.splits import stratified_order, stratified_split
 from lgx.core.seed import seeded_rng
 from lgx.errors import UserError
 
@@ -90,6 +90,7 @@ def test_a_state_from_the_end_of_an_epoch_starts_the_next():
     for _ in finished:
         pass
     resumed = loader()
+    assert resumed.state_dict() == {"epoch": 0, "batch": 0, "examples": 4}
     resumed.load_state_dict(finished.state_dict())
     assert resumed.batch_sampler.epoch == 1
     assert len(list(resumed)) == 5
@@ -139,3 +140,5 @@ def test_held_out_examples_follow_the_largest_remainders_and_leave_one_of_each_c
     for fraction, held in ((0.25, [3, 1, 0]), (0.5, [5, 3, 0]), (0.45, [5, 2, 0]), (0.9, [9, 4, 0])):
         out = stratified_split(labels, fraction, seed=0)[1]
         assert np.bincount(np.asarray(labels)[out], minlength=3).tolist() == held
+    first = np.asarray(labels)[stratified_order(labels, seed=0)[:9]]
+    assert np.bincount(first, minlength=3).tolist() in ([5, 3, 1], [6, 2, 1])

@@ -1,18 +1,22 @@
 """The size of a descendant by budget."""
 
+import itertools
 import math
 import random
 from itertools import pairwise
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lgx.architectures import ViTArchitecture
 from lgx.errors import UserError
 from lgx.initialization import Sizes
+from lgx.initialization.descendants import _summary
 from lgx.initialization.sizing import Budget, Candidate, find_sizes, parse_budgets
-from lgx.initialization.sizing.latency import Stopwatch
+from lgx.initialization.sizing.latency import Stopwatch, seconds_of_pass
+from lgx.initialization.sizing.search import _deepest
 from tests.support.families import EACH, tiny
 
 TINY = ViTArchitecture(6, 48, 3, patch_size=4, img_size=16, num_classes=5)
@@ -207,14 +211,15 @@ def test_latency_is_measured_and_kept():
 
 
 class Linear(Stopwatch):
-    """A pass takes 2 ms, and in each layer 1 ms for 16 of width, plus what the depth adds or saves."""
+    """A pass takes about 2 ms, and in each layer 1 ms for 16 of width, plus what the depth adds or saves."""
 
     def __init__(self, bend=0.0):
         super().__init__()
         self.bend = bend
 
     def measure(self, network):
-        self.measured[network] = 2e-3 + 1e-3 * network.embed_dim / 16 * network.depth * (1 + self.bend * network.depth)
+        layers = network.embed_dim / 16 * network.depth * (1 + self.bend * network.depth)
+        self.measured[network] = (2 + layers) * 2**-10
         return self.measured[network]
 
 
@@ -234,13 +239,39 @@ def test_sizes_for_a_time_are_the_deepest_that_keep_to_it_wherever_the_estimate_
 
 
 def test_a_layer_takes_half_of_what_two_more_layers_take():
-    parts = Linear().parts(SPACES["free"], 48, 4.0)
-    assert parts == pytest.approx((2e-3, 3e-3))
+    assert Linear().parts(SPACES["free"], 48, 4.0) == (2 * 2**-10, 3 * 2**-10)
     constant = Linear()
     constant.measure = lambda network: 2e-3 / network.depth  # noise: more layers take less time
     assert constant.parts(SPACES["free"], 48, 4.0) == pytest.approx((2e-3 - 2e-6, 2e-6))
     late = Linear(bend=1.0).parts(SPACES["free"], 48, 4.0)  # 8 and 38 ms: nothing is left outside of the layers
-    assert late == pytest.approx((0.0, 15e-3))
+    assert late == pytest.approx((0.0, 15 * 2**-10))
+
+
+def test_a_time_may_be_used_up_and_the_mlp_ratio_stays_in_its_range():
+    limit = [Budget("latency", 14 * 2**-10)]
+    assert _deepest(SPACES["free"], 48, 4.0, limit, Linear()).latency == limit[0].limit
+    found = find_sizes(SPACES["free"].with_fixed("embed_dim=48,mlp_ratio=2", 5), limit, stopwatch=Linear())
+    assert [(one.depth, one.mlp_ratio, one.latency) for one in found] == [(4, 2.0, limit[0].limit)]
+
+
+@pytest.mark.parametrize(("seconds", "passes"), [(1.0, 15), (0.01, 50), (1e-6, 200)])
+def test_passes_are_timed_for_half_a_second_but_neither_too_few_nor_too_many(monkeypatch, seconds, passes):
+    times, calls = itertools.count(), []
+    monkeypatch.setattr("lgx.initialization.sizing.latency.time.perf_counter", lambda: seconds * next(times))
+    assert seconds_of_pass(calls.append, torch.zeros(1, 3, 2, 2)) == pytest.approx(seconds)
+    assert passes - 1 <= len(calls) - 3 <= passes + 1  # three are not timed
+    assert len(calls) - 3 == passes or passes == 50  # sums of hundredths are rounded
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [((), "none"), (("norm.weight",), "norm"), (("blocks.3.a", "blocks.3.b"), "blocks.3"),
+     (("blocks.0.a", "blocks.1.b", "cls_token"), "blocks.0-1, cls_token"),
+     (("blocks.2.a", "blocks.3.a", "blocks.5.b"), "blocks.2, blocks.3, blocks.5"),
+     (("blocks.2.a", "blocks.3.a"), "blocks.2-3")],
+)  # fmt: skip
+def test_names_of_layers_are_folded(names, words):
+    assert _summary(names) == words
 
 
 def test_what_is_unused_counts_budgets_and_then_the_smallest_share():

@@ -151,7 +151,10 @@ def test_a_timm_folder_is_no_larger_than_its_weights(tmp_path):
         (lambda saved: saved["optimizer_states"][0]["state"].update({0: []}), "state of a parameter is []"),
         (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(eps="x"), "eps of the optimizer is 'x'"),
         (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(betas=(0.9,)), "is damaged (ValueError"),
-        (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(lr=torch.ones(3)), "is damaged (Runtime"),
+        (
+            lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(weight_decay=torch.ones(3)),
+            "is damaged (TypeError",
+        ),
         (lambda saved: saved["lr_schedulers"][0].update(lr_lambdas=[False, 1]), "is damaged"),
         (lambda saved: saved["loops"]["fit_loop"].update(epoch_progress="x"), "is damaged"),
         (lambda saved: saved["state_dict"].pop("network.norm.weight"), "the checkpoint is not of this run"),

@@ -246,5 +246,6 @@ def test_differences_that_are_equal_to_rounding_support_no_claim(lead, factor):
         assert (difference.summary.mean == 0) == (lead == 0)
     assert paired_difference({0: 0.3, 1: 0.7}, {0: 0.2, 1: 0.6}).marks == ""
     assert paired_difference({0: math.inf, 1: 1.0}, {0: math.inf, 1: 1.0}).summary.half_width is None
+    assert paired_difference({0: 100.0, 1: 1e-5}, {0: 100.0, 1: 0.0}).summary.half_width == 0  # rounding of the largest
     clear = paired_difference({0: 90.0, 1: 90.001}, {0: 80.0, 1: 80.0})  # above the rounding
     assert (clear.claimable, clear.marks) == (True, "*, p < 0.001")

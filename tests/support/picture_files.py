@@ -2,8 +2,9 @@
 
 import io
 import struct
+import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,6 @@ from PIL import ExifTags, Image
 SIZE = HEIGHT, WIDTH = 12, 16
 Known = Iterator[tuple[str, bytes, Any]]
 """Name, content, and the bytes that are shown, (H, W, C), or None for a file that is to be refused."""
-_UNDO = {
-    1: lambda shown: shown, 2: lambda shown: shown[:, ::-1], 3: lambda shown: np.rot90(shown, 2),
-    4: lambda shown: shown[::-1], 5: lambda shown: shown.swapaxes(0, 1), 6: np.rot90,
-    7: lambda shown: np.rot90(shown, 2).swapaxes(0, 1), 8: lambda shown: np.rot90(shown, 3),
-}  # fmt: skip
-"""EXIF's orientation -> how a file stores what is to be shown."""
 _OF_PILLOW = """color.jpg jpeg RGB; gray.jpg jpeg L; ink.jpg jpeg CMYK; lossy.webp webp RGB; 1.png png 1;
 palette.png png P; palette.gif gif P; color.avif avif RGB; color.bmp bmp RGB; color.ppm ppm RGB; color.tif tiff RGB;
 ink.tif tiff CMYK; palette.tif tiff P; LZW.tif tiff RGB tiff_lzw; jpeg.tif tiff RGB jpeg; 1.tif tiff 1 group4"""
@@ -31,8 +26,17 @@ def scaled(values: Any, high: float = 65535) -> Any:
 
 
 def stored(shown: Any, orientation: int) -> Any:
-    """How a file of an orientation stores an image."""
-    return np.ascontiguousarray(_UNDO[orientation](shown))
+    """How a file of an orientation of EXIF stores an image."""
+    turned = shown.swapaxes(0, 1) if orientation > 4 else shown
+    rows, columns = (-1 if orientation in mirrored else 1 for mirrored in ((3, 4, 6, 7), (2, 3, 7, 8)))
+    return np.ascontiguousarray(turned[::rows, ::columns])
+
+
+def exif(orientation: int) -> Image.Exif:
+    """EXIF with an orientation."""
+    tags = Image.Exif()
+    tags[ExifTags.Base.Orientation] = orientation
+    return tags
 
 
 def pil(pixels: Any, form: str, mode: str | None = None, **options: Any) -> bytes:
@@ -42,11 +46,22 @@ def pil(pixels: Any, form: str, mode: str | None = None, **options: Any) -> byte
     return buffer.getvalue()
 
 
-def exif(orientation: int) -> Image.Exif:
-    """EXIF with an orientation."""
-    tags = Image.Exif()
-    tags[ExifTags.Base.Orientation] = orientation
-    return tags
+def npy(values: Any) -> bytes:
+    """A file of numpy."""
+    buffer = io.BytesIO()
+    np.save(buffer, values)
+    return buffer.getvalue()
+
+
+def tar(members: Iterable[tuple[str, bytes]]) -> bytes:
+    """A tar file of names and contents."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as file:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            file.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
 
 
 def png(values: Any, kind: int, orientation: int = 1) -> bytes:
@@ -60,22 +75,15 @@ def png(values: Any, kind: int, orientation: int = 1) -> bytes:
     return found
 
 
-def tiff(*pages: Any, turned: int = 1, byteorder: Any = "<", **options: Any) -> bytes:
-    """A file of tifffile; a page of a pair has further options."""
-    buffer = io.BytesIO()
+def tiff(*pages: Any, turned: int = 1, small: bool = False, byteorder: Any = "<", **options: Any) -> bytes:
+    """A file of tifffile, with a smaller copy of each page if ``small``."""
+    buffer, common = io.BytesIO(), {"extratags": [(274, 3, 1, turned, True)], "metadata": None, "contiguous": False}
     with tifffile.TiffWriter(buffer, byteorder=byteorder) as writer:
         for page in pages:
-            values, own = page if isinstance(page, tuple) else (page, {})
-            given: dict[str, Any] = {"planarconfig": "contig"} if values.ndim == 3 else {}
-            given |= {"photometric": "minisblack", "extratags": [(274, 3, 1, turned, True)], "metadata": None}
-            writer.write(values, contiguous=False, **(given | options | own))
-    return buffer.getvalue()
-
-
-def npy(values: Any) -> bytes:
-    """A file of numpy."""
-    buffer = io.BytesIO()
-    np.save(buffer, values)
+            planes: dict[str, Any] = {"planarconfig": "contig"} if page.ndim == 3 else {}
+            writer.write(page, **(planes | common | {"photometric": "minisblack"} | options))
+        for page in pages * small:
+            writer.write(page[::2, ::2], photometric="minisblack", subfiletype=1)
     return buffer.getvalue()
 
 
@@ -97,17 +105,15 @@ def photographs(rng: np.random.Generator, high: int = 65535) -> Known:
         content = pil(gray if mode in "L1" else color, form, mode, **options)
         shown = Image.open(io.BytesIO(content)).convert("L" if mode in "L1" else "RGB")
         yield name, content, np.atleast_3d(np.asarray(shown))
-    frames, exact = {"save_all": True, "append_images": [Image.fromarray(color[::-1].copy())]}, {"lossless": True}
-    yield "frames.png", pil(color, "png", **frames), color
-    yield "frames.webp", pil(color, "webp", **exact, **frames), color
+    frames = {"save_all": True, "append_images": [Image.fromarray(color[::-1].copy())], "lossless": True}
     alpha, over = np.dstack([color, opacity]), over_white(color, opacity)
-    yield "alpha.png", pil(alpha, "png"), over
-    yield "alpha.webp", pil(alpha, "webp", exact=True, **exact), over
+    for form in ("png", "webp"):
+        yield f"frames.{form}", pil(color, form, **frames), color
+        yield f"alpha.{form}", pil(alpha, form, exact=True, lossless=True), over
     yield "alpha.tif", pil(alpha, "tiff"), over
     yield "gray alpha.png", pil(np.dstack([gray, opacity]), "png"), over_white(gray[..., None], opacity)[..., :1]
     hidden = np.where(wide[..., None] == wide[3, 4], 255, deep)
     yield "hidden 16.png", pil(wide, "png", transparency=int(wide[3, 4])), hidden
-    yield "color 16.png", png(wide3, 2), deep3
     yield "alpha 16.png", png(np.dstack([wide3, wide]), 6), over_white(deep3, scaled(wide))
     yield "gray alpha 16.png", png(np.dstack([wide, wide]), 4), None
     given = (wide // 16).astype(">u2")
@@ -116,7 +122,8 @@ def photographs(rng: np.random.Generator, high: int = 65535) -> Known:
         yield f"turned {turned}.png", pil(stored(color, turned), "png", exif=exif(turned)), color
         yield f"turned {turned}.tif", tiff(stored(color, turned), turned=turned, photometric="rgb"), color
         yield f"turned 16 {turned}.tif", tiff(stored(wide3, turned), turned=turned), deep3
-        yield f"turned 16 {turned}.png", png(stored(wide[..., None], turned), 0, turned), deep
+        yield f"turned gray 16 {turned}.png", png(stored(wide[..., None], turned), 0, turned), deep
+        yield f"turned 16 {turned}.png", png(stored(wide3, turned), 2, turned), deep3
     yield "LZW 16.tif", pil(wide, "tiff", compression="tiff_lzw"), deep
     yield "last byte first 16.tif", tiff(wide, byteorder=">", compression="zlib"), deep
     yield "white is 0.tif", tiff(gray, photometric="miniswhite"), 255 - gray[..., None]
@@ -126,13 +133,12 @@ def photographs(rng: np.random.Generator, high: int = 65535) -> Known:
     of_alpha = {"photometric": "rgb", "extrasamples": ["unassalpha"]}
     yield "alpha 16.tif", tiff(np.dstack([wide3, wide]), **of_alpha), over_white(deep3, scaled(wide))
     yield "three bands.tif", tiff(color), color
-    yield "overview 16.tif", tiff(wide, (wide[::2, ::2], {"subfiletype": 1})), deep
+    yield "overview 16.tif", tiff(wide, small=True), deep
     signed = wide.astype(np.int32) - 9
     yield "signed.tif", tiff(signed), scaled(signed, high)[..., None] if is_known else None
     yield "floats.tif", tiff(share), floats
-    yield "floats.npy", npy(share.transpose(2, 0, 1)), floats
+    yield "floats.npy", npy(share), floats
     yield "gray.npy", npy(gray), gray[..., None]
-    yield "color 16.npy", npy(wide3), deep3
     yield "NaN.npy", npy(np.where(share < 0.1, np.nan, share)), None
     yield "either.npy", npy(color[:3, :, :]), None
     yield "pages.tif", tiff(gray, gray), None
@@ -149,16 +155,14 @@ def bands(rng: np.random.Generator, count: int) -> Known:
         first = values.transpose(2, 0, 1)
         yield f"{name}.npy", npy(values), seen
         yield f"{name} first.npy", npy(first), seen
-        yield f"{name}.tif", tiff(values, compression="zlib"), seen
         yield f"{name} planar.tif", tiff(first, planarconfig="separate"), seen
-        yield f"{name} pages.tif", tiff(*first, *((page[::2, ::2], {"subfiletype": 1}) for page in first)), seen
-        yield f"{name} turned.tif", tiff(stored(values, 6), turned=6), seen
+        yield f"{name} pages.tif", tiff(*first, small=True), seen
+        yield f"{name} turned.tif", tiff(stored(values, 6), turned=6, compression="zlib"), seen
     pages, frames = [*small.transpose(2, 0, 1)], [Image.fromarray(small[..., k]) for k in range(1, count)]
     yield "white is 0.tif", tiff(*pages, photometric="miniswhite"), 255 - small
     yield "mixed.tif", tiff(*pages[1:], wide[..., 0]), None
     yield "palette.tif", tiff(*pages, photometric="palette", colormap=rng.integers(0, 9, (3, 256), np.uint16)), None
     yield "too few.tif", tiff(*pages[1:]), None
-    yield "either.npy", npy(small[:1].repeat(count, 0)), None
     yield "frames.png", pil(pages[0], "png", save_all=True, append_images=frames), None
     yield "ink.jpg", pil(small[..., [0, 0, 0]], "jpeg", "CMYK"), None
     if count in (2, 4):

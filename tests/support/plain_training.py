@@ -16,22 +16,15 @@ from timm.data import Mixup
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torch.optim.swa_utils import SWALR
-from torchmetrics.classification import (
-    MulticlassAccuracy,
-    MulticlassJaccardIndex,
-    MultilabelAccuracy,
-    MultilabelAveragePrecision,
-)
+from torchmetrics import classification
 
-VOID = 255
-PATCH = 8
+VOID, PATCH = 255, 8
 OPTIMIZERS: dict[str, tuple[Any, dict[str, float]]] = {
     "SGD": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.05}),
     "AdamW": (torch.optim.AdamW, {"lr": 0.003, "weight_decay": 0.2, "eps": 1e-3}),
     "Lamb": (timm.optim.Lamb, {"lr": 0.01, "weight_decay": 0.2, "eps": 1e-3}),
 }
-SWA_RATE, SWA_START = 0.02, 2
-EMA_DECAY = 0.9
+SWA_RATE, SWA_START, EMA_DECAY = 0.02, 2, 0.9
 CLIP = {"norm": 0.2, "value": 0.002}
 Batches = list[list[list[tuple[Tensor, Tensor]]]]
 """Epochs of steps of processes: inputs and targets."""
@@ -55,8 +48,7 @@ class Trained:
 
     def best_epoch(self, metric: str) -> int:
         """Epoch, from 1, of the best score; of equal scores the lower loss, of equal losses the later one."""
-        ranked = [(v[metric], -v["loss"], epoch) for epoch, v in enumerate(self.validations, start=1)]
-        return max(ranked)[2]
+        return max((found[metric], -found["loss"], k) for k, found in enumerate(self.validations, start=1))[2]
 
 
 class Segmenter(VisionTransformer):
@@ -152,13 +144,14 @@ def evaluate(weights: dict[str, Tensor], inputs: Tensor, targets: Tensor, option
     found = {"loss": float(losses(logits, targets).double().mean())}
     logits, metrics = logits.float(), {}
     if options["kind"] == "multilabel":
-        logits, metrics["acc"] = logits.sigmoid(), MultilabelAccuracy(classes, average="micro", ignore_index=VOID)
-        metrics["map"] = MultilabelAveragePrecision(classes, average="macro", ignore_index=VOID)
+        logits = logits.sigmoid()
+        metrics["acc"] = classification.MultilabelAccuracy(classes, average="micro", ignore_index=VOID)
+        metrics["map"] = classification.MultilabelAveragePrecision(classes, average="macro", ignore_index=VOID)
     elif options["kind"] == "segmentation":
-        metrics["acc"] = MulticlassAccuracy(classes, average="micro", ignore_index=VOID)
-        metrics["miou"] = MulticlassJaccardIndex(classes, average="macro", ignore_index=VOID)
+        metrics["acc"] = classification.MulticlassAccuracy(classes, average="micro", ignore_index=VOID)
+        metrics["miou"] = classification.MulticlassJaccardIndex(classes, average="macro", ignore_index=VOID)
     else:
-        metrics["acc"] = MulticlassAccuracy(classes, average="micro")
+        metrics["acc"] = classification.MulticlassAccuracy(classes, average="micro")
         recalls = [(logits.argmax(1) == targets)[targets == c].double().mean() for c in targets.unique()]
         found["balanced_acc"] = float(torch.stack(recalls).mean())
     return found | {name: float(metric(logits, targets)) for name, metric in metrics.items()}
@@ -174,7 +167,7 @@ def update(
         The sum of the losses.
     """
     optimizer.zero_grad()
-    dtype, total, size = next(model.parameters()).dtype, 0.0, window[0][-1].numel()
+    dtype, total, size = model.head.weight.dtype, 0.0, window[0][-1].numel()
     for step, process, inputs, targets in window:
         seed_step(options["seed"], epoch, step, process)
         if options["mixup"] or options["cutmix"]:

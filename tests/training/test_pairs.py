@@ -61,7 +61,10 @@ FACTORS = {
     **DATA,
 }
 BASE = {name: values[0] for name, values in FACTORS.items()}
-LOSS = ["class_weights", "label_smoothing", "mixup", "cutmix", "accumulate", "processes"]
+FORMULAS = [
+    ["class_weights", "label_smoothing", "mixup", "cutmix", "accumulate", "processes"],
+    ["optimizer", "freeze_epochs", "layer_decay", "clip"],
+]
 """Options of one formula, of which any three are in a row: two alone may hide behind a third."""
 _OF_CLASSES = ("class_weights", "balanced", "mixup", "cutmix")
 REFUSED = [
@@ -114,7 +117,8 @@ def rows(strength):
         {"operator": "or", "conditions": [{"operator": "ne", "left": k, "value": v} for k, v in pair.items()]}
         for pair in (*REFUSED, *MEANINGLESS)
     ]
-    return covertable.make(FACTORS, strength=strength, constraints=never, sub_models=[{"fields": LOSS, "strength": 3}])
+    threes = [{"fields": names, "strength": 3} for names in FORMULAS]
+    return covertable.make(FACTORS, strength=strength, constraints=never, sub_models=threes)
 
 
 def layout_of(row):
@@ -345,7 +349,7 @@ def test_options_agree_with_plain_training(strength, processes, sets, tmp_path, 
     if processes == 1:
         ends = {name: done.err if done.code else "" for name, line in lines.items() for done in [lgx(*line)]}
     else:
-        ends, _ = on_two_processes(lines, tmp_path)
+        ends, _ = on_two_processes(lines, tmp_path, 170 if strength == 2 else 1500)
     wrong = []
     for k, row in enumerate(chosen):
         try:

@@ -2,19 +2,15 @@
 
 import csv
 
-import numpy as np
 import pytest
 import timm
 import torch
-from PIL import Image
 from safetensors.torch import load_file, save_file
-from timm.data import create_transform
 from timm.layers import resample_abs_pos_embed
 
 from lgx.architectures.parsing import parse_architecture
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands.api import init
-from lgx.core.eval_transforms import eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet.tracing import trace
@@ -51,16 +47,6 @@ def test_a_size_has_one_form_in_texts_files_and_arguments():
     for wrong in ("24x41", "24x", "x40", "24x40x8", "0x40"):
         with pytest.raises(UserError, match=r"patch_size|number"):
             parse_architecture(f"{ARCH}{wrong}")
-
-
-@pytest.mark.parametrize("sides", [(24, 40), (40, 24), (30, 30), (100, 20), (41, 77)])
-def test_images_are_prepared_as_timm_prepares_them(sides):
-    task = Task("x", 2, img_size=(24, 40), mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.25))
-    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (*sides, 3), np.uint8))
-    of_timm = create_transform(
-        (3, 24, 40), crop_pct=1.0, crop_mode="center", interpolation="bicubic", mean=task.mean, std=task.std
-    )
-    assert torch.allclose(eval_transform(task)(image), of_timm(image), atol=1e-6)
 
 
 def test_positions_are_resampled_from_the_grid_of_their_source(ancestor):

@@ -76,6 +76,14 @@ def test_a_scheduler_of_torch_is_that_of_torch(images, tmp_path, name, options, 
         assert rates_of(lambda optimizer, own=own: make_scheduler(own, optimizer, STEPS)) == wanted
 
 
+@pytest.mark.parametrize("name", ["CosineAnnealingLR", "OneCycleLR --model.scheduler.max_lr=0.1", "PolynomialLR"])
+def test_a_schedule_of_the_length_of_the_run_is_not_resumed_in_a_longer_run(fit, name):
+    run = [*f"--model.scheduler={name}".split(), "--name=l", "--trainer.max_epochs=2"]
+    assert fit("Ancestor", *run, "--trainer.limit_val_batches=0").code == 0
+    longer = fit("Ancestor", *run[:-1], "--trainer.max_epochs=3", "--trainer.limit_val_batches=0", "--ckpt_path=last")
+    assert (longer.code, "was planned for 6 updates" in longer.sentence) == (2, True), longer.err
+
+
 UNSUITED = {
     "ReduceLROnPlateau": "needs a metric", "LambdaLR": "takes a function", "SequentialLR": "takes other schedulers",
     "StepLR --model.scheduler.step_size=0": "expected at least 1",

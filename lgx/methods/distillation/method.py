@@ -11,7 +11,8 @@ from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, feature_losses
-from lgx.components.losses import agreement_with, distillation_loss
+from lgx.components.losses import distillation_loss
+from lgx.components.metrics import agreement_with
 from lgx.components.multilabel import multilabel_distillation_loss
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import mean_of_examples, of_labeled_pixels

@@ -14,7 +14,8 @@ from lgx.architectures.meta_device import building_on
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import FeatureProjection, Features, feature_losses
-from lgx.components.losses import agreement_with, distillation_loss
+from lgx.components.losses import distillation_loss
+from lgx.components.metrics import agreement_with
 from lgx.components.updates import mean_of_examples
 from lgx.core.batch import Batch
 from lgx.core.seed import run_seed

@@ -3,7 +3,6 @@
 from itertools import chain
 from typing import cast
 
-import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import StochasticWeightAveraging, Timer, WeightAveraging
 
@@ -54,9 +53,9 @@ class BeginAveraging(Callback):
         """Follow the weights until the first update, which copies them, too."""
         average = averaged_model(self.average)
         if average is not None and not average.n_averaged:
-            copies = [*chain(average.module.parameters(), average.module.buffers())]
-            originals = [*chain(pl_module.parameters(), pl_module.buffers())]
-            torch._foreach_copy_([copy.data for copy in copies], [original.data for original in originals])
+            copies = chain(average.module.parameters(), average.module.buffers())
+            for copy, original in zip(copies, chain(pl_module.parameters(), pl_module.buffers()), strict=True):
+                copy.data.copy_(original.data)
 
 
 def _steps_of_epoch(trainer: Trainer) -> int:

@@ -9,9 +9,11 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from lgx.components.optim import check_length
 from lgx.core.rows import keep_rows
 from lgx.core.schema import shortened
 from lgx.errors import UserError
+from lgx.methods.base import Method
 from lgx.training.callbacks.checkpoints import AtomicCheckpointIO
 from lgx.training.lightning_internals import place_evaluation
 from lgx.training.run_folder import run_folder
@@ -59,7 +61,8 @@ class Resume(Callback):
         that may have been shorter.
 
         Raises:
-            UserError: If a moment has not the shape of its parameter, or an option another kind of value.
+            UserError: If a moment has not the shape of its parameter, an option another kind of value, or a schedule
+                another length than the run.
         """
         for optimizer in trainer.optimizers if self._io.is_restoring else ():
             if wrong := _mistake(optimizer):
@@ -72,6 +75,8 @@ class Resume(Callback):
                     rates = zip(schedule.base_lrs, schedule.lr_lambdas, strict=True)
                     for group, (base, factor) in zip(schedule.optimizer.param_groups, rates, strict=True):
                         group["lr"] = base * factor(schedule.last_epoch)
+                elif isinstance(pl_module, Method) and pl_module.scheduler is not None:
+                    check_length(pl_module.scheduler, schedule, pl_module.total_steps())
 
     def on_train_batch_end(self, trainer: Trainer, *args: Any) -> None:
         """The optimizer has used its state, unless gradients are still accumulated."""

@@ -6,6 +6,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lgx.components.figures import to_svg
 from lgx.core.rows import read_rows
+from lgx.hypernet.architecture_graph import computational_graph
 from lgx.methods.hypernetworks.task_map import embed_graphs, project, task_figure, task_map
 from tests.support.command_line import analyze, lgx
 from tests.support.task_maps import (
@@ -45,6 +46,15 @@ def test_the_axes_are_those_of_the_largest_variance():
     assert found.explained == pytest.approx((0.8, 0.2))
     assert [abs(point.x) for point in found.points] == pytest.approx([2, 2, 0, 0])
     assert [abs(point.y) for point in found.points] == pytest.approx([0, 0, 1, 1])
+
+
+def test_a_graph_is_the_mean_of_its_nodes():
+    hypernet, task = hypernet_of(tells_tasks=True), next(iter(EMBEDDINGS.values()))
+    with torch.no_grad():
+        found = embed_graphs(hypernet, FOUR, task)
+        for architecture, mean in zip(FOUR, found, strict=True):
+            nodes = hypernet.encode([computational_graph(architecture, hypernet.config.convention)], task)[0]
+            torch.testing.assert_close(mean, nodes.mean(0), rtol=1e-3, atol=1e-5)
 
 
 def test_an_encoder_that_ignores_the_task_has_no_positive_silhouette():

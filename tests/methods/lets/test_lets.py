@@ -89,3 +89,18 @@ def test_matrices_start_with_rows_that_sum_to_1_and_layers_as_one_of_two():
         else:
             assert matrix.shape == ((64, 64) if name.endswith("hidden") else (16, 16))
             torch.testing.assert_close(matrix.sum(1), torch.ones(len(matrix)))
+
+
+def test_layers_are_mixes_of_two_layers_of_the_learngene():
+    narrow = parse_architecture(WHOLE, num_classes=3).replace(depth=2, embed_dim=16, num_heads=2)
+    tensors = {name: torch.randn(t.shape) for name, t in narrow.build().state_dict().items()}
+    matrices = {k: torch.randn(m.shape) for k, m in random_matrices(narrow, narrow.replace(depth=4)).items()}
+    found = expand(tensors | matrices, narrow, narrow.replace(depth=4), 4)
+    for layer in range(4):
+        for part, parts in (("attn.qkv.weight", 3), ("mlp.fc2.bias", 1)):
+            mix = next(
+                m for k, m in matrices.items() if k.endswith(f"mix.{layer // 2}.{part}")
+            )  # a pair of layers has one
+            both = [tensors[f"blocks.{j}.{part}"].chunk(parts) for j in (0, 1)]
+            expected = torch.cat([mix[0, p] * both[0][p] + mix[1, p] * both[1][p] for p in range(parts)])
+            torch.testing.assert_close(found[f"blocks.{layer}.{part}"], expected)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods import LSAMD
-from lgx.methods.lsamd.gating import Gating, swapped_paths
+from lgx.methods.lsamd.gating import Gating, ImageSums, swapped_paths
 from lgx.methods.lsamd.selection import Selection, SelectionRun
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
 from tests.support.command_line import analyze, lgx
@@ -111,11 +112,32 @@ def test_the_price_is_added_to_the_loss_except_on_random_paths():
     method, logits, labels = object.__new__(LSAMD), torch.randn(6, 3), torch.arange(6) % 3
     nn.Module.__init__(method)
     method.gating, method.steps_of_run, method.label_loss = Gating(price=2.0), 0, nn.functional.cross_entropy
-    method.route = lambda batch, path: (logits, torch.full((4, 6), 0.25))
+    method.route = lambda batch, path=None: (logits, torch.full((4, 6), 0.25))
     found = method.training_losses(Batch(torch.zeros(6), labels, "a"))
     expected = nn.functional.cross_entropy(logits, labels)
     assert (found["loss_labels"], found["loss_price"]) == (expected, 2 * 4 * 0.75)
     assert found["loss"] == expected + 6
+    method.tasks = {"a": Task("a", 3)}
+    assert method.predict_step(Batch(torch.zeros(6), labels, "a"), 0) is logits
+
+
+def test_validation_stores_means_over_images_and_ties_choose_the_base():
+    branch = SimpleNamespace(base_share=torch.zeros(2), probability=torch.zeros(2))
+    kind = type("Stub", (LSAMD,), {"super_ancestor": SimpleNamespace(branch=lambda number: branch)})
+    method, logged = object.__new__(kind), {}
+    nn.Module.__init__(method)
+    method.tasks, method.measure_swaps = {"a": Task("a", 3)}, True
+    method.tag, method.log, method._log_mean = lambda *_: "val", logged.__setitem__, lambda split: None
+    method.preferences, method.swapped_losses = [ImageSums(2, 2)], [ImageSums(3)]
+    method.preferences[0].update(torch.tensor([[4.0, 1.0], [3.0, 2.0]]), 8)
+    method.swapped_losses[0].update(torch.tensor([8.0, 24.0, 4.0]), 8)
+    method.on_validation_epoch_end()
+    assert branch.base_share.tolist() == [0.5, 0.125]
+    assert branch.probability.tolist() == [0.375, 0.25]
+    assert branch.swap_rise.tolist() == [2.0, -0.5]
+    assert logged == {"val/base_blocks": 1}
+    prefers = torch.tensor([True, False])
+    assert [super_ancestor()._majority(p) for p in (prefers, prefers & False)] == [True, False]
 
 
 # -- agreement --------------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def test_usage_counts_the_data_sets_that_use_a_base_block():
 
 @pytest.mark.parametrize(("threshold", "what"), [(3, "selects no layer"), (0, "selects all layers")])
 def test_a_threshold_that_selects_no_or_all_layers_is_refused(threshold, what):
-    with pytest.raises(UserError, match=rf"threshold {threshold} {what}.*usage 3 1 1 3.*choose 1"):
+    with pytest.raises(UserError, match=rf"threshold {threshold} {what}.*usage 3 1 1 3.*choose 1$"):
         Selection(SHARES, "batch").layers(threshold)
 
 

@@ -1,5 +1,7 @@
 """SnapViT: scores without labels, a search over layers, and the start."""
 
+import math
+
 import pytest
 import torch
 
@@ -22,21 +24,14 @@ def network():
     return VIT.build().eval()
 
 
-def scores_of(network):
-    return score(network, VIT, IMAGES, torch.Generator().manual_seed(0))
+@pytest.fixture
+def source(network, tmp_path):
+    Learngene("ancestor", VIT, network.state_dict()).save(tmp_path / f"a{SUFFIX}")
+    return tmp_path / f"a{SUFFIX}"
 
 
-def test_what_nobody_reads_has_no_score(network):
-    block = network.blocks[1]
-    with torch.no_grad():
-        block.mlp.fc2.weight[:, :40] = 0
-        block.attn.proj.weight[:, 4:8] = 0  # the second head
-    scores = scores_of(network)
-    neurons, heads = scores["hidden", "blocks.1.mlp"], scores["heads", "blocks.1.attn"]
-    assert (neurons[:40] == 0).all()
-    assert (neurons[40:] > 0).all()
-    assert heads.shape == (4, 4)
-    assert (heads.mean(1) == 0).tolist() == [False, True, False, False]
+def scores_of(network, images=IMAGES):
+    return score(network, VIT, images, torch.Generator().manual_seed(0))
 
 
 def test_scores_do_not_depend_on_what_was_computed_before(network):
@@ -67,13 +62,6 @@ def test_a_network_without_neurons_and_heads_is_the_narrower_one(network):
     torch.testing.assert_close(features(network, IMAGES), cut)
 
 
-def test_the_search_finds_the_maximum_of_a_quadratic():
-    goal = torch.linspace(0.5, 1.5, 6, dtype=torch.float64)
-    scale = torch.tensor([1.0, 4.0, 1.0, 9.0, 1.0, 1.0], dtype=torch.float64)
-    found = maximize(lambda x: -float((scale * (x - goal).square()).sum()), torch.ones(6), 2000, torch.Generator())
-    torch.testing.assert_close(found, goal, atol=1e-2, rtol=0)
-
-
 def test_the_search_finds_the_maximum_of_a_rotated_ellipsoid():
     axes = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))[0]
     scale = torch.logspace(0, 4, 5, dtype=torch.float64)
@@ -81,9 +69,7 @@ def test_the_search_finds_the_maximum_of_a_rotated_ellipsoid():
     assert value(maximize(value, torch.ones(5), 2000, torch.Generator().manual_seed(0))) > -1e-6
 
 
-def test_a_start_has_the_heads_and_neurons_with_the_largest_scores(network, tmp_path):
-    source = tmp_path / f"a{SUFFIX}"
-    Learngene("ancestor", VIT, network.state_dict()).save(source)
+def test_a_start_has_the_heads_and_neurons_with_the_largest_scores(network, source, tmp_path):
     photos = write_images(tmp_path / "photos", {"train": 3})
     start = SnapViT(str(source), str(photos), images=3, evaluations=20)
     tensors = start(VIT.replace(num_heads=2, embed_dim=8, depth=2))
@@ -95,9 +81,7 @@ def test_a_start_has_the_heads_and_neurons_with_the_largest_scores(network, tmp_
     assert start.layers(2) == sorted(start.ranked.layers.argsort(descending=True)[:2].tolist())
 
 
-def test_without_images_one_sentence_says_what_is_needed(network, tmp_path):
-    source = tmp_path / f"a{SUFFIX}"
-    Learngene("ancestor", VIT, network.state_dict()).save(source)
+def test_without_images_one_sentence_says_what_is_needed(source, tmp_path):
     done = lgx("init", "--source", source, "--method", "snapvit", "--arch", VIT.spec(), "--out", tmp_path / "x")
     assert done.code == 2
     assert "data: SnapViT scores heads and neurons on images" in done.sentence
@@ -125,41 +109,56 @@ def test_scores_are_mean_squared_gradients_of_the_papers_loss(network, monkeypat
 
 def test_views_show_the_drawn_share_of_an_image_at_the_drawn_place(monkeypatch):
     image = torch.stack(torch.meshgrid(torch.arange(16.0), torch.arange(16.0), indexing="ij"))  # row and column
-    for place, (wide, narrow) in ((0.0, (6.0, 2.5)), (1 - 1e-7, (9.0, 12.5))):  # 13 and 6 of 16 rows
-        monkeypatch.setattr(
-            "lgx.methods.snapvit.scores.torch.rand", lambda *_, place=place, **__: torch.tensor([0.5, place, place])
-        )
+    for place, wide, narrow in ((0.0, 6.0, 2.5), (1 - 1e-7, 9.0, 12.5)):  # 13 and 6 of 16 rows
+        drawn = torch.tensor([0.5, place, place])
+        monkeypatch.setattr("lgx.methods.snapvit.scores.torch.rand", lambda *_, drawn=drawn, **__: drawn)
         views = _views(image, torch.Generator())
         assert views.shape == (12, 2, 16, 16)
         torch.testing.assert_close(views.mean((2, 3)), torch.tensor([[wide] * 2] * 2 + [[narrow] * 2] * 10))
 
 
-def test_the_search_compares_principal_components_of_features_and_starts_with_falling_factors(
-    network, tmp_path, monkeypatch
-):
-    source, values = tmp_path / f"a{SUFFIX}", []
-    Learngene("ancestor", VIT, network.state_dict()).save(source)
-    photos = write_images(tmp_path / "photos", {"train": 5})
-
-    def first(value, start, evaluations, generator):
-        values.append(value(start))
-        return start
-
+def test_the_search_compares_features_and_starts_with_falling_factors(network, source, tmp_path, monkeypatch):
+    values, photos = [], write_images(tmp_path / "photos", {"train": 5})
+    first = lambda value, start, evaluations, generator: values.append(value(start)) or start  # noqa: E731
     monkeypatch.setattr("lgx.methods.snapvit.initializer.maximize", first)
     start = SnapViT(str(source), str(photos), images=5)
-    images, ranked = start._sample, start.ranked
-    scores = score(network, VIT, images, torch.Generator().manual_seed(0))
-    own = {}
+    images, ranked, scores = start._sample, start.ranked, {}
     for kind in ("hidden", "heads"):
-        keys = [key for key in scores if key[0] == kind]
-        own |= {key: scores[key] * factor for key, factor in zip(keys, (1.2, 1.0, 0.8), strict=True)}
-    for key, expected in own.items():
+        of_kind = [(key, found) for key, found in scores_of(network, images).items() if key[0] == kind]
+        scores |= {key: found * factor for (key, found), factor in zip(of_kind, (1.2, 1.0, 0.8), strict=True)}
+    for key, expected in scores.items():
         torch.testing.assert_close(ranked.elements[key], expected.flatten())
     whole, likeness = features(network, images).detach(), 0.0
-    axes = torch.linalg.svd(whole - whole.mean(0), full_matrices=False).Vh.T
+    axes = torch.linalg.svd(whole - whole.mean(0), full_matrices=False).Vh.T  # principal components
     for neurons, heads in ((0.25, 0.1), (0.45, 0.3), (0.65, 0.5)):
-        with without(network, VIT, kept_of(own, "hidden", neurons, 0.2) | kept_of(own, "heads", heads, 0.2)):
-            rest = features(network, images).detach()
-        a, b = (rest - whole.mean(0)) @ axes, (whole - whole.mean(0)) @ axes
-        likeness += ((a * b).sum(1) / a.norm(dim=1) / b.norm(dim=1)).mean().item()
+        with without(network, VIT, kept_of(scores, "hidden", neurons, 0.2) | kept_of(scores, "heads", heads, 0.2)):
+            both = [(found - whole.mean(0)) @ axes for found in (features(network, images).detach(), whole)]
+        likeness += torch.cosine_similarity(*both).mean().item()
     assert values == pytest.approx([likeness], rel=1e-4)
+
+
+def test_the_search_is_algorithm_1_of_its_paper():
+    """Glasmachers et al., 2010, with columns: x = m + s B z, and B becomes B exp(M / 2)."""
+    scale = torch.tensor([1.0, 5.0, 2.0], dtype=torch.float64)
+
+    def value(x):
+        return -float(
+            (scale * (x - 1.2) @ torch.tensor([[1.0, 0.6, 0], [0, 1, 0.3], [0, 0, 1]]).double()).square().sum()
+        )
+
+    found = maximize(value, torch.ones(3), 1 + 7 * 12, torch.Generator().manual_seed(5))
+    random, n, draws = torch.Generator().manual_seed(5), 3, 7
+    logs = [max(0.0, math.log(draws / 2 + 1) - math.log(k)) for k in range(1, draws + 1)]
+    utilities, rate = [u / sum(logs) - 1 / draws for u in logs], 0.6 * (3 + math.log(n)) / (n * math.sqrt(n))
+    m, s, b = torch.ones(3).double(), 0.1, torch.eye(3).double()
+    seen = [m]
+    for _ in range(12):
+        z = torch.randn(draws, n, dtype=torch.float64, generator=random)
+        points = [m + s * b @ each for each in z]
+        order = sorted(range(draws), key=lambda k: -value(points[k]))
+        step = sum(u * z[k] for u, k in zip(utilities, order, strict=True))
+        spread = sum(u * (torch.outer(z[k], z[k]) - torch.eye(n)) for u, k in zip(utilities, order, strict=True))
+        m, wider = m + s * b @ step, spread.trace() / n
+        s, b = s * math.exp(rate / 2 * wider), b @ torch.matrix_exp(rate / 2 * (spread - wider * torch.eye(n)))
+        seen += points
+    torch.testing.assert_close(found, max(seen, key=value))
