@@ -20,6 +20,7 @@ _LINKED = (
     "docs/**/*.ipynb",
     "experiments/**/*",
     "lgx/**/*.py",
+    "lgx/configs/*.yaml",
     "data_modules/**/*.py",
     "tests/**/*.py",
     "tests/**/*.toml",
