@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from lgx.components.losses import label_loss
-from lgx.components.metrics import metric_names, metrics_for, update_metrics
+from lgx.components.metrics import metric_names, metrics_for, update_metrics, was_measured
 from lgx.core.batch import IGNORE
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -65,3 +65,10 @@ def test_classification_keeps_class_255():
     assert float(metrics["acc"].compute()) == 0.5
     with pytest.raises(UserError, match="task t: metric 'speed' is unknown; known are acc, miou"):
         metrics_for(Task("t", 3, metric="speed"))
+
+
+def test_metrics_without_an_example_were_not_measured():
+    metrics = metrics_for(Task("a", 3))
+    assert not was_measured(metrics)
+    update_metrics(metrics, torch.eye(3)[:1], torch.tensor([0]))
+    assert was_measured(metrics)

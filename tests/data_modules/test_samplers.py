@@ -20,6 +20,7 @@ from data_modules.samplers import (
     next_position,
 )
 from data_modules.splits import stratified_order, stratified_split
+from data_modules.task_sampler import TaskExamples
 from lgx.core.seed import seeded_rng
 from lgx.errors import UserError
 
@@ -142,3 +143,7 @@ def test_held_out_examples_follow_the_largest_remainders_and_leave_one_of_each_c
         assert np.bincount(np.asarray(labels)[out], minlength=3).tolist() == held
     first = np.asarray(labels)[stratified_order(labels, seed=0)[:9]]
     assert np.bincount(first, minlength=3).tolist() in ([5, 3, 1], [6, 2, 1])
+
+
+def test_examples_of_several_tasks_are_all_counted():
+    assert len(TaskExamples([range(3), range(4)])) == 7

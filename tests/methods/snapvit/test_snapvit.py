@@ -146,7 +146,14 @@ def test_the_search_is_algorithm_1_of_its_paper():
             (scale * (x - 1.2) @ torch.tensor([[1.0, 0.6, 0], [0, 1, 0.3], [0, 0, 1]]).double()).square().sum()
         )
 
-    found = maximize(value, torch.ones(3), 1 + 7 * 12, torch.Generator().manual_seed(5))
+    tried = []
+
+    def counted(x):
+        tried.append(x)
+        return value(x)
+
+    found = maximize(counted, torch.ones(3), 1 + 7 * 12, torch.Generator().manual_seed(5))
+    assert len(tried) == 1 + 7 * 12
     random, n, draws = torch.Generator().manual_seed(5), 3, 7
     logs = [max(0.0, math.log(draws / 2 + 1) - math.log(k)) for k in range(1, draws + 1)]
     utilities, rate = [u / sum(logs) - 1 / draws for u in logs], 0.6 * (3 + math.log(n)) / (n * math.sqrt(n))

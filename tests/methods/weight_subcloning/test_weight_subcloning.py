@@ -10,7 +10,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import WeightSubcloning
-from lgx.methods.weight_subcloning.importance import on_images
+from lgx.methods.weight_subcloning.importance import of_weights, on_images
 from lgx.methods.weight_subcloning.initializer import layers_by_change, without_the_middle
 from tests.support.command_line import lgx
 from tests.support.families import EACH, tiny
@@ -168,3 +168,10 @@ def test_networks_of_every_family_are_measured_on_images(family, images, tmp_pat
     norm = "blocks.{}.norm2.weight".format
     expected = network.state_dict()[norm(initializer.layers(2)[1])][kept]
     assert torch.equal(start.model.state_dict()[norm(1)], expected)
+
+
+def test_importance_by_weights_is_relative_to_neighbors_however_small_they_are():
+    tensors = {name: torch.randn(t.shape) for name, t in tiny("plain").build().state_dict().items()}
+    found, small = (of_weights({k: s * t for k, t in tensors.items()}, tiny("plain")).elements for s in (1, 1e-4))
+    for key, values in found.items():
+        assert_close(small[key], values)
