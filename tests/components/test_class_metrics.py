@@ -125,9 +125,5 @@ def test_the_error_of_balanced_accuracy_is_that_of_a_mean_of_shares():
     labels = torch.tensor([0, 0, 0, 0, 1, 1])
     metric.update(torch.nn.functional.one_hot(torch.where(right == 1, labels, 2), 3).float(), labels)
     assert float(metric.compute()) == pytest.approx((3 / 4 + 1 / 2) / 2)
-<<<<<<< HEAD
-    assert metric.error == pytest.approx((5 / 8 * 3 / 8 * (1 / 4 + 1 / 2)) ** 0.5 / 2)
-=======
     assert BalancedAccuracy(3).error == 0
-    assert metric.error == pytest.approx((3 / 4 * 1 / 4 / 4 + 1 / 2 * 1 / 2 / 2) ** 0.5 / 2)
->>>>>>> mutants
+    assert metric.error == pytest.approx((5 / 8 * 3 / 8 * (1 / 4 + 1 / 2)) ** 0.5 / 2)
