@@ -114,14 +114,15 @@ def _dependents(needs: dict[str, set[str]], failed: str) -> dict[str, str]:
 
 
 def run_rows(job: Job) -> list[Row]:
-    """The test rows of a finished run; those of a trained network have the epochs of the run, not of its best weights.
+    """The test rows of a finished run; those of its final test have the epochs of the run, not of its best weights.
 
     Raises:
         UserError: If they cannot be read.
     """
     rows = read_rows(Path(job.folder) / "results.csv")
-    last = max((row.epochs for row in rows), default=0)
-    return [replace(row, epochs=last if row.epochs else 0) for row in rows if row.split == "test"]
+    last, tested = max((row.epochs for row in rows), default=0), [row for row in rows if row.split == "test"]
+    final = max((row.epochs for row in tested), default=0)
+    return [replace(row, epochs=last) if row.epochs == final > 0 else row for row in tested]
 
 
 def _collect(job: Job, results: Path, rows_of: Callable[[Job], list[Row]]) -> Failure | None:

@@ -289,10 +289,8 @@ def _check_values(config: Namespace) -> None:
     check_name(config.experiment, "--experiment")
     if config.name is not None:
         check_name(config.name, "--name")
-    for name in ("accumulate_grad_batches", "val_check_interval", "check_val_every_n_epoch", "max_epochs", "max_steps"):
+    for name in ("accumulate_grad_batches", "val_check_interval", "check_val_every_n_epoch"):
         value = config.trainer[name]
-        if value == -1 and name.startswith("max"):  # no limit
-            continue
         if isinstance(value, int | float) and value <= 0:
             raise UserError(f"trainer.{name}: expected more than 0, got {value}")
     if isinstance(strategy := config.trainer.strategy, str) and any(

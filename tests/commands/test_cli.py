@@ -39,7 +39,6 @@ def test_every_command_has_a_help_text(command):
         (["data", "prepar"], "lgx data: unknown command 'prepar' of lgx data; the commands are list, prepare"),
         (["backbones"], "lgx backbones: PATTERN: missing; `lgx backbones --help` describes what the command takes"),
         (["init", "--arch=2-Tiny"], "lgx init: --out: missing; `lgx init --help` describes what the command takes"),
-        (["zoo", "x"], "lgx zoo: x: unexpected argument; `lgx zoo --help` describes what the command takes"),
         (["fit", "--overwrite", "x"], "lgx fit: --overwrite: expected true, false or nothing, got 'x'"),
         *(
             (

@@ -15,7 +15,7 @@ class Unnormalized:
 
     def __init__(self, module):
         self.info, self.normalize = module.info, lambda batch: batch
-        self.trainer = None
+        self.labels, self.trainer = module.labels, None
 
 
 @contextmanager
