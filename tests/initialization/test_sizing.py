@@ -103,16 +103,6 @@ def test_sizes_that_meet_a_budget_alike_are_ordered_by_their_distance_from_the_p
     assert len(distances) > 1
 
 
-def test_a_source_fills_neither_more_layers_nor_more_width_than_it_has():
-    for share in (0.2, 0.5, 0.9):
-        found = find_sizes(SPACES["within"], [Budget("macs", share * TINY.count_macs())])
-        for network in (candidate.architecture for candidate in found):
-            assert network.depth <= TINY.depth
-            assert network.embed_dim <= TINY.embed_dim
-            assert network.mlp_ratio <= TINY.mlp_ratio
-            assert network.embed_dim // network.num_heads == 16
-
-
 def test_what_the_user_fixes_stays():
     sizes = Sizes.within(TINY).with_fixed("depth=3,img_size=32,patch_size=8", num_classes=9)
     networks = [candidate.architecture for candidate in find_sizes(sizes, parse_budgets(params="40k"))]
