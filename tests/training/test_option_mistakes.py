@@ -9,7 +9,6 @@ import torch
 from lgx.errors import UserError
 from lgx.host import cache
 from lgx.training.configuration import configuration_text, make_parser, parse_configuration
-from lgx.training.parsing import explain
 from tests.support.command_line import arguments, lgx, python
 
 
@@ -27,7 +26,6 @@ MISTAKES = {
     "--model=Ancestorr": "model: class 'Ancestorr' is unknown; did you mean Ancestor?",
     "--data=CIFR10": "data: class 'CIFR10' is unknown; did you mean CIFAR10",
     "--model=Finetune --model.initializer=Pretraned": "class 'Pretraned' is unknown; did you mean Pretrained?",
-    "--model.optimizer=AdamWW": "model.optimizer: class 'AdamWW' is unknown; did you mean AdamW",
     "--trainer.callbacks+=EarlyStoping": "class 'EarlyStoping' is unknown; did you mean EarlyStopping?",
     "--trainer.logger=Tensorboard": "trainer.logger: class 'Tensorboard' is unknown; did you mean TensorBoardLogger?",
     "--trainer.logger=[CSVLogger,WandLogger]": "class 'WandLogger' is unknown; did you mean WandbLogger?",
@@ -156,12 +154,6 @@ def test_what_a_class_on_the_command_line_drops_of_the_recipe_is_said(tmp_path, 
         # A saved configuration holds all defaults: they are no options that anybody wrote.
         again = ["--config", str(tmp_path / "saved.yaml"), "--model.optimizer=SGD"]
         assert parse_configuration(make_parser("fit"), again).model.init_args.optimizer.class_path.endswith("SGD")
-
-
-def test_an_unknown_option_names_a_class_of_others_without_an_import():
-    value = "Problem with given class_path 'evil.Own': Option 'x' is not accepted"
-    assert explain(f'Parser key "model": {value}') == "unknown option --model.x of Own; see --model.help Own"
-    assert explain("Parser key \"a\": Option 'x' is not accepted") == "unknown option --a.x; see --a.help"
 
 
 @pytest.mark.parametrize("option", ["--trainer.max_epoch=1", "--config=run.yaml", "--model=Ancestorr"])
