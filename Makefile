@@ -7,7 +7,7 @@ SLURM := slurmctld slurmd munged srun
 unexport PYTHONDONTWRITEBYTECODE  # containers set it; the processes that tests start would compile all code anew
 
 .PHONY: help docs pages reproduce demo demo-full demo-ancestor demo-sws test lint types pytest slow nightly minimum no-extras workflows wheel sbom \
-  release-check soak chaos mutants slurm slurm-programs gpu bench tensorboard clean
+  release-check chaos mutants slurm slurm-programs gpu bench tensorboard clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -117,9 +117,6 @@ chaos: $(READY) ## 300 random attacks: pairs of commands, kills, limits, edits, 
 
 mutants: $(READY) ## changes of the arithmetic, one at a time, that the tests must notice; 20 minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.mutants
-
-soak: $(READY) ## an hour of TAL, preempted or killed every few minutes, compared with an uninterrupted run
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.soak
 
 slurm: slurm-programs $(READY) ## tests on a real SLURM cluster of two nodes, which is started for them on this machine
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slurm

@@ -12,13 +12,10 @@ from safetensors.torch import save_file
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.source_names import TimmSource
 from lgx.artifacts.sources import resolve
-from lgx.components.teacher import Teacher
-from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.support.command_line import lgx
-from tests.support.paths import ROOT
 
-TINY, REAL = "vit_tiny_patch16_224", ROOT.parent / "shared/weights/deit_tiny_patch16_224.fb_in1k.safetensors"
+TINY = "vit_tiny_patch16_224"
 SMALL = ["--img-size", 32, "--patch_size", 8]
 
 
@@ -91,20 +88,8 @@ def test_a_file_without_head_and_a_head_that_is_not_wanted(state, tmp_path):
     assert result.code == 0, result.err
     assert "ignored   head.bias, head.weight" in result.out
     ten = saved({**state, "head.weight": torch.zeros(10, 192), "head.bias": torch.zeros(10)}, tmp_path / "ten.pth")
-    assert (
-        "its head has 10 classes, but vit_tiny_patch16_224 has 1000; give --num_classes 10"
-        in imported(ten, tmp_path / "ten", "--img_size", 32).sentence
-    )
+    assert "give --num_classes 10" in imported(ten, tmp_path / "ten", "--img_size", 32).sentence
     assert imported(ten, tmp_path / "ten", "--img_size", 32, "--num_classes", 10).code == 0
-
-
-def test_a_gray_network_has_one_mean_and_teaches(state, images, tmp_path):
-    folder = tmp_path / "gray"
-    assert imported(saved(state, tmp_path / "w.safetensors"), folder, *SMALL, "--in-chans", 1).code == 0
-    config = json.loads((folder / "config.json").read_text())["pretrained_cfg"]
-    assert (config["input_size"], len(config["mean"]), len(config["std"])) == ([1, 32, 32], 1, 1)
-    task = Task("shapes", 1000, in_chans=1, img_size=32, mean=(0.2,), std=(0.3,))
-    assert Teacher.of(load_pretrained(str(folder)), task)(torch.randn(2, 1, 32, 32)).shape == (2, 1000)
 
 
 @pytest.mark.parametrize("name", ["deit_tiny_patch16_224", "convnext_atto"])  # mean and std of ImageNet
@@ -130,9 +115,7 @@ def test_a_padded_first_layer_without_bias_does_not_become_gray(tmp_path):
 def test_a_budget_counts_the_head_that_a_headless_source_gets(state, tmp_path):
     folder = tmp_path / "headless"
     assert imported(saved(state, tmp_path / "w.safetensors"), folder, *SMALL, "--num-classes", 0).code == 0
-    made = lgx(
-        "init", "--source", folder, "--method", "weight_selection", "--params", "1M", "--out", tmp_path / "small"
-    )
+    made = lgx("init", "--source", folder, "--method=weight_selection", "--params=1M", "--out", tmp_path / "small")
     assert made.code == 0, made.err
     assert "1000 classes" in made.out
     written = timm.create_model(f"local-dir:{tmp_path / 'small'}", pretrained=True)
@@ -149,11 +132,7 @@ CHANGES = {
     "another width": (lambda s: s, "vit_small_patch16_224", ("has shape [1, 1, 192]", "needs [1, 1, 384]")),
     "another family": (lambda s: s, "vit_small_patch16_dinov3", ("has shape", "vit_small_patch16_dinov3 needs")),
     "registers": (lambda s: {**s, "reg_token": torch.zeros(1, 4, 192)}, TINY, ("1 are not those of", "reg_token")),
-    "nan": (
-        lambda s: {**s, "norm.weight": s["norm.weight"] * torch.nan},
-        TINY,
-        ("norm.weight", "not finite"),
-    ),
+    "nan": (lambda s: {**s, "norm.weight": s["norm.weight"] * torch.nan}, TINY, ("norm.weight", "not finite")),
     "mean pooling": (
         lambda s: {key.replace("norm.", "fc_norm.") if key.startswith("norm.") else key: s[key] for key in s},
         TINY,
@@ -190,7 +169,7 @@ def test_other_mistakes_give_a_sentence(state, tmp_path):
     damaged.write_bytes(b"PK\x03\x04 damaged")
     text.write_text("no weights")
     out = tmp_path / "out"
-    for options, words in [
+    for options, words, *model in [
         ((file, out, "--img_size", 30), "img_size 30 is no multiple of patch_size 16"),
         ((file, out, "--img_size", 32, "--patch_size", 5), "no multiple of patch_size 5"),
         ((tmp_path / "none.pth", out), "no such checkpoint"),
@@ -198,16 +177,12 @@ def test_other_mistakes_give_a_sentence(state, tmp_path):
         ((damaged, out), "not an intact checkpoint"),
         ((file, tmp_path / "out.safetensors"), "expected a folder"),
         ((file, tmp_path), "which does not belong to a model folder"),
+        ((file, out), "did you mean vit_tiny_patch16_224", "vit_tinny_patch16_224"),
+        ((file, out), f"{TINY}.mine: not a file, a folder or a model that timm knows", f"{TINY}.mine"),
+        ((file, out, "--img_size", 32), "unexpected keyword argument 'img_size'", "resnet10t"),
     ]:
-        result = imported(*options)
-        assert result.code == 2
-        assert words in result.sentence, result.sentence
-    assert "did you mean vit_tiny_patch16_224" in imported(file, out, model="vit_tinny_patch16_224").sentence
-    assert (
-        f"{TINY}.mine: not a file, a folder or a model that timm knows; did you mean"
-        in imported(file, out, model=f"{TINY}.mine").sentence
-    )
-    assert "unexpected keyword argument 'img_size'" in imported(file, out, "--img_size", 32, model="resnet10t").sentence
+        result = imported(*options, model=(model or [TINY])[0])
+        assert (result.code, words in result.sentence) == (2, True), result.sentence
 
 
 @pytest.mark.parametrize("text", ["img_size=x", "weigths=a", "img_size=32,img_size=32", "img_size"])
@@ -219,20 +194,6 @@ def test_a_malformed_text_form_is_refused(text):
 def test_the_text_form_of_a_source_is_read_back():
     source = TimmSource(TINY, "a/b.pth", img_size=32, num_classes=0)
     assert TimmSource.parse(source.name) == source
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not REAL.exists(), reason=f"needs the weights of DeiT-Tiny at {REAL}")
-def test_the_real_deit_tiny_is_imported_as_timm_itself_resamples_it(tmp_path):
-    result = imported(REAL, tmp_path / "out", "--img-size", 64, "--patch-size", 8, model="deit_tiny_patch16_224")
-    assert result.code == 0, result.err
-    assert "normalize mean 0.485, 0.456, 0.406" in result.out
-    image = torch.randn(1, 3, 64, 64)
-    overlay = {"file": str(REAL)}
-    own = timm.create_model(
-        "deit_tiny_patch16_224", img_size=64, patch_size=8, pretrained=True, pretrained_cfg_overlay=overlay
-    )
-    assert torch.equal(own.eval()(image), load_pretrained(str(tmp_path / "out")).model(image))
 
 
 class Foreign:
@@ -291,11 +252,9 @@ def test_a_file_with_the_name_of_a_model_of_the_same_shape_and_another_mean_is_r
 
 NO_WEIGHTS = {
     "bool": lambda s: {**s, "norm.bias": s["norm.bias"] > 0},
-    "int32": lambda s: {**s, "pos_embed": s["pos_embed"].int()},
     "complex64": lambda s: {**s, "cls_token": s["cls_token"].to(torch.complex64)},
     "norm.weight holds numbers beyond float32": lambda s: {**s, "norm.weight": s["norm.weight"].double() * 1e300},
     "int8": lambda s: {**s, "head.weight": (s["head.weight"] * 100).to(torch.int8)},
-    "int64": lambda s: {**s, "blocks.3.mlp.fc1.weight": s["blocks.3.mlp.fc1.weight"].long()},
     "float8": lambda s: {**s, "cls_token": s["cls_token"].to(torch.float8_e4m3fn)},
     "twice": lambda s: {**s, "module.head.bias": s["head.bias"] + 1},
 }
@@ -305,12 +264,11 @@ NO_WEIGHTS = {
 @pytest.mark.parametrize("command", ["import", "init"])
 def test_tensors_that_are_no_weights_are_refused(state, tmp_path, case, command):
     file = saved(NO_WEIGHTS[case](state), tmp_path / "w.pth")
-    if command == "import":
-        done = imported(file, tmp_path / "out", "--img_size", 32)
-    else:
+    options = [f"timm:{TINY}", "--weights", file, "--img_size", 32]
+    if command == "init":
         arch = "depth=12,embed_dim=192,num_heads=3,patch_size=16,img_size=32"
-        source = f"timm:{TINY},weights={file},img_size=32"
-        done = lgx("init", "--source", source, "--method=pretrained", "--arch", arch, "--out", tmp_path / "out")
+        options = ["--source", f"timm:{TINY},weights={file},img_size=32", "--method=pretrained", "--arch", arch]
+    done = lgx(command, *options, "--out", tmp_path / "out")
     words = "holds both head.bias and module.head.bias" if case == "twice" else case
     assert (done.code, words in done.sentence) == (2, True), done.err
     assert not (tmp_path / "out").exists()

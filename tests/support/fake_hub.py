@@ -54,10 +54,6 @@ class FakeHub:
         """Put files into the main branch of a repository; the commit."""
         return self.repositories.setdefault(name, Repository(**options)).commit(files)
 
-    def requests_of(self, method: str) -> list[str]:
-        """Paths of the requests of a method."""
-        return [line.split(" ", 1)[1] for line in self.requests if line.startswith(f"{method} ")]
-
 
 class _Refused(Exception):
     def __init__(self, status: int, code: str, message: str = "") -> None:
@@ -138,11 +134,6 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(content)
 
-    def _send_json(self, value: Any) -> None:
-        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
-
-    # -- answers --------------------------------------------------------------------------------------------------
-
     def _repository(self, name: str) -> Repository:
         """A repository that the token may read; without a token the hub hides whether it exists."""
         knows = self.headers.get("Authorization") == f"Bearer {TOKEN}"
@@ -164,7 +155,8 @@ class _Handler(BaseHTTPRequestHandler):
         repository = self._repository(name)
         commit, files = self._files(repository, revision or "main")
         siblings = [{"rfilename": file, "size": len(content)} for file, content in sorted(files.items())]
-        self._send_json({"id": name, "sha": commit, "private": repository.private, "siblings": siblings})
+        answer = {"id": name, "sha": commit, "private": repository.private, "siblings": siblings}
+        self._send(200, json.dumps(answer).encode(), {"Content-Type": "application/json"})
 
     def resolve(self, name: str, revision: str, file: str) -> None:
         """A file, or for large ones where it is stored."""

@@ -9,7 +9,6 @@ import torch
 from lgx.errors import UserError
 from lgx.host import cache
 from lgx.training.configuration import configuration_text, make_parser, parse_configuration
-from lgx.training.parsing import explain
 from tests.support.command_line import arguments, lgx, python
 
 
@@ -25,55 +24,39 @@ def test_a_missing_test_split_is_reported_before_training(images, tmp_path):
 
 MISTAKES = {
     "--model=Ancestorr": "model: class 'Ancestorr' is unknown; did you mean Ancestor?",
-    "--model=SGD": "model: class 'SGD' is unknown; see --model.help",
     "--data=CIFR10": "data: class 'CIFR10' is unknown; did you mean CIFAR10",
     "--model=Finetune --model.initializer=Pretraned": "class 'Pretraned' is unknown; did you mean Pretrained?",
-    "--model.optimizer=AdamWW": "model.optimizer: class 'AdamWW' is unknown; did you mean AdamW",
     "--trainer.callbacks+=EarlyStoping": "class 'EarlyStoping' is unknown; did you mean EarlyStopping?",
-    "--trainer.logger=CSVLoger": "trainer.logger: class 'CSVLoger' is unknown; did you mean CSVLogger",
     "--trainer.logger=Tensorboard": "trainer.logger: class 'Tensorboard' is unknown; did you mean TensorBoardLogger?",
     "--trainer.logger=[CSVLogger,WandLogger]": "class 'WandLogger' is unknown; did you mean WandbLogger?",
     "--lerngene x": "unknown option --lerngene; see --help-all",
     "--max_epochs=3": "unknown option --max_epochs; did you mean --trainer.max_epochs?",
     "--trainer.max_epoch=1": "unknown option --trainer.max_epoch; did you mean --trainer.max_epochs",
     "--model.num_classes=11": "model.num_classes: follows the data; leave it out",
-    "--model.kind=text": "model.kind: follows the data; leave it out",
     "--data.seed=3": "data.seed: follows --seed_everything; leave it out",
     "--model=Finetune --model.layer_decay=0.75 --model=Distill": "Distill does not take layer_decay=0.75",
     "--model.optimizer.betas=[0.8,0.9] --model.optimizer=SGD": "model.optimizer.betas: SGD does not take betas=",
-    "--model.scheduler.warmup=0.2 --model.scheduler=Poly": "model.scheduler.warmup: Poly does not take warmup=0.2",
-    "--trainer.logger=CSVLogger --trainer.logger.flush_logs_every_n_steps=3 --trainer.logger=TensorBoardLogger": (
-        "TensorBoardLogger does not take flush_logs_every_n_steps=3"
-    ),
-    "--model=TLEG --model.start=fit --model=SWS": "model.start: SWS does not take start=fit",
     "--model=Finetune --model.initializer.source=x": "model.initializer.source: give the class before its options",
-    "--model=Finetune --model.initializer.source=x --model.initializer=Pretrained": "give the class before its options",
     "--trainer.logger=true --trainer.logger.save_dir=x": "got save_dir='x' without a class",
     "--model.stages=[1]": "unknown option --model.stages of Ancestor; see --model.help Ancestor",
     "--model.lable_smoothing=0.1": "--model.lable_smoothing; did you mean --model.label_smoothing?",
     "--model.learning_rate=1": "--model.learning_rate; did you mean --model.optimizer.lr?",
     "--model.batch_size=3": "--model.batch_size; did you mean --data.batch_size?",
     "--model.optimizer.lrr=1": "--model.optimizer.lrr of AdamW; did you mean --model.optimizer.lr?",
-    "--trainer.logger=CSVLogger --trainer.logger.savedir=x": "of CSVLogger; did you mean --trainer.logger.save_dir?",
     "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "of WandbLogger; did you mean --trainer.logger.project?",
     "--model=subprocess.Popen": "importing subprocess.Popen is not allowed",
     "--model.optimizer=os.system": "model.optimizer: importing os.system is not allowed",
     "--trainer.logger=os.system": "trainer.logger: importing os.system is not allowed",
     "--trainer.callbacks+=EarlyStopping --trainer.callbacks.patence=1": "did you mean --trainer.callbacks.patience?",
-    "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor=x --trainer.callbacks.patience=y": (
-        "trainer.callbacks.patience: expected int, got y"
-    ),
+    "--trainer.callbacks+=EarlyStopping --trainer.callbacks.patience=y": "callbacks.patience: expected int, got y",
     "--test_end=maybe": "--test_end: expected true, false or nothing, got 'maybe'",
     "--trainer.logger=WandbLogger --trainer.logger.offline=maybe": "trainer.logger.offline: expected bool, got maybe",
     "--trainer.max_epochs=abc": "trainer.max_epochs: expected int or null, got abc",
-    "--trainer.max_epochs=a": "trainer.max_epochs: expected int or null, got a",
     "--data.augment=foo": "data.augment: expected one of 'none', 'crop', 'crop_flip', 'resized_crop', ",
-    "--seed_everything=-1": "--seed_everything: a seed is a whole number from 0 to 4294967295",
     f"--seed_everything={2**32}": "--seed_everything: a seed is a whole number from 0 to 4294967295",
     "--name=../../evil": "--name: '../../evil' is no name of a folder",
     "--name=a\tb": "--name: 'a\\tb' holds the character",
     "--name=a/seed0": "--name: 'a/seed0' has the part seed0",
-    "--experiment=..": "--experiment: '..' is no name of a folder",
     "--experiment=/tmp/evil": "--experiment: '/tmp/evil' is no name of a folder",
     "--runs_dir=a\nb": "--runs_dir: 'a\\nb' holds the character",
     "--checkpoint.filename=../../evil": "checkpoint.filename: '../../evil' is no name of a folder",
@@ -81,11 +64,7 @@ MISTAKES = {
         "trainer.callbacks.filename: '../../../evil' is no name of a folder"
     ),
     "--model.optimizer.lr=nan": "model.optimizer.lr: expected float, got nan",
-    "--model.optimizer.lr=.nan": "model.optimizer.lr: expected a finite number, got nan",
-    "--model.optimizer.lr=inf": "model.optimizer.lr: expected float, got inf",
     "--model.optimizer.lr=.inf": "model.optimizer.lr: expected a finite number, got inf",
-    "--model.optimizer.lr=abc": "model.optimizer.lr: expected float, got abc",
-    "--model.label_smoothing=.nan": "model.label_smoothing: expected a finite number, got nan",
     "--trainer.gradient_clip_val=.nan": "trainer.gradient_clip_val: expected a finite number, got nan",
     "--early_stop=0": "early_stop: expected a whole number of at least 1",
     "--model=Distill --model.alpha=2": "model.alpha: expected a share in [0, 1], got 2.0",
@@ -100,9 +79,6 @@ MISTAKES = {
     "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://me:pw@127.0.0.1:1": (
         "trainer.logger.tracking_uri: holds a user or password, which records would store; set MLFLOW_TRACKING_USERNAME"
     ),
-    "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://127.0.0.1:1": (
-        "MLFlowLogger: cannot start (API request to http://127.0.0.1:1"
-    ),
     "--trainer.logger=CometLogger": "CometLogger: cannot start (Requirement 'comet-ml",
 }
 LATER = {
@@ -114,18 +90,13 @@ LATER = {
 """Mistakes that a run finds when it has its folder."""
 
 
-def _slow_where_mlflow_is_imported(words):
-    return pytest.param(words, marks=pytest.mark.slow) if words.endswith("127.0.0.1:1") else words
-
-
-@pytest.mark.parametrize("words", [_slow_where_mlflow_is_imported(words) for words in [*MISTAKES, *LATER]])
+@pytest.mark.parametrize("words", [*MISTAKES, *LATER])
 def test_a_mistake_gets_one_sentence_and_leaves_no_run(images, tmp_path, words):
     if "accelerator=gpu" in words and torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *words.split(" ")))
     assert result.code == 2
     assert "Traceback" not in result.err
-    assert "NestedArg" not in result.sentence
     assert result.sentence.startswith("lgx fit: ")
     assert (MISTAKES | LATER)[words] in result.sentence, result.sentence
     assert list(tmp_path.rglob("*.ckpt" if words in LATER else "*")) == []
@@ -185,12 +156,6 @@ def test_what_a_class_on_the_command_line_drops_of_the_recipe_is_said(tmp_path, 
         assert parse_configuration(make_parser("fit"), again).model.init_args.optimizer.class_path.endswith("SGD")
 
 
-def test_an_unknown_option_names_a_class_of_others_without_an_import():
-    value = "Problem with given class_path 'evil.Own': Option 'x' is not accepted"
-    assert explain(f'Parser key "model": {value}') == "unknown option --model.x of Own; see --model.help Own"
-    assert explain("Parser key \"a\": Option 'x' is not accepted") == "unknown option --a.x; see --a.help"
-
-
 @pytest.mark.parametrize("option", ["--trainer.max_epoch=1", "--config=run.yaml", "--model=Ancestorr"])
 def test_misspelt_names_are_refused_before_torch_is_imported(images, tmp_path, option):
     cache.remember("options-fit", make_parser("fit").names())
@@ -218,24 +183,7 @@ def test_a_later_file_wins_over_an_earlier_one(images, tmp_path):
     assert "max_epochs: 2" in (tmp_path / "runs/test/c/seed0/config.yaml").read_text()
 
 
-@pytest.mark.parametrize(
-    ("words", "end"),
-    [
-        (["arena", "arena.yaml", "--cluster=foo"], "cluster: expected one of 'local', 'slurm', got foo"),
-        (
-            ["sample", "ViTs-1K", "--seed=-1"],
-            "--seed: a seed is a whole number from 0 to 4294967295 (2**32 - 1), got -1",
-        ),
-        (["init", "--arch=2-Tiny", "--out=x", f"--seed={2**32}"], "(2**32 - 1), got 4294967296"),
-    ],
-)
-def test_a_message_ends_with_the_value(words, end):
-    result = lgx(*words)
-    assert result.code == 2
-    assert result.sentence.endswith(end)
-
-
-@pytest.mark.parametrize("text", ["#5", "run #5", "007", "1e3", "0x10", "yes", "2026-11-25", "1_000", "a # b"])
+@pytest.mark.parametrize("text", ["run #5", "007", "1e3", "0x10", "yes", "2026-11-25", "1_000"])
 def test_a_text_is_the_text_that_was_typed_and_is_saved(images, tmp_path, text):
     words = arguments("fit", "Ancestor", images, tmp_path, f"--name={text}", "--data.name", text, "--model.label", text)
     printed = lgx(*words, "--print_config")
@@ -250,8 +198,6 @@ WATCHED = {
     "val/acc with mode min, but max": [*STOP, "--trainer.callbacks.monitor=val/acc"],
     "val/loss with mode max, but min": [*STOP, "--trainer.callbacks.monitor=val/loss", "--trainer.callbacks.mode=max"],
     "val/accc; this run measures": [*STOP, "--trainer.callbacks.monitor=val/accc"],
-    "acc; this run measures": [*STOP, "--trainer.callbacks.monitor=acc"],
-    "val/miou; this run": ["--trainer.callbacks+=ModelCheckpoint", "--trainer.callbacks.monitor=val/miou"],
     "val/f1; this run": ["--checkpoint.monitor=val/f1"],
     "train/loss with mode max, but min": ["--checkpoint.monitor=train/loss"],
     "this run measures train/loss": [*STOP, "--trainer.callbacks.monitor=val/loss", "--trainer.limit_val_batches=0"],
@@ -267,9 +213,8 @@ def test_what_a_callback_watches_is_checked_before_the_first_step(fit, words):
 
 def test_a_hypernetwork_measures_no_loss(fit):
     small = ["--model.set_size=3", "--model.width=16", "--model.layers=1", "--model.heads=2", *STOP]
-    done = fit(
-        "GHN3", *small, '--model.panel=["depth=2,embed_dim=16,num_heads=2"]', "--trainer.callbacks.monitor=val/loss"
-    )
+    small += ['--model.panel=["depth=2,embed_dim=16,num_heads=2"]', "--trainer.callbacks.monitor=val/loss"]
+    done = fit("GHN3", *small)
     assert (done.code, "watches val/loss; this run measures" in done.sentence) == (2, True), done.err
 
 
