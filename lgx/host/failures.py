@@ -53,7 +53,7 @@ def describe(error: BaseException) -> str | None:
     Returns:
         What failed and how to continue; None if the error is not known to be a failure of the system.
     """
-    if _worker_was_killed(error):
+    if worker_was_killed(error):
         return _WORKER_KILLED
     if isinstance(error, ValueError) and isinstance(error.__cause__, OSError):
         error = error.__cause__  # Lightning's logger says of every error that the value cannot be logged
@@ -66,17 +66,7 @@ def describe(error: BaseException) -> str | None:
     return None
 
 
-def is_full_memory(error: BaseException) -> bool:
-    """Whether an error says that the memory of the machine or of a GPU is full."""
-    return not isinstance(error, OSError) and describe(error) in (_MEMORY_FULL, _GPU_FULL)
-
-
-def is_disk_full(error: OSError) -> bool:
-    """Whether an error says that a disk or a quota is full."""
-    return error.errno in _DISK_FULL
-
-
-def _worker_was_killed(error: BaseException) -> bool:
+def worker_was_killed(error: BaseException) -> bool:
     """Whether an error, or an error that led to it, reports that a data loading process was killed.
 
     No single call can be guarded against this failure. PyTorch raises its error in a signal handler, wherever the
@@ -93,6 +83,16 @@ def _worker_was_killed(error: BaseException) -> bool:
         seen.add(id(link))
         link = link.__cause__ or link.__context__
     return False
+
+
+def is_full_memory(error: BaseException) -> bool:
+    """Whether an error says that the memory of the machine or of a GPU is full."""
+    return not isinstance(error, OSError) and describe(error) in (_MEMORY_FULL, _GPU_FULL)
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether an error says that a disk or a quota is full."""
+    return error.errno in _DISK_FULL
 
 
 def _reports_killed_worker(error: BaseException) -> bool:

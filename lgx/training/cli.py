@@ -1,6 +1,7 @@
 """``lgx fit|validate|test|predict``: Lightning's CLI, which claims the run's folder between parsing and building."""
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from data_modules.module_checks import Loader, check_module, is_of_another_packa
 from lgx.artifacts.checkpoints import LAST
 from lgx.core.provenance import commit
 from lgx.errors import Preempted, UserError
-from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning
+from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning, worker_was_killed
 from lgx.host.launcher import check_job
 from lgx.host.safety import non_finite_allowed
 from lgx.host.signals import STOP
@@ -212,10 +213,13 @@ class LgxCLI(LightningCLI):
         except (KeyboardInterrupt, SystemExit) as end:
             if self.command != "fit" or KeyboardInterrupt not in (type(end), type(end.__context__)):
                 raise
-            is_kept = (self.run_dir / "checkpoints" / LAST).is_file()
-            then = "resume it with --ckpt_path last" if is_kept else "it has no checkpoint yet: start it again"
-            raise Preempted(f"interrupted; finished files of the run are complete, {then}", 130) from end
+            raise Preempted(f"interrupted; finished files of the run are complete, {self._next()}", 130) from end
         except Exception as error:
+            if STOP.received is not None and worker_was_killed(error):  # before they had left the group of processes
+                name = signal.Signals(STOP.received).name
+                raise Preempted(
+                    f"{name}: ended with its loader processes, {self._next()}", 128 + STOP.received
+                ) from error
             if not self.checkpoint_io.is_restoring:
                 owner = refused_by_lightning(error)
                 if owner is not None and isinstance(error, _REFUSALS):
@@ -224,6 +228,10 @@ class LgxCLI(LightningCLI):
             wrong = "--ckpt_path: the checkpoint is not of this run, or is damaged"
             with blame(wrong, MisconfigurationException, OSError):
                 raise
+
+    def _next(self) -> str:
+        is_kept = (self.run_dir / "checkpoints" / LAST).is_file()
+        return "resume it with --ckpt_path last" if is_kept else "it has no checkpoint yet: start it again"
 
     def _before_fit(self) -> None:
         """Read the data, so that mistakes show before anything is replaced; test the start of a new run."""

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.host.signals import STOP
+from lgx.methods.baselines.finetune import Ancestor
 from tests.support.command_line import arguments, lgx, python
 from tests.support.forks import start
 
@@ -156,3 +158,13 @@ def test_the_table_of_a_preempted_run_has_every_step(images, tmp_path):
     with file.open() as rows:
         steps = [int(row["step"]) for row in csv.DictReader(rows) if row["train/loss"]]
     assert steps == list(range(18))
+
+
+def test_a_signal_that_loader_processes_get_before_they_have_left_the_group_is_no_lack_of_memory(fit, monkeypatch):
+    def killed(*batch):
+        STOP.received = signal.SIGTERM
+        raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Terminated.")
+
+    monkeypatch.setattr(Ancestor, "training_step", killed)
+    ended = fit("Ancestor", "--name=g")
+    assert (ended.code, ended.sentence.startswith("lgx fit: SIGTERM: ended")) == (143, True), ended.err
