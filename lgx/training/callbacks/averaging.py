@@ -21,7 +21,7 @@ class BeginAveraging(Callback):
     """
 
     def __init__(self, average: WeightAveraging | StochasticWeightAveraging) -> None:
-        self.average = average
+        self.average, self._has_begun = average, False
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Check that the average has an update, and that training ends where Lightning takes it.
@@ -51,8 +51,10 @@ class BeginAveraging(Callback):
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *args: object) -> None:
         """Follow the weights until the first update, which copies them, too."""
-        average = averaged_model(self.average)
-        if average is not None and not average.n_averaged:
+        average = None if self._has_begun else averaged_model(self.average)
+        if average is None or average.n_averaged:  # asking waits for the device, so that it ends with the first update
+            self._has_begun = True
+        else:
             copies = chain(average.module.parameters(), average.module.buffers())
             for copy, original in zip(copies, chain(pl_module.parameters(), pl_module.buffers()), strict=True):
                 copy.data.copy_(original.data)
