@@ -27,7 +27,7 @@ def maximize(value: Callable[[Tensor], float], start: Tensor, evaluations: int, 
         if values.max() > most:
             best, most = points[values.argmax()], float(values.max())
         ranked = drawn[values.argsort(descending=True, stable=True)]
-        spread = (utilities[:, None] * ranked).T @ ranked - utilities.sum() * torch.eye(size, dtype=torch.float64)
+        spread = (utilities[:, None] * ranked).T @ ranked  # the utilities add up to 0
         scale = spread.trace() / size
         mean = mean + width * (utilities @ ranked) @ shape
         width *= float((rate / 2 * scale).exp())

@@ -65,7 +65,10 @@ def test_a_network_without_neurons_and_heads_is_the_narrower_one(network):
 def test_the_search_finds_the_maximum_of_a_rotated_ellipsoid():
     axes = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))[0]
     scale = torch.logspace(0, 4, 5, dtype=torch.float64)
-    value = lambda x: -float((scale * (axes @ (x - 0.5)).square()).sum())  # noqa: E731
+
+    def value(x):
+        return -float((scale * (axes @ (x - 0.5)).square()).sum())
+
     assert value(maximize(value, torch.ones(5), 2000, torch.Generator().manual_seed(0))) > -1e-6
 
 
@@ -119,7 +122,11 @@ def test_views_show_the_drawn_share_of_an_image_at_the_drawn_place(monkeypatch):
 
 def test_the_search_compares_features_and_starts_with_falling_factors(network, source, tmp_path, monkeypatch):
     values, photos = [], write_images(tmp_path / "photos", {"train": 5})
-    first = lambda value, start, evaluations, generator: values.append(value(start)) or start  # noqa: E731
+
+    def first(value, start, evaluations, generator):
+        values.append(value(start))
+        return start
+
     monkeypatch.setattr("lgx.methods.snapvit.initializer.maximize", first)
     start = SnapViT(str(source), str(photos), images=5)
     images, ranked, scores = start._sample, start.ranked, {}
