@@ -43,9 +43,8 @@ class ShardedImages(ImageDataModule):
 
     @cached_property
     def _index(self) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
-        return read_any_index(
-            self.folder, self.val_fraction, self.split_seed
-        )  # once: of own shards it asks for every file
+        # Once: of own shards it asks for every file.
+        return read_any_index(self.folder, self.val_fraction, self.split_seed)
 
     def read(self, split: Split) -> Images:
         """Return the examples of one split.

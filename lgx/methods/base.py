@@ -175,8 +175,8 @@ class Method(EvaluatedModule):
         """Parameter groups of the optimizer: with and without weight decay."""
         return parameter_groups(self.network)
 
-    def judged(self, task: Task) -> Task:
-        """A task of the data module with the main metric that validation follows; by default its own."""
+    def validated_as(self, task: Task) -> Task:
+        """The task with the main metric that validation follows; by default its own."""
         return task
 
     def figures(self) -> dict[str, "Figure"]:
@@ -225,14 +225,14 @@ class Method(EvaluatedModule):
             self._follow(*start)
 
     def _read_tasks(self) -> None:
-        task, own = self.judged(self.data_module().task), self.architecture
+        task, own = self.validated_as(self.data_module().task), self.architecture
         if own.kind != task.kind:
             raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")
         self.check_task(task)
         if self.mix is not None and self.data_module().batch_size % 2:
             raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
         self.task = task
-        self.set_tasks({name: self.judged(task) for name, task in self.data_module().all_tasks.items()})
+        self.set_tasks({name: self.validated_as(task) for name, task in self.data_module().all_tasks.items()})
 
     def _follow(self, wanted: Normalization | None, start: str) -> None:
         if (line := follow_normalization(self.data_module(), wanted, start)) not in self._printed:

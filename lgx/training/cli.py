@@ -167,7 +167,7 @@ class LgxCLI(LightningCLI):
 
         This is set on the object: the configuration is saved, and may be run again elsewhere.
         """
-        best.monitor = best.monitor or f"val/{self.model.judged(self.datamodule.task).metric}"
+        best.monitor = best.monitor or f"val/{self.model.validated_as(self.datamodule.task).metric}"
         if best.dirpath is None:
             # Absolute: a run that is resumed from another folder must recognize its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
@@ -213,12 +213,14 @@ class LgxCLI(LightningCLI):
         except (KeyboardInterrupt, SystemExit) as end:
             if self.command != "fit" or KeyboardInterrupt not in (type(end), type(end.__context__)):
                 raise
-            raise Preempted(f"interrupted; finished files of the run are complete, {self._next()}", 130) from end
+            raise Preempted(
+                f"interrupted; finished files of the run are complete, {self._how_to_resume()}", 130
+            ) from end
         except Exception as error:
             if STOP.received is not None and worker_was_killed(error):  # before they had left the group of processes
                 name = signal.Signals(STOP.received).name
                 raise Preempted(
-                    f"{name}: ended with its loader processes, {self._next()}", 128 + STOP.received
+                    f"{name}: ended with its loader processes, {self._how_to_resume()}", 128 + STOP.received
                 ) from error
             if not self.checkpoint_io.is_restoring:
                 owner = refused_by_lightning(error)
@@ -229,7 +231,7 @@ class LgxCLI(LightningCLI):
             with blame(wrong, MisconfigurationException, OSError):
                 raise
 
-    def _next(self) -> str:
+    def _how_to_resume(self) -> str:
         is_kept = (self.run_dir / "checkpoints" / LAST).is_file()
         return "resume it with --ckpt_path last" if is_kept else "it has no checkpoint yet: start it again"
 

@@ -94,7 +94,7 @@ class Finetune(Method):
         if self.weighs_classes and stage == "fit":
             self.class_weights = balanced_weights(self.data_module().class_counts).to(self.device)
 
-    def judged(self, task: Task) -> Task:
+    def validated_as(self, task: Task) -> Task:
         """See :class:`Method`; balanced accuracy where classes are weighted.
 
         Raises:
