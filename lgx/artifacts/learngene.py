@@ -19,9 +19,9 @@ from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.safety import parse_json, refuse_non_finite
 
-Content = Literal["network", "layers", "templates", "slices", "hypernetwork"]
+Content = Literal["network", "layers", "templates", "slices", "family", "hypernetwork"]
 """What a learngene holds: a whole network, layers that are expanded to a network, templates of which matrices are made,
-slices of a network beside the whole one, or a hypernetwork."""
+slices of a network beside the whole one, a network whose slices are finished networks, or a hypernetwork."""
 SUFFIX = LEARNGENE
 TEMPLATES = "templates."
 """Prefix of the names of templates; all other tensors beside them are parameters of the network."""
@@ -202,7 +202,7 @@ def _check_tensors(learngene: Learngene, place: str) -> None:
                 raise UserError(f"{place}: holds {lone[0]} of the whole network or of its slices alone; {AGAIN}")
         architecture = learngene.architecture
         layers, depth = check_shapes(named, architecture, place, strict=True), architecture.depth
-        if learngene.content not in ("network", "slices"):
+        if learngene.content not in ("network", "slices", "family"):
             depth = len(architecture.stages or ()) if isinstance(architecture, ViTArchitecture) else 0
         if depth and layers != depth:
             raise UserError(f"{place}: holds {layers} layers, but says that they are {depth}; {AGAIN}")
@@ -236,7 +236,7 @@ def _described(about: Mapping[str, Any], tensors: dict[str, Tensor], path: str) 
     if hypernet is not None:
         check_fields(hypernet, {}, f"{place}: hypernet")
     if selection is not None:
-        check_fields(selection, _SELECTION, f"{place}: selection", complete=about["content"] != "slices")
+        check_fields(selection, _SELECTION, f"{place}: selection", complete=about["content"] not in ("slices", "family"))
         check_fields(selection, {"gate": LINE}, f"{place}: selection")
     if (about["content"] == "hypernetwork") != (hypernet is not None):
         raise UserError(f"{place}: content is {about['content']}, which contradicts hypernet; {AGAIN}")

@@ -136,7 +136,7 @@ def _from_learngene(name: str) -> PretrainedNetwork:
     tensors = learngene.tensors
     if learngene.content == "slices":
         tensors = {name.removeprefix(WHOLE): t for name, t in tensors.items() if name.startswith(WHOLE)}
-    elif learngene.content != "network":
+    elif learngene.content not in ("network", "family"):
         held, remedy = "a hypernetwork", f"write a descendant with `lgx init --source {name} --arch …`"
         if learngene.content == "layers":
             held = f"{learngene.num_layers} layers"

@@ -71,6 +71,7 @@ class Method(EvaluatedModule):
             later as its checkpoint was. ``data.mean`` and ``data.std`` give another normalization, with a warning.
         learngene_of_best: Whether the learngene is that of the best checkpoint, else of the last weights.
         trains: What a run trains.
+        one_graph: Whether the named losses of a step have graphs, so that a callback can measure their gradients.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
         step_losses: The named losses of the last training step; with their graphs until its backward pass has ended.
         start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
@@ -86,6 +87,7 @@ class Method(EvaluatedModule):
     follows_normalization: ClassVar[bool] = False
     learngene_of_best: ClassVar[bool] = True
     trains: ClassVar[Trained] = "learngene"
+    one_graph: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -200,19 +200,26 @@ class Distill(Method):
             logits = self(batch.inputs)
             if self.teacher is None:
                 return {"loss": self.label_loss(logits, batch.targets)}
-            student, answers = logits, self._teacher_of(batch)(batch.inputs)
-            if self.architecture.kind == "multilabel":
-                known = batch.targets != IGNORE
-                distilled = multilabel_distillation_loss(student, answers, self.temperature, known)
-            else:
-                if batch.targets.ndim == 3:
-                    student, answers = (of_labeled_pixels(part, batch.targets) for part in (student, answers))
-                distilled = distillation_loss(student, answers, self.temperature)
+            distilled = self.distilled(logits, self._teacher_of(batch)(batch.inputs), batch.targets)
         if not self.has_labels:
             return {"loss": distilled}
         labels = self.label_loss(logits, batch.targets)
         loss = (1 - self.alpha) * labels + self.alpha * distilled
         return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}
+
+    def distilled(self, logits: Tensor, answers: Tensor, targets: Tensor) -> Tensor:
+        """Distance of logits from the ancestor's, a scalar.
+
+        Args:
+            logits: The network's, (B, K), or (B, K, H, W) for segmentation.
+            answers: The ancestor's, of the same shape.
+            targets: Those of the batch, which say what is not known.
+        """
+        if self.architecture.kind == "multilabel":
+            return multilabel_distillation_loss(logits, answers, self.temperature, targets != IGNORE)
+        if targets.ndim == 3:
+            logits, answers = (of_labeled_pixels(part, targets) for part in (logits, answers))
+        return distillation_loss(logits, answers, self.temperature)
 
     def _teacher_of(self, batch: Batch) -> Teacher:
         """The ancestor for images that are normalized as those of the batch's set."""

@@ -1,16 +1,34 @@
-"""Nested learngenes: one network whose slices are networks of every smaller size."""
+"""Nested learngenes and families: one network whose slices are networks of every smaller size."""
 
-from lgx.methods.spec import RED, Look, MethodSpec
+from lgx.methods.spec import ORANGE, RED, Look, MethodSpec
+
+_PAPER = (
+    "Ours, after Cai et al., Once-for-All, ICLR 2020; Kudugunta et al., MatFormer, NeurIPS 2024; Zhang et al., "
+    "Scala, NeurIPS 2024; no paper of its own"
+)
+_URL = "https://arxiv.org/abs/2310.07707"
 
 SPEC = MethodSpec(
     name="nested",
-    paper="Ours, after Cai et al., Once-for-All, ICLR 2020; Kudugunta et al., MatFormer, NeurIPS 2024; Zhang et al., "
-    "Scala, NeurIPS 2024; no paper of its own",
-    url="https://arxiv.org/abs/2310.07707",
+    paper=_PAPER,
+    url=_URL,
     summary="An ancestor is ordered by importance and trained so that its slices imitate it; a descendant is a slice.",
     looks=(Look("nested", "nested", RED),),
     module="lgx.methods.nested.method:Nested",
     initializer="lgx.methods.nested.initializer:NestedSlices",
     learngene="slices",
     order=95,
+)
+FAMILY = MethodSpec(
+    name="family",
+    paper=_PAPER,
+    url=_URL,
+    summary="The slices of an ancestor that was fine-tuned on the task are trained together, with labels and with the "
+    "ancestor's predictions; each is a finished network.",
+    looks=(Look("family", "family", ORANGE),),
+    module="lgx.methods.nested.family:Family",
+    initializer="lgx.methods.nested.initializer:FamilyMembers",
+    learngene="family",
+    kinds=("classification", "multilabel"),
+    order=96,
 )

@@ -10,6 +10,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.methods.layers import LayerExpansion
+from lgx.methods.nested.sizes import parse_size
 from lgx.methods.nested.slicing import sliced
 
 
@@ -61,3 +62,17 @@ class NestedSlices(LayerExpansion):
         """Which layers the slice has."""
         layers = sorted(self.order[: architecture.depth])
         return (f"layers    {' '.join(map(str, layers))} of the learngene, counted from 0",)
+
+
+class FamilyMembers(NestedSlices):
+    """A network of a family: a slice that is finished for the family's task, head included.
+
+    Args:
+        source: Learngene file of ``lgx fit --model Family``.
+    """
+
+    @property
+    def front(self) -> dict[ViTArchitecture, float]:
+        """Validation scores of sizes, as the end of the training has measured them."""
+        scores = (self.loaded.selection or {}).get("front", {})
+        return {parse_size(text, self.whole): score for text, score in scores.items()}

@@ -17,9 +17,9 @@ _STEPS = 200
 
 
 class PlannedSlices(PlannedStep):
-    """A step whose slices cost what those of a step do in the mean."""
+    """A step whose slices cost what those of a step do on average."""
 
-    notes = ("FLOPs and memory are those of a step of mean cost; the largest slices take more memory.",)
+    notes = ("FLOPs and memory are those of a step of average cost; the largest slices take more memory.",)
 
     def build(self) -> nn.Module:
         """The network; the sizes of the step are drawn before operations are counted."""

@@ -1,0 +1,185 @@
+"""A family of finished networks of all sizes for one task: the training."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache, partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from lgx.architectures import ViTArchitecture, name_of
+from lgx.architectures.meta_device import building_on
+from lgx.artifacts.learngene import Learngene
+from lgx.components.metrics import metrics_for, was_measured
+from lgx.core.batch import Batch
+from lgx.core.rows import Evaluation
+from lgx.core.task import Task
+from lgx.errors import UserError
+from lgx.methods.checks import check_option
+from lgx.methods.nested import FAMILY
+from lgx.methods.nested.gradients import average_of
+from lgx.methods.nested.sizes import default_sizes, parse_size
+from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
+
+
+class Family(SlicedNetwork):
+    """Train one network whose slices are finished networks of every smaller size for the task.
+
+    The ancestor is fine-tuned on the task before; the slices start from its weights, head and all. Each step trains the
+    listed sizes and random ones on one batch. The loss of a slice is ``(1 - α) CE(p, y) + α τ² CE(softmax(p / τ),
+    softmax(p_t / τ))`` with the ancestor's logits p_t; the factor τ² keeps the size of the gradients (Hinton et al.,
+    2015, Sec. 2). The gradient of a step is the average over its slices, which run one after the other, so that a step
+    needs the memory of its largest slice. See :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the slices,
+    and :class:`~lgx.methods.nested.method.Nested` for the papers. Unlike there, no slice is pulled to the ancestor.
+
+    When training ends, some forty sizes are measured on the validation images: the front, from which ``lgx export
+    FAMILY --params 1.5M`` chooses. The learngene file holds it.
+
+    Args:
+        ancestor: The network that was fine-tuned on the task: the folder of its run, or any other source.
+        sizes: Sizes that each step trains, and that validation and test measure: what differs from the ancestor, for
+            example ``depth=6,embed_dim=128``. By default half of the ancestor's layers, these at two thirds of the
+            width, and a quarter of the layers at two thirds of the width with half of the MLP.
+        draws: Random sizes in each step beside them, between the smallest listed values and the ancestor.
+        alpha: Share α of the ancestor's predictions.
+        temperature: τ > 0.
+        kwargs: Arguments of ``Distill`` and of every method, without ``start`` and ``guidance``.
+    """
+
+    spec = FAMILY
+    one_graph = False
+
+    def __init__(
+        self,
+        ancestor: str,
+        sizes: Sequence[str] | None = None,
+        draws: int = 1,
+        alpha: float = 0.9,
+        temperature: float = 2.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(guidance="logits", ancestor=ancestor, alpha=alpha, temperature=temperature, **kwargs)
+        check_option("draws", draws, draws >= 0, "a number of sizes, at least 0")
+        if sizes is not None and not sizes:
+            raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
+        self.draws, self._listed = draws, sizes
+
+    # -- sizes ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def measured(self) -> list[ViTArchitecture]:
+        """The listed sizes."""
+        if self._listed is None:
+            return default_sizes(self.architecture)
+        found = [parse_size(text, self.architecture) for text in self._listed]
+        if len(set(found)) < len(found):
+            raise UserError("model.sizes: lists a size twice; expected each once")
+        return found
+
+    def draw(self, *parts: int) -> list[ViTArchitecture]:
+        """See :class:`SlicedNetwork`: the listed sizes, and random ones."""
+        sizes, whole = self.measured, self.architecture
+        depth, width = min(size.depth for size in sizes), min(size.embed_dim for size in sizes)
+        share = min(size.mlp_ratio for size in sizes) / whole.mlp_ratio
+        return [*sizes, *self.random_sizes(self.draws, depth, width, share, *parts)]
+
+    # -- network --------------------------------------------------------------------------------------------------
+
+    def prepare(self, size: ViTArchitecture) -> nn.Module:
+        """See :class:`SlicedNetwork`."""
+        return _network(size, self.drop_rate, self.compile_network)
+
+    def logits(self, size: ViTArchitecture, images: Tensor) -> Tensor:
+        """See :class:`SlicedNetwork`."""
+        network = self.prepare(size).train(self.training)
+        logits: Tensor = functional_call(network, self.tensors_of(size), (images,))
+        return logits
+
+    # -- losses ---------------------------------------------------------------------------------------------------
+
+    def training_losses(self, batch: Batch) -> dict[str, Tensor]:
+        """``loss``, the average over the sizes of the step, and its parts."""
+        parameters = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        scaler = getattr(self.trainer.precision_plugin, "scaler", None)
+        return average_of(self.slice_losses(batch), parameters, scaler.get_scale() if scaler else 1.0)
+
+    def slice_losses(self, batch: Batch) -> list[partial[dict[str, Tensor]]]:
+        """What computes the losses of each slice of the step."""
+        answers = self._teacher_of(batch)(batch.inputs)
+        return [partial(self._losses, size, batch, answers) for size in self.drawn or self.draw(0)]
+
+    def _losses(self, size: ViTArchitecture, batch: Batch, answers: Tensor) -> dict[str, Tensor]:
+        logits = self.logits(size, batch.inputs)
+        labels = self.label_loss(logits, batch.targets)
+        distilled = self.temperature**2 * self.distilled(logits, answers, batch.targets)
+        loss = (1 - self.alpha) * labels + self.alpha * distilled
+        return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}
+
+    # -- evaluation -----------------------------------------------------------------------------------------------
+
+    def set_tasks(self, tasks: dict[str, Task]) -> None:
+        """See :class:`~lgx.methods.base.Method`; each listed size has metrics of its own."""
+        super().set_tasks(tasks)
+        assert self.task is not None
+        for split in ("val", "test"):
+            for place in range(len(self.measured)):
+                self.eval_metrics[f"{split}_metrics_{place}"] = metrics_for(self.task, split)
+
+    def evaluations(self, split: str) -> list[Evaluation]:
+        """Every listed size under its own tags."""
+        task = self.task.name if self.task else ""
+        return [Evaluation(task, name_of(size), f"{split}/{name_of(size)}") for size in self.measured]
+
+    def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
+        """Evaluate every listed size on one batch."""
+        for place, size in enumerate(self.measured):
+            logits = self.logits(size, batch.inputs).float()
+            for name, metric in self.update(split, logits, batch.targets, f"_{place}").items():
+                self.log(f"{split}/{name_of(size)}/{name}", metric, on_step=False, on_epoch=True)
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the averages over the listed sizes, which choose the best checkpoint."""
+        self._log_averages("val")
+
+    def on_test_epoch_end(self) -> None:
+        """Log the averages over the listed sizes."""
+        self._log_averages("test")
+
+    def _log_averages(self, split: str) -> None:
+        assert self.task is not None
+        metrics = [self.metrics_of(split, f"_{place}") for place in range(len(self.measured))]
+        if all(map(was_measured, metrics)):
+            for name in dict.fromkeys((self.task.metric, "acc", "loss")):
+                average = torch.stack([each[name].compute() for each in metrics]).mean()
+                self.log(f"{split}/{name}", average, prog_bar=name == self.task.metric)
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Logits, (B, K), float32.
+
+        Raises:
+            UserError: If several sizes are listed.
+        """
+        if len(self.measured) > 1:
+            raise UserError("model.sizes: predictions are those of one size; list it, e.g. [depth=6]")
+        return super().predict_step(batch, batch_idx)
+
+    # -- what the run leaves --------------------------------------------------------------------------------------
+
+    def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
+        """The whole network, the order of its layers, and the front."""
+        own = {name: tensor for name, tensor in state.items() if name != ORDER}
+        selection = {"layers": list(self.layer_order)}
+        return Learngene(
+            self.method, self.architecture, own, self.ancestor or "", selection=selection, content="family"
+        )
+
+
+@lru_cache(maxsize=1024)
+def _network(size: ViTArchitecture, drop_rate: float, compiled: bool) -> Any:
+    """A network without weights, which come with each call."""
+    with building_on("meta"):
+        network: Any = size.build("meta", drop_rate)
+    for block in network.blocks if compiled else ():  # networks of all depths share compiled blocks
+        block.compile()
+    return network

@@ -1,0 +1,184 @@
+"""What the training of nested learngenes and of families shares: an ordered ancestor, and passes of its slices."""
+
+import random
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from lgx.architectures import ViTArchitecture, name_of, vit_only
+from lgx.architectures.heads import class_order, with_class_order
+from lgx.core.batch import Batch
+from lgx.core.seed import run_seed
+from lgx.core.task import Normalization
+from lgx.errors import UserError
+from lgx.initialization import Sizes
+from lgx.methods.distillation.method import Distill, Guidance
+from lgx.methods.nested.planned_step import PlannedSlices
+from lgx.methods.nested.slicing import ordered, sliced
+from lgx.methods.weight_subcloning.importance import on_images
+from lgx.methods.weight_subcloning.initializer import layers_by_change
+
+_SAMPLE = 64
+"""Training images on which importance is measured."""
+_SHARES = (0.25, 0.5, 0.75, 1.0)
+"""MLP ratios of random sizes, as shares of the ancestor's."""
+ORDER = "layer_order"
+
+
+class SlicedNetwork(Distill):
+    """Trains an ancestor's weights through slices of several sizes in each step.
+
+    Residual dimensions, heads and neurons are put in the order of their importance
+    (:func:`~lgx.methods.weight_subcloning.importance.on_images`), which changes nothing of what the network computes.
+    A smaller network is a slice: the first of each, without the layers whose absence changes the ancestor least
+    (:func:`~lgx.methods.weight_subcloning.initializer.layers_by_change`).
+
+    Args:
+        guidance: What the slices learn from the ancestor.
+        kwargs: Arguments of ``Distill`` and of every method, without ``start``.
+
+    Attributes:
+        drawn: The sizes of the step.
+    """
+
+    plain_network = False
+
+    def __init__(self, guidance: Guidance, **kwargs: Any) -> None:
+        super().__init__(guidance=guidance, start="random", **kwargs)
+        if self.ancestor is None:
+            raise UserError(f"model.ancestor: {type(self).__name__} trains slices of an ancestor; name one")
+        self.drawn: list[ViTArchitecture] = []
+
+    # -- sizes ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def architecture(self) -> ViTArchitecture:
+        """The whole network."""
+        return vit_only(self.own_architecture, f"model {type(self).__name__}")
+
+    @property
+    def varying_graph(self) -> bool:
+        """Slices of few layers leave the others without a gradient."""
+        return True
+
+    def size(self, depth: int, width: int, share: float) -> ViTArchitecture:
+        """A size; ``share`` is that of the ancestor's MLP ratio, rounded to one that exists."""
+        sizes = Sizes.within(self.architecture)
+        wanted = share * self.architecture.mlp_ratio
+        return sizes.network(depth, width, min(sizes.ratios(width), key=lambda ratio: abs(ratio - wanted)))
+
+    @abstractmethod
+    def draw(self, *parts: int) -> list[ViTArchitecture]:
+        """The sizes of one step, the same on all processes.
+
+        Args:
+            parts: Numbers that name the step: seed, epoch and batch.
+        """
+
+    def random_sizes(self, count: int, depth: int, width: int, share: float, *parts: int) -> list[ViTArchitecture]:
+        """Random sizes, each from the smallest values that are given to the whole network.
+
+        Args:
+            count: How many.
+            depth: Fewest layers.
+            width: Smallest width.
+            share: Smallest MLP ratio, as a share of the ancestor's.
+            parts: Numbers that seed the draw.
+        """
+        generator = random.Random(repr(parts))
+        widths = [each for each in Sizes.within(self.architecture).widths() if each >= width]
+        shares = [each for each in _SHARES if each >= share]
+        found = []
+        for _ in range(count):
+            layers = generator.randint(depth, self.architecture.depth)
+            found.append(self.size(layers, generator.choice(widths), generator.choice(shares)))
+        return found
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Draw the sizes of the step."""
+        super().on_train_batch_start(batch, batch_idx)
+        self.drawn = self.draw(run_seed(), self.current_epoch, batch_idx)
+
+    # -- network --------------------------------------------------------------------------------------------------
+
+    def start_normalization(self) -> tuple[Normalization | None, str] | None:
+        """The ancestor's, whose weights are the start."""
+        if hasattr(self, "network"):
+            return None
+        return Normalization(self.source.mean, self.source.std), "the ancestor"
+
+    def build_network(self) -> nn.Module:
+        """The ordered ancestor."""
+        network = super().build_network()
+        if next(network.buffers(), None) is not None:
+            raise UserError(f"model.arch: {name_of(self.architecture)} has rotary positions, which have no slices")
+        network.register_buffer(ORDER, torch.arange(self.architecture.depth).float())  # averages cut integers
+        self.extend(network)
+        if self._trainer is None or self.skips_start:
+            return network
+        known = self.source.require_vit("model.ancestor")
+        if known.replace(num_classes=0, kind=self.architecture.kind) != self.architecture.replace(num_classes=0):
+            raise UserError(f"model.arch: slices are those of the ancestor's own sizes; write {known.spec()}")
+        data = self.data_module()
+        batches = [data.on_after_batch_transfer(batch, 0) for batch in data.reference_dataloader(_SAMPLE)]
+        images = torch.cat([batch.inputs for batch in batches])
+        tensors, order = ordered(self.source.tensors, known, on_images(self.source.model.eval(), known, images))
+        classes = self.task.class_names if self.task else ()
+        if self.guidance == "logits":  # then the teacher's head was found to be for these classes
+            place = class_order(self.source.label_names, classes, f"ancestor {self.source.name}")
+            tensors = with_class_order(tensors, known, place)
+        getattr(network, ORDER).copy_(torch.tensor(layers_by_change(self.source.model, images)))
+        self.begin(network, tensors, order)
+        self.print(f"ordered    by activation on {len(images)} training images")
+        del self.source
+        return network
+
+    def extend(self, network: nn.Module) -> None:
+        """Add to the network what the method keeps beside the trained weights."""
+
+    def begin(self, network: nn.Module, tensors: Mapping[str, Tensor], order: Tensor) -> None:
+        """Load the ordered ancestor.
+
+        Args:
+            network: What :meth:`build_network` returns.
+            tensors: Its parameters.
+            order: Where each dimension of the residual stream was before, (D,).
+        """
+        own = {name: tensor.shape for name, tensor in network.state_dict().items()}
+        network.load_state_dict({k: v for k, v in tensors.items() if own[k] == v.shape}, strict=False)
+
+    @cached_property
+    def layer_order(self) -> tuple[int, ...]:
+        """The layers, those that small slices have first."""
+        order = cast(Tensor, getattr(self.network, ORDER))
+        return tuple(order.round().int().tolist())
+
+    def tensors_of(self, size: ViTArchitecture) -> dict[str, Tensor]:
+        """The parameters of a slice: views of the network's, as far as it is not narrower in several parts."""
+        own = dict(self.network.named_parameters())
+        return sliced(own, self.architecture, size, self.layer_order, training=self.training)
+
+    def planned_step(self) -> PlannedSlices:
+        """A step of average cost."""
+        return PlannedSlices(self)
+
+    @abstractmethod
+    def prepare(self, size: ViTArchitecture) -> nn.Module:
+        """A network of this size without weights; it is built once."""
+
+    @abstractmethod
+    def logits(self, size: ViTArchitecture, images: Tensor) -> Tensor:
+        """Logits (B, K) of a slice for images (B, C, H, W)."""
+
+    @property
+    @abstractmethod
+    def measured(self) -> list[ViTArchitecture]:
+        """Sizes that validation measures."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits (B, K) of the first of the sizes that are measured, for images (B, C, H, W)."""
+        return self.logits(self.measured[0], inputs)
