@@ -6,11 +6,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.export.about import described_task, task_of
 from lgx.artifacts.export.onnx_file import run_onnx
 from lgx.artifacts.export.program import Program
-from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.artifacts.sources import place_in_run
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
@@ -29,6 +29,11 @@ class ExportedModel:
     name: str
     task: Task
     program: Program
+
+    @classmethod
+    def of(cls, network: PretrainedNetwork, name: str) -> "ExportedModel":
+        """A network that was loaded from a file or folder of this name."""
+        return cls(name, task_of(network), network.model)
 
     @torch.no_grad()
     def logits(self, inputs: Tensor) -> Tensor:
@@ -66,5 +71,4 @@ def load_exported(source: str) -> ExportedModel:
     if source.endswith(".onnx"):
         program, texts = run_onnx(source)
         return ExportedModel(source, described_task(texts, source), program)
-    network = load_pretrained(weights_of_run(source))
-    return ExportedModel(source, task_of(network), network.model)
+    return ExportedModel.of(load_pretrained(place_in_run(source)), source)

@@ -236,8 +236,10 @@ def _described(about: Mapping[str, Any], tensors: dict[str, Tensor], path: str) 
     if hypernet is not None:
         check_fields(hypernet, {}, f"{place}: hypernet")
     if selection is not None:
-        check_fields(selection, _SELECTION, f"{place}: selection", complete=about["content"] not in ("slices", "family"))
-        check_fields(selection, {"gate": LINE}, f"{place}: selection")
+        check_fields(
+            selection, _SELECTION, f"{place}: selection", complete=about["content"] not in ("slices", "family")
+        )
+        check_fields(selection, {"gate": LINE, "front": mapping_of(NUMBER)}, f"{place}: selection")
     if (about["content"] == "hypernetwork") != (hypernet is not None):
         raise UserError(f"{place}: content is {about['content']}, which contradicts hypernet; {AGAIN}")
     return Learngene(

@@ -64,13 +64,27 @@ def resolve(text: str, download: bool = True) -> Source:
         if source.name != text and download and launcher.rank() == 0:
             print(f"source    {text} is {source.name}", file=sys.stderr)
     elif os.path.isdir(text):
-        from lgx.artifacts.checkpoints import weights_of_run
-
-        source = Source(text, weights_of_run(text))  # itself, unless it is the folder of a run
+        source = Source(text, place_in_run(text))
     else:
         return Source(text, text)
     _names[source.place] = source.name
     return source
+
+
+def place_in_run(source: str) -> str:
+    """What is read of a run's folder; every other source is its own place.
+
+    Returns:
+        The learngene file where it holds more than one network, otherwise the checkpoint with the run's weights.
+
+    Raises:
+        UserError: If the run has neither.
+    """
+    from lgx.artifacts.checkpoints import weights_of_run
+    from lgx.artifacts.learngene import SUFFIX, read_maker
+
+    file = os.path.join(source, f"best{SUFFIX}")
+    return file if os.path.isfile(file) and read_maker(file)[1] != "network" else weights_of_run(source)
 
 
 def resolve_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -16,6 +16,10 @@ def export(
     source: str,
     *,
     out: str,
+    arch: str | None = None,
+    params: str | None = None,
+    macs: str | None = None,
+    latency: str | None = None,
     int8: str | None = None,
     most_lost: float = 1.0,
     tokenizer: str | None = None,
@@ -28,8 +32,12 @@ def export(
 
     Args:
         source: Folder of a run, whose weights are those that its end has tested, a checkpoint (it holds averaged
-            weights if the run averages them), a model folder, or a learngene file of a whole network.
+            weights if the run averages them), a model folder, or a learngene file of a whole network or a family.
         out: Folder, or file ending in .safetensors, .onnx or .pt2 (torch.export).
+        arch: Network of a family, by what differs from the whole: depth=6,embed_dim=128.
+        params: Budget of parameters, e.g. 1.5M: the network of a family that is best in validation within it.
+        macs: Budget of multiply-accumulates of one example, e.g. 1.2G, likewise.
+        latency: Budget of time of a forward pass of one example on this machine, e.g. 5ms, likewise.
         int8: Write an .onnx file in 8 bits, with onnxruntime's quantization: name of an image set, or folder with
             train/<class>/<image>, whose training images calibrate it, and whose test images compare the accuracy.
         most_lost: Points of accuracy that it may lose; otherwise nothing is written.
@@ -42,22 +50,22 @@ def export(
             a program gives other logits than the network.
     """
     from lgx.architectures import name_of
-    from lgx.artifacts.checkpoints import weights_of_run
     from lgx.artifacts.export import check_model_place, write_descendant
-    from lgx.artifacts.pretrained import load_pretrained
     from lgx.artifacts.source_names import path_of
-    from lgx.artifacts.sources import resolve
+    from lgx.artifacts.sources import place_in_run, resolve
+    from lgx.commands.members import load_chosen
+    from lgx.initialization.sizing import parse_budgets
     from lgx.results.model_facts import model_facts
 
     if int8 is not None and not out.endswith(".onnx"):
         raise UserError(f"--int8: is written into an ONNX file; give --out a name ending in .onnx, not {out}")
     if int8 is None and most_lost != 1.0:
         raise UserError("--most_lost: limits what --int8 loses; give --int8, too, or leave it out")
-    found = resolve(weights_of_run(source))
+    found = resolve(place_in_run(source))
     check_model_place(out, _WRITER, force, (source, path_of(found.place), tokenizer), tokenizer)
-    network = load_pretrained(found.place)
+    network, scores = load_chosen(found.place, arch, parse_budgets(params, macs, latency))
     architecture = network.require_known("export")
-    facts = model_facts(found)
+    facts = model_facts(found, architecture, scores)
     if out.endswith((".onnx", ".pt2")):
         _write_program(out, network, {**facts, "architecture": architecture.spec()}, int8, most_lost)
     else:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from jsonargparse.typing import PositiveInt
 
-from lgx.architectures import Architecture, ViTArchitecture, name_of, parse_for_source
+from lgx.architectures import Architecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_timm_model
 from lgx.architectures.library_models import LIBRARIES, LibraryModel, parse_library_model
 from lgx.artifacts.export import check_model_place, write_descendant
@@ -195,7 +195,11 @@ def start_descendant(
         UserError: If none is named, no size meets the budgets, the initializer does not start such a model, or the
             number of classes is not known.
     """
-    if budgets:
+    if budgets and initializer.front is not None:
+        from lgx.commands.members import best_member
+
+        arch = best_member(initializer, initializer.front.scores, arch, budgets).spec()
+    elif budgets:
         from lgx.commands.size import choose_size
 
         arch = choose_size(initializer, arch, head or num_classes, budgets, batch_size, data, seed)
@@ -212,7 +216,7 @@ def start_descendant(
             others = " or ".join(methods_for_any_model())
             raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")
         return model, initialize_library_model(model, initializer, head="new" if head else "keep")
-    architecture = parse_for_source(arch, origin.architecture, origin.kind, classes)
+    architecture = initializer.named_size(arch, classes)
     needed, there = 4 * architecture.count_parameters(), _memory()
     if needed > there:
         raise UserError(

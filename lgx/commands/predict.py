@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from lgx.artifacts.exported import ExportedModel
     from lgx.core.task import Task
+    from lgx.initialization.sizing import Budget
 
 _OF_TRAINING = ("--config", "-c", "--ckpt_path", "--ckpt-path", "--data", "--print_config")
 _HEADER = ("class", "name", "probability")
@@ -51,6 +52,10 @@ def predict(
     *,
     model: str,
     out: str,
+    arch: str | None = None,
+    params: str | None = None,
+    macs: str | None = None,
+    latency: str | None = None,
     top_k: PositiveInt = 1,
     batch_size: PositiveInt = 32,
     force: bool = False,
@@ -66,6 +71,10 @@ def predict(
     Args:
         images: Folders, which are searched with all folders below them, or image files.
         model: File ending in .onnx or model folder of `lgx export`, folder of a run, or checkpoint.
+        arch: Network of a family, by what differs from the whole: depth=6,embed_dim=128.
+        params: Budget of parameters, e.g. 1.5M: the network of a family that is best in validation within it.
+        macs: Budget of multiply-accumulates of one example, e.g. 1.2G, likewise.
+        latency: Budget of time of a forward pass of one example on this machine, e.g. 5ms, likewise.
         out: CSV file. Files are named relative to the folder if there is one, else as they are given.
         top_k: Number of classes per image, in order of probability; columns class_2, name_2, probability_2, ...
         batch_size: Images per batch.
@@ -76,10 +85,10 @@ def predict(
             the file cannot be written.
         SystemExit: With status 3 if some images could not be decoded; the file then holds all others.
     """
-    from lgx.artifacts.exported import load_exported
+    from lgx.initialization.sizing import parse_budgets
 
     files = _found(images)
-    exported = load_exported(model)
+    exported = _opened(model, arch, parse_budgets(params, macs, latency))
     _check_model(exported, top_k)
     check_file(
         out,
@@ -122,6 +131,19 @@ def _found(images: Sequence[str]) -> dict[str, Path]:
     if skipped:
         print(f"skipped   {skipped_files(skipped)}; {suffixes} are read")
     return {name: path for path, name in found.items()}
+
+
+def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]") -> "ExportedModel":
+    """The model, of a family the network that is chosen."""
+    from lgx.artifacts.exported import ExportedModel, load_exported
+    from lgx.artifacts.source_names import LEARNGENE
+    from lgx.artifacts.sources import place_in_run
+    from lgx.commands.members import load_chosen
+
+    place = place_in_run(model)
+    if arch is None and not budgets and not place.endswith(LEARNGENE):
+        return load_exported(model)
+    return ExportedModel.of(load_chosen(place, arch, budgets)[0], model)
 
 
 def _check_model(model: "ExportedModel", top_k: int) -> None:

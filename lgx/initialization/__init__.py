@@ -1,8 +1,17 @@
 """Initializers: the interface, the descendants that they initialize, and the index arithmetic of expansions."""
 
 from lgx.initialization.descendants import Initialization, initialize
-from lgx.initialization.initializer import Head, Initializer, Origin
+from lgx.initialization.initializer import Front, Head, Initializer, Origin
 from lgx.initialization.library_models import initialize_library_model
 from lgx.initialization.sizes import Sizes
 
-__all__ = ["Head", "Initialization", "Initializer", "Origin", "Sizes", "initialize", "initialize_library_model"]
+__all__ = [
+    "Front",
+    "Head",
+    "Initialization",
+    "Initializer",
+    "Origin",
+    "Sizes",
+    "initialize",
+    "initialize_library_model",
+]

@@ -1,13 +1,13 @@
 """The interface of all initializers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture
+from lgx.architectures import Architecture, ViTArchitecture, parse_for_source
 from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.start_record import StartRecord
@@ -66,6 +66,18 @@ class Origin:
         )
 
 
+class Front(NamedTuple):
+    """Scores of finished networks of several sizes.
+
+    Attributes:
+        metric: Name of the score, larger is better.
+        scores: The score in validation of each size that was measured.
+    """
+
+    metric: str
+    scores: Mapping[ViTArchitecture, float]
+
+
 class Initializer(ABC):
     """Initializes descendants: ``initializer(architecture, task) -> state dict``.
 
@@ -104,6 +116,24 @@ class Initializer(ABC):
     def record(self) -> StartRecord | None:
         """What started its source, where the weights are that network's; None where the initializer itself starts."""
         return None
+
+    @property
+    def front(self) -> Front | None:
+        """The scores of finished networks; None where descendants are starts."""
+        return None
+
+    def named_size(self, text: str, num_classes: int | None) -> Architecture:
+        """Read the architecture of a descendant.
+
+        Args:
+            text: Name or specification.
+            num_classes: Classes of its head; None for the source's.
+
+        Raises:
+            UserError: If the text is none.
+        """
+        origin = self.origin()
+        return parse_for_source(text, origin.architecture, origin.kind, num_classes or origin.num_classes)
 
     @property
     def stored_parameters(self) -> int:

@@ -1,8 +1,10 @@
 """What all methods share: task, teacher, one step, optimizer, schedule, and what a checkpoint says of itself."""
 
+import shlex
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from lightning.pytorch.cli import OptimizerCallable
@@ -181,9 +183,27 @@ class Method(EvaluatedModule):
         """The task with the main metric that validation follows; by default its own."""
         return task
 
+    def with_run_weights(self, folder: Path) -> None:
+        """Measure what the run's weights can do, when training has ended. Called on every process.
+
+        Args:
+            folder: The run's folder.
+        """
+
     def figures(self) -> dict[str, "Figure"]:
-        """Figures of the network after a validation, by name. Called on every process, drawn on the first."""
+        """Figures of the network, by name, after a validation and when training has ended.
+
+        Called on every process, drawn on the first.
+        """
         return {}
+
+    def next_command(self, folder: Path) -> str:
+        """A command that uses what a finished run leaves.
+
+        Args:
+            folder: The run's folder.
+        """
+        return f"lgx test --config {shlex.quote(str(folder / 'config.yaml'))}"
 
     def planned_step(self) -> PlannedStep:
         """What a plan runs to count one training step; called before :meth:`setup`."""

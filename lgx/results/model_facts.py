@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from torch import Tensor
 
+from lgx.architectures import Architecture, name_of
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.source_names import public_name, public_path
@@ -47,7 +48,9 @@ class _File(NamedTuple):
     versions: Mapping[str, object]
 
 
-def model_facts(source: Source) -> dict[str, Any]:
+def model_facts(
+    source: Source, architecture: Architecture | None = None, scores: Mapping[str, float] | None = None
+) -> dict[str, Any]:
     """Facts on a trained network that is exported, for its model card.
 
     Scores of validation are those of the rows of ``results.csv`` after the same number of epochs, scores of the test
@@ -57,6 +60,8 @@ def model_facts(source: Source) -> dict[str, Any]:
     Args:
         source: Checkpoint or learngene file, also from elsewhere; a folder or weights file that ``lgx init`` wrote
             gives the facts of its start. Paths in the facts are shortened, because the card is for others.
+        architecture: The network that is taken from a source of several.
+        scores: The scores of this network by tag; None of a source of one network.
 
     Returns:
         Name -> plain value; ``trained`` is only in the facts of trained networks, and ``method`` without it only in
@@ -75,6 +80,9 @@ def model_facts(source: Source) -> dict[str, Any]:
         return _plain({"method": record.method, "source": _public(record.arguments.get("source"))}) if record else {}
     run = RunRecord.at(found.folder)
     rows = [row for row in run.rows if row.task == found.task]
+    if architecture is not None and scores is not None:
+        found = found._replace(scores=scores)
+        rows = [row for row in rows if row.architecture == name_of(architecture)]
     epochs = found.epochs if found.epochs is not None else _epochs_of(found.scores, rows)
     metrics = ("acc", BALANCED) if found.metric in ("acc", BALANCED) else (found.metric,)
     kind = run.summary.get("weights") if run.exists else None

@@ -280,7 +280,7 @@ class LgxCLI(LightningCLI):
             weights = next(c for c in self.trainer.callbacks if isinstance(c, RunWeights))  # type: ignore[attr-defined]
             numbers = self.health.numbers()
             write_summary(self.run_dir, self.trainer, seconds, self.model.start_flops, numbers, weights.kind)
-            print(end_of_run(weights, self.run_dir), flush=True)
+            print(end_of_run(self.model, weights, self.run_dir), flush=True)
 
 
 def _is_first_process() -> bool:

@@ -1,8 +1,10 @@
 """A family of finished networks of all sizes for one task: the training."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache, partial
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,11 +18,16 @@ from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.initialization.sizing import amount
 from lgx.methods.checks import check_option
 from lgx.methods.nested import FAMILY
+from lgx.methods.nested.front import describe, front_figure, grid, measured_front, write_table
 from lgx.methods.nested.gradients import average_of
-from lgx.methods.nested.sizes import default_sizes, parse_size
+from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, size_text
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Family(SlicedNetwork):
@@ -64,6 +71,7 @@ class Family(SlicedNetwork):
         if sizes is not None and not sizes:
             raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
         self.draws, self._listed = draws, sizes
+        self.front: dict[ViTArchitecture, float] = {}
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
@@ -72,28 +80,35 @@ class Family(SlicedNetwork):
         """The listed sizes."""
         if self._listed is None:
             return default_sizes(self.architecture)
-        found = [parse_size(text, self.architecture) for text in self._listed]
+        try:
+            found = [parse_size(text, self.architecture) for text in self._listed]
+        except UserError as error:
+            raise UserError(f"model.sizes: {error}") from error
         if len(set(found)) < len(found):
             raise UserError("model.sizes: lists a size twice; expected each once")
         return found
 
     def draw(self, *parts: int) -> list[ViTArchitecture]:
         """See :class:`SlicedNetwork`: the listed sizes, and random ones."""
-        sizes, whole = self.measured, self.architecture
-        depth, width = min(size.depth for size in sizes), min(size.embed_dim for size in sizes)
-        share = min(size.mlp_ratio for size in sizes) / whole.mlp_ratio
-        return [*sizes, *self.random_sizes(self.draws, depth, width, share, *parts)]
+        least = self._least
+        share = least.mlp_ratio / self.architecture.mlp_ratio
+        return [*self.measured, *self.random_sizes(self.draws, least.depth, least.embed_dim, share, *parts)]
+
+    @property
+    def _least(self) -> ViTArchitecture:
+        """The smallest depth, width and MLP ratio of the listed sizes."""
+        return self.architecture.replace(**{key: min(getattr(size, key) for size in self.measured) for key in KEYS})
 
     # -- network --------------------------------------------------------------------------------------------------
 
     def prepare(self, size: ViTArchitecture) -> nn.Module:
         """See :class:`SlicedNetwork`."""
-        return _network(size, self.drop_rate, self.compile_network)
+        network: nn.Module = _network(size, self.drop_rate, self.compile_network)
+        return network
 
     def logits(self, size: ViTArchitecture, images: Tensor) -> Tensor:
         """See :class:`SlicedNetwork`."""
-        network = self.prepare(size).train(self.training)
-        logits: Tensor = functional_call(network, self.tensors_of(size), (images,))
+        logits: Tensor = functional_call(self.prepare(size).train(self.training), self.tensors_of(size), (images,))
         return logits
 
     # -- losses ---------------------------------------------------------------------------------------------------
@@ -166,13 +181,35 @@ class Family(SlicedNetwork):
 
     # -- what the run leaves --------------------------------------------------------------------------------------
 
+    def with_run_weights(self, folder: Path) -> None:
+        """Measure the front."""
+        if not self.trainer.enable_validation:
+            return
+        assert self.task is not None
+        sizes = [*self.measured, *grid(self.architecture, self._least), self.architecture]
+        self.front = measured_front(self, sizes)
+        if self.trainer.is_global_zero:
+            write_table(self.front, self.task.metric, folder / "front.csv")
+            print(f"front      {len(self.front)} sizes in validation, {folder / 'front.csv'}; best of their size:")
+            print(describe(self.front, self.task.metric), flush=True)
+
+    def next_command(self, folder: Path) -> str:
+        """See :class:`~lgx.methods.base.Method`: export a network of half of the parameters."""
+        half = amount("params", self.architecture.count_parameters() // 2)
+        return f"lgx export {shlex.quote(str(folder))} --params {half} --out small.onnx"
+
+    def figures(self) -> dict[str, "Figure"]:
+        """The front, when training has ended."""
+        if not self.front or self.task is None:
+            return {}
+        return {"front": front_figure(self.front, self.task.metric, self.measured)}
+
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The whole network, the order of its layers, and the front."""
         own = {name: tensor for name, tensor in state.items() if name != ORDER}
-        selection = {"layers": list(self.layer_order)}
-        return Learngene(
-            self.method, self.architecture, own, self.ancestor or "", selection=selection, content="family"
-        )
+        front = {size_text(size): score for size, score in self.front.items()}
+        selection, ancestor = {"layers": list(self.layer_order), "front": front}, self.ancestor or ""
+        return Learngene(self.method, self.architecture, own, ancestor, selection=selection, content="family")
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.initialization import Sizes
+from lgx.initialization import Front, Sizes
 from lgx.methods.layers import LayerExpansion
 from lgx.methods.nested.sizes import parse_size
 from lgx.methods.nested.slicing import sliced
@@ -71,8 +71,13 @@ class FamilyMembers(NestedSlices):
         source: Learngene file of ``lgx fit --model Family``.
     """
 
+    def named_size(self, text: str, num_classes: int | None) -> ViTArchitecture:
+        """See :class:`~lgx.initialization.Initializer`; what the text leaves out is the whole network's."""
+        return parse_size(text, self.whole).replace(num_classes=num_classes or self.whole.num_classes)
+
     @property
-    def front(self) -> dict[ViTArchitecture, float]:
-        """Validation scores of sizes, as the end of the training has measured them."""
+    def front(self) -> Front:
+        """Scores of the sizes that the end of the training has measured."""
         scores = (self.loaded.selection or {}).get("front", {})
-        return {parse_size(text, self.whole): score for text, score in scores.items()}
+        found = {parse_size(text, self.whole): score for text, score in scores.items()}
+        return Front(self.loaded.task.get("metric", "acc"), found)

@@ -1,7 +1,9 @@
 """Nested learngenes: the training."""
 
+import shlex
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -20,6 +22,7 @@ from lgx.core.batch import Batch
 from lgx.core.task import AGREEMENT, Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
+from lgx.initialization.sizing import amount
 from lgx.methods.checks import check_option
 from lgx.methods.distillation.guidance import projected_features, without_projection
 from lgx.methods.nested import SPEC
@@ -184,6 +187,11 @@ class Nested(SlicedNetwork):
             self.log(f"{split}/{name}", metrics[name], prog_bar=name == AGREEMENT, on_step=False, on_epoch=True)
 
     # -- what the run leaves --------------------------------------------------------------------------------------
+
+    def next_command(self, folder: Path) -> str:
+        """See :class:`~lgx.methods.base.Method`: start a network of half of the parameters."""
+        half = amount("params", self.architecture.count_parameters() // 2)
+        return f"lgx init --source {shlex.quote(str(folder))} --params {half} --out start"
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The trained weights, and beside them those of the ancestor in the same order."""

@@ -1,11 +1,14 @@
 """Sizes of slices as a user lists them, and those that are listed by default."""
 
+from typing import Any
+
 from lgx.architectures import ViTArchitecture
 from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.methods.nested.slicing import sliced
 
-_KEYS = ("depth", "embed_dim", "num_heads", "mlp_ratio")
+KEYS = ("depth", "embed_dim", "num_heads", "mlp_ratio")
+"""What a slice may have less of."""
 
 
 def parse_size(text: str, whole: ViTArchitecture) -> ViTArchitecture:
@@ -16,25 +19,29 @@ def parse_size(text: str, whole: ViTArchitecture) -> ViTArchitecture:
         whole: The network.
 
     Raises:
-        UserError: If a key is none of the sizes of a slice, or the size is beyond the whole network.
+        UserError: If a key or value is none of a network, or the whole network has no such slice.
     """
-    values: dict[str, float] = {}
+    values: dict[str, Any] = {}
     for part in text.split(","):
         key, _, value = (piece.strip() for piece in part.partition("="))
         try:
-            values |= ViTArchitecture.parse_option(key, value) if key in _KEYS else {}
+            values |= ViTArchitecture.parse_option(key, value) if hasattr(whole, key) else {}
         except ValueError:
             values.pop(key, None)
         if key not in values:
-            raise UserError(f"model.sizes: {text}: expected KEY=NUMBER with {', '.join(_KEYS)}, got {part[:50]!r}")
+            raise UserError(f"size {text}: expected KEY=NUMBER with {', '.join(KEYS)}, got {part[:50]!r}")
     if "embed_dim" in values and "num_heads" not in values:
         values["num_heads"] = max(1, int(values["embed_dim"]) // Sizes.within(whole).head)
-    try:
-        size = whole.replace(**values)
-        sliced({}, whole, size, range(whole.depth))
-    except UserError as error:
-        raise UserError(f"model.sizes: {text}: {error}") from error
+    size = whole.replace(**values)
+    if wrong := [key for key in values if key not in KEYS and getattr(size, key) != getattr(whole, key)]:
+        raise UserError(f"size {text}: {wrong[0]} of all slices is {getattr(whole, wrong[0])}; leave it out")
+    sliced({}, whole, size, range(whole.depth))
     return size
+
+
+def size_text(size: ViTArchitecture) -> str:
+    """The text form of a size: ``depth=6,embed_dim=128,num_heads=2,mlp_ratio=4``."""
+    return ",".join(f"{key}={getattr(size, key):g}" for key in KEYS)
 
 
 def default_sizes(whole: ViTArchitecture) -> list[ViTArchitecture]:

@@ -13,10 +13,17 @@ if TYPE_CHECKING:
 
 
 class DrawFigures(Callback):
-    """After every validation, draw the method's figures: in the loggers, and as ``<name>.svg`` in the run's folder."""
+    """Draw the method's figures in the loggers, and as ``<name>.svg`` in the run's folder.
+
+    It draws after every validation, and when training has ended.
+    """
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Draw, on the first process."""
+        self.on_fit_end(trainer, pl_module)
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Draw what the run's weights have changed, likewise."""
         folder = run_folder(trainer)
         if trainer.sanity_checking or folder is None or not isinstance(pl_module, Method):
             return

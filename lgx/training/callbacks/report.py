@@ -1,7 +1,6 @@
 """Print what is trained before the first step, a line for every epoch, and what a test or a validation has measured."""
 
 import math
-import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -194,15 +193,15 @@ class Report(Callback):
             print(f"checkpoint {trainer.ckpt_path or 'none, an untrained start'}{epochs}", flush=True)
 
 
-def end_of_run(weights: RunWeights, folder: Path) -> str:
-    """The run's weights, the other ones where they differ, and the command that tests the run's.
+def end_of_run(method: Method, weights: RunWeights, folder: Path) -> str:
+    """The run's weights, the other ones where they differ, and a command that uses them.
 
     Args:
+        method: What was trained.
         weights: The run's weights.
         folder: The run's folder.
     """
-    config = shlex.quote(str(folder / "config.yaml"))
-    return f"weights    {weights.words}: {weights.path}{weights.other}\nnext       lgx test --config {config}"
+    return f"weights    {weights.words}: {weights.path}{weights.other}\nnext       {method.next_command(folder)}"
 
 
 def _sentence(rows: Sequence[Row], task: Task, always: str = "") -> str:

@@ -109,8 +109,11 @@ class RunWeights(Callback):
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Choose, and load the best weights if they are the run's."""
-        if not isinstance(pl_module, Method) or (folder := run_folder(trainer)) is None:
-            return
+        if isinstance(pl_module, Method) and (folder := run_folder(trainer)) is not None:
+            self._choose(trainer, pl_module, folder)
+            pl_module.with_run_weights(folder)
+
+    def _choose(self, trainer: Trainer, pl_module: Method, folder: Path) -> None:
         best, epoch = best_checkpoint(trainer), pl_module.epochs_trained or trainer.current_epoch
         final = folder / "checkpoints" / FINAL
         self.path, self.words = final if final.is_file() else final.with_name(LAST), f"epoch {epoch}, last"

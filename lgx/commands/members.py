@@ -1,0 +1,96 @@
+"""The network of a family that a command line names, by its size or by budgets."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from lgx.architectures import Architecture, ViTArchitecture
+from lgx.architectures.cost import cost_of
+from lgx.artifacts.learngene import SUFFIX
+from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.errors import UserError
+from lgx.initialization import Initializer, initialize
+from lgx.initialization.sizing import Budget, amount
+from lgx.initialization.sizing.latency import Stopwatch
+from lgx.methods.initializers import initializer_for
+
+
+def load_chosen(
+    place: str, arch: str | None, budgets: Sequence[Budget]
+) -> tuple[PretrainedNetwork, Mapping[str, float] | None]:
+    """Load a trained network, of a family the one that is chosen.
+
+    Args:
+        place: Place of a :class:`~lgx.artifacts.sources.Source`.
+        arch: The network of a family.
+        budgets: What it may take.
+
+    Returns:
+        The network, and of a family its score by tag, ``val/acc``, where it was measured; None of other sources.
+
+    Raises:
+        UserError: If a family is given without a choice, or something else with one, or no network fits.
+    """
+    initializer = initializer_for(source=place) if place.endswith(SUFFIX) else None
+    front = initializer.front if initializer else None
+    chooses, options = arch is not None or bool(budgets), "--arch, --params, --macs or --latency"
+    if initializer is None or front is None:
+        if chooses:
+            raise UserError(
+                f"{place}: holds no family of finished networks, so that {options} chooses nothing; leave it out, "
+                f"or start another size with `lgx init`"
+            )
+        return load_pretrained(place), None
+    if not chooses:
+        raise UserError(f"{place}: holds a network of every size; choose one with {options}")
+    if budgets:
+        member: Architecture = best_member(initializer, front.scores, arch, budgets)
+    else:
+        member = initializer.named_size(str(arch), None)
+    origin, network = initializer.origin(), initialize(member, initializer).model.eval()
+    normalization, names = (origin.mean or (), origin.std or ()), origin.label_names or ()
+    found = PretrainedNetwork(place, network, member, *normalization, True, names, origin.reading)
+    score = front.scores.get(member) if isinstance(member, ViTArchitecture) else None
+    return found, {} if score is None else {f"val/{front.metric}": score}
+
+
+def best_member(
+    initializer: Initializer, front: Mapping[ViTArchitecture, float], arch: str | None, budgets: Sequence[Budget]
+) -> Architecture:
+    """The size with the best score in validation that keeps to budgets, of equal ones the smallest.
+
+    Args:
+        initializer: Makes the networks of a family.
+        front: The score of each size that was measured.
+        arch: Sizes that are fixed, e.g. ``depth=6``.
+        budgets: What it may take, at least one.
+
+    Raises:
+        UserError: If no size was measured, or none keeps to the budgets.
+    """
+    limits = " and ".join(map(str, budgets))
+    if not front:
+        raise UserError(
+            f"{limits}: the family was trained without validation, so that no size is known to be best; "
+            f"name one with --arch"
+        )
+    fixed = {part.partition("=")[0].strip() for part in arch.split(",")} if arch else set()
+    wanted = initializer.named_size(arch, None) if arch else None
+    stopwatch = Stopwatch(1, "cuda" if torch.cuda.is_available() else "cpu")
+
+    def value(size: ViTArchitecture, budget: Budget) -> float:
+        if budget.quantity == "latency":
+            return stopwatch.measure(size)
+        return cost_of(size).parameters if budget.quantity == "params" else cost_of(size).macs
+
+    of_form = [size for size in front if all(getattr(size, key) == getattr(wanted, key) for key in fixed)]
+    fitting = [size for size in of_form if all(value(size, budget) <= budget.limit for budget in budgets)]
+    if not fitting:
+        least = [amount(b.quantity, min((value(size, b) for size in of_form), default=0.0)) for b in budgets]
+        raise UserError(
+            f"{limits}: the smallest network that was measured takes {' and '.join(least)}; give more, or "
+            f"name a smaller one with --arch"
+        )
+    best = max(fitting, key=lambda size: (front[size], -size.count_parameters()))
+    print(f"chosen    the best in validation of {len(fitting)} sizes within {limits}: --arch {best.spec()}")
+    return best
