@@ -73,6 +73,16 @@ class Family(SlicedNetwork):
         self.draws, self._listed = draws, sizes
         self.front: dict[ViTArchitecture, float] = {}
 
+    def check_task(self, task: Task) -> None:
+        """Refuse a task without labels.
+
+        Raises:
+            UserError: If its images have none, or do not suit the network.
+        """
+        if not task.is_labeled:
+            raise UserError("model Family: needs labels; without them train starts with --model Nested")
+        super().check_task(task)
+
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     @cached_property

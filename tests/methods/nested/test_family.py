@@ -1,0 +1,232 @@
+"""Families of finished networks: training, front, choice of a network, and what is refused."""
+
+import csv
+import gc
+import weakref
+from functools import partial
+from statistics import fmean
+
+import pytest
+import timm
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from torch.func import functional_call
+
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.core.batch import Batch
+from lgx.methods import Family
+from lgx.methods.nested.gradients import average_of
+from lgx.methods.nested.slicing import sliced
+from tests.support.command_line import arguments, lgx
+
+SIZES = '--model.sizes=["depth=2","depth=1,embed_dim=8,mlp_ratio=2"]'
+
+
+@pytest.fixture(scope="module")
+def family(images, ancestor, tmp_path_factory):
+    """The folder of a run of two listed sizes."""
+    runs = tmp_path_factory.mktemp("family")
+    options = [f"--model.ancestor={ancestor}", SIZES, "--test_end=true", "--trainer.max_epochs=3", "--name=f"]
+    done = lgx(*arguments("fit", "Family", images, runs, *options))
+    assert done.code == 0, done.err
+    return runs / "test/f/seed0"
+
+
+def front_of(run):
+    with (run / "front.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def made(ancestor, **options):
+    """A method and its ordered ancestor, without a trainer."""
+    learngene = Learngene.load(ancestor / f"best{SUFFIX}")
+    method = Family(
+        arch=learngene.architecture.spec(), optimizer=partial(torch.optim.SGD, lr=1), ancestor=str(ancestor),
+        num_classes=learngene.architecture.num_classes, sizes=["depth=2", "depth=1,embed_dim=8"], **options,
+    )  # fmt: skip
+    method.network = method.architecture.build()
+    method.network.load_state_dict(learngene.tensors)
+    method.network.register_buffer("layer_order", torch.tensor([2.0, 0.0, 3.0, 1.0]))
+    return method.train()
+
+
+@pytest.mark.parametrize(("alpha", "temperature", "smoothing"), [(0.9, 2.0, 0.0), (0.25, 1.0, 0.1)])
+def test_a_step_has_the_gradients_of_the_average_loss_of_its_slices(ancestor, alpha, temperature, smoothing):
+    method = made(ancestor, alpha=alpha, temperature=temperature, label_smoothing=smoothing)
+    whole, classes = method.architecture, method.architecture.num_classes
+    inputs, targets, answers = torch.randn(6, 3, 16, 16), torch.arange(6) % classes, torch.randn(6, classes)
+    tensors = {name: p.detach().clone().requires_grad_() for name, p in method.network.named_parameters()}
+    losses = []
+    for size in method.draw(0, 1, 2):
+        model = timm.create_model(size.timm_name, pretrained=False, **size.timm_args())
+        logits = functional_call(model, sliced(tensors, whole, size, [2, 0, 3, 1]), (inputs,))
+        labels = F.cross_entropy(logits, targets, label_smoothing=smoothing)
+        known, own = (answers / temperature).softmax(1), (logits / temperature).log_softmax(1)
+        divergence = (known * (known.log() - own)).sum(1).mean()
+        losses.append((1 - alpha) * labels + alpha * temperature**2 * divergence)
+    torch.stack(losses).mean().backward()
+    method._teacher_of, method.drawn = lambda batch: lambda images: answers, method.draw(0, 1, 2)
+    method._trainer = type("Trainer", (), {"precision_plugin": None})()
+    (2 * method.training_losses(Batch(inputs, targets, "t"))["loss"]).backward()
+    for name, parameter in method.network.named_parameters():
+        wanted = tensors[name].grad
+        assert (parameter.grad is None) == (wanted is None), name
+        if wanted is not None:
+            torch.testing.assert_close(parameter.grad, 2 * wanted, msg=name)
+
+
+class Kept:
+    """A tensor that a backward pass needs."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+@settings(max_examples=20)
+@given(count=st.integers(1, 4), scale=st.sampled_from([1.0, 1024.0]))
+def test_a_step_holds_the_activations_of_one_slice_at_a_time(count, scale):
+    weight, unused, kept = torch.randn(3, requires_grad=True), torch.randn(2, requires_grad=True), weakref.WeakSet()
+
+    def pack(tensor):
+        kept.add(box := Kept(tensor))
+        return box
+
+    def loss(number):
+        assert not kept
+        return {"loss": (weight * (number + 1)).exp().sum()}
+
+    gc.disable()  # a tensor that waits for the collector takes memory, too
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda box: box.tensor):
+            averages = average_of([partial(loss, number) for number in range(count)], [weight, unused], scale)
+    finally:
+        gc.enable()
+    averages["loss"].backward()
+    factors = range(1, count + 1)
+    wanted = sum(factor * (weight.detach() * factor).exp() for factor in factors) / count
+    torch.testing.assert_close(weight.grad, wanted)
+    assert unused.grad is None
+
+
+def test_announced_validated_exported_and_predicted_scores_are_the_same(family, images, tmp_path):
+    rows = front_of(family)
+    assert len(rows) > 8
+    for row in (rows[0], rows[-1], *(row for row in rows if (row["depth"], row["embed_dim"]) == ("2", "16"))):
+        arch = ",".join(f"{key}={row[key]}" for key in ("depth", "embed_dim", "num_heads", "mlp_ratio"))
+        where = f'--model.sizes=["{arch}"]', f"--ckpt_path={family}/checkpoints/last.ckpt", f"--runs_dir={tmp_path}"
+        done = lgx("validate", "--config", family / "config.yaml", *where)
+        assert f"accuracy {float(row['val_acc']):.1%}".replace("%", " %") in done.out, done.err
+        for kind in ("folder", "model.onnx"):
+            out = tmp_path / arch / kind
+            out.parent.mkdir(exist_ok=True)
+            assert lgx("export", family, "--arch", arch, "--out", out).code == 0
+        done = lgx(
+            "predict", images / "val", "--model", family, "--arch", arch, "--out", tmp_path / "own.csv", "--force"
+        )
+        again = lgx("predict", images / "val", "--model", out, "--out", tmp_path / "onnx.csv", "--force")
+        announced = f"accuracy  {float(row['val_acc']):.1%}"
+        assert announced in done.out
+        assert announced in again.out
+        assert f"| val/acc | {float(row['val_acc']):.6g}"[:16] in (out.with_name("folder") / "README.md").read_text()
+
+
+def test_a_network_of_the_family_is_a_slice_that_plain_timm_reads(family, tmp_path):
+    learngene = Learngene.load(family / f"best{SUFFIX}")
+    assert lgx("export", family, "--arch", "depth=3,embed_dim=8", "--out", tmp_path / "small").code == 0
+    model = timm.create_model(f"local-dir:{tmp_path}/small", pretrained=True).eval()
+    size = learngene.architecture.replace(depth=3, embed_dim=8, num_heads=1)
+    own = sliced(learngene.tensors, learngene.architecture, size, learngene.selection["layers"])
+    assert all(torch.equal(tensor, own[name]) for name, tensor in model.state_dict().items())
+    assert torch.equal(
+        load_pretrained(str(family / f"best{SUFFIX}")).tensors["head.bias"], learngene.tensors["head.bias"]
+    )
+
+
+def test_a_budget_gives_the_best_in_validation_and_of_equal_ones_the_smallest(family, tmp_path):
+    rows = front_of(family)
+    scores = [(float(row["val_acc"]), -int(row["parameters"])) for row in rows]
+    for limit in {int(row["parameters"]) for row in rows}:
+        out = tmp_path / str(limit)
+        assert lgx("export", family, "--params", limit, "--out", out).code == 0
+        found = sum(tensor.numel() for tensor in load_file(out / "model.safetensors").values())
+        assert -found == max(score for score in scores if -score[1] <= limit)[1]
+    marked = [(float(row["val_acc"]), int(row["parameters"])) for row in rows if row["best"] == "1"]
+    assert marked == sorted(marked)
+    assert marked == [
+        (score, -size) for score, size in scores if all(score > other for other, small in scores if small > size)
+    ]
+
+
+def test_the_last_validation_and_the_test_are_averages_over_the_listed_sizes(family):
+    with (family / "results.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"] == "acc" and row["epochs"] == "3"]
+    tested = [float(row["value"]) for row in rows if row["split"] == "test"]
+    assert len(tested) == 2
+    validated = [float(row["value"]) for row in rows if row["split"] == "val"]
+    best = load_checkpoint(family / "checkpoints/last.ckpt")["callbacks"]
+    scores = [state["last_score"] for state in best.values() if "last_score" in state]
+    assert scores == [pytest.approx(fmean(validated))]
+
+
+def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
+    learngene = Learngene.load(ancestor / f"best{SUFFIX}")
+    names = learngene.task["class_names"]
+    order = [*range(len(names))][::-1]
+    turned = {name: t[order] if name.startswith("head.") else t for name, t in learngene.tensors.items()}
+    file = tmp_path / f"turned{SUFFIX}"
+    Learngene("ancestor", learngene.architecture, turned, task={**learngene.task, "class_names": names[::-1]}).save(
+        file
+    )
+    found = []
+    for source in (ancestor, file):
+        options = [f"--model.ancestor={source}", SIZES, f"--name={'own' if source == file else 'turned'}"]
+        assert lgx(*arguments("fit", "Family", images, tmp_path, *options)).code == 0
+        found.append(Learngene.load(tmp_path / "test" / options[-1][7:] / "seed0" / f"best{SUFFIX}").tensors)
+    assert all(torch.allclose(found[0][name], tensor, atol=1e-6) for name, tensor in found[1].items())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (['--model.sizes=["depth=5"]'], "5 layers, the learngene 4"),
+        (['--model.sizes=["embed_dim=24"]'], "24 dimensions"),
+        (['--model.sizes=["img_size=32"]'], "img_size of all slices is 16"),
+        (['--model.sizes=["depth=two"]'], "expected KEY=NUMBER"),
+        (['--model.sizes=["depth=2","depth=2"]'], "lists a size twice"),
+        (["--model.sizes=[]"], "at least one size"),
+        (["--model.draws=-1"], "model.draws"),
+        (["--trainer.callbacks+=GradientNorms"], "GradientNorms cannot measure family"),
+        (["--data.labels=false"], "needs labels"),
+    ],
+)
+def test_what_no_family_has_is_refused(ancestor, images, tmp_path, options, words):
+    done = lgx(*arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", *options))
+    assert (done.code, "Traceback" in done.err) == (2, False)
+    assert words in done.sentence
+    assert not list(tmp_path.rglob("*.ckpt"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "choose one with --arch"),
+        (["--params", "10"], "the smallest network that was measured takes"),
+        (["--arch", "depth=9"], "9 layers"),
+        (["--params", "1M", "--arch", "depth=x"], "expected KEY=NUMBER"),
+    ],
+)
+def test_a_choice_that_the_family_does_not_have_is_refused(family, tmp_path, options, words):
+    done = lgx("export", family, *options, "--out", tmp_path / "out")
+    assert (done.code, "Traceback" in done.err) == (2, False)
+    assert words in done.sentence
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_sources_have_no_networks_to_choose_from(ancestor, tmp_path):
+    done = lgx("export", ancestor, "--arch", "depth=2", "--out", tmp_path / "out")
+    assert (done.code, "holds no family" in done.sentence) == (2, True)
