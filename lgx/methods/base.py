@@ -47,7 +47,8 @@ class Method(EvaluatedModule):
 
     Args:
         arch: Architecture of the network: a name (``6-Small``) or a spec (``depth=6,embed_dim=384,num_heads=6``); for
-            text ``6-GPT2`` or ``gpt2:depth=6,embed_dim=384,num_heads=6``.
+            text ``6-GPT2`` or ``gpt2:depth=6,embed_dim=384,num_heads=6``. Default that of the source, where the run
+            trains the whole network that the source is.
         optimizer: Optimizer, e.g. ``torch.optim.AdamW`` with its learning rate. Weight decay leaves out vectors.
         scheduler: Learning-rate schedule, e.g. ``WarmupCosine``, stepped after every update; none keeps the rate
             constant.
@@ -64,6 +65,8 @@ class Method(EvaluatedModule):
     Attributes:
         spec: The method's declaration.
         teacher_option: Constructor argument that names the teacher; None for a method without teacher.
+        arch_option: Constructor argument that names a network whose architecture is the default of ``arch``; None
+            without one.
         shards: Whether processes may share the network's layers.
         plain_network: Whether a checkpoint can be read as a pretrained network of its architecture.
         evaluates_starts: Whether evaluation measures untrained descendants: epoch 0 in the results.
@@ -80,6 +83,7 @@ class Method(EvaluatedModule):
 
     spec: ClassVar[MethodSpec]
     teacher_option: ClassVar[str | None] = None
+    arch_option: ClassVar[str | None] = None
     shards: ClassVar[bool] = False
     plain_network: ClassVar[bool] = False
     evaluates_starts: ClassVar[bool] = False
@@ -89,7 +93,8 @@ class Method(EvaluatedModule):
 
     def __init__(
         self,
-        arch: str,
+        arch: str | None = None,
+        *,
         optimizer: OptimizerCallable,
         scheduler: SchedulerCallable | None = None,
         num_classes: int = 1000,
@@ -108,6 +113,11 @@ class Method(EvaluatedModule):
             ("label_smoothing", label_smoothing), ("drop_path_rate", drop_path_rate), ("dropout", dropout),
         ):  # fmt: skip
             check_option(option, share, 0 <= share < 1, "a share in [0, 1)")
+        if arch is None:
+            raise UserError(
+                "model.arch: missing; name the network, e.g. 6-Small, or give a source that is trained as a whole, "
+                "e.g. --model.initializer Pretrained --model.initializer.source SOURCE"
+            )
         self.parsed_architecture = parse_for(arch, kind, num_classes)
         if self.parsed_architecture.kind not in self.spec.kinds:
             raise UserError(

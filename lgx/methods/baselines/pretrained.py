@@ -35,6 +35,7 @@ class Pretrained(FromSource):
     """
 
     shared = False
+    arch_option = "source"
 
     def __init__(self, source: str, name: str | None = None) -> None:
         super().__init__(source)

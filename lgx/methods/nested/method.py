@@ -66,6 +66,7 @@ class Nested(Distill):
 
     spec = SPEC
     plain_network = False
+    arch_option = "ancestor"
 
     def __init__(self, draws: int = 2, least_depth: int = 3, least_ratio: float = 0.5, **kwargs: Any) -> None:
         super().__init__(guidance="features", start="random", **kwargs)
