@@ -77,32 +77,32 @@ def _fill(config: Namespace, found: Mapping[str, Source]) -> None:
     Raises:
         UserError: If the architecture is left out, and the source that would give it cannot be read.
     """
-    model, data = config.model.init_args, config.get("data")
-    option = _arch_option(config.model) if model.get("arch", "") is None else None
+    model, data = config.model.init_args, config.get("data") or {}
+    option = _arch_option(config.model) if model.get("arch", "") is None else ""
     if option in found:
         try:
             model.arch = architecture_of(found[option].place).spec()
         except UserError as error:
             raise UserError(f"model.arch: missing, and not known from {option} ({error}); name it") from error
-    images = data.get("init_args", Namespace()) if data else Namespace()
-    is_sized = option in found or getattr(_class_of(data), "sized_by_network", False)
-    if model.get("arch") and is_sized and images.get("img_size", 0) is None:
+    images = data.get("init_args", {})
+    follows = option in found or getattr(_class_of(data), "sized_by_network", False)
+    if model.get("arch") and follows and images.get("img_size", 0) is None:
         architecture = parse_any_architecture(model.arch)
         for key in architecture.input_keys:
             if images.get(key, 0) is None:
                 images[key] = getattr(architecture, key)
 
 
-def _arch_option(model: Namespace) -> str | None:
-    """The option that names a network of the very architecture that the run trains; None without one."""
+def _arch_option(model: Namespace) -> str:
+    """The option that names a network of the very architecture that the run trains; empty without one."""
     for option, chosen in (("model", model), ("model.initializer", model.init_args.get("initializer"))):
         if name := getattr(_class_of(chosen), "arch_option", None):
             return f"{option}.{name}"
-    return None
+    return ""
 
 
-def _class_of(chosen: Namespace | None) -> type | None:
-    """The class that a part of a parsed configuration names: the parser has imported it."""
+def _class_of(chosen: Any) -> Any:
+    """The class that a part of a parsed configuration names, whose module the parser has imported; None without one."""
     module, _, name = (chosen.get("class_path", "") if chosen else "").rpartition(".")
     return getattr(sys.modules.get(module), name, None)
 
