@@ -79,7 +79,6 @@ class Initializer(ABC):
         is_random: Whether all parameters are random: training from this start is training from scratch.
         predicts_heads: Whether it makes a head for classes that its source does not know, as a hypernetwork does.
         reads_source: Whether its first argument is the ``source`` that it reads; False for a start in closed form.
-        arch_option: Argument that names the network whose architecture every descendant has; None where they vary.
     """
 
     starts_any_model: ClassVar[bool] = False
@@ -87,7 +86,6 @@ class Initializer(ABC):
     is_random: ClassVar[bool] = False
     predicts_heads: ClassVar[bool] = False
     reads_source: ClassVar[bool] = True
-    arch_option: ClassVar[str | None] = None
 
     @property
     @abstractmethod

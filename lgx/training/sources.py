@@ -1,7 +1,4 @@
-"""Find the sources that a configuration names, once, and say in it which version of each the run reads.
-
-What a run takes over from its source, the architecture and the size of images, is filled in here, too.
-"""
+"""Find the sources that a configuration names, once, and write into it which version is read, and what they give."""
 
 import hashlib
 import sys
@@ -54,8 +51,7 @@ def resolve_sources(config: Namespace, download: bool = True) -> ResolvedSources
         download: Whether servers may be asked; otherwise a source that is not on this machine keeps its name.
 
     Raises:
-        UserError: If a source cannot be downloaded, or lacks the architecture that it shall give; the message names the
-            option.
+        UserError: If a source cannot be downloaded, or the architecture is missing; the message names the option.
     """
     found: dict[str, Source] = {}
     for option, entries, key in _texts(config.model, "model"):
@@ -75,17 +71,20 @@ def _fill(config: Namespace, found: Mapping[str, Source]) -> None:
     """Give a configuration the architecture of its source, and its images the size of the network.
 
     Raises:
-        UserError: If the architecture is left out, and the source that would give it cannot be read.
+        UserError: If the architecture is left out, and no source gives it.
     """
     model, data = config.model.init_args, config.get("data") or {}
-    option = _arch_option(config.model) if model.get("arch", "") is None else ""
-    if option in found:
+    if is_missing := model.get("arch", "") is None:
+        if (option := _arch_option(config.model)) not in found:
+            raise UserError(
+                "model.arch: missing; name the network, e.g. 6-Small, or start from a whole one, as `lgx init` writes"
+            )
         try:
             model.arch = architecture_of(found[option].place).spec()
         except UserError as error:
             raise UserError(f"model.arch: missing, and not known from {option} ({error}); name it") from error
     images = data.get("init_args", {})
-    follows = option in found or getattr(_class_of(data), "sized_by_network", False)
+    follows = is_missing or getattr(_class_of(data), "sized_by_network", False)
     if model.get("arch") and follows and images.get("img_size", 0) is None:
         architecture = parse_any_architecture(model.arch)
         for key in architecture.input_keys:
@@ -95,10 +94,10 @@ def _fill(config: Namespace, found: Mapping[str, Source]) -> None:
 
 def _arch_option(model: Namespace) -> str:
     """The option that names a network of the very architecture that the run trains; empty without one."""
-    for option, chosen in (("model", model), ("model.initializer", model.init_args.get("initializer"))):
-        if name := getattr(_class_of(chosen), "arch_option", None):
-            return f"{option}.{name}"
-    return ""
+    start, name = _class_of(model.init_args.get("initializer")), getattr(_class_of(model), "arch_option", None)
+    if start is not None and start.reads_source and not start.shared:
+        return "model.initializer.source"
+    return f"model.{name}" if name else ""
 
 
 def _class_of(chosen: Any) -> Any:

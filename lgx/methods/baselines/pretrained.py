@@ -35,7 +35,6 @@ class Pretrained(FromSource):
     """
 
     shared = False
-    arch_option = "source"
 
     def __init__(self, source: str, name: str | None = None) -> None:
         super().__init__(source)
