@@ -84,7 +84,8 @@ class ImageOptions(DataOptions):
     """Options of image sets.
 
     Args:
-        img_size: Side of the images in pixels, or ``[height, width]``; default the data set's own.
+        img_size: Side of the images in pixels, or ``[height, width]``; default the data set's own, or that of the
+            network's source where ``model.arch`` is left out, too.
         in_chans: 1 (gray) or 3 (RGB) channels; default the data set's own. Class folders of your own may have 2 to 16,
             as .npy or TIFF files.
         value_range: Values [LOW, HIGH] of image files with more than 8 bits that become 0 and 255; default all that
@@ -124,6 +125,8 @@ class ImageOptions(DataOptions):
     balanced: bool = False
     any_channels: ClassVar[bool] = False
     """Whether ``in_chans`` may be other than 1 and 3."""
+    sized_by_network: ClassVar[bool] = False
+    """Whether a run reads the images in the size of its network, because the set has no size of its own."""
 
     @property
     def has_channels(self) -> bool:

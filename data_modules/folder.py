@@ -12,7 +12,6 @@ from data_modules.images import Images
 from data_modules.official import TREE_NAMES, say_unread_folders, tree_split
 from data_modules.own_images import OwnImages
 from lgx.core.eval_transforms import pixel_transform
-from lgx.core.image_size import ImageSize
 from lgx.errors import UserError
 from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
 
@@ -35,11 +34,10 @@ class ImageFolderData(OwnImages):
     Args:
         root: The folder that holds ``train`` and ``test``.
         name: Name of the task; default the name of the folder.
-        img_size: Side in pixels, or ``[height, width]``.
+        img_size: Side in pixels, or ``[height, width]``; default that of the run's network, 224 without one.
     """
 
     root: str = field()
-    img_size: ImageSize = 224
     name: str | None = None
     any_channels: ClassVar = True
 
@@ -60,7 +58,6 @@ class ImageFolderData(OwnImages):
             license="the user's own",
             source=str(folder),
             splits="the folders train, val (or a stratified share of train) and test",
-            img_size=self.img_size,
             class_names=tuple(self.classes),
         )
         check_task_name(self.info.name)
@@ -118,12 +115,11 @@ class UnlabeledFolderData(OwnImages):
     Args:
         root: The folder.
         name: Name of the task; default the name of the folder.
-        img_size: Side in pixels, or ``[height, width]``.
+        img_size: Side in pixels, or ``[height, width]``; default that of the run's network, 224 without one.
         labels: Always false.
     """
 
     root: str = field()
-    img_size: ImageSize = 224
     labels: bool = False
     name: str | None = None
 
@@ -139,7 +135,6 @@ class UnlabeledFolderData(OwnImages):
             license="the user's own",
             source=self.root,
             splits="the folders train, val (or a share of train) and test, or a share of all images as val",
-            img_size=self.img_size,
         )
         check_task_name(self.info.name)
         super().__post_init__()

@@ -13,7 +13,6 @@ from data_modules.images import ImageFiles, Images
 from data_modules.label_table import read_label_table
 from data_modules.own_images import OwnImages
 from data_modules.splits import Indices, stratified_order
-from lgx.core.image_size import ImageSize
 from lgx.errors import UserError
 
 
@@ -54,11 +53,10 @@ class MultiLabelFolderData(OwnImages):
     Args:
         root: The folder with the table.
         name: Name of the task; default the name of the folder.
-        img_size: Side in pixels, or ``[height, width]``.
+        img_size: Side in pixels, or ``[height, width]``; default that of the run's network, 224 without one.
     """
 
     root: str = field()
-    img_size: ImageSize = 224
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -77,7 +75,6 @@ class MultiLabelFolderData(OwnImages):
             license="the user's own",
             source=str(folder),
             splits="the column split of labels.csv, or all train, with a share of train as val",
-            img_size=self.img_size,
             class_names=self.table.classes,
             kind="multilabel",
             metric="map",

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path, PurePosixPath
-from typing import cast
+from typing import ClassVar, cast
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
@@ -38,6 +38,7 @@ class OwnImages(ImageDataModule):
     """
 
     groups: str | None = None
+    sized_by_network: ClassVar = True
 
     def check_options(self) -> None:
         """See :class:`~data_modules.data_options.DataOptions`; ``groups`` must be a pattern with one group."""

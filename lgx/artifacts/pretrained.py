@@ -5,17 +5,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import timm
+import torch
 from huggingface_hub import snapshot_download
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, vit_only
+from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, parse_any_architecture, vit_only
 from lgx.architectures.describing import describe_vit
 from lgx.architectures.forms import fill_buffers
+from lgx.architectures.meta_device import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export.folders import CONFIG, WEIGHTS
 from lgx.artifacts.gpt2_files import read_gpt2
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
-from lgx.artifacts.safetensors_files import read_safetensors
+from lgx.artifacts.safetensors_files import read_metadata, read_safetensors
 from lgx.artifacts.safety import (
     AGAIN,
     TASK,
@@ -26,6 +29,7 @@ from lgx.artifacts.safety import (
     is_number_tensor,
 )
 from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
+from lgx.artifacts.start_record import ARCHITECTURE_KEY
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.core.eval_transforms import resize_of_timm
 from lgx.core.reading import AS_STORED, Reading
@@ -129,6 +133,27 @@ def load_pretrained(place: str) -> PretrainedNetwork:
     if not len(network.mean) == len(network.std) == channels:
         raise UserError(f"{place}: has a mean and std of {len(network.mean)} and {len(network.std)} channels; {AGAIN}")
     return network
+
+
+def architecture_of(place: str) -> Architecture:
+    """The architecture of a trained network, without a download of timm's weights, and without drawing random numbers.
+
+    Args:
+        place: As for :func:`load_pretrained`, or a bare weights file of ``lgx init``, which describes its network.
+
+    Raises:
+        UserError: If it is not known.
+    """
+    kind = kind_of(place)
+    if kind == "weights" and (text := read_metadata(place).get(ARCHITECTURE_KEY)):
+        return parse_any_architecture(text)
+    if kind == "timm" or (kind == "name" and timm.is_model(place.split(".")[0])):
+        source = TimmSource.parse(place)
+        with building_on("meta"), timm_errors(place):
+            model = timm.create_model(source.model, pretrained=False, **source.arguments())
+        return _described(place, model).require_known("a default architecture")
+    with torch.random.fork_rng(devices=[]):
+        return load_pretrained(place).require_known("a default architecture")
 
 
 def _from_learngene(name: str) -> PretrainedNetwork:

@@ -38,7 +38,8 @@ _DATA = """\
 _FIT = f"""{_CONFIG}
   --model METHOD              What to train:
 {{methods}}
-  --model.arch ARCH           6-Small, or depth=6,embed_dim=384,num_heads=6.
+  --model.arch ARCH           6-Small, or depth=6,embed_dim=384,num_heads=6; by
+                              default that of a source that is trained whole.
   --model.ancestor SOURCE     What most methods learn from: run, learngene,
                               folder or timm name.
   --model.optimizer CLASS     torch.optim.AdamW; its --model.optimizer.lr 0.001

@@ -49,7 +49,7 @@ class Method(EvaluatedModule):
 
     Args:
         arch: Architecture of the network: a name (``6-Small``) or a spec (``depth=6,embed_dim=384,num_heads=6``); for
-            text ``6-GPT2`` or ``gpt2:depth=6,embed_dim=384,num_heads=6``.
+            text ``6-GPT2`` or ``gpt2:depth=6,embed_dim=384,num_heads=6``; default that of a source trained whole.
         optimizer: Optimizer, e.g. ``torch.optim.AdamW`` with its learning rate. Weight decay leaves out vectors.
         scheduler: Learning-rate schedule, e.g. ``WarmupCosine``, stepped after every update; none keeps the rate
             constant.
@@ -66,6 +66,7 @@ class Method(EvaluatedModule):
     Attributes:
         spec: The method's declaration.
         teacher_option: Constructor argument that names the teacher; None for a method without teacher.
+        arch_option: Constructor argument that names a network whose architecture is the default of ``arch``, or None.
         shards: Whether processes may share the network's layers.
         plain_network: Whether a checkpoint can be read as a pretrained network of its architecture.
         evaluates_starts: Whether evaluation measures untrained descendants: epoch 0 in the results.
@@ -83,6 +84,7 @@ class Method(EvaluatedModule):
 
     spec: ClassVar[MethodSpec]
     teacher_option: ClassVar[str | None] = None
+    arch_option: ClassVar[str | None] = None
     shards: ClassVar[bool] = False
     plain_network: ClassVar[bool] = False
     evaluates_starts: ClassVar[bool] = False
@@ -93,7 +95,8 @@ class Method(EvaluatedModule):
 
     def __init__(
         self,
-        arch: str,
+        arch: str | None = None,
+        *,
         optimizer: OptimizerCallable,
         scheduler: SchedulerCallable | None = None,
         num_classes: int = 1000,
@@ -112,7 +115,7 @@ class Method(EvaluatedModule):
             ("label_smoothing", label_smoothing), ("drop_path_rate", drop_path_rate), ("dropout", dropout),
         ):  # fmt: skip
             check_option(option, share, 0 <= share < 1, "a share in [0, 1)")
-        self.parsed_architecture = parse_for(arch, kind, num_classes)
+        self.parsed_architecture = parse_for(arch or "", kind, num_classes)
         if self.parsed_architecture.kind not in self.spec.kinds:
             raise UserError(
                 f"model {type(self).__name__}: is for {' and '.join(self.spec.kinds)}, but the task is "
@@ -130,8 +133,7 @@ class Method(EvaluatedModule):
         self.step_losses: dict[str, Tensor] = {}
         self.epochs_trained, self.start_flops, self.skips_start = 0, 0.0, False
         self.assumed: list[str] | None = None
-        self._label, self._printed = label, {""}
-        self._update = UpdateMean()
+        self._label, self._printed, self._update = label, {""}, UpdateMean()
 
     # -- what a subclass provides -------------------------------------------------------------------------------
 

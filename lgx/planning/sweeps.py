@@ -1,11 +1,13 @@
 """GPU hours of a whole sweep."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from lgx.planning.plan import make_plan
 from lgx.runs.sweeps import RunSpec, load_sweep, option_arguments
+from lgx.training.option_names import given_options
 
 _WITHOUT_COST = ("model.initializer", "model.start", "model.label", "model.head", "data.root")
 """Options of the start and of names, which do not change how long training takes."""
@@ -40,9 +42,9 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
     speed_of = ["--gpus=1", f"--tflops={tflops}", f"--mfu={mfu}", *([f"--samples={samples}"] if samples else [])]
     total, specs = 0.0, [spec for spec in load_sweep(file).runs if spec.command == "fit"]
     for spec in specs:
-        key = (spec.config, *_costly_options(spec))
+        key = ("--config", spec.config, *_costly_options(spec))
         if key not in known:
-            hours = make_plan(["--config", spec.config, *_costly_options(spec), *speed_of]).hours  # on one GPU
+            hours = make_plan([*key, *speed_of]).hours  # on one GPU
             assert hours is not None, "tflops is given"
             known[key] = hours
         total += known[key]
@@ -50,9 +52,7 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
 
 
 def _costly_options(spec: RunSpec) -> Iterator[str]:
-    return (
-        argument
-        for key, value in spec.options.items()
-        if not any(key == name or key.startswith(f"{name}.") for name in _WITHOUT_COST)
-        for argument in option_arguments({key: value})
-    )
+    every = option_arguments(spec.options)
+    names = {name for _, name, value in given_options(["--config", spec.config, *every]) if value is not None}
+    free = [name for name in _WITHOUT_COST if "model.arch" in names or name != "model.initializer"]  # may give it
+    return (text for text in every if not any(re.match(rf"--{name}[.=]", text) for name in free))

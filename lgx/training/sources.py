@@ -1,13 +1,16 @@
-"""Find the sources that a configuration names, once, and say in it which version of each the run reads."""
+"""Find the sources that a configuration names, once, and write into it which version is read, and what they give."""
 
 import hashlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import Namespace
 
+from lgx.architectures import parse_any_architecture
+from lgx.artifacts.pretrained import architecture_of
 from lgx.artifacts.sources import Source, resolve, resolve_kept
 from lgx.errors import UserError
 
@@ -48,7 +51,7 @@ def resolve_sources(config: Namespace, download: bool = True) -> ResolvedSources
         download: Whether servers may be asked; otherwise a source that is not on this machine keeps its name.
 
     Raises:
-        UserError: If a source cannot be downloaded; the message names its option.
+        UserError: If a source cannot be downloaded, or the architecture is missing; the message names the option.
     """
     found: dict[str, Source] = {}
     for option, entries, key in _texts(config.model, "model"):
@@ -57,10 +60,50 @@ def resolve_sources(config: Namespace, download: bool = True) -> ResolvedSources
         except UserError as error:
             raise UserError(f"{option}: {error}") from error
         entries[key] = found[option].name
+    _fill(config, found)
     local = config.clone()
     for option, entries, key in _texts(local.model, "model"):
-        entries[key] = found[option].place
+        entries[key] = found[option].place if option in found else entries[key]
     return ResolvedSources(local, found)
+
+
+def _fill(config: Namespace, found: Mapping[str, Source]) -> None:
+    """Give a configuration the architecture of its source, and its images the size of the network.
+
+    Raises:
+        UserError: If the architecture is left out, and no source gives it.
+    """
+    model, data = config.model.init_args, config.get("data") or {}
+    if is_missing := model.get("arch", "") is None:
+        if (option := _arch_option(config.model)) not in found:
+            raise UserError(
+                "model.arch: missing; name the network, e.g. 6-Small, or start from a whole one, as `lgx init` writes"
+            )
+        try:
+            model.arch = architecture_of(found[option].place).spec()
+        except UserError as error:
+            raise UserError(f"model.arch: missing, and not known from {option} ({error}); name it") from error
+    images = data.get("init_args", {})
+    follows = is_missing or getattr(_class_of(data), "sized_by_network", False)
+    if model.get("arch") and follows and images.get("img_size", 0) is None:
+        architecture = parse_any_architecture(model.arch)
+        for key in architecture.input_keys:
+            if images.get(key, 0) is None:
+                images[key] = getattr(architecture, key)
+
+
+def _arch_option(model: Namespace) -> str:
+    """The option that names a network of the very architecture that the run trains; empty without one."""
+    start, name = _class_of(model.init_args.get("initializer")), getattr(_class_of(model), "arch_option", None)
+    if start is not None and start.reads_source and not start.shared:
+        return "model.initializer.source"
+    return f"model.{name}" if name else ""
+
+
+def _class_of(chosen: Any) -> Any:
+    """The class that a part of a parsed configuration names, whose module the parser has imported; None without one."""
+    module, _, name = (chosen.get("class_path", "") if chosen else "").rpartition(".")
+    return getattr(sys.modules.get(module), name, None)
 
 
 def _texts(values: Any, place: str) -> Iterator[tuple[str, dict[str, Any], str]]:

@@ -46,6 +46,7 @@ class SlicedNetwork(Distill):
     """
 
     plain_network = False
+    arch_option = "ancestor"
 
     def __init__(self, guidance: Guidance, **kwargs: Any) -> None:
         super().__init__(guidance=guidance, start="random", **kwargs)
