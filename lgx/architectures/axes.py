@@ -97,7 +97,8 @@ def read_axes(
     model = build(embed_dim, num_heads, mlp_ratio)
     wider = _shapes(build(2 * embed_dim, num_heads, mlp_ratio))
     more_heads = _shapes(build(2 * embed_dim, 2 * num_heads, mlp_ratio))
-    other_mlp = _shapes(build(embed_dim, num_heads, mlp_ratio * 2 if mlp_ratio <= 100 else mlp_ratio / 2))
+    ratio = mlp_ratio + 64 if mlp_ratio <= 100 else mlp_ratio / 2  # some MLPs round their neurons up to multiples of 64
+    other_mlp = _shapes(build(embed_dim, num_heads, ratio))
     attentions = {name: m for name, m in model.named_modules() if hasattr(m, "num_heads") and hasattr(m, "head_dim")}
     found: dict[str, Axes] = {}
     for name, shape in _shapes(model).items():

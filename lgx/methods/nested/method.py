@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from lgx.architectures import Architecture, ViTArchitecture, name_of, vit_only
+from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
@@ -28,7 +28,7 @@ from lgx.methods.distillation.guidance import projected_features, without_projec
 from lgx.methods.distillation.method import Distill
 from lgx.methods.nested import SPEC
 from lgx.methods.nested.planned_step import PlannedSlices
-from lgx.methods.nested.slicing import ordered, sliced
+from lgx.methods.nested.slicing import ordered, skeleton, sliced
 from lgx.methods.weight_subcloning.importance import on_images
 from lgx.methods.weight_subcloning.initializer import layers_by_change
 
@@ -151,8 +151,6 @@ class Nested(Distill):
     def build_network(self) -> nn.Module:
         """The ordered ancestor, and a projection that undoes the order."""
         network: Any = super().build_network()
-        if next(network.buffers(), None) is not None:
-            raise UserError(f"model.arch: {name_of(self.architecture)} has rotary positions, which have no slices")
         start = self.architecture.replace(num_classes=0) if self.has_labels else self.architecture
         network.whole = start.build().requires_grad_(False)
         network.register_buffer("layer_order", torch.arange(self.architecture.depth).float())  # averages cut integers
@@ -205,8 +203,8 @@ class Nested(Distill):
     def prepare(self, size: ViTArchitecture) -> nn.Module:
         """A slice with its projection, without weights; it is built once."""
         projection: Any = self.network.projection
-        widths = projection.summary.out_features, projection.patches.out_features
-        return _slice(size, *widths, self.compile_network)
+        widths, weight = (projection.summary.out_features, projection.patches.out_features), projection.summary.weight
+        return _slice(size, *widths, self.compile_network, weight.device, weight.dtype)
 
     def planned_step(self) -> PlannedSlices:
         """A step of mean cost."""
@@ -270,12 +268,12 @@ class Nested(Distill):
 
 
 class _Slice(nn.Module):
-    """A smaller network with its projection, on the meta device: the weights come with each call."""
+    """A smaller network with its projection, without weights, which come with each call."""
 
-    def __init__(self, size: ViTArchitecture, summary: int, patches: int, compiled: bool) -> None:
+    def __init__(self, network: Any, size: ViTArchitecture, summary: int, patches: int, compiled: bool) -> None:
         super().__init__()
+        self.network = network
         with building_on("meta"):
-            self.network: Any = size.build("meta")
             self.network.projection = FeatureProjection(size.embed_dim, summary, patches)
         for block in self.network.blocks if compiled else ():  # networks of all depths share compiled blocks
             block.compile()
@@ -287,5 +285,7 @@ class _Slice(nn.Module):
 
 
 @lru_cache(maxsize=1024)
-def _slice(size: ViTArchitecture, summary: int, patches: int, compiled: bool) -> _Slice:
-    return _Slice(size, summary, patches, compiled)
+def _slice(
+    size: ViTArchitecture, summary: int, patches: int, compiled: bool, device: torch.device, dtype: torch.dtype
+) -> _Slice:
+    return _Slice(skeleton(size, device, dtype), size, summary, patches, compiled)
