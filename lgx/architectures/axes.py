@@ -130,9 +130,9 @@ def _attention_of(name: str, attentions: dict[str, nn.Module]) -> str:
 
 
 def _wide_axis(name: str, dim: int, size: int, width: int, attentions: dict[str, nn.Module]) -> Axis:
-    """The residual stream, or all heads of an attention."""
+    """The residual stream, all heads of an attention, or the neurons of a pooling's MLP that has a ratio of its own."""
     owner = _attention_of(name, attentions)
-    stream = Axis("embed", width, size // width)
+    stream = Axis("embed", width) if size == width else Axis("hidden", size, owner=_mlp_of(name))
     if not owner or "." in name.removeprefix(f"{owner}.").removesuffix(".weight").removesuffix(".bias"):
         return stream  # outside of attentions, or in the MLP of an attention pooling
     attention: Any = attentions[owner]
