@@ -97,7 +97,8 @@ def read_axes(
     model = build(embed_dim, num_heads, mlp_ratio)
     wider = _shapes(build(2 * embed_dim, num_heads, mlp_ratio))
     more_heads = _shapes(build(2 * embed_dim, 2 * num_heads, mlp_ratio))
-    other_mlp = _shapes(build(embed_dim, num_heads, mlp_ratio * 2 if mlp_ratio <= 100 else mlp_ratio / 2))
+    ratio = mlp_ratio + 64 if mlp_ratio <= 100 else mlp_ratio / 2  # some MLPs round their neurons up to multiples of 64
+    other_mlp = _shapes(build(embed_dim, num_heads, ratio))
     attentions = {name: m for name, m in model.named_modules() if hasattr(m, "num_heads") and hasattr(m, "head_dim")}
     found: dict[str, Axes] = {}
     for name, shape in _shapes(model).items():
@@ -129,9 +130,9 @@ def _attention_of(name: str, attentions: dict[str, nn.Module]) -> str:
 
 
 def _wide_axis(name: str, dim: int, size: int, width: int, attentions: dict[str, nn.Module]) -> Axis:
-    """The residual stream, or all heads of an attention."""
+    """The residual stream, all heads of an attention, or the neurons of a pooling's MLP that has a ratio of its own."""
     owner = _attention_of(name, attentions)
-    stream = Axis("embed", width, size // width)
+    stream = Axis("embed", width) if size == width else Axis("hidden", size, owner=_mlp_of(name))
     if not owner or "." in name.removeprefix(f"{owner}.").removesuffix(".weight").removesuffix(".bias"):
         return stream  # outside of attentions, or in the MLP of an attention pooling
     attention: Any = attentions[owner]

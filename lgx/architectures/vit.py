@@ -176,6 +176,11 @@ class ViTArchitecture(Architecture):
         return 1 if self.is_plain else int(self._one_layer.num_prefix_tokens)
 
     @property
+    def has_rotary_positions(self) -> bool:
+        """Whether its layers rotate pairs of the elements of queries and keys, by angles that positions give."""
+        return not self.is_plain and getattr(self._one_layer, "rope", None) is not None
+
+    @property
     def timm_name(self) -> str:
         """Name of the timm model from which :meth:`timm_args` make this network."""
         return parse_form(self.form)[0] if self.form else "vit_base_patch16_224"

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lgx.artifacts.source_names import HUB, WEIGHTS_SUFFIXES, TimmSource, is_remote, path_of, weights_of
+from lgx.artifacts.safetensors_files import read_metadata
+from lgx.artifacts.source_names import HUB, LEARNGENE, WEIGHTS_SUFFIXES, TimmSource, is_remote, path_of, weights_of
 from lgx.errors import UserError
 from lgx.host import launcher
+from lgx.host.safety import parse_json
 
 _names: dict[str, str] = {}
 """Place -> name, of the sources that this process has resolved."""
@@ -81,10 +83,11 @@ def place_in_run(source: str) -> str:
         UserError: If the run has neither.
     """
     from lgx.artifacts.checkpoints import weights_of_run
-    from lgx.artifacts.learngene import SUFFIX, read_maker
 
-    file = os.path.join(source, f"best{SUFFIX}")
-    return file if os.path.isfile(file) and read_maker(file)[1] != "network" else weights_of_run(source)
+    file = os.path.join(source, f"best{LEARNGENE}")
+    about = parse_json(read_metadata(file).get("lgx", "{}"), file, "train it again")
+    is_several = isinstance(about, dict) and about.get("content", "network") != "network"
+    return file if is_several else weights_of_run(source)
 
 
 def resolve_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

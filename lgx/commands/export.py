@@ -41,13 +41,11 @@ def export(
         int8: Write an .onnx file in 8 bits, with onnxruntime's quantization: name of an image set, or folder with
             train/<class>/<image>, whose training images calibrate it, and whose test images compare the accuracy.
         most_lost: Points of accuracy that it may lose; otherwise nothing is written.
-        tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; the tokenizer is
-            written beside a text model.
+        tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or name on the hub, to write beside a text model.
         force: Replace what another command or program wrote; what this command reads is never replaced.
 
     Raises:
-        UserError: If the source is no ViT or GPT-2, cannot be read or written, the place is taken, or an ONNX file or
-            a program gives other logits than the network.
+        UserError: If the source or the place cannot be used, or a program gives other logits than the network.
     """
     from lgx.architectures import name_of
     from lgx.artifacts.export import check_model_place, write_descendant

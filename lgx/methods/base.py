@@ -34,7 +34,7 @@ from lgx.methods.planned_step import PlannedStep
 from lgx.methods.spec import MethodSpec
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 Trained = Literal["descendant", "ancestor", "learngene"]
 """What a run trains; a network from which a learngene is taken counts as ``learngene``."""
@@ -181,30 +181,8 @@ class Method(EvaluatedModule):
         """Parameter groups of the optimizer: with and without weight decay."""
         return parameter_groups(self.network)
 
-    def validated_as(self, task: Task) -> Task:
-        """The task with the main metric that validation follows; by default its own."""
-        return task
-
-    def with_run_weights(self, folder: Path) -> None:
-        """Measure what the run's weights can do, when training has ended. Called on every process.
-
-        Args:
-            folder: The run's folder.
-        """
-
-    def figures(self) -> dict[str, "Figure"]:
-        """Figures of the network, by name, after a validation and when training has ended.
-
-        Called on every process, drawn on the first.
-        """
-        return {}
-
     def next_command(self, folder: Path) -> str:
-        """A command that uses what a finished run leaves.
-
-        Args:
-            folder: The run's folder.
-        """
+        """A command that uses what a finished run has left in its folder."""
         return f"lgx test --config {shlex.quote(str(folder / 'config.yaml'))}"
 
     def planned_step(self) -> PlannedStep:

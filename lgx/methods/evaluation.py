@@ -1,7 +1,8 @@
 """Evaluation of one network on its tasks: metrics, their tags, predictions."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import torch
 from lightning.pytorch import LightningModule
@@ -16,6 +17,9 @@ from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class EvaluatedModule(LightningModule, ABC):
@@ -50,6 +54,24 @@ class EvaluatedModule(LightningModule, ABC):
     @abstractmethod
     def architecture(self) -> Architecture:
         """Architecture of the network."""
+
+    def validated_as(self, task: Task) -> Task:
+        """The task with the main metric that validation follows; by default its own."""
+        return task
+
+    def with_run_weights(self, folder: Path) -> None:
+        """Measure what the run's weights can do, when training has ended. Called on every process.
+
+        Args:
+            folder: The run's folder.
+        """
+
+    def figures(self) -> dict[str, "Figure"]:
+        """Figures of the network, by name, after a validation and when training has ended.
+
+        Called on every process, drawn on the first.
+        """
+        return {}
 
     def on_validation_start(self) -> None:
         """Measure in full precision."""

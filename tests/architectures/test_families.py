@@ -91,7 +91,7 @@ def test_macs_and_parameters_are_those_of_all_products(family: str) -> None:
     model(_images()[:1])
     tokens = 4 + architecture.num_prefix_tokens
     attention = 2 * tokens**2 * architecture.embed_dim * architecture.depth
-    if family == "siglip":  # one more query, the pool's, reads all tokens
+    if family in ("siglip", "perception_encoder"):  # one more query, the pool's, reads all tokens
         attention += 2 * tokens * architecture.embed_dim
     if family == "eva":  # its projection of queries, keys and values is no call of the module
         attention += architecture.depth * tokens * 3 * architecture.embed_dim**2

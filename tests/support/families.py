@@ -16,6 +16,7 @@ FORMS = {
     "dinov3": "vit_small_patch16_dinov3",
     "eva": "eva_giant_patch14_224",
     "eva02": "eva02_base_patch14_224",
+    "perception_encoder": "vit_pe_core_base_patch16_224",
     "siglip": "vit_base_patch16_siglip_224",
     "siglip2_gap": "vit_so400m_patch16_siglip_gap_256",
     "aimv2": "aimv2_large_patch14_224",

@@ -4,14 +4,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from lgx.architectures import ViTArchitecture, name_of
-from lgx.architectures.meta_device import building_on
 from lgx.artifacts.learngene import Learngene
 from lgx.components.metrics import metrics_for, was_measured
 from lgx.core.batch import Batch
@@ -25,6 +24,7 @@ from lgx.methods.nested.front import describe, front_figure, grid, measured_fron
 from lgx.methods.nested.gradients import average_of
 from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, size_text
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
+from lgx.methods.nested.slicing import skeleton
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,7 +113,8 @@ class Family(SlicedNetwork):
 
     def prepare(self, size: ViTArchitecture) -> nn.Module:
         """See :class:`SlicedNetwork`."""
-        network: nn.Module = _network(size, self.drop_rate, self.compile_network)
+        weight = next(self.network.parameters())
+        network: nn.Module = _network(size, self.drop_rate, self.compile_network, weight.device, weight.dtype)
         return network
 
     def logits(self, size: ViTArchitecture, images: Tensor) -> Tensor:
@@ -223,10 +224,11 @@ class Family(SlicedNetwork):
 
 
 @lru_cache(maxsize=1024)
-def _network(size: ViTArchitecture, drop_rate: float, compiled: bool) -> Any:
+def _network(
+    size: ViTArchitecture, drop_rate: float, compiled: bool, device: torch.device, dtype: torch.dtype
+) -> nn.Module:
     """A network without weights, which come with each call."""
-    with building_on("meta"):
-        network: Any = size.build("meta", drop_rate)
+    network: Any = skeleton(size, device, dtype, drop_rate)
     for block in network.blocks if compiled else ():  # networks of all depths share compiled blocks
         block.compile()
-    return network
+    return cast(nn.Module, network)

@@ -27,6 +27,7 @@ from lgx.methods.checks import check_option
 from lgx.methods.distillation.guidance import projected_features, without_projection
 from lgx.methods.nested import SPEC
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
+from lgx.methods.nested.slicing import skeleton
 
 
 class Nested(SlicedNetwork):
@@ -146,8 +147,8 @@ class Nested(SlicedNetwork):
     def prepare(self, size: ViTArchitecture) -> nn.Module:
         """A slice with its projection, without weights; it is built once."""
         projection: Any = self.network.projection
-        widths = projection.summary.out_features, projection.patches.out_features
-        return _slice(size, *widths, self.compile_network)
+        widths, weight = (projection.summary.out_features, projection.patches.out_features), projection.summary.weight
+        return _slice(size, *widths, self.compile_network, weight.device, weight.dtype)
 
     # -- losses ---------------------------------------------------------------------------------------------------
 
@@ -201,12 +202,12 @@ class Nested(SlicedNetwork):
 
 
 class _Slice(nn.Module):
-    """A smaller network with its projection, on the meta device: the weights come with each call."""
+    """A smaller network with its projection, without weights, which come with each call."""
 
-    def __init__(self, size: ViTArchitecture, summary: int, patches: int, compiled: bool) -> None:
+    def __init__(self, network: Any, size: ViTArchitecture, summary: int, patches: int, compiled: bool) -> None:
         super().__init__()
+        self.network = network
         with building_on("meta"):
-            self.network: Any = size.build("meta")
             self.network.projection = FeatureProjection(size.embed_dim, summary, patches)
         for block in self.network.blocks if compiled else ():  # networks of all depths share compiled blocks
             block.compile()
@@ -218,5 +219,7 @@ class _Slice(nn.Module):
 
 
 @lru_cache(maxsize=1024)
-def _slice(size: ViTArchitecture, summary: int, patches: int, compiled: bool) -> _Slice:
-    return _Slice(size, summary, patches, compiled)
+def _slice(
+    size: ViTArchitecture, summary: int, patches: int, compiled: bool, device: torch.device, dtype: torch.dtype
+) -> _Slice:
+    return _Slice(skeleton(size, device, dtype), size, summary, patches, compiled)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import ViTArchitecture, name_of, vit_only
+from lgx.architectures import ViTArchitecture, vit_only
 from lgx.architectures.heads import class_order, with_class_order
 from lgx.core.batch import Batch
 from lgx.core.seed import run_seed
@@ -115,8 +115,6 @@ class SlicedNetwork(Distill):
     def build_network(self) -> nn.Module:
         """The ordered ancestor."""
         network = super().build_network()
-        if next(network.buffers(), None) is not None:
-            raise UserError(f"model.arch: {name_of(self.architecture)} has rotary positions, which have no slices")
         network.register_buffer(ORDER, torch.arange(self.architecture.depth).float())  # averages cut integers
         self.extend(network)
         if self._trainer is None or self.skips_start:

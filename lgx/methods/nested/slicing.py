@@ -6,10 +6,11 @@ from math import sqrt
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.axes import Axis, axes_of
+from lgx.architectures.forms import fill_buffers
 from lgx.artifacts.learngene import WHOLE
 from lgx.errors import UserError
 from lgx.initialization.width import head_widths
@@ -25,7 +26,7 @@ def ordered(
     """A network that computes the same, with its most important dimensions, heads and neurons first.
 
     Heads stay whole. The elements of all heads of an attention have one order, so that networks of narrower heads are
-    slices, too.
+    slices, too. Where positions rotate pairs of elements, the elements of a head keep their order.
 
     Args:
         tensors: Parameters of the network.
@@ -34,7 +35,11 @@ def ordered(
 
     Returns:
         The parameters, and where each dimension of the residual stream was before, (D,).
+
+    Raises:
+        UserError: If the network has no slices.
     """
+    _check_heads(architecture, architecture)
 
     def order(axis: Axis) -> Tensor:
         if axis.kind not in ("heads", "head"):
@@ -43,6 +48,8 @@ def ordered(
         heads = axis.heads if axis.kind == "heads" else architecture.num_heads
         by_head = importance.elements["heads", axis.owner].reshape(heads, -1)
         within = by_head.mean(0).argsort(descending=True, stable=True)
+        if architecture.has_rotary_positions and axis.owner.startswith(architecture.layers):  # not in a pooling
+            within = torch.arange(len(within))
         if axis.kind == "head":
             return within
         first = by_head.mean(1).argsort(descending=True, stable=True) * by_head.shape[1]
@@ -112,7 +119,8 @@ def sliced(
         training: Whether the slice is trained as a part of the whole.
 
     Raises:
-        UserError: If it is deeper or wider than the whole, has more heads, wider ones, or a larger MLP.
+        UserError: If it is deeper or wider than the whole, has more heads, wider ones, or a larger MLP; or narrower
+            heads and rotary positions.
     """
     found, share = {}, trained_share(whole, size, training)
     for name, part in _plan(whole, size, tuple(sorted(layers[: size.depth]))).items():
@@ -162,7 +170,32 @@ def _plan(whole: ViTArchitecture, size: ViTArchitecture, layers: tuple[int, ...]
             if name.endswith("weight") and dim == 1:
                 factor = sqrt(ours.size / theirs.size)
         plan[name] = _Part(source, tuple(cuts), factor)
+    _check_heads(whole, size)
     return plan
+
+
+def _check_heads(whole: ViTArchitecture, size: ViTArchitecture) -> None:
+    """Refuse attentions whose heads are divided, and other angles of rotary positions, those of narrower heads."""
+    joined = axes_of(whole, f"{whole.layers}0.attn.proj.weight")[1]
+    if joined is not None and joined.parts > 1:
+        raise UserError(
+            f"nested: {whole.form} has differential attention, which has no slices; choose another ancestor"
+        )
+    head = whole.embed_dim // whole.num_heads
+    if whole.has_rotary_positions and size.embed_dim != head * size.num_heads:
+        heads = min(max(1, size.embed_dim // head), whole.num_heads)
+        raise UserError(
+            f"nested: {whole.form} has rotary positions, so its slices have heads of {head} dimensions; "
+            f"write embed_dim={head * heads},num_heads={heads}"
+        )
+
+
+def skeleton(size: ViTArchitecture, device: torch.device, dtype: torch.dtype, drop_rate: float = 0.0) -> nn.Module:
+    """The network of a slice: its parameters have no memory, because they come with each call; its buffers have."""
+    with torch.inference_mode(False):  # a validation may build it, and training save its buffers for a backward pass
+        network = size.build("meta", drop_rate).to(dtype)
+        fill_buffers(network, str(device))
+    return network
 
 
 def _cut(dim: int, ours: Axis, theirs: Axis) -> _Cut:

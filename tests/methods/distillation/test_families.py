@@ -20,7 +20,7 @@ from lgx.methods.initializers import initializer_for
 from lgx.methods.mini_deit.network import MultiplexedMlp
 from tests.support.families import EACH, tiny
 
-UNKNOWN_TO_MINI_DEIT = ("dinov2_swiglu", "dinov3", "eva", "eva02", "aimv2")
+UNKNOWN_TO_MINI_DEIT = ("dinov2_swiglu", "dinov3", "eva", "eva02", "perception_encoder", "aimv2")
 
 
 def method_for(cls: Any, architecture: ViTArchitecture, **options: Any) -> Any:

@@ -23,9 +23,9 @@ from lgx.methods.nested.slicing import ordered, sliced, trained_share
 from lgx.methods.weight_subcloning.importance import on_images
 from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx
-from tests.support.families import tiny
+from tests.support.families import EACH, tiny
 
-FAMILIES = ("plain", "deit_distilled", "dinov2_registers")
+FAMILIES = ("plain", "deit_distilled", "dinov2_registers", "dinov3")
 SIZES = {"depth": 5, "embed_dim": 64, "num_heads": 4, "mlp_ratio": 3.0, "num_classes": 7}
 
 
@@ -41,9 +41,13 @@ def ancestor(family, folder):
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def trained(request, tmp_path_factory):
-    """A method whose slices differ from its ancestor, and the file of its learngene."""
-    folder = tmp_path_factory.mktemp(request.param)
-    path, architecture, tensors = ancestor(request.param, folder)
+    """What :func:`trained_method` gives, of some families."""
+    return trained_method(request.param, tmp_path_factory.mktemp(request.param))
+
+
+def trained_method(family, folder):
+    """A method whose slices differ from its ancestor, the file of its learngene, and the ancestor's parameters."""
+    path, architecture, tensors = ancestor(family, folder)
     method = Nested(
         arch=architecture.spec(), optimizer=partial(torch.optim.AdamW, lr=1e-3), num_classes=0, ancestor=str(path),
         least_depth=1,
@@ -59,7 +63,7 @@ def trained(request, tmp_path_factory):
     return method.eval(), folder / "nested.learngene.safetensors", tensors
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EACH)
 def test_the_ordered_network_computes_the_same(family, tmp_path):
     _, architecture, tensors = ancestor(family, tmp_path)
     model, images = architecture.build().eval(), torch.randn(4, 3, 16, 16)
@@ -116,12 +120,29 @@ def test_two_hundred_slices_are_what_was_trained(trained, data):
 
 
 def assert_a_slice_is_what_was_trained(trained, data):
-    method, file, _ = trained
-    heads, within = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([4, 8, 12, 16]))
-    size = method.architecture.replace(
+    whole = trained[0].architecture
+    heads = data.draw(st.integers(1, 4))
+    within = 16 if whole.has_rotary_positions else data.draw(st.sampled_from([4, 8, 12, 16]))
+    size = whole.replace(
         depth=data.draw(st.integers(1, 5)), embed_dim=heads * within, num_heads=heads,
         mlp_ratio=data.draw(st.sampled_from([0.5, 1.0, 2.25, 3.0])),
     )  # fmt: skip
+    assert_slice_in_plain_timm(trained, size)
+
+
+@pytest.mark.parametrize("family", EACH)
+def test_slices_of_every_family_are_what_was_trained_and_learn_after_a_validation(family, tmp_path):
+    method, *_ = trained = trained_method(family, tmp_path)
+    size = method.architecture.replace(depth=2, embed_dim=48, num_heads=3, mlp_ratio=1.5)
+    with torch.inference_mode():
+        method.outputs(size, torch.randn(1, 3, 16, 16))
+    assert_slice_in_plain_timm(trained, size)
+    method.outputs(size, torch.randn(1, 3, 16, 16))[1].square().sum().backward()
+    assert method.network.get_parameter("blocks.4.attn.proj.weight").grad.any()
+
+
+def assert_slice_in_plain_timm(trained, size):
+    method, file, _ = trained
     images = torch.randn(2, 3, 16, 16)
     start = init(source=file, arch=size.spec(), method="nested").eval()
     model = timm.create_model(size.timm_name, pretrained=False, **size.timm_args()).eval()
@@ -248,19 +269,34 @@ def test_slices_learn_to_agree_with_the_ancestor(images, ancestor_file, tmp_path
     assert losses[1] < 0.7 * losses[0]
 
 
-@pytest.mark.parametrize(
-    ("family", "changes", "words"),
-    [
-        ("eva02", {}, "has rotary positions, which have no slices"),
-        ("plain", {"embed_dim": 32, "num_heads": 2}, "a nested learngene has the ancestor's own sizes; write depth=5"),
-    ],
-)
-def test_what_has_no_slices_is_not_trained(images, tmp_path, family, changes, words):
-    file, architecture, _ = ancestor(family, tmp_path)
-    options = [f"--model.arch={architecture.replace(**changes).spec()}", f"--model.ancestor={file}"]
+def test_an_architecture_of_other_sizes_than_the_ancestors_is_refused(images, tmp_path):
+    file, architecture, _ = ancestor("plain", tmp_path)
+    options = [f"--model.arch={architecture.replace(embed_dim=32, num_heads=2).spec()}", f"--model.ancestor={file}"]
     done = lgx(*arguments("fit", "Nested", images, tmp_path / "runs", *options, "--data.labels=false"))
     assert (done.code, "Traceback" in done.err) == (2, False)
-    assert words in done.sentence
+    assert "slices are those of the ancestor's own sizes; write depth=5" in done.sentence
+
+
+def test_an_ancestor_with_rotary_positions_is_trained(images, tmp_path):
+    file, architecture, _ = ancestor("eva02", tmp_path)
+    options = [f"--model.arch={architecture.spec()}", f"--model.ancestor={file}", "--data.labels=false"]
+    done = lgx(*arguments("fit", "Nested", images, tmp_path / "runs", *options))
+    assert done.code == 0, done.err
+    (learngene,) = (tmp_path / "runs").rglob(f"best{SUFFIX}")
+    assert init(source=learngene, params=100_000, method="nested")(torch.randn(1, 3, 16, 16)).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("vit_dlittle_patch16_reg1_gap_256", "differential attention, which has no slices"),
+        ("eva02_base_patch14_224", "heads of 16 dimensions; write embed_dim=32,num_heads=2"),
+    ],
+)
+def test_heads_that_cannot_be_cut_are_refused(form, words):
+    whole = tiny("plain", **SIZES, form=form)
+    with pytest.raises(UserError, match=words):
+        sliced({}, whole, whole.replace(embed_dim=32), range(5))
 
 
 @pytest.mark.parametrize(
