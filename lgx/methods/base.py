@@ -70,11 +70,11 @@ class Method(EvaluatedModule):
         shards: Whether processes may share the network's layers.
         plain_network: Whether a checkpoint can be read as a pretrained network of its architecture.
         evaluates_starts: Whether evaluation measures untrained descendants: epoch 0 in the results.
-        follows_normalization: Whether images are normalized as the start of the network was trained to read them, and
-            later as its checkpoint was. ``data.mean`` and ``data.std`` give another normalization, with a warning.
+        follows_normalization: Whether images are normalized as those of the start, unless ``data.mean`` is given.
         learngene_of_best: Whether the learngene is that of the best checkpoint, else of the last weights.
         trains: What a run trains.
-        one_graph: Whether the named losses of a step have graphs, so that a callback can measure their gradients.
+        adapts_ancestor: Whether another run may have to fine-tune the ancestor first.
+        one_graph: Whether the named losses of a step have graphs, whose gradients can be measured.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
         step_losses: The named losses of the last training step; with their graphs until its backward pass has ended.
         start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
@@ -91,6 +91,7 @@ class Method(EvaluatedModule):
     follows_normalization: ClassVar[bool] = False
     learngene_of_best: ClassVar[bool] = True
     trains: ClassVar[Trained] = "learngene"
+    adapts_ancestor: ClassVar[bool] = False
     one_graph: ClassVar[bool] = True
 
     def __init__(

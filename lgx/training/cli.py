@@ -37,6 +37,7 @@ from lgx.training.configuration import (
     make_parser,
     parse_configuration,
 )
+from lgx.training.first_run import FirstRunEnded, do_first
 from lgx.training.folder_claim import FolderClaim
 from lgx.training.lightning_internals import find_unused_parameters
 from lgx.training.loggers import RunLoggers
@@ -63,6 +64,8 @@ def run(argv: list[str]) -> None:
     try:
         with ExitStack() as held, STOP.requeue_noted(), _command_line(argv):
             LgxCLI(argv[0], argv[1:], held).run()
+    except FirstRunEnded as first:
+        run([*argv, *first.options])
     except MisconfigurationException as error:  # of Lightning's checks of its arguments
         raise UserError(" ".join(str(error).split())) from error
     except SystemExit as end:
@@ -110,6 +113,8 @@ class LgxCLI(LightningCLI):
     def before_instantiate_classes(self) -> None:
         """Lock the run's folder, find the checkpoint and compare it, before anything is built."""
         config = self.config
+        if self.command == "fit":
+            do_first(self.run_parser, config)
         self.place = run_place(config)
         self.run_dir = self.place.folder
         on_gpu = _has_gpu(config.trainer.accelerator)

@@ -84,7 +84,7 @@ def _fill(config: Namespace, found: Mapping[str, Source]) -> None:
         except UserError as error:
             raise UserError(f"model.arch: missing, and not known from {option} ({error}); name it") from error
     images = data.get("init_args", {})
-    follows = is_missing or getattr(_class_of(data), "sized_by_network", False)
+    follows = is_missing or getattr(class_of(data), "sized_by_network", False)
     if model.get("arch") and follows and images.get("img_size", 0) is None:
         architecture = parse_any_architecture(model.arch)
         for key in architecture.input_keys:
@@ -94,13 +94,13 @@ def _fill(config: Namespace, found: Mapping[str, Source]) -> None:
 
 def _arch_option(model: Namespace) -> str:
     """The option that names a network of the very architecture that the run trains; empty without one."""
-    start, name = _class_of(model.init_args.get("initializer")), getattr(_class_of(model), "arch_option", None)
+    start, name = class_of(model.init_args.get("initializer")), getattr(class_of(model), "arch_option", None)
     if start is not None and start.reads_source and not start.shared:
         return "model.initializer.source"
     return f"model.{name}" if name else ""
 
 
-def _class_of(chosen: Any) -> Any:
+def class_of(chosen: Any) -> Any:
     """The class that a part of a parsed configuration names, whose module the parser has imported; None without one."""
     module, _, name = (chosen.get("class_path", "") if chosen else "").rpartition(".")
     return getattr(sys.modules.get(module), name, None)

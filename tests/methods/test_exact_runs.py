@@ -12,6 +12,7 @@ pytestmark = pytest.mark.slow
 
 TEMPLATES = ["--model.number=2", "--model.size=8"]
 NESTED = ["--model.least_depth=1", "--data.labels=false", "--model.ancestor={ancestor}/best.learngene.safetensors"]
+FAMILY = ["--model.ancestor={ancestor}", "--model.sizes=[depth=2]"]
 TRANSFORMS = [
     {"class_path": "RandomRotation", "init_args": {"degrees": 15}},
     {"class_path": "torchvision.transforms.v2.ColorJitter", "init_args": {"brightness": 0.2}},
@@ -26,6 +27,7 @@ OWN = f"--data.transforms={yaml.safe_dump(TRANSFORMS, default_flow_style=True, w
         ("WAVE", TEMPLATES),
         ("Ancestor", ["--data.augment=crop_flip", OWN]),
         ("Nested", NESTED),
+        ("Family", [*FAMILY, "--model.drop_path_rate=0.2"]),
     ],
 )
 def test_a_killed_run_resumes_bit_for_bit(images, ancestor, tmp_path, method, options):
@@ -50,10 +52,10 @@ FEATURES = ["--model.guidance=features", "--data.labels=false", "--model.ancesto
 
 @pytest.mark.parametrize(
     ("method", "options", "rtol", "atol"),
-    [("TLEG", [], 0, 1e-6), ("WAVE", TEMPLATES, 1e-5, 1e-6), ("SWS", FEATURES, 0, 1e-5)],
+    [("TLEG", [], 0, 1e-6), ("WAVE", TEMPLATES, 1e-5, 1e-6), ("SWS", FEATURES, 0, 1e-5), ("Family", FAMILY, 0, 1e-6)],
 )
-def test_two_processes_train_the_same_as_one(images, headless, tmp_path, method, options, rtol, atol):
-    given = tuple(option.replace("{headless}", headless) for option in options)
+def test_two_processes_train_the_same_as_one(images, headless, ancestor, tmp_path, method, options, rtol, atol):
+    given = tuple(option.format(headless=headless, ancestor=ancestor) for option in options)
     one = torch.load(train_on(1, images, tmp_path, 16, method, given) / "rank0.pt")
     folder = train_on(2, images, tmp_path, 8, method, given)
     first, second = torch.load(folder / "rank0.pt"), torch.load(folder / "rank1.pt")

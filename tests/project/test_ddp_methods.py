@@ -43,6 +43,12 @@ RUNS = {
     "finetune_sharded": ["Finetune", *PRETRAINED, "--trainer.strategy=sharded"],
     "distill": ["Distill", f"--model.ancestor={LEARNGENE}", ACCUMULATE],
     "sws": ["SWS", *STAGES, f"--model.ancestor={LEARNGENE}", ACCUMULATE],
+    "family": [
+        "Family",
+        f"--model.ancestor={LEARNGENE}",
+        '--model.sizes=["depth=2","depth=1,embed_dim=8"]',
+        ACCUMULATE,
+    ],
     "nested": ["Nested", "--model.least_depth=1", f"--model.ancestor={LEARNGENE}", "--data.labels=false", ACCUMULATE],
     "tleg": ["TLEG", ACCUMULATE],
     "wave": ["WAVE", "--model.size=8", ACCUMULATE],

@@ -12,6 +12,7 @@ from torch.func import functional_call
 
 from lgx.architectures import ViTArchitecture, name_of
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.metrics import metrics_for, was_measured
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
@@ -25,6 +26,9 @@ from lgx.methods.nested.gradients import average_of
 from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, size_text
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
+
+_SHARED = ("scheduler", "label_smoothing", "mixup", "cutmix", "drop_path_rate", "compile")
+"""Options that the run of the ancestor takes over."""
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,17 +48,20 @@ class Family(SlicedNetwork):
     FAMILY --params 1.5M`` chooses. The learngene file holds it.
 
     Args:
-        ancestor: The network that was fine-tuned on the task: the folder of its run, or any other source.
+        ancestor: The network that was fine-tuned on the task: the folder of its run, or any other source. One whose
+            head is not for the classes of the task is fine-tuned first, in a run of its own, with the same options.
         sizes: Sizes that each step trains, and that validation and test measure: what differs from the ancestor, for
             example ``depth=6,embed_dim=128``. By default half of the ancestor's layers, these at two thirds of the
             width, and a quarter of the layers at two thirds of the width with half of the MLP.
         draws: Random sizes in each step beside them, between the smallest listed values and the ancestor.
+        ancestor_lr: Learning rate of that run.
         alpha: Share α of the ancestor's predictions.
         temperature: τ > 0.
         kwargs: Arguments of ``Distill`` and of every method, without ``start`` and ``guidance``.
     """
 
     spec = FAMILY
+    adapts_ancestor = True
     one_graph = False
 
     def __init__(
@@ -62,15 +69,17 @@ class Family(SlicedNetwork):
         ancestor: str,
         sizes: Sequence[str] | None = None,
         draws: int = 1,
+        ancestor_lr: float = 1e-4,
         alpha: float = 0.9,
         temperature: float = 2.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(guidance="logits", ancestor=ancestor, alpha=alpha, temperature=temperature, **kwargs)
+        check_option("ancestor_lr", ancestor_lr, ancestor_lr > 0, "a learning rate above 0")
         check_option("draws", draws, draws >= 0, "a number of sizes, at least 0")
         if sizes is not None and not sizes:
             raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
-        self.draws, self._listed = draws, sizes
+        self.draws, self.ancestor_lr, self._listed = draws, ancestor_lr, sizes
         self.front: dict[ViTArchitecture, float] = {}
 
     def check_task(self, task: Task) -> None:
@@ -82,6 +91,28 @@ class Family(SlicedNetwork):
         if not task.is_labeled:
             raise UserError("model Family: needs labels; without them train starts with --model Nested")
         super().check_task(task)
+
+    def first_model(self, task: Task, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The model of a run that fine-tunes the ancestor on the task; None where its head is for the task's classes.
+
+        Args:
+            task: The task.
+            options: This model's own options as in a configuration; the run takes the shared ones over.
+
+        Raises:
+            UserError: If the ancestor cannot be read.
+        """
+        source = load_pretrained(self.ancestor or "")
+        known, names = source.require_vit("model.ancestor"), source.label_names
+        is_same = not names or not task.class_names or {*names} == {*task.class_names}
+        if source.has_head and is_same and (known.num_classes, known.kind) == (task.num_classes, task.kind):
+            return None
+        shared = {key: options[key] for key in _SHARED if key in options}
+        optimizer = options["optimizer"]
+        rate = {"init_args": {**optimizer.get("init_args", {}), "lr": self.ancestor_lr}}
+        start = {"class_path": "Pretrained", "init_args": {"source": options["ancestor"]}}
+        own = {"initializer": start, "head": "new", "optimizer": optimizer | rate}
+        return {"class_path": "Ancestor", "init_args": shared | own}
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,76 @@
+"""A run that must come before another one: an ancestor is fine-tuned on the task that its descendants are for."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonargparse import Namespace
+
+from lgx.host.signals import SIGNALS
+from lgx.training.configuration import RunParser, configuration_text, instantiate
+from lgx.training.run_folder import run_place
+from lgx.training.sources import class_of, resolve_sources
+
+
+class FirstRunEnded(Exception):
+    """The run that had to come first has ended; the command goes on with further options.
+
+    Attributes:
+        options: They name what the first run has left.
+    """
+
+    def __init__(self, options: list[str]) -> None:
+        super().__init__(*options)
+        self.options = options
+
+
+def do_first(parser: RunParser, config: Namespace) -> None:
+    """Do the run that a configuration of ``lgx fit`` needs first, or resume it, in a process of its own.
+
+    It has the same data, trainer and seed, and the run's name with ``_ancestor`` behind it.
+
+    Args:
+        parser: The parser that has parsed the configuration.
+        config: The configuration.
+
+    Raises:
+        FirstRunEnded: If such a run was needed.
+        SystemExit: If it did not end well; it has said why.
+    """
+    if not getattr(class_of(config.model), "adapts_ancestor", False):
+        return
+    built = instantiate(parser, resolve_sources(config.clone()).config)
+    values: dict[str, Any] = yaml.safe_load(configuration_text(parser, config))
+    model = built.model.first_model(built.data.task, values["model"]["init_args"])
+    if model is None:
+        return
+    place = run_place(config)
+    name = f"{place.name}_ancestor"
+    folder = place.folder.parent.with_name(name) / place.folder.name
+    print(f"ancestor   {built.model.ancestor} is fine-tuned on {built.data.task.name} first: {folder}", flush=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary) / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(values | {"model": model, "name": name}), encoding="utf-8")
+        again = ["--overwrite"] if config.overwrite else ["--ckpt_path", "last"]
+        code = _run([sys.executable, "-m", "lgx", "fit", "--config", str(file), *again])
+    if code:
+        raise SystemExit(code if code > 0 else 128 - code)
+    raise FirstRunEnded([f"--model.ancestor={folder}"])
+
+
+def _run(command: list[str]) -> int:
+    """Run a command to its end; its exit code. A signal of a cluster reaches it, too; Ctrl-C does so by itself."""
+    process = subprocess.Popen(command)
+    before = {number: signal.signal(number, lambda number, _: process.send_signal(number)) for number in SIGNALS}
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.wait()
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

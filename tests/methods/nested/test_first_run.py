@@ -1,0 +1,72 @@
+"""A run whose ancestor is not for the task's classes: another run fine-tunes it first."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.pretrained import load_pretrained
+from tests.support.command_line import lgx, python
+
+
+def command(images, ancestor, runs, *options):
+    """The command of the shipped configuration, on tiny networks."""
+    file = runs / "family.yaml"
+    file.write_text(lgx("config", "family").out)
+    own = [f"--data.root={images}", f"--model.ancestor={ancestor}", f"--runs_dir={runs}", "--trainer.accelerator=cpu"]
+    return ["fit", "--config", str(file), *own, "--trainer.max_epochs=2", "--data.batch_size=8", *options]
+
+
+def test_the_ancestor_is_fine_tuned_once_and_the_run_says_which_one_it_reads(images, headless, tmp_path):
+    given = command(images, headless, tmp_path)
+    done = python("-m", "lgx", *given)
+    assert done.returncode == 0, done.stderr
+    first, run = tmp_path / "mine/family_ancestor/seed0", tmp_path / "mine/family/seed0"
+    classes = sorted(path.name for path in (images / "train").iterdir())
+    assert list(load_pretrained(str(first / f"best{SUFFIX}")).label_names) == classes
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert config["model"]["init_args"]["ancestor"] == str(first)
+    assert config["model"]["init_args"]["arch"] == Learngene.load(headless).architecture.spec()
+    assert (run / "front.csv").is_file()
+    again = python("-m", "lgx", *given, "--ckpt_path", "last")
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.count("nothing to do") == 2
+    out = tmp_path / "small.onnx"
+    words = done.stdout.strip().splitlines()[-1].split()
+    assert words[:3] == ["next", "lgx", "export"]
+    assert lgx(*words[2:-1], out).code == 0
+    assert out.is_file()
+
+
+def test_an_ancestor_of_the_tasks_classes_needs_no_first_run(images, ancestor, tmp_path):
+    assert lgx(*command(images, ancestor, tmp_path, "--trainer.max_epochs=1")).code == 0
+    assert not (tmp_path / "mine/family_ancestor").exists()
+
+
+def test_a_first_run_that_fails_ends_the_command(images, headless, tmp_path):
+    done = python("-m", "lgx", *command(images, headless, tmp_path, "--trainer.accelerator=tpu"))
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.slow
+def test_a_killed_first_run_resumes_to_the_same_family(images, headless, tmp_path):
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "killed").mkdir()
+    options = "--save_every=1", "--trainer.max_epochs=6"
+    assert python("-m", "lgx", *command(images, headless, tmp_path / "whole", *options)).returncode == 0
+    given = [sys.executable, "-m", "lgx", *command(images, headless, tmp_path / "killed", *options)]
+    process = subprocess.Popen(given, stdout=subprocess.PIPE, text=True)
+    while not list((tmp_path / "killed").rglob("last.ckpt")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert python(*given[1:], "--ckpt_path", "last").returncode == 0
+    files = [tmp_path / name / "mine/family/seed0" / f"best{SUFFIX}" for name in ("whole", "killed")]
+    one, other = (Learngene.load(file).tensors for file in files)
+    assert all(one[name].equal(other[name]) for name in one)
