@@ -1,7 +1,8 @@
 """lgx: condense one large ancestor into a small learngene that initializes descendants of many sizes.
 
-From Python: :func:`lgx.init`, :func:`lgx.load_learngene`, :func:`lgx.embed_task`, :func:`lgx.compare`. They are loaded
-when they are used; this module imports nothing heavy, so that ``lgx --help`` answers at once.
+From Python: :func:`lgx.init`, :func:`lgx.load_learngene`, :func:`lgx.load_family`, :func:`lgx.embed_task`,
+:func:`lgx.compare`. They are loaded when they are used; this module imports nothing heavy, so that ``lgx --help`` answers
+at once.
 """
 
 from importlib import import_module
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from lgx.core.version import __version__
 
 if TYPE_CHECKING:
-    from lgx.commands.api import embed_task, init, load_learngene
+    from lgx.commands.api import embed_task, init, load_family, load_learngene
     from lgx.results.comparison import compare
 
-__all__ = ["__version__", "compare", "embed_task", "init", "load_learngene"]
+__all__ = ["__version__", "compare", "embed_task", "init", "load_family", "load_learngene"]
 
 
 def __getattr__(name: str) -> Any:

@@ -25,7 +25,7 @@ from lgx.methods.initializers import initializer_for
 _ONE_AT_A_TIME = threading.RLock()
 """Held while a start is drawn from the generators, which all threads share."""
 
-__all__ = ["embed_task", "init", "load_learngene"]
+__all__ = ["embed_task", "init", "load_family", "load_learngene"]
 
 
 def init(
@@ -96,6 +96,49 @@ def load_learngene(path: str | Path) -> Learngene:
         UserError: If the file is missing, damaged, or no learngene.
     """
     return Learngene.load(resolve(str(path)).place)
+
+
+class NetworkFamily:
+    """The finished networks of a family, by their sizes.
+
+    Args:
+        source: The source that holds them; see :func:`load_family`.
+
+    Attributes:
+        front: Score in validation of each size that the end of the training has measured.
+
+    Raises:
+        UserError: If it cannot be read, or holds no family.
+    """
+
+    def __init__(self, source: str) -> None:
+        initializer = initializer_for(source=resolve(source).place)
+        if initializer.front is None:
+            raise UserError(f"{source}: holds no family of finished networks; give a run of `lgx fit --model Family`")
+        self._source, self.front = source, {size.spec(): score for size, score in initializer.front.scores.items()}
+
+    def __getitem__(self, arch: str) -> nn.Module:
+        """The network of a size, a model of timm in evaluation mode.
+
+        Args:
+            arch: What differs from the whole network, e.g. ``depth=6,embed_dim=128``.
+
+        Raises:
+            UserError: If the family has no such network.
+        """
+        return init(self._source, arch).eval()
+
+
+def load_family(source: str | Path) -> NetworkFamily:
+    """Open a family of finished networks: ``lgx.load_family("runs/mine/family/seed0")["depth=6,embed_dim=128"]``.
+
+    Args:
+        source: Folder of a run, or its ``best.learngene.safetensors``; ``hf://org/name``, or a URL.
+
+    Raises:
+        UserError: If it cannot be read, or holds no family.
+    """
+    return NetworkFamily(str(source))
 
 
 def embed_task(

@@ -102,6 +102,8 @@ class Family(SlicedNetwork):
         Raises:
             UserError: If the ancestor cannot be read.
         """
+        if not task.is_labeled:
+            return None
         source = load_pretrained(self.ancestor or "")
         known, names = source.require_vit("model.ancestor"), source.label_names
         is_same = not names or not task.class_names or {*names} == {*task.class_names}

@@ -18,7 +18,9 @@ from torch.func import functional_call
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
+from lgx.commands import api
 from lgx.core.batch import Batch
+from lgx.errors import UserError
 from lgx.methods import Family
 from lgx.methods.nested.gradients import average_of
 from lgx.methods.nested.slicing import sliced
@@ -144,6 +146,7 @@ def test_a_network_of_the_family_is_a_slice_that_plain_timm_reads(family, tmp_pa
     size = learngene.architecture.replace(depth=3, embed_dim=8, num_heads=1)
     own = sliced(learngene.tensors, learngene.architecture, size, learngene.selection["layers"])
     assert all(torch.equal(tensor, own[name]) for name, tensor in model.state_dict().items())
+    assert torch.equal(api.load_family(family)["depth=3,embed_dim=8"].head.weight, model.head.weight)
     assert torch.equal(
         load_pretrained(str(family / f"best{SUFFIX}")).tensors["head.bias"], learngene.tensors["head.bias"]
     )
@@ -232,3 +235,5 @@ def test_a_choice_that_the_family_does_not_have_is_refused(family, tmp_path, opt
 def test_other_sources_have_no_networks_to_choose_from(ancestor, tmp_path):
     done = lgx("export", ancestor, "--arch", "depth=2", "--out", tmp_path / "out")
     assert (done.code, "holds no family" in done.sentence) == (2, True)
+    with pytest.raises(UserError, match="holds no family"):
+        api.load_family(ancestor)
