@@ -1,8 +1,8 @@
 """lgx: condense one large ancestor into a small learngene that initializes descendants of many sizes.
 
 From Python: :func:`lgx.init`, :func:`lgx.load_learngene`, :func:`lgx.load_family`, :func:`lgx.embed_task`,
-:func:`lgx.compare`. They are loaded when they are used; this module imports nothing heavy, so that ``lgx --help`` answers
-at once.
+:func:`lgx.compare`. They are loaded when they are used; this module imports nothing heavy, so that ``lgx --help``
+answers at once.
 """
 
 from importlib import import_module

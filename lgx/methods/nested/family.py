@@ -178,7 +178,13 @@ class Family(SlicedNetwork):
     # -- evaluation -----------------------------------------------------------------------------------------------
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
-        """See :class:`~lgx.methods.base.Method`; each listed size has metrics of its own."""
+        """See :class:`~lgx.methods.base.Method`; each listed size has metrics of its own.
+
+        Raises:
+            UserError: If there are several tasks.
+        """
+        if len(tasks) > 1:
+            raise UserError(f"data.tasks: model Family is for one task, but these are {', '.join(tasks)}; name one")
         super().set_tasks(tasks)
         assert self.task is not None
         for split in ("val", "test"):

@@ -3,8 +3,10 @@
 from statistics import fmean
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.autograd.graph import saved_tensors_hooks
 
 from lgx.architectures import ViTArchitecture
 from lgx.core.batch import Batch
@@ -19,7 +21,11 @@ _STEPS = 200
 class PlannedSlices(PlannedStep):
     """A step whose slices cost what those of a step do on average."""
 
-    notes = ("FLOPs and memory are those of a step of average cost; the largest slices take more memory.",)
+    def __init__(self, method: Any) -> None:
+        super().__init__(method)
+        self.notes = ("FLOPs and memory are those of a step of average cost; the largest slices take more memory.",)
+        if method.adapts_ancestor:
+            self.notes += ("A first run that fine-tunes the ancestor is not counted.",)
 
     def build(self) -> nn.Module:
         """The network; the sizes of the step are drawn before operations are counted."""
@@ -36,10 +42,20 @@ class PlannedSlices(PlannedStep):
         return fixed.macs + size.depth * layer.macs
 
     def loss(self, batch: Batch) -> Tensor:
-        """The loss of the slices, which are built before: no network can be built on tensors without memory."""
+        """The loss of the slices, which are built before: no network can be built on tensors without memory.
+
+        Where slices run one after the other, the activations of the largest one count.
+        """
         method: Any = self.method
         with unset_fake_temporarily():
             for size in method.drawn:
                 method.prepare(size)
                 sliced({}, method.architecture, size, method.layer_order)  # its plan builds a network, too
-        return super().loss(batch)
+        if method.one_graph:
+            return super().loss(batch)
+        macs, losses = [*map(self._macs, method.drawn)], method.slice_losses(batch)
+        largest = losses.pop(macs.index(max(macs)))
+        with saved_tensors_hooks(lambda tensor: None, lambda nothing: nothing):
+            total = sum((compute()["loss"] for compute in losses), torch.zeros(()))
+        loss: Tensor = (total + largest()["loss"]) / len(macs)
+        return loss

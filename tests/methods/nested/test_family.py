@@ -24,6 +24,7 @@ from lgx.errors import UserError
 from lgx.methods import Family
 from lgx.methods.nested.gradients import average_of
 from lgx.methods.nested.slicing import sliced
+from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx
 
 SIZES = '--model.sizes=["depth=2","depth=1,embed_dim=8,mlp_ratio=2"]'
@@ -193,6 +194,15 @@ def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
         assert lgx(*arguments("fit", "Family", images, tmp_path, *options)).code == 0
         found.append(Learngene.load(tmp_path / "test" / options[-1][7:] / "seed0" / f"best{SUFFIX}").tensors)
     assert all(torch.allclose(found[0][name], tensor, atol=1e-6) for name, tensor in found[1].items())
+
+
+def test_a_plan_counts_every_slice_and_holds_the_activations_of_the_largest(ancestor, images):
+    given = arguments("plan", "Family", images, images, f"--model.ancestor={ancestor}", "--model.draws=0")[1:]
+    plans = [
+        make_plan([*given, f"--model.sizes={sizes}"]) for sizes in ('["depth=4"]', '["depth=2"]', "[depth=4,depth=2]")
+    ]
+    large, small, both = ((plan.flops.forward, plan.memory.activations) for plan in plans)
+    assert both == (pytest.approx(large[0] + small[0]), pytest.approx(large[1], rel=0.01))
 
 
 @pytest.mark.parametrize(
