@@ -83,7 +83,10 @@ def variants(node: ast.AST) -> Iterator[ast.expr]:
 
 
 class Switches(ast.NodeTransformer):
-    """Put a switch around each expression with variants, but not in annotations, defaults, messages and figures."""
+    """Put a switch around each expression with variants, but not in annotations, defaults, messages and figures.
+
+    Of the constants it changes those that are calculated or compared with.
+    """
 
     def __init__(self, found: list[Mutant], room: str, file: str) -> None:
         self.found, self.room, self.file = found, room, file
@@ -103,7 +106,8 @@ class Switches(ast.NodeTransformer):
             if field not in ("annotation", "returns", "decorator_list", "defaults", "kw_defaults", "op", "ops", "ctx"):
                 setattr(node, field, [*map(self._part, value)] if isinstance(value, list) else self._part(value))
         scope, returns, parent = self._scope, self._returns, self._parent = outer
-        mutants = [*variants(original)] if isinstance(node, ast.expr) else []
+        is_free = isinstance(node, ast.Constant) and not isinstance(parent, ast.BinOp | ast.Compare | ast.AugAssign)
+        mutants = [*variants(original)] if isinstance(node, ast.expr) and not is_free else []
         if isinstance(parent, ast.Return) and returns in _RETURNS and not isinstance(original, ast.Constant):
             mutants.append(ast.UnaryOp(_RETURNS[returns](), original))
         new: Any = node
