@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -108,6 +109,7 @@ def test_what_the_user_fixes_stays():
     networks = [candidate.architecture for candidate in find_sizes(sizes, parse_budgets(params="40k"))]
     assert {(n.depth, n.img_size, n.patch_size, n.num_classes) for n in networks} == {(3, 32, 8, 9)}
     assert len({n.embed_dim for n in networks}) == len(networks) > 1
+    assert Sizes.within(TINY).with_fixed("embed_dim=32,num_heads=2", 5).embed_dim == (32, 32)
 
 
 def test_two_budgets_are_both_limits():
@@ -253,3 +255,4 @@ def test_the_distance_from_proportions_is_that_of_logarithms():
     assert found.imbalance == pytest.approx(2 * math.log(2), abs=1e-6)
     assert Candidate(SPACES["free"], 12, 96, 8.0).imbalance == pytest.approx(math.log(2), abs=1e-6)
     assert (SPACES["within"].widths()[-1], max(SPACES["within"].ratios(48))) == (48, 4.0)
+    assert replace(SPACES["free"], mlp_ratio=(1.03, 1.2)).ratios(64) == [17 / 16, 18 / 16, 19 / 16, 1.2]

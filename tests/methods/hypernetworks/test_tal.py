@@ -1,6 +1,7 @@
 """TAL trains in two stages through the command line, and initializes descendants also for unseen tasks."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +13,9 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.components.losses import distillation_loss
 from lgx.components.teacher import Teacher
+from lgx.core.batch import Batch
 from lgx.core.eval_transforms import eval_transform
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
@@ -242,6 +245,24 @@ def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
     weights = [method._weight(name) for name in ("a", "b")]
     assert sum(weights) / 2 == pytest.approx(1)
     assert weights[1] == pytest.approx(2 * weights[0])
+
+
+def test_the_loss_of_a_step_is_the_weighted_sum_of_its_parts():
+    torch.manual_seed(0)
+    method = TAL(arch="depth=1,embed_dim=16,num_heads=2,img_size=16,patch_size=4", optimizer=None, ancestor="a",
+                 alpha=0.25, gamma=0.5, guidance="logits", set_size=2, panel=tuple(PANEL), width=16, layers=1, heads=2,
+                 max_shape=(32, 32, 4, 4), rank=4, max_size=128)  # fmt: skip
+    method.network, method.tasks = method.build_network(), {"a": Task("a", 3)}
+    images, labels, answers = torch.randn(4, 3, 16, 16), torch.tensor([0, 1, 2, 1]), torch.randn(4, 3)
+    method.teacher = SimpleNamespace(for_task=lambda task: lambda inputs: answers)
+    batch = Batch(images, labels, "a")
+    found, (drawn,) = method.training_losses(batch), method.draw_for(batch)
+    predicted = method.hypernet.predict(drawn)
+    logits = torch.func.functional_call(drawn.build(), predicted, images)
+    norms = 0.5 * sum(tensor.norm() for tensor in predicted.values())
+    guidance = distillation_loss(logits, answers, method.temperature)
+    expected = 0.75 * torch.nn.functional.cross_entropy(logits, labels) + 0.25 * guidance + norms
+    torch.testing.assert_close((found["loss"], found["loss_norms"]), (expected, norms), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """SnapViT: scores without labels, a search over layers, and the start."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from lgx.methods.snapvit.initializer import SnapViT
 from lgx.methods.snapvit.scores import _views, features, kept_of, score, without
 from lgx.methods.weight_subcloning.importance import STREAM
 from tests.support.command_line import lgx
+from tests.support.families import tiny
 from tests.support.images import write_images
 
 VIT = ViTArchitecture(3, 16, 4, patch_size=4, img_size=16, num_classes=3)
@@ -72,6 +74,24 @@ def test_the_search_finds_the_maximum_of_a_rotated_ellipsoid():
     assert value(maximize(value, torch.ones(5), 2000, torch.Generator().manual_seed(0))) > -1e-6
 
 
+@pytest.mark.parametrize(("evaluations", "generations"), [(25, 3), (24, 2)])
+def test_the_search_visits_the_points_of_the_papers_algorithm(evaluations, generations):
+    seen, drawn, eye = [], torch.Generator().manual_seed(0), torch.eye(5, dtype=torch.float64)
+    maximize(lambda x: seen.append(x) or -float((x - 1).square().sum()), torch.zeros(5), evaluations, drawn)
+    drawn.manual_seed(0)
+    mean, shape, points = torch.zeros(5).double(), 0.1 * eye, [torch.zeros(1, 5).double()]
+    weights = torch.tensor([max(0.0, math.log(8 / 2 + 1) - math.log(rank)) for rank in range(1, 9)]).double()
+    for _ in range(generations):  # Glasmachers et al., 2010, Algorithm 2 with equal rates: of 4 + 3 log(5) points each
+        normal = torch.randn(8, 5, dtype=torch.float64, generator=drawn)
+        points.append(mean + normal @ shape)
+        best = sorted(zip((points[-1] - 1).square().sum(1), normal, strict=True), key=lambda pair: pair[0])
+        ranked = [(u / weights.sum() - 1 / 8, z) for u, (_, z) in zip(weights, best, strict=True)]
+        mean = mean + sum(u * z for u, z in ranked) @ shape
+        change = sum(u * (torch.outer(z, z) - eye) for u, z in ranked)
+        shape = torch.matrix_exp(0.3 * (3 + math.log(5)) / 5**1.5 * change) @ shape
+    torch.testing.assert_close(torch.stack(seen), torch.cat(points), rtol=1e-6, atol=1e-8)
+
+
 def test_a_start_has_the_heads_and_neurons_with_the_largest_scores(network, source, tmp_path):
     photos = write_images(tmp_path / "photos", {"train": 3})
     start = SnapViT(str(source), str(photos), images=3, evaluations=20)
@@ -91,11 +111,12 @@ def test_without_images_one_sentence_says_what_is_needed(source, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_scores_are_mean_squared_gradients_of_the_papers_loss(network, monkeypatch):
-    shown = torch.randn(2, 4, 3, 16, 16)
+@pytest.mark.parametrize("family", ["plain", "eva02"])  # fused parts, and matrices of their own
+def test_scores_are_mean_squared_gradients_of_the_papers_loss(family, monkeypatch):
+    network, shown = tiny(family).build().eval(), torch.randn(2, 4, 3, 16, 16)
     remaining = iter(shown)
     monkeypatch.setattr("lgx.methods.snapvit.scores._views", lambda image, generator: next(remaining))
-    found, squares = score(network, VIT, IMAGES[:2], torch.Generator()), {}
+    found, squares = score(network, tiny(family), IMAGES[:2], torch.Generator()), {}
     for views in shown:
         network.zero_grad()
         outputs = [z / z.norm() for z in features(network, views)]
@@ -103,10 +124,10 @@ def test_scores_are_mean_squared_gradients_of_the_papers_loss(network, monkeypat
         sum(-(outputs[g].detach().softmax(0) * outputs[v].softmax(0).log()).sum() for g, v in pairs).backward()
         for name, parameter in network.named_parameters():
             squares[name] = squares.get(name, 0) + parameter.grad.square() / 2 if parameter.grad is not None else 0
-    torch.testing.assert_close(found["hidden", "blocks.1.mlp"][:, 0], squares["blocks.1.mlp.fc1.weight"].mean(1))
-    values = squares["blocks.2.attn.qkv.weight"][32:].mean(1).reshape(4, 4)
-    torch.testing.assert_close(found["heads", "blocks.2.attn"], values)
-    read = [f"blocks.{n}.{part}.weight" for n in range(3) for part in ("mlp.fc1", "attn.qkv")]
+    read = [name for name in squares if re.fullmatch(r"blocks\..*(fc1|fc1_[gx]|qkv|[qkv]_proj)\.weight", name)]
+    for key in (("hidden", "blocks.1.mlp"), ("heads", "blocks.0.attn")):
+        rows = sum(squares[name][-len(found[key].flatten()) :].mean(1) for name in read if name.startswith(key[1]))
+        torch.testing.assert_close(found[key].flatten(), rows)  # of fused heads the values, which are the last rows
     torch.testing.assert_close(found[STREAM][:, 0], sum(squares[name].mean(0) for name in read))
 
 

@@ -175,3 +175,4 @@ def test_importance_by_weights_is_relative_to_neighbors_however_small_they_are()
     found, small = (of_weights({k: s * t for k, t in tensors.items()}, tiny("plain")).elements for s in (1, 1e-4))
     for key, values in found.items():
         assert_close(small[key], values)
+        assert_close(values.mean(), values.mean().round())  # 1 of each matrix
