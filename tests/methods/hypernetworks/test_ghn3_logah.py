@@ -138,6 +138,7 @@ def test_a_random_spectrum_changes_the_blocks_matrices_only_and_keeps_their_dire
     assert all(torch.equal(flat[name], again[name]) for name in flat)
     weight, before = flat["blocks.0.mlp.fc1.weight"], plain["blocks.0.mlp.fc1.weight"]
     values, old = torch.linalg.svdvals(weight), torch.linalg.svdvals(before)
+    assert (weight * before).sum() > 0
     assert weight.std().item() == pytest.approx(0.02, rel=0.2)
     assert (values / values[0]).mean() > 1.5 * (old / old[0]).mean()
     with pytest.raises(UserError, match="no matrices in blocks; leave it out"):

@@ -1,6 +1,7 @@
 """TAL trains in two stages through the command line, and initializes descendants also for unseen tasks."""
 
 import json
+from statistics import fmean
 from types import SimpleNamespace
 
 import pytest
@@ -85,7 +86,9 @@ def test_a_later_stage_knows_the_widths_of_both(tasks, stage1, tmp_path):
     own = tmp_path / "set.jsonl"
     own.write_text('{"depth": 1, "embed_dim": 40, "num_heads": 2}\n')
     start = f"--model.start={stage1}/best.learngene.safetensors"
-    result = lgx(*stage2(tasks, tmp_path / "runs", start, f"--model.set={own}", "--name=w"))
+    result = lgx(
+        *stage2(tasks, tmp_path / "runs", start, f"--model.set={own}", "--name=w", "--checkpoint.monitor=val/first/acc")
+    )
     assert result.code == 0, result.err
     earlier = Learngene.load(stage1 / "best.learngene.safetensors").trained_widths
     later = Learngene.load(tmp_path / "runs/test/w/seed0/best.learngene.safetensors").trained_widths
@@ -158,6 +161,9 @@ def test_every_guidance_trains(fit, ancestor, guidance):
 def test_stage_2_evaluates_every_task_with_every_architecture(tuned):
     rows = [r for r in read_rows(tuned / "results.csv") if r.metric == "acc"]
     assert [(r.task, r.n) for r in rows if r.split == "val"] == [("first", 6)] * 2 + [("second", 6)] * 2
+    callbacks = load_checkpoint(tuned / "checkpoints/best.ckpt")["callbacks"]
+    (score,) = (state["best_model_score"] for name, state in callbacks.items() if "val/acc" in name)
+    assert score == pytest.approx(fmean(row.value for row in rows if row.split == "val"))
     assert [(r.task, r.n) for r in rows if r.split == "test"] == [("first", 9), ("second", 9)]
     assert {r.method for r in rows} == {"tal"}
 
@@ -263,6 +269,8 @@ def test_the_loss_of_a_step_is_the_weighted_sum_of_its_parts():
     guidance = distillation_loss(logits, answers, method.temperature)
     expected = 0.75 * torch.nn.functional.cross_entropy(logits, labels) + 0.25 * guidance + norms
     torch.testing.assert_close((found["loss"], found["loss_norms"]), (expected, norms), rtol=1e-3, atol=1e-4)
+    method.teacher, expected = None, torch.nn.functional.cross_entropy(logits, labels) + norms
+    torch.testing.assert_close(method.training_losses(batch)["loss"], expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.cli import main
 from lgx.components.normalization import renormalize
+from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
@@ -215,6 +216,12 @@ def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(selection_ru
     for task in ("pocket_digits", "pocket_textures", "pocket_persons"):
         assert any(row.startswith("lsamd,") and f",{task},val,2,acc," in row for row in rows)
     assert "<svg" in (selection_run / "routing.svg").read_text()
+    callbacks = load_checkpoint(selection_run / "checkpoints/best.ckpt")["callbacks"]
+    (score,) = (state["best_model_score"] for name, state in callbacks.items() if "val/acc" in name)
+    values = [
+        row.value for row in read_rows(selection_run / "results.csv") if (row.split, row.metric) == ("val", "acc")
+    ]
+    assert score == pytest.approx(sum(values) / 3)
 
 
 def test_every_data_set_has_its_own_learning_rate(selection_run):

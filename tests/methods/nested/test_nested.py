@@ -231,7 +231,11 @@ def test_all_processes_and_resumed_runs_draw_the_same_sizes(trained):
     assert {size.depth for size in drawn} == {1, 2, 3, 4, 5}
     assert {size.embed_dim for size in drawn} == {16, 32, 48, 64}
     assert {size.mlp_ratio for size in drawn} == {3.0 * share for share in (0.5, 0.75, 1.0)}  # least_ratio is 0.5
-    assert [(size.depth, size.embed_dim) for size in method.measured] == [(2, 64), (1, 64), (2, 32), (1, 16)]
+
+
+def test_validation_measures_a_half_and_a_quarter_of_the_layers_and_two_thirds_of_the_width():
+    method = Nested(arch="depth=12,embed_dim=192,num_heads=3,img_size=16,patch_size=4", optimizer=None, ancestor="a")
+    assert [(size.depth, size.embed_dim) for size in method.measured] == [(6, 192), (3, 192), (6, 128), (3, 64)]
 
 
 def test_slices_learn_to_agree_with_the_ancestor(images, ancestor_file, tmp_path):
