@@ -249,7 +249,7 @@ def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
                  loss_temperature=2.0, set_size=2, panel=tuple(PANEL))  # fmt: skip
     method.tasks = {name: Task(name, 3, num_train=n) for name, n in (("a", 100), ("b", 400))}
     weights = [method._weight(name) for name in ("a", "b")]
-    assert sum(weights) / 2 == pytest.approx(1)
+    assert (method.tag("val", "a"), sum(weights) / 2) == ("val/a", pytest.approx(1))
     assert weights[1] == pytest.approx(2 * weights[0])
 
 
@@ -262,6 +262,7 @@ def test_the_loss_of_a_step_is_the_weighted_sum_of_its_parts():
     images, labels, answers = torch.randn(4, 3, 16, 16), torch.tensor([0, 1, 2, 1]), torch.randn(4, 3)
     method.teacher = SimpleNamespace(for_task=lambda task: lambda inputs: answers)
     batch = Batch(images, labels, "a")
+    assert method.tag("val", "a") == "val"
     found, (drawn,) = method.training_losses(batch), method.draw_for(batch)
     predicted = method.hypernet.predict(drawn)
     logits = torch.func.functional_call(drawn.build(), predicted, images)
