@@ -190,7 +190,7 @@ class Linear(Stopwatch):
         return self.measured[network]
 
 
-@pytest.mark.parametrize("bend", [0.0, 0.02, -0.004])
+@pytest.mark.parametrize("bend", [0.0, 0.02, -0.004, -0.02])
 def test_sizes_for_a_time_are_the_deepest_that_keep_to_it_wherever_the_estimate_is_wrong(bend):
     watch, sizes = Linear(bend), SPACES["free"]
     found = find_sizes(sizes, [Budget("latency", 0.0151)], most=9, stopwatch=watch)
@@ -198,7 +198,7 @@ def test_sizes_for_a_time_are_the_deepest_that_keep_to_it_wherever_the_estimate_
     for one in found:
         assert one.latency == watch.measure(one.architecture) <= 0.0151
         deeper = watch.measure(one.architecture.replace(depth=one.depth + 1))
-        assert deeper > 0.0151 or (bend < 0 and one.latency > 0.0135)  # at most three depths are tried
+        assert deeper > 0.0151 or (bend < 0 and one.latency > 0.0125)  # at most three depths are tried
         assert one.mlp_ratio == TINY.mlp_ratio
     widths = sorted({network.embed_dim for network in watch.measured})
     assert 48 in widths

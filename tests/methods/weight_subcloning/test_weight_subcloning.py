@@ -129,13 +129,10 @@ def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
     assert torch.equal(state["blocks.0.attn.qkv.bias"], source)
 
 
-def test_images_are_normalized_for_the_source(sparse, tmp_path):
+def test_images_are_normalized_and_wrong_options_refused_in_a_sentence(sparse, tmp_path):
+    (tmp_path / "empty").mkdir()
     Image.new("RGB", (16, 16), "white").save(tmp_path / "white.png")
     assert_close(WeightSubcloning(sparse, str(tmp_path), images=1)._sample, torch.ones(1, 3, 16, 16))
-
-
-def test_wrong_options_are_refused_in_a_sentence(sparse, tmp_path):
-    (tmp_path / "empty").mkdir()
     for options, sentence in [
         ({"drop": "magnitude"}, "is measured on images; name a folder"),
         ({"images": 0}, "images: expected at least 1"),
