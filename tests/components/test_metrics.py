@@ -67,6 +67,12 @@ def test_classification_keeps_class_255():
         metrics_for(Task("t", 3, metric="speed"))
 
 
+def test_logits_of_several_labels_are_no_probabilities():
+    metrics = metrics_for(Task("t", 2, kind="multilabel", metric="map"))
+    update_metrics(metrics, torch.tensor([[0.2, 0.3]]), torch.tensor([[1, 1]]))
+    assert float(metrics["acc"].compute()) == 1
+
+
 def test_metrics_without_an_example_were_not_measured():
     metrics = metrics_for(Task("a", 3))
     assert not was_measured(metrics)

@@ -48,7 +48,7 @@ def test_a_probe_separates_what_can_be_separated_and_nothing_else(name):
 
 
 def test_a_linear_probe_does_not_depend_on_the_scale_of_a_feature():
-    (known, labels), (tested, tested_labels) = blobs(60, spread=0.6), blobs(60, spread=0.6, seed=1)
+    (known, labels), (tested, tested_labels) = blobs(60, 2, spread=0.6), blobs(60, 2, spread=0.6, seed=1)
     scale = torch.logspace(-3, 3, known.shape[1])
     plain, scaled = (Probe("linear").accuracy(known * s, labels, tested * s, tested_labels) for s in (1, scale))
     assert plain == pytest.approx(scaled, abs=0.02)

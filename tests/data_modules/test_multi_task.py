@@ -50,6 +50,7 @@ def test_tasks_are_drawn_as_often_as_the_rule_says(temperature):
 def test_extreme_temperatures_give_finite_weights():
     assert task_weights((5, 500), 1e-6).tolist() == [0.0, 1.0]
     assert task_weights((5, 500), float("inf")).tolist() == [0.5, 0.5]
+    assert set(draw_tasks(np.array([0.25, 0.25]), 40, seed=0).tolist()) == {0, 1}  # also where the sum is below 1
 
 
 @given(sizes, st.integers(0, 60), st.integers(0, 60), st.integers(0, 9))

@@ -97,6 +97,8 @@ def test_vanilla_lg_takes_the_last_layers_alone(source, position, places):
     for name in start.taken:
         _, place, rest = name.split(".", 2)
         assert torch.equal(state[name], tensors[f"blocks.{2 + places.index(int(place))}.{rest}"])
+    last = initialize(architecture.replace(depth=1), VanillaLG(path, 1, position)).model.state_dict()
+    assert all(torch.equal(last[f"blocks.0.{key[9:]}"], tensors[key]) for key in tensors if key.startswith("blocks.3."))
 
 
 @pytest.mark.skipif(not DEIT_TINY.exists(), reason=f"needs the weights of DeiT-Tiny at {DEIT_TINY}")

@@ -1,11 +1,14 @@
 """How many steps a run takes, and when its learning rate schedule ends."""
 
+import contextlib
+
 import pytest
 import torch
 from torch.optim import lr_scheduler
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.components.optim import make_scheduler
+from lgx.errors import UserError
 from lgx.training.configuration import instantiate, make_parser, parse_configuration
 from tests.support.command_line import arguments
 
@@ -74,6 +77,9 @@ def test_a_scheduler_of_torch_is_that_of_torch(images, tmp_path, name, options, 
         own = instantiate(parser, given).model.scheduler
         wanted = rates_of(lambda optimizer: getattr(lr_scheduler, name)(optimizer, **options, **added))
         assert rates_of(lambda optimizer, own=own: make_scheduler(own, optimizer, STEPS)) == wanted
+    two = torch.optim.SGD([{"params": [torch.zeros(1)], "lr": rate} for rate in (0.1, 0.2)])
+    with pytest.raises(UserError, match="sets one rate") if "max_lr" in options else contextlib.nullcontext():
+        make_scheduler(own, two, STEPS)
 
 
 @pytest.mark.parametrize("name", ["CosineAnnealingLR", "OneCycleLR --model.scheduler.max_lr=0.1", "PolynomialLR"])

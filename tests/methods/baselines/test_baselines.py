@@ -5,7 +5,7 @@ import torch
 
 from lgx.artifacts.learngene import Learngene
 from lgx.initialization import initialize
-from lgx.methods import RandomStart, WeightSelection
+from lgx.methods import Finetune, RandomStart, WeightSelection
 from lgx.methods.initializers import initializer_for
 from tests.support.untrained_learngenes import BIG
 
@@ -17,6 +17,15 @@ def test_random_start_is_timms_own():
     start = initialize(BIG, RandomStart())
     assert start.taken == ()
     assert all(torch.equal(expected[k], v) for k, v in start.model.state_dict().items())
+
+
+def test_fine_tuning_weights_the_loss_of_labels_by_class():
+    method = Finetune(arch="depth=1,embed_dim=8,num_heads=1", optimizer=None)
+    logits, labels, weights = torch.randn(6, 3), torch.arange(6) % 3, torch.tensor([0.2, 1.0, 3.0])
+    losses = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+    torch.testing.assert_close(method.label_loss(logits, labels), losses.mean())
+    method.class_weights = weights
+    torch.testing.assert_close(method.label_loss(logits, labels), (weights[labels] * losses).mean())
 
 
 def test_weight_selection_says_which_layers_it_took(ancestor_file):

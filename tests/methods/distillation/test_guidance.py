@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import timm
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -60,6 +61,14 @@ def test_the_feature_loss_is_that_of_the_formula_image_by_image():
                 total = total + 0.9 * angle + 0.1 * F.smooth_l1_loss(own, wanted)
         assert_close(losses[image], 1 - cosine + total[0] / 9)
         assert_close(similarity[image], cosine)
+
+
+def test_patches_keep_their_places_in_a_grid_that_is_not_square():
+    found, output = read_features(timm.create_model("test_resnet").eval(), torch.randn(2, 3, 48, 32))
+    assert torch.equal(found.patches, output)
+    vit = timm.create_model("vit_tiny_patch16_224", img_size=(48, 32), depth=1).eval()
+    found, output = read_features(vit, torch.randn(2, 3, 48, 32))
+    assert torch.equal(found.patches[:, :, 2, 1], output[:, 6])  # the last of 3 x 2 patches behind the class token
 
 
 def test_equal_features_have_no_loss_and_other_grids_are_resampled():

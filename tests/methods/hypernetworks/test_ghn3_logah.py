@@ -64,6 +64,7 @@ def test_init_says_that_a_width_was_never_trained(logah, tmp_path):
     trained = learngene.trained_widths
     assert trained
     assert 40 not in trained
+    assert max(HypernetPrediction(str(source)).sizes().widths()) == 128 // 4
     smooth = tmp_path / "smooth.learngene.safetensors"
     config = HypernetConfig(**learngene.hypernet | {"size_embedding": "fourier"})
     replace(learngene, tensors=Hypernet(config).state_dict(), hypernet=config.to_dict()).save(smooth)
@@ -105,10 +106,10 @@ def test_architectures_depend_only_on_seed_step_and_rank(monkeypatch):
 
 
 def test_non_finite_updates_are_skipped_and_then_end_the_run(fit, monkeypatch):
-    monkeypatch.setattr("lgx.methods.hypernetworks.base.MAX_BAD_STEPS", 2)
+    monkeypatch.setattr("lgx.methods.hypernetworks.base.MAX_BAD_STEPS", 3)
     result = fit("LoGAH", *TINY, *LOW_RANK, "--name=n", "--model.gamma=1e39")
     assert result.code == 2
-    assert "2 updates in a row had gradients that are not finite" in result.sentence
+    assert "3 updates in a row had gradients that are not finite" in result.sentence
 
 
 def test_a_hypernetwork_is_refused_as_classifier_and_as_teacher(fit, logah):
@@ -137,6 +138,7 @@ def test_a_random_spectrum_changes_the_blocks_matrices_only_and_keeps_their_dire
     assert all(torch.equal(flat[name], again[name]) for name in flat)
     weight, before = flat["blocks.0.mlp.fc1.weight"], plain["blocks.0.mlp.fc1.weight"]
     values, old = torch.linalg.svdvals(weight), torch.linalg.svdvals(before)
+    assert (weight * before).sum() > 0
     assert weight.std().item() == pytest.approx(0.02, rel=0.2)
     assert (values / values[0]).mean() > 1.5 * (old / old[0]).mean()
     with pytest.raises(UserError, match="no matrices in blocks; leave it out"):

@@ -1,6 +1,8 @@
 """TAL trains in two stages through the command line, and initializes descendants also for unseen tasks."""
 
 import json
+from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +14,9 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.components.losses import distillation_loss
 from lgx.components.teacher import Teacher
+from lgx.core.batch import Batch
 from lgx.core.eval_transforms import eval_transform
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
@@ -82,7 +86,9 @@ def test_a_later_stage_knows_the_widths_of_both(tasks, stage1, tmp_path):
     own = tmp_path / "set.jsonl"
     own.write_text('{"depth": 1, "embed_dim": 40, "num_heads": 2}\n')
     start = f"--model.start={stage1}/best.learngene.safetensors"
-    result = lgx(*stage2(tasks, tmp_path / "runs", start, f"--model.set={own}", "--name=w"))
+    result = lgx(
+        *stage2(tasks, tmp_path / "runs", start, f"--model.set={own}", "--name=w", "--checkpoint.monitor=val/first/acc")
+    )
     assert result.code == 0, result.err
     earlier = Learngene.load(stage1 / "best.learngene.safetensors").trained_widths
     later = Learngene.load(tmp_path / "runs/test/w/seed0/best.learngene.safetensors").trained_widths
@@ -155,6 +161,9 @@ def test_every_guidance_trains(fit, ancestor, guidance):
 def test_stage_2_evaluates_every_task_with_every_architecture(tuned):
     rows = [r for r in read_rows(tuned / "results.csv") if r.metric == "acc"]
     assert [(r.task, r.n) for r in rows if r.split == "val"] == [("first", 6)] * 2 + [("second", 6)] * 2
+    callbacks = load_checkpoint(tuned / "checkpoints/best.ckpt")["callbacks"]
+    (score,) = (state["best_model_score"] for name, state in callbacks.items() if "val/acc" in name)
+    assert score == pytest.approx(fmean(row.value for row in rows if row.split == "val"))
     assert [(r.task, r.n) for r in rows if r.split == "test"] == [("first", 9), ("second", 9)]
     assert {r.method for r in rows} == {"tal"}
 
@@ -236,12 +245,33 @@ def test_variants_train_under_their_own_names(tasks, stage1, embeddings, tmp_pat
 
 
 def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
-    method = TAL(arch="depth=2,embed_dim=16,num_heads=2,img_size=16", optimizer=torch.optim.SGD,
-                 loss_temperature=2.0, set_size=2, panel=tuple(PANEL))  # fmt: skip
+    method = TAL(arch="depth=2,embed_dim=16,num_heads=2,img_size=16", optimizer=None, loss_temperature=2.0, set_size=2,
+                 panel=tuple(PANEL), decoder="conv", max_shape=(512, 512, 4, 4))  # fmt: skip
     method.tasks = {name: Task(name, 3, num_train=n) for name, n in (("a", 100), ("b", 400))}
     weights = [method._weight(name) for name in ("a", "b")]
-    assert sum(weights) / 2 == pytest.approx(1)
+    assert (method.tag("val", "a"), sum(weights) / 2) == ("val/a", pytest.approx(1))
     assert weights[1] == pytest.approx(2 * weights[0])
+
+
+def test_the_loss_of_a_step_is_the_weighted_sum_of_its_parts():
+    torch.manual_seed(0)
+    method = TAL(arch="depth=1,embed_dim=16,num_heads=2,img_size=16,patch_size=4", optimizer=None, ancestor="a",
+                 alpha=0.25, gamma=0.5, guidance="logits", set_size=2, panel=tuple(PANEL), width=16, layers=1, heads=2,
+                 max_shape=(32, 32, 4, 4), rank=4, max_size=128)  # fmt: skip
+    method.network, method.tasks = method.build_network(), {"a": Task("a", 3)}
+    images, labels, answers = torch.randn(4, 3, 16, 16), torch.tensor([0, 1, 2, 1]), torch.randn(4, 3)
+    method.teacher = SimpleNamespace(for_task=lambda task: lambda inputs: answers)
+    batch = Batch(images, labels, "a")
+    assert method.tag("val", "a") == "val"
+    found, (drawn,) = method.training_losses(batch), method.draw_for(batch)
+    predicted = method.hypernet.predict(drawn)
+    logits = torch.func.functional_call(drawn.build(), predicted, images)
+    norms = 0.5 * sum(tensor.norm() for tensor in predicted.values())
+    guidance = distillation_loss(logits, answers, method.temperature)
+    expected = 0.75 * torch.nn.functional.cross_entropy(logits, labels) + 0.25 * guidance + norms
+    torch.testing.assert_close((found["loss"], found["loss_norms"]), (expected, norms), rtol=1e-3, atol=1e-4)
+    method.teacher, expected = None, torch.nn.functional.cross_entropy(logits, labels) + norms
+    torch.testing.assert_close(method.training_losses(batch)["loss"], expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,10 @@ def test_a_selection_is_that_of_the_end_of_training_whatever_epoch_was_best(sele
     expected = last["state_dict"]["network.branches.0.base_share"].tolist()
     assert expected != [1, 1, 1]
     assert SelectionRun.load(folder).selection.base_share["pocket_digits"] == expected
+    last["state_dict"]["network.branches.0.base_share"] = torch.ones(3, dtype=torch.long)
+    torch.save(last, folder / "checkpoints/last.ckpt")
+    with pytest.raises(UserError, match=r"branches\.0\.base_share is not a tensor of floating-point numbers"):
+        SelectionRun.load(folder)
 
 
 def test_swaps_are_those_of_the_stored_weights(selections, ancestor):

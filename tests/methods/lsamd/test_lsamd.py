@@ -1,6 +1,7 @@
 """LSAMD: routing, selection of layers, extraction and expansion."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.cli import main
 from lgx.components.normalization import renormalize
+from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
@@ -117,7 +119,9 @@ def test_a_gate_gets_the_gradient_of_its_block_alone_in_image_routing():
 def test_noise_is_drawn_in_training_only():
     adapter, tokens = DatasetAdapter(16), torch.randn(64, 3, 16)
     torch.manual_seed(0)
-    assert adapter.train()(tokens).std() > 0.05
+    drawn = adapter.train()(tokens)
+    torch.manual_seed(0)
+    torch.testing.assert_close(drawn, (math.log(2) * torch.randn(64, 2)).softmax(1)[:, 1])  # log(2) is softplus(0)
     assert (adapter.eval()(tokens) == 0.5).all()
 
 
@@ -215,6 +219,10 @@ def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(selection_ru
     for task in ("pocket_digits", "pocket_textures", "pocket_persons"):
         assert any(row.startswith("lsamd,") and f",{task},val,2,acc," in row for row in rows)
     assert "<svg" in (selection_run / "routing.svg").read_text()
+    callbacks = load_checkpoint(selection_run / "checkpoints/best.ckpt")["callbacks"]
+    (score,) = (state["best_model_score"] for name, state in callbacks.items() if "val/acc" in name)
+    values = [row.value for row in read_rows(selection_run / "results.csv") if row.metric == "acc"]
+    assert score == pytest.approx(sum(values[-3:]) / 3)  # of the second epoch
 
 
 def test_every_data_set_has_its_own_learning_rate(selection_run):

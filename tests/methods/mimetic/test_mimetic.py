@@ -21,7 +21,8 @@ NETWORK = ViTArchitecture(2, 48, 3, patch_size=4, img_size=16, num_classes=5)
 @given(st.integers(2, 24), st.floats(0, 1), st.floats(-1, 1))
 def test_the_product_of_full_rank_is_the_wanted_matrix(width, alpha, beta):
     torch.manual_seed(width)
-    left, right = factors(width, width, alpha, beta)
+    left, right = factors(width, width + width % 3, alpha, beta)  # what is above the width is zero
+    assert left.shape == right.shape == (width + width % 3, width)
     torch.manual_seed(width)
     wanted = alpha * torch.randn(width, width) / width**0.5 + beta * torch.eye(width)
     assert_close(left.T @ right, wanted, atol=1e-5, rtol=1e-4)

@@ -1,6 +1,7 @@
 """SnapViT: scores without labels, a search over layers, and the start."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from lgx.methods.snapvit.initializer import SnapViT
 from lgx.methods.snapvit.scores import _views, features, kept_of, score, without
 from lgx.methods.weight_subcloning.importance import STREAM
 from tests.support.command_line import lgx
+from tests.support.families import tiny
 from tests.support.images import write_images
 
 VIT = ViTArchitecture(3, 16, 4, patch_size=4, img_size=16, num_classes=3)
@@ -64,12 +66,14 @@ def test_a_network_without_neurons_and_heads_is_the_narrower_one(network):
 
 def test_the_search_finds_the_maximum_of_a_rotated_ellipsoid():
     axes = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))[0]
-    scale = torch.logspace(0, 4, 5, dtype=torch.float64)
+    scale, seen = torch.logspace(0, 4, 5, dtype=torch.float64), []
 
     def value(x):
+        seen.append(x)
         return -float((scale * (axes @ (x - 0.5)).square()).sum())
 
     assert value(maximize(value, torch.ones(5), 2000, torch.Generator().manual_seed(0))) > -1e-6
+    assert len(seen) == 1 + 249 * 8 + 1  # 4 + 3 log(5) points in each step, no more than 2000, and the line above
 
 
 def test_a_start_has_the_heads_and_neurons_with_the_largest_scores(network, source, tmp_path):
@@ -81,6 +85,7 @@ def test_a_start_has_the_heads_and_neurons_with_the_largest_scores(network, sour
     stream = sorted(start.ranked.elements["embed", ""].argsort(descending=True)[:8].tolist())
     expected = network.state_dict()[f"blocks.{start.layers(2)[0]}.mlp.fc1.weight"][kept][:, stream]
     assert torch.equal(tensors["blocks.0.mlp.fc1.weight"], expected)
+    assert start.ranked.layers.sum() == pytest.approx(2 * VIT.depth)  # means of 1, of the MLPs and of the attentions
     assert start.layers(2) == sorted(start.ranked.layers.argsort(descending=True)[:2].tolist())
 
 
@@ -91,22 +96,23 @@ def test_without_images_one_sentence_says_what_is_needed(source, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_scores_are_mean_squared_gradients_of_the_papers_loss(network, monkeypatch):
-    shown = torch.randn(2, 4, 3, 16, 16)
+@pytest.mark.parametrize("family", ["plain", "eva02"])  # fused parts, and matrices of their own
+def test_scores_are_mean_squared_gradients_of_the_papers_loss(family, monkeypatch):
+    network, shown = tiny(family).build().eval(), torch.randn(2, 4, 3, 16, 16)
     remaining = iter(shown)
     monkeypatch.setattr("lgx.methods.snapvit.scores._views", lambda image, generator: next(remaining))
-    found, squares = score(network, VIT, IMAGES[:2], torch.Generator()), {}
+    found, squares = score(network, tiny(family), IMAGES[:2], torch.Generator()), {}
     for views in shown:
         network.zero_grad()
-        outputs = [z / z.norm() for z in features(network, views)]
+        outputs = [z / z.norm() for z in network.forward_head(network.forward_features(views), pre_logits=True)]
         pairs = [(g, v) for g in (0, 1) for v in range(4) if g != v]
         sum(-(outputs[g].detach().softmax(0) * outputs[v].softmax(0).log()).sum() for g, v in pairs).backward()
         for name, parameter in network.named_parameters():
             squares[name] = squares.get(name, 0) + parameter.grad.square() / 2 if parameter.grad is not None else 0
-    torch.testing.assert_close(found["hidden", "blocks.1.mlp"][:, 0], squares["blocks.1.mlp.fc1.weight"].mean(1))
-    values = squares["blocks.2.attn.qkv.weight"][32:].mean(1).reshape(4, 4)
-    torch.testing.assert_close(found["heads", "blocks.2.attn"], values)
-    read = [f"blocks.{n}.{part}.weight" for n in range(3) for part in ("mlp.fc1", "attn.qkv")]
+    read = [name for name in squares if re.fullmatch(r"blocks\..*(fc1|fc1_[gx]|qkv|[qkv]_proj)\.weight", name)]
+    for key in (("hidden", "blocks.1.mlp"), ("heads", "blocks.0.attn")):
+        rows = sum(squares[name][-len(found[key].flatten()) :].mean(1) for name in read if name.startswith(key[1]))
+        torch.testing.assert_close(found[key].flatten(), rows)  # of fused heads the values, which are the last rows
     torch.testing.assert_close(found[STREAM][:, 0], sum(squares[name].mean(0) for name in read))
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
 from torch.testing import assert_close
 
@@ -104,7 +105,7 @@ def test_the_importance_of_layers_and_neurons_is_that_of_a_naive_loop():
             middle = x + block.attn(block.norm1(x))
             neurons = block.mlp.act(block.mlp.fc1(block.norm2(middle))).abs().mean((0, 1))
             ours = found.elements["hidden", f"blocks.{layer}.mlp"].float()
-            assert_close(ours / ours.sum(), neurons / neurons.sum(), rtol=1e-2, atol=1e-4)
+            assert_close(ours / len(images), neurons / neurons.mean(), rtol=1e-2, atol=5e-3)
             x = after
 
 
@@ -128,8 +129,10 @@ def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
     assert torch.equal(state["blocks.0.attn.qkv.bias"], source)
 
 
-def test_wrong_options_are_refused_in_a_sentence(sparse, tmp_path):
+def test_images_are_normalized_and_wrong_options_refused_in_a_sentence(sparse, tmp_path):
     (tmp_path / "empty").mkdir()
+    Image.new("RGB", (16, 16), "white").save(tmp_path / "white.png")
+    assert_close(WeightSubcloning(sparse, str(tmp_path), images=1)._sample, torch.ones(1, 3, 16, 16))
     for options, sentence in [
         ({"drop": "magnitude"}, "is measured on images; name a folder"),
         ({"images": 0}, "images: expected at least 1"),
@@ -160,7 +163,7 @@ def test_networks_of_every_family_are_measured_on_images(family, images, tmp_pat
     task = {"name": "shapes", "mean": [0.5] * 3, "std": [0.5] * 3}
     Learngene("ancestor", source, network.state_dict(), task=task).save(path)
     target = source.replace(depth=2, embed_dim=16, num_heads=1)
-    initializer = WeightSubcloning(str(path), str(images), images=2)
+    initializer = WeightSubcloning(str(path), str(images), images=1)
     start = initialize(target, initializer)
     assert not start.random
     assert start.model.eval()(torch.randn(1, 3, 16, 16)).isfinite().all()
@@ -175,3 +178,4 @@ def test_importance_by_weights_is_relative_to_neighbors_however_small_they_are()
     found, small = (of_weights({k: s * t for k, t in tensors.items()}, tiny("plain")).elements for s in (1, 1e-4))
     for key, values in found.items():
         assert_close(small[key], values)
+        assert_close(values.mean(), values.mean().round())  # 1 of each matrix
