@@ -1,7 +1,7 @@
 """The front of a family: which sizes the end of its training measures, their table and their figure."""
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import torch
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.cost import cost_of
 from lgx.components.metrics import metrics_for, update_metrics
+from lgx.core.batch import Batch
 from lgx.core.progress import tracked
 from lgx.core.readable import aligned, in_words, measured
 from lgx.host.files import atomic_path
@@ -62,8 +63,9 @@ def measured_front(method: Any, sizes: list[ViTArchitecture]) -> dict[ViTArchite
     trainer, task, module = method.trainer, method.task, method.data_module()
     metrics = {size: metrics_for(task).to(method.device) for size in sorted(set(sizes), key=_parameters)}
     method.eval()
-    for batch in tracked(module.val_dataloader(), f"measuring {len(metrics)} sizes"):
-        images = method.on_after_batch_transfer(method.transfer_batch_to_device(batch, method.device, 0), 0)
+    batches: Iterable[Batch] = module.val_dataloader()
+    for batch in tracked(batches, f"measuring {len(metrics)} sizes") if trainer.is_global_zero else batches:
+        images = trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
         with trainer.precision_plugin.val_step_context():
             for size, metric in metrics.items():
                 update_metrics(metric, method.logits(size, images.inputs).float(), images.targets)
