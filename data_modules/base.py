@@ -142,11 +142,12 @@ class TaskDataModule(LightningDataModule, ABC):
         """Whether a training example may differ from epoch to epoch."""
         return any(module.is_augmented for module in self.members() if module is not self)
 
-    def reference_dataloader(self, limit: int) -> Iterable[Batch]:
+    def reference_dataloader(self, limit: int, is_shared: bool = True) -> Iterable[Batch]:
         """Training examples as they are evaluated: each once, without augmentation; after ``setup("fit")``.
 
         Args:
             limit: Of more examples a class-stratified, seeded draw of so many is read, and reported.
+            is_shared: Whether each process reads its share, and not all.
 
         Raises:
             UserError: If this data module cannot read them so.

@@ -184,7 +184,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """Every test example once, in the order of the split."""
         return self.eval_dataloader("test", in_order=True)
 
-    def reference_dataloader(self, limit: int) -> DataLoader[Any]:
+    def reference_dataloader(self, limit: int, is_shared: bool = True) -> DataLoader[Any]:
         """Training examples once, without augmentation; of more than ``limit`` a class-stratified, seeded draw."""
         examples = self._splits["train"]
         if (size := len(examples)) > limit:
@@ -194,7 +194,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
                     f"class; --data.limit_train sets a smaller number"
                 )
             examples = self.first(examples, limit, "train")
-        return self._eval_dataloader(examples, "train", in_order=False)
+        return self._eval_dataloader(examples, "train", in_order=False, is_shared=is_shared)
 
     def eval_dataloader(self, split: Split, in_order: bool = False) -> DataLoader[Any]:
         """Every example of a split once.
@@ -208,8 +208,10 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """
         return self._eval_dataloader(self._splits[split], split, in_order)
 
-    def _eval_dataloader(self, examples: ExamplesT, split: Split, in_order: bool) -> DataLoader[Any]:
-        share = check_share(self, len(examples), f"{self.info.name} {split}")
+    def _eval_dataloader(
+        self, examples: ExamplesT, split: Split, in_order: bool, is_shared: bool = True
+    ) -> DataLoader[Any]:
+        share = check_share(self, len(examples), f"{self.info.name} {split}") if is_shared else (0, 1)
         sampler = self.eval_sampler(examples, *share, in_order)
         return eval_loader(self, self.transformed(examples), self.collate, sampler, self.evaluation_batch)
 

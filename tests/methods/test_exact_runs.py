@@ -52,7 +52,13 @@ FEATURES = ["--model.guidance=features", "--data.labels=false", "--model.ancesto
 
 @pytest.mark.parametrize(
     ("method", "options", "rtol", "atol"),
-    [("TLEG", [], 0, 1e-6), ("WAVE", TEMPLATES, 1e-5, 1e-6), ("SWS", FEATURES, 0, 1e-5), ("Family", FAMILY, 0, 1e-6)],
+    [
+        ("TLEG", [], 0, 1e-6),
+        ("WAVE", TEMPLATES, 1e-5, 1e-6),
+        ("SWS", FEATURES, 0, 1e-5),
+        ("Family", FAMILY, 0, 1e-6),
+        ("Nested", NESTED, 0, 1e-5),
+    ],
 )
 def test_two_processes_train_the_same_as_one(images, headless, ancestor, tmp_path, method, options, rtol, atol):
     given = tuple(option.format(headless=headless, ancestor=ancestor) for option in options)

@@ -123,7 +123,7 @@ class SlicedNetwork(Distill):
         if known.replace(num_classes=0, kind=self.architecture.kind) != self.architecture.replace(num_classes=0):
             raise UserError(f"model.arch: slices are those of the ancestor's own sizes; write {known.spec()}")
         data = self.data_module()
-        batches = [data.on_after_batch_transfer(batch, 0) for batch in data.reference_dataloader(_SAMPLE)]
+        batches = [data.on_after_batch_transfer(batch, 0) for batch in data.reference_dataloader(_SAMPLE, False)]
         images = torch.cat([batch.inputs for batch in batches])
         tensors, order = ordered(self.source.tensors, known, on_images(self.source.model.eval(), known, images))
         classes = self.task.class_names if self.task else ()
