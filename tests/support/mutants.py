@@ -264,9 +264,10 @@ class Mutants:
 
 
 def forked(work: Callable[[], int]) -> int:
-    """Work in a process of its own, without output; below 0 if it was killed, as after an hour of computing."""
+    """Work in a process of its own, without output; below 0 if it was killed, as by a limit."""
     if (pid := os.fork()) == 0:
-        resource.setrlimit(resource.RLIMIT_CPU, (3600, 3600))
+        for kind, most in ((resource.RLIMIT_CPU, 1200), (resource.RLIMIT_DATA, 12 * 2**30)):
+            resource.setrlimit(kind, (most, most))  # a mutant may compute or collect without end
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         os._exit(work())
