@@ -84,9 +84,11 @@ def best_member(
         return cost_of(size).parameters if budget.quantity == "params" else cost_of(size).macs
 
     of_form = [size for size in front if all(getattr(size, key) == getattr(wanted, key) for key in fixed)]
+    if not of_form:
+        raise UserError(f"--arch {arch}: no such size was measured; leave out the budget, or choose another")
     fitting = [size for size in of_form if all(value(size, budget) <= budget.limit for budget in budgets)]
     if not fitting:
-        least = [amount(b.quantity, min((value(size, b) for size in of_form), default=0.0)) for b in budgets]
+        least = [amount(b.quantity, min(value(size, b) for size in of_form)) for b in budgets]
         raise UserError(
             f"{limits}: the smallest network that was measured takes {' and '.join(least)}; give more, or "
             f"name a smaller one with --arch"

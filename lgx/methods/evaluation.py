@@ -59,18 +59,19 @@ class EvaluatedModule(LightningModule, ABC):
         """The task with the main metric that validation follows; by default its own."""
         return task
 
-    def with_run_weights(self, folder: Path) -> None:
+    def with_run_weights(self, folder: Path) -> dict[str, "Figure"]:
         """Measure what the run's weights can do, when training has ended. Called on every process.
 
         Args:
             folder: The run's folder.
+
+        Returns:
+            Figures by name, which are drawn on the first process.
         """
+        return {}
 
     def figures(self) -> dict[str, "Figure"]:
-        """Figures of the network, by name, after a validation and when training has ended.
-
-        Called on every process, drawn on the first.
-        """
+        """Figures of the network after a validation, by name. Called on every process, drawn on the first."""
         return {}
 
     def on_validation_start(self) -> None:

@@ -41,7 +41,10 @@ def test_files_tell_networks_from_layers(kind, learngene, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"content": "head"}, "content is 'head', expected network or layers or templates or slices or hypernetwork"),
+        (
+            {"content": "head"},
+            "content is 'head', expected network or layers or templates or slices or family or hypernetwork",
+        ),
         ({"content": None}, "content is None"),
         ({"content": "hypernetwork"}, "contradicts hypernet"),
         ({"hypernet": {}}, "contradicts hypernet"),

@@ -56,6 +56,9 @@ def save_source(
     state = network.build().state_dict()
     if content == "network":
         learngene = Learngene(method, network, state, task=TASK)
+    elif content == "family":
+        order = {"layers": list(range(network.depth))}
+        learngene = Learngene(method, network, state, task=TASK, selection=order, content="family")
     elif content == "slices":
         both, order = state | {f"{WHOLE}{k}": t for k, t in state.items()}, {"layers": list(range(network.depth))}
         learngene = Learngene(method, network, both, task=TASK, selection=order, content="slices")

@@ -40,7 +40,7 @@ def test_the_source_gives_what_is_left_out_and_changes_nothing_else(images, ance
 
 
 def test_an_ancestor_that_is_trained_as_a_whole_gives_its_sizes(images, ancestor_file, tmp_path):
-    given = words("Nested", images, tmp_path, f"--model.ancestor={ancestor_file}")
+    given = words("Nested", images, tmp_path, f"--model.ancestor={ancestor_file}", "--data.labels=false")
     assert make_plan(given[1:]).architecture == OWN
     assert lgx(*given).code == 0
     config = yaml.safe_load((tmp_path / "runs/test/r/seed0/config.yaml").read_text())

@@ -23,8 +23,7 @@ FAMILY = MethodSpec(
     name="family",
     paper=_PAPER,
     url=_URL,
-    summary="The slices of an ancestor that was fine-tuned on the task are trained together, with labels and with the "
-    "ancestor's predictions; each is a finished network.",
+    summary="Slices of an ancestor that was fine-tuned on the task are trained together; each is a finished network.",
     looks=(Look("family", "family", ORANGE),),
     module="lgx.methods.nested.family:Family",
     initializer="lgx.methods.nested.initializer:FamilyMembers",

@@ -231,10 +231,10 @@ class Family(SlicedNetwork):
 
     # -- what the run leaves --------------------------------------------------------------------------------------
 
-    def with_run_weights(self, folder: Path) -> None:
+    def with_run_weights(self, folder: Path) -> dict[str, "Figure"]:
         """Measure the front."""
         if not self.trainer.enable_validation:
-            return
+            return {}
         assert self.task is not None
         sizes = [*self.measured, *grid(self.architecture, self._least), self.architecture]
         self.front = measured_front(self, sizes)
@@ -242,17 +242,12 @@ class Family(SlicedNetwork):
             write_table(self.front, self.task.metric, folder / "front.csv")
             print(f"front      {len(self.front)} sizes in validation, {folder / 'front.csv'}; best of their size:")
             print(describe(self.front, self.task.metric), flush=True)
+        return {"front": front_figure(self.front, self.task.metric, self.measured)}
 
     def next_command(self, folder: Path) -> str:
         """See :class:`~lgx.methods.base.Method`: export a network of half of the parameters."""
         half = amount("params", self.architecture.count_parameters() // 2)
         return f"lgx export {shlex.quote(str(folder))} --params {half} --out small.onnx"
-
-    def figures(self) -> dict[str, "Figure"]:
-        """The front, when training has ended."""
-        if not self.front or self.task is None:
-            return {}
-        return {"front": front_figure(self.front, self.task.metric, self.measured)}
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The whole network, the order of its layers, and the front."""

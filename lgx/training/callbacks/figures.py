@@ -1,5 +1,7 @@
 """Figures of the network while it trains."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -13,29 +15,26 @@ if TYPE_CHECKING:
 
 
 class DrawFigures(Callback):
-    """Draw the method's figures in the loggers, and as ``<name>.svg`` in the run's folder.
-
-    It draws after every validation, and when training has ended.
-    """
+    """After every validation, draw the method's figures: in the loggers, and as ``<name>.svg`` in the run's folder."""
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Draw, on the first process."""
-        self.on_fit_end(trainer, pl_module)
-
-    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Draw what the run's weights have changed, likewise."""
         folder = run_folder(trainer)
         if trainer.sanity_checking or folder is None or not isinstance(pl_module, Method):
             return
-        figures = pl_module.figures()
-        if not figures or not trainer.is_global_zero:
-            return
-        from lgx.components.figures import write_svg
+        draw(trainer, folder, pl_module.figures())
 
-        for name, figure in figures.items():
-            write_svg(figure, folder / f"{name}.svg", name)
-            for logger in trainer.loggers:
-                show_figure(logger, name, figure, trainer.global_step)
+
+def draw(trainer: Trainer, folder: Path, figures: "Mapping[str, Figure]") -> None:
+    """Draw figures in the loggers, and in the run's folder; on the first process."""
+    if not figures or not trainer.is_global_zero:
+        return
+    from lgx.components.figures import write_svg
+
+    for name, figure in figures.items():
+        write_svg(figure, folder / f"{name}.svg", name)
+        for logger in trainer.loggers:
+            show_figure(logger, name, figure, trainer.global_step)
 
 
 def show_figure(logger: Logger, name: str, figure: "Figure", step: int) -> None:

@@ -14,6 +14,7 @@ from lgx.components.class_metrics import BalancedAccuracy
 from lgx.core.readable import is_share, measured, tag_in_words
 from lgx.core.task import BALANCED
 from lgx.methods.base import Method
+from lgx.training.callbacks.figures import draw
 from lgx.training.run_folder import best_checkpoint, run_folder
 
 Kind = Literal["best", "last"]
@@ -111,7 +112,7 @@ class RunWeights(Callback):
         """Choose, and load the best weights if they are the run's."""
         if isinstance(pl_module, Method) and (folder := run_folder(trainer)) is not None:
             self._choose(trainer, pl_module, folder)
-            pl_module.with_run_weights(folder)
+            draw(trainer, folder, pl_module.with_run_weights(folder))
 
     def _choose(self, trainer: Trainer, pl_module: Method, folder: Path) -> None:
         best, epoch = best_checkpoint(trainer), pl_module.epochs_trained or trainer.current_epoch

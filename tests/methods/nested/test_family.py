@@ -232,6 +232,7 @@ def test_what_no_family_has_is_refused(ancestor, images, tmp_path, options, word
         ([], "choose one with --arch"),
         (["--params", "10"], "the smallest network that was measured takes"),
         (["--arch", "depth=9"], "9 layers"),
+        (["--params", "1M", "--arch", "mlp_ratio=3"], "no such size was measured"),
         (["--params", "1M", "--arch", "depth=x"], "expected KEY=NUMBER"),
     ],
 )
