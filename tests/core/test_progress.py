@@ -35,6 +35,13 @@ def test_long_work_says_how_far_it_is_and_when_it_will_be_done(clock, capsys):
     assert all(re.search(r" left$", line) for line in lines)
 
 
+def test_the_time_left_is_that_of_the_whole_work(clock, capsys):
+    own = Progress("epoch 1", 10, later=90)
+    for _ in passing(clock, range(3)):
+        own.advance()
+    assert capsys.readouterr().err.split()[-5:] == ["1", "min", "38", "s", "left"]
+
+
 def test_work_of_unknown_length_says_how_much_is_done(clock, capsys):
     own = Progress("reading", unit="files")
     for _ in passing(clock, range(3)):

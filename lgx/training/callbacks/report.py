@@ -80,8 +80,14 @@ class PrintProgress(Callback):
         self._print(trainer, pl_module, f"epoch      {place}", self.results.epoch_loss)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Say how far a long epoch is."""
-        self._training = _progress(trainer, f"epoch {trainer.current_epoch + 1}", trainer.num_training_batches, 30)
+        """Say how far a long epoch is, and when the run will be done."""
+        batches = trainer.num_training_batches
+        self._training = _progress(trainer, f"epoch {trainer.current_epoch + 1}", batches, 30)
+        steps = pl_module.known_steps() if isinstance(pl_module, Method) else None
+        if self._training is not None and steps:
+            self._training.later = max(
+                0, (steps - trainer.global_step) * trainer.accumulate_grad_batches - int(batches)
+            )
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Say how far a long validation is."""
