@@ -40,10 +40,8 @@ class Progress:
         self._next = now + max(EVERY, elapsed / 10)
         of, left = "", ""
         if self.total:
-            of, left = (
-                f" of {self.total:,}",
-                f", {lasting(elapsed * (self.total - self.done + self.later) / self.done)} left",
-            )
+            seconds = elapsed * (self.total - self.done + self.later) / self.done
+            of, left = f" of {self.total:,}", f", {lasting(seconds)} left"
         print(f"{self.words:<10} {self.done:,}{of} {self.unit}{left}", file=sys.stderr, flush=True)
 
 

@@ -85,9 +85,8 @@ class PrintProgress(Callback):
         self._training = _progress(trainer, f"epoch {trainer.current_epoch + 1}", batches, 30)
         steps = pl_module.known_steps() if isinstance(pl_module, Method) else None
         if self._training is not None and steps:
-            self._training.later = max(
-                0, (steps - trainer.global_step) * trainer.accumulate_grad_batches - int(batches)
-            )
+            left = (steps - trainer.global_step) * trainer.accumulate_grad_batches
+            self._training.later = max(0, left - int(batches))
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Say how far a long validation is."""
