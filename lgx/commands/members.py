@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from lgx.architectures import Architecture, ViTArchitecture
+from lgx.architectures import ViTArchitecture, vit_only
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
@@ -44,19 +44,20 @@ def load_chosen(
     if not chooses:
         raise UserError(f"{place}: holds a network of every size; choose one with {options}")
     if budgets:
-        member: Architecture = best_member(initializer, front.scores, arch, budgets)
+        member = best_member(initializer, front.scores, arch, budgets)
     else:
-        member = initializer.named_size(str(arch), None)
+        member = vit_only(initializer.named_size(str(arch), None), "--arch")
     origin, network = initializer.origin(), initialize(member, initializer).model.eval()
-    normalization, names = (origin.mean or (), origin.std or ()), origin.label_names or ()
+    half, names = (0.5,) * member.in_chans, origin.label_names or ()
+    normalization = origin.mean or half, origin.std or half
     found = PretrainedNetwork(place, network, member, *normalization, True, names, origin.reading)
-    score = front.scores.get(member) if isinstance(member, ViTArchitecture) else None
+    score = front.scores.get(member)
     return found, {} if score is None else {f"val/{front.metric}": score}
 
 
 def best_member(
     initializer: Initializer, front: Mapping[ViTArchitecture, float], arch: str | None, budgets: Sequence[Budget]
-) -> Architecture:
+) -> ViTArchitecture:
     """The size with the best score in validation that keeps to budgets, of equal ones the smallest.
 
     Args:

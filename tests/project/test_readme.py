@@ -94,9 +94,9 @@ def workplace(tmp_path, monkeypatch):
     auxiliary = arch.replace(stages=(3, 3, 3, 3))
     sws = Learngene("sws", auxiliary, take_layers(auxiliary.build().state_dict(), [0, 3, 6, 9]))
     sws.save("runs/demo_sws/sws/seed0/best.learngene.safetensors")
-    order = {"layers": [*range(7)], "front": {"depth=7,embed_dim=48,num_heads=3,mlp_ratio=4": 0.5}}
-    order["front"]["depth=3,embed_dim=32,num_heads=2,mlp_ratio=4"] = 0.5
-    family = Learngene("family", seven, seven.build().state_dict(), selection=order, content="family")
+    wide = parse_architecture("depth=12,embed_dim=192,num_heads=3,patch_size=8,img_size=32", num_classes=10)
+    selection = {"layers": [*range(12)], "front": {"depth=3,embed_dim=128,num_heads=2,mlp_ratio=2": 0.5}}
+    family = Learngene("family", wide, wide.build().state_dict(), selection=selection, content="family")
     family.save("runs/mine/family/seed0/best.learngene.safetensors")
     headless = auxiliary.replace(num_classes=0)
     unlabeled = Learngene("sws", headless, take_layers(headless.build().state_dict(), [0, 3, 6, 9]))
