@@ -112,7 +112,10 @@ class NetworkFamily:
     """
 
     def __init__(self, source: str) -> None:
-        initializer = initializer_for(source=resolve(source).place)
+        place = resolve(source).place
+        if not Path(place).exists():
+            raise UserError(f"{source}: no such file or folder; give a run of `lgx fit --model Family`")
+        initializer = initializer_for(source=place)
         if initializer.front is None:
             raise UserError(f"{source}: holds no family of finished networks; give a run of `lgx fit --model Family`")
         self._source, self.front = source, {size.spec(): score for size, score in initializer.front.scores.items()}

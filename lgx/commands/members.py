@@ -10,7 +10,7 @@ from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.errors import UserError
 from lgx.initialization import Initializer, initialize
-from lgx.initialization.sizing import Budget, amount
+from lgx.initialization.sizing import Budget, enough
 from lgx.initialization.sizing.latency import Stopwatch
 from lgx.methods.initializers import initializer_for
 
@@ -89,7 +89,7 @@ def best_member(
         raise UserError(f"--arch {arch}: no such size was measured; leave out the budget, or choose another")
     fitting = [size for size in of_form if all(value(size, budget) <= budget.limit for budget in budgets)]
     if not fitting:
-        least = [amount(b.quantity, min(value(size, b) for size in of_form)) for b in budgets]
+        least = [enough(b.quantity, min(value(size, b) for size in of_form)) for b in budgets]
         raise UserError(
             f"{limits}: the smallest network that was measured takes {' and '.join(least)}; give more, or "
             f"name a smaller one with --arch"

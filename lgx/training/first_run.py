@@ -10,8 +10,10 @@ from typing import Any
 import yaml
 from jsonargparse import Namespace
 
+from lgx.errors import UserError
 from lgx.host.signals import SIGNALS
 from lgx.training.configuration import RunParser, configuration_text, instantiate
+from lgx.training.folder_claim import check_claim
 from lgx.training.run_folder import run_place
 from lgx.training.sources import class_of, resolve_sources
 
@@ -39,6 +41,7 @@ def do_first(parser: RunParser, config: Namespace) -> None:
 
     Raises:
         FirstRunEnded: If such a run was needed.
+        UserError: If it is in vain, because the folder of the run that follows is taken.
         SystemExit: If it did not end well; it has said why.
     """
     if not getattr(class_of(config.model), "adapts_ancestor", False):
@@ -48,13 +51,17 @@ def do_first(parser: RunParser, config: Namespace) -> None:
     model = built.model.first_model(built.data.task, values["model"]["init_args"])
     if model is None:
         return
-    place = run_place(config)
-    name = f"{place.name}_ancestor"
-    folder = place.folder.parent.with_name(name) / place.folder.name
+    place, first = run_place(config), config.clone()
+    if config.trainer.fast_dev_run:
+        raise UserError("trainer.fast_dev_run: leaves no fine-tuned ancestor to train from; give model.ancestor one")
+    if config.ckpt_path is None:
+        check_claim(place.folder, config.overwrite, resumes=False)
+    first.name = f"{place.name}_ancestor"
+    folder = run_place(first).folder
     print(f"ancestor   {built.model.ancestor} is fine-tuned on {built.data.task.name} first: {folder}", flush=True)
     with tempfile.TemporaryDirectory() as temporary:
-        file = Path(temporary) / f"{name}.yaml"
-        file.write_text(yaml.safe_dump(values | {"model": model, "name": name}), encoding="utf-8")
+        file = Path(temporary) / "first_run.yaml"
+        file.write_text(yaml.safe_dump(values | {"model": model, "name": first.name}), encoding="utf-8")
         again = ["--overwrite"] if config.overwrite else ["--ckpt_path", "last"]
         code = _run([sys.executable, "-m", "lgx", "fit", "--config", str(file), *again])
     if code:

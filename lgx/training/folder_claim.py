@@ -22,7 +22,7 @@ from lgx.training.run_folder import SUMMARY, Checkpoint, is_complete
 from lgx.training.same_run import RunIdentity, check_configuration, check_optimizer
 
 _WRITTEN = re.compile(
-    r"config\.yaml|results\.csv|test_classes\.csv|summary\.json|finished\.json|hparams\.yaml|metrics\.csv|events\.out\.tfevents\..*"
+    r"config\.yaml|results\.csv|test_classes\.csv|front\.csv|summary\.json|finished\.json|hparams\.yaml|metrics\.csv|events\.out\.tfevents\..*"
     r"|predictions(\.rank\d+)?\.csv|\w[\w.-]*\.svg|.*\.learngene\.safetensors|checkpoints/.*\.ckpt(/.*)?"
     r"|wandb/.*|mlflow\.db(-\w+)?|mlartifacts/.*"
     r"|(.*/)?\.[^/]*\.(tmp|lock)(/.*)?|lightning_logs/.*"

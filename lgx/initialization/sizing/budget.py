@@ -47,6 +47,12 @@ def amount(quantity: Quantity, value: float) -> str:
     return f"{value:.4g}"
 
 
+def enough(quantity: Quantity, value: float) -> str:
+    """The same rounded up: a budget that this value meets."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return amount(quantity, max(value, math.ceil(value / unit - 1e-9) * unit))
+
+
 def parse_budgets(params: str | None = None, macs: str | None = None, latency: str | None = None) -> list[Budget]:
     """Read the budgets that are given.
 

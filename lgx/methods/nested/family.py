@@ -18,12 +18,12 @@ from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.initialization.sizing import amount
+from lgx.initialization.sizing import enough
 from lgx.methods.checks import check_option
 from lgx.methods.nested import FAMILY
 from lgx.methods.nested.front import describe, front_figure, grid, measured_front, write_table
 from lgx.methods.nested.gradients import average_of
-from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, size_text
+from lgx.methods.nested.sizes import default_sizes, parse_size, size_text
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
 
@@ -105,7 +105,8 @@ class Family(SlicedNetwork):
         if not task.is_labeled:
             return None
         source = load_pretrained(self.ancestor or "")
-        known, names = source.require_vit("model.ancestor"), source.label_names
+        known, names = self.check_sizes(source), source.label_names
+        _ = self.measured  # a wrong size is refused before the ancestor is trained
         is_same = not names or not task.class_names or {*names} == {*task.class_names}
         if source.has_head and is_same and (known.num_classes, known.kind) == (task.num_classes, task.kind):
             return None
@@ -133,14 +134,14 @@ class Family(SlicedNetwork):
 
     def draw(self, *parts: int) -> list[ViTArchitecture]:
         """See :class:`SlicedNetwork`: the listed sizes, and random ones."""
-        least = self._least
-        share = least.mlp_ratio / self.architecture.mlp_ratio
-        return [*self.measured, *self.random_sizes(self.draws, least.depth, least.embed_dim, share, *parts)]
+        return [*self.measured, *self.random_sizes(self.draws, *self._least, *parts)]
 
     @property
-    def _least(self) -> ViTArchitecture:
-        """The smallest depth, width and MLP ratio of the listed sizes."""
-        return self.architecture.replace(**{key: min(getattr(size, key) for size in self.measured) for key in KEYS})
+    def _least(self) -> tuple[int, int, float]:
+        """The smallest depth and width of the listed sizes, and their smallest share of the ancestor's MLP ratio."""
+        sizes, ratio = self.measured, self.architecture.mlp_ratio
+        least = min(size.mlp_ratio for size in sizes) / ratio
+        return min(size.depth for size in sizes), min(size.embed_dim for size in sizes), least
 
     # -- network --------------------------------------------------------------------------------------------------
 
@@ -236,18 +237,22 @@ class Family(SlicedNetwork):
         if not self.trainer.enable_validation:
             return {}
         assert self.task is not None
-        sizes = [*self.measured, *grid(self.architecture, self._least), self.architecture]
+        sizes = [*self.measured, *grid(self.architecture, *self._least[:2]), self.architecture]
         self.front = measured_front(self, sizes)
         if self.trainer.is_global_zero:
             write_table(self.front, self.task.metric, folder / "front.csv")
-            print(f"front      {len(self.front)} sizes in validation, {folder / 'front.csv'}; best of their size:")
+            table = folder / "front.csv"
+            print(f"front      {len(self.front)} sizes in validation, {table}; those better than every smaller one:")
             print(describe(self.front, self.task.metric), flush=True)
         return {"front": front_figure(self.front, self.task.metric, self.measured)}
 
     def next_command(self, folder: Path) -> str:
-        """See :class:`~lgx.methods.base.Method`: export a network of half of the parameters."""
-        half = amount("params", self.architecture.count_parameters() // 2)
-        return f"lgx export {shlex.quote(str(folder))} --params {half} --out small.onnx"
+        """See :class:`~lgx.methods.base.Method`: export a network of half of the parameters, if one is so small."""
+        export = f"lgx export {shlex.quote(str(folder))}"
+        if not self.front:
+            return f"{export} --arch {size_text(self.measured[0])} --out small.onnx"
+        half = max(self.architecture.count_parameters() // 2, min(size.count_parameters() for size in self.front))
+        return f"{export} --params {enough('params', half)} --out small.onnx"
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The whole network, the order of its layers, and the front."""

@@ -2,6 +2,8 @@
 
 import csv
 from collections.abc import Iterable, Mapping
+from itertools import islice
+from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +17,8 @@ from lgx.core.progress import tracked
 from lgx.core.readable import aligned, in_words, measured
 from lgx.host.files import atomic_path
 from lgx.initialization import Sizes
-from lgx.initialization.sizing import amount
-from lgx.methods.nested.sizes import KEYS
+from lgx.initialization.sizing import enough
+from lgx.methods.nested.sizes import KEYS, exact
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,17 +30,18 @@ Front = Mapping[ViTArchitecture, float]
 """Validation score of each size, from the smallest to the largest."""
 
 
-def grid(whole: ViTArchitecture, least: ViTArchitecture) -> list[ViTArchitecture]:
+def grid(whole: ViTArchitecture, least_depth: int, least_width: int) -> list[ViTArchitecture]:
     """Some forty sizes from the smallest to the whole network: depths and widths, each with half of the MLP and all.
 
     Args:
         whole: The whole network.
-        least: The smallest depth and width.
+        least_depth: Fewest layers.
+        least_width: Smallest width.
     """
     sizes = Sizes.within(whole)
-    widths = _spread([each for each in sizes.widths() if each >= least.embed_dim], _WIDTHS)
+    widths = _spread([each for each in sizes.widths() if each >= least_width], _WIDTHS)
     found = []
-    depths = _spread([*range(least.depth, whole.depth + 1)], _SIZES // (2 * len(widths)))
+    depths = _spread([*range(least_depth, whole.depth + 1)], _SIZES // (2 * len(widths)))
     for width in widths:
         half = min(sizes.ratios(width), key=lambda ratio: abs(ratio - whole.mlp_ratio / 2))
         ratios = dict.fromkeys((half, whole.mlp_ratio))
@@ -63,7 +66,8 @@ def measured_front(method: Any, sizes: list[ViTArchitecture]) -> dict[ViTArchite
     trainer, task, module = method.trainer, method.task, method.data_module()
     metrics = {size: metrics_for(task).to(method.device) for size in sorted(set(sizes), key=_parameters)}
     method.eval()
-    batches: Iterable[Batch] = module.val_dataloader()
+    limit = min(trainer.num_val_batches)
+    batches: Iterable[Batch] = islice(module.val_dataloader(), None if isinf(limit) else int(limit))
     for batch in tracked(batches, f"measuring {len(metrics)} sizes") if trainer.is_global_zero else batches:
         images = trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
         with trainer.precision_plugin.val_step_context():
@@ -90,7 +94,7 @@ def describe(front: Front, metric: str) -> str:
     lines = [["depth", "width", "heads", "MLP ratio", "parameters", "MACs", in_words(metric)]]
     for size in best_of(front):
         cost, numbers = cost_of(size), (size.depth, size.embed_dim, size.num_heads, size.mlp_ratio)
-        amounts = amount("params", cost.parameters), amount("macs", cost.macs)
+        amounts = enough("params", cost.parameters), enough("macs", cost.macs)
         lines.append([*(f"{number:g}" for number in numbers), *amounts, measured(front[size], metric)])
     return "\n".join(f"{'':<11}{line}" for line in aligned(lines, left=0))
 
@@ -103,7 +107,7 @@ def write_table(front: Front, metric: str, path: Path) -> None:
         writer.writerow([*KEYS, "parameters", "macs", f"val_{metric}", "best"])
         for size, score in front.items():
             cost = cost_of(size)
-            numbers = (f"{getattr(size, key):g}" for key in KEYS)
+            numbers = (exact(getattr(size, key)) for key in KEYS)
             writer.writerow([*numbers, cost.parameters, cost.macs, score, int(size in best)])
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
+from math import isfinite
 
 from torch import Tensor
 
@@ -77,7 +78,16 @@ class FamilyMembers(NestedSlices):
 
     @property
     def front(self) -> Front:
-        """Scores of the sizes that the end of the training has measured."""
+        """Scores of the sizes that the end of the training has measured.
+
+        Raises:
+            UserError: If one is no size of the family, or no number.
+        """
         scores = (self.loaded.selection or {}).get("front", {})
-        found = {parse_size(text, self.whole): score for text, score in scores.items()}
+        try:
+            found = {parse_size(text, self.whole): score for text, score in scores.items()}
+        except UserError as error:
+            raise UserError(f"{self.source}: its front is damaged: {error}; train it again") from error
+        if not all(map(isfinite, found.values())):
+            raise UserError(f"{self.source}: its front holds a score that is no number; train it again")
         return Front(self.loaded.task.get("metric", "acc"), found)

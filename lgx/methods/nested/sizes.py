@@ -25,23 +25,35 @@ def parse_size(text: str, whole: ViTArchitecture) -> ViTArchitecture:
     for part in text.split(","):
         key, _, value = (piece.strip() for piece in part.partition("="))
         try:
-            values |= ViTArchitecture.parse_option(key, value) if hasattr(whole, key) else {}
-        except ValueError:
-            values.pop(key, None)
-        if key not in values:
-            raise UserError(f"size {text}: expected KEY=NUMBER with {', '.join(KEYS)}, got {part[:50]!r}")
+            read = ViTArchitecture.parse_option(key, value) if hasattr(whole, key) and key not in values else {}
+        except (ValueError, UserError):
+            read = {}
+        if key not in read:
+            raise UserError(f"size {text}: expected KEY=NUMBER, each of {', '.join(KEYS)} once, got {part[:50]!r}")
+        values |= read
     if "embed_dim" in values and "num_heads" not in values:
-        values["num_heads"] = max(1, int(values["embed_dim"]) // Sizes.within(whole).head)
-    size = whole.replace(**values)
+        head = Sizes.within(whole).head
+        values["num_heads"] = max(1, int(values["embed_dim"]) // head)
+        if values["embed_dim"] % head:
+            raise UserError(f"size {text}: heads are {head} wide; give a multiple as embed_dim, or num_heads, too")
+    try:
+        size = whole.replace(**values)
+        sliced({}, whole, size, range(whole.depth))
+    except UserError as error:
+        raise UserError(f"size {text}: {error}") from error
     if wrong := [key for key in values if key not in KEYS and getattr(size, key) != getattr(whole, key)]:
         raise UserError(f"size {text}: {wrong[0]} of all slices is {getattr(whole, wrong[0])}; leave it out")
-    sliced({}, whole, size, range(whole.depth))
     return size
 
 
 def size_text(size: ViTArchitecture) -> str:
     """The text form of a size: ``depth=6,embed_dim=128,num_heads=2,mlp_ratio=4``."""
-    return ",".join(f"{key}={getattr(size, key):g}" for key in KEYS)
+    return ",".join(f"{key}={exact(getattr(size, key))}" for key in KEYS)
+
+
+def exact(value: float) -> str:
+    """A number as text that reads back as the same number."""
+    return repr(value).removesuffix(".0")
 
 
 def default_sizes(whole: ViTArchitecture) -> list[ViTArchitecture]:

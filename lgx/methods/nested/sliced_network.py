@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.architectures.heads import class_order, with_class_order
+from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.core.batch import Batch
 from lgx.core.seed import run_seed
 from lgx.core.task import Normalization
@@ -119,9 +120,7 @@ class SlicedNetwork(Distill):
         self.extend(network)
         if self._trainer is None or self.skips_start:
             return network
-        known = self.source.require_vit("model.ancestor")
-        if known.replace(num_classes=0, kind=self.architecture.kind) != self.architecture.replace(num_classes=0):
-            raise UserError(f"model.arch: slices are those of the ancestor's own sizes; write {known.spec()}")
+        known = self.check_sizes(self.source)
         data = self.data_module()
         batches = [data.on_after_batch_transfer(batch, 0) for batch in data.reference_dataloader(_SAMPLE, False)]
         images = torch.cat([batch.inputs for batch in batches])
@@ -135,6 +134,17 @@ class SlicedNetwork(Distill):
         self.print(f"ordered    by activation on {len(images)} training images")
         del self.source
         return network
+
+    def check_sizes(self, source: PretrainedNetwork) -> ViTArchitecture:
+        """The architecture of the ancestor.
+
+        Raises:
+            UserError: If it is none that lgx can describe, or ``arch`` differs from it.
+        """
+        known, own = source.require_vit("model.ancestor"), self.architecture
+        if known.replace(num_classes=0, kind=own.kind) != own.replace(num_classes=0):
+            raise UserError(f"model.arch: slices are those of the ancestor's own sizes; write {known.spec()}")
+        return known
 
     def extend(self, network: nn.Module) -> None:
         """Add to the network what the method keeps beside the trained weights."""

@@ -2,7 +2,9 @@
 
 import csv
 import gc
+import math
 import weakref
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
 
@@ -15,14 +17,18 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch.func import functional_call
 
+from lgx.architectures import ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands import api
 from lgx.core.batch import Batch
 from lgx.errors import UserError
+from lgx.initialization.sizing import enough, parse_budgets
 from lgx.methods import Family
+from lgx.methods.nested.front import grid
 from lgx.methods.nested.gradients import average_of
+from lgx.methods.nested.sizes import parse_size, size_text
 from lgx.methods.nested.slicing import sliced
 from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx
@@ -158,6 +164,7 @@ def test_a_budget_gives_the_best_in_validation_and_of_equal_ones_the_smallest(fa
     scores = [(float(row["val_acc"]), -int(row["parameters"])) for row in rows]
     for limit in {int(row["parameters"]) for row in rows}:
         out = tmp_path / str(limit)
+        assert limit <= parse_budgets(enough("params", limit))[0].limit <= 1.001 * limit
         assert lgx("export", family, "--params", limit, "--out", out).code == 0
         found = sum(tensor.numel() for tensor in load_file(out / "model.safetensors").values())
         assert -found == max(score for score in scores if -score[1] <= limit)[1]
@@ -224,6 +231,31 @@ def test_what_no_family_has_is_refused(ancestor, images, tmp_path, options, word
     assert (done.code, "Traceback" in done.err) == (2, False)
     assert words in done.sentence
     assert not list(tmp_path.rglob("*.ckpt"))
+
+
+def test_a_finished_family_is_replaced_and_without_validation_its_next_command_works(ancestor, images, tmp_path):
+    given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES, "--name=a/b")
+    assert lgx(*given).code == 0
+    done = lgx(*given, "--overwrite", "--trainer.limit_val_batches=0")
+    assert done.code == 0, done.err
+    assert not (tmp_path / "test/a/b/seed0/front.csv").exists()
+    words = done.out.strip().splitlines()[-1].split()
+    assert lgx(*words[2:-1], tmp_path / "small").code == 0, words
+
+
+def test_sizes_are_stored_exactly(tmp_path):
+    whole = ViTArchitecture(3, 48, 3, mlp_ratio=7 / 3, patch_size=4, img_size=16, num_classes=4)
+    for size in grid(whole, 1, 16):
+        assert parse_size(size_text(size), whole) == size
+
+
+@pytest.mark.parametrize("front", [{"depth=2": math.nan}, {"depth=9": 0.5}, {"depth": 0.5}])
+def test_a_damaged_front_is_refused_with_the_name_of_its_file(family, tmp_path, front):
+    learngene = Learngene.load(family / f"best{SUFFIX}")
+    file = tmp_path / f"damaged{SUFFIX}"
+    replace(learngene, selection={**learngene.selection, "front": front}).save(file)
+    done = lgx("export", file, "--params", "1M", "--out", tmp_path / "out")
+    assert (done.code, str(file) in done.sentence) == (2, True)
 
 
 @pytest.mark.parametrize(

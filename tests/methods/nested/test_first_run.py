@@ -47,6 +47,16 @@ def test_an_ancestor_of_the_tasks_classes_needs_no_first_run(images, ancestor, t
     assert not (tmp_path / "mine/family_ancestor").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [(['--model.sizes=["depth=9"]'], "9 layers"), (["--trainer.fast_dev_run=true"], "fast_dev_run")],
+)
+def test_a_mistake_is_found_before_the_first_run(images, headless, tmp_path, options, words):
+    done = lgx(*command(images, headless, tmp_path, "--name=a/b", *options))
+    assert (done.code, words in done.sentence) == (2, True)
+    assert not (tmp_path / "mine").exists()
+
+
 def test_a_first_run_that_fails_ends_the_command(images, headless, tmp_path):
     done = python("-m", "lgx", *command(images, headless, tmp_path, "--trainer.accelerator=tpu"))
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
