@@ -1,13 +1,11 @@
 """Workflows, hooks, image and citation name what exists, and one version."""
 
 import re
-import subprocess
 import tomllib
 
 import pytest
 import yaml
 
-import lgx
 from tests.support.minimum import oldest
 from tests.support.paths import ROOT
 from tests.support.release import PLACES, differences
@@ -45,21 +43,6 @@ def test_a_workflow_calls_targets_that_exist_and_pinned_actions(path):
     assert [use for use in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", use)] == []
 
 
-def test_one_version_of_an_action_is_pinned_everywhere():
-    pins = {pin for path in WORKFLOWS for pin in re.findall(r"uses: ([^@]+)@(\w+)", path.read_text())}
-    assert len(pins) == len({name for name, _ in pins}) >= 7
-
-
-def test_tests_run_on_every_python_from_the_oldest_on():
-    tests = load(ROOT / ".github/workflows/tests.yml")["jobs"]
-    versions = [tuple(map(int, text.split("."))) for text in tests["test"]["strategy"]["matrix"]["python"]]
-    oldest_python = tuple(map(int, PROJECT["requires-python"].removeprefix(">=").split(".")))
-    assert versions == [(3, minor) for minor in range(11, 15)]
-    assert versions[0] == oldest_python
-    setups = [step["with"] for step in tests["minimum"]["steps"] if "setup-python" in step.get("uses", "")]
-    assert [setup["python-version"] for setup in setups] == [".".join(map(str, oldest_python))]
-
-
 def test_a_release_is_published_without_secrets_by_a_job_that_runs_no_code_of_the_repository():
     path = ROOT / ".github/workflows/release.yml"
     workflow = load(path)
@@ -83,20 +66,6 @@ def test_every_target_has_a_help_text_and_is_phony():
     assert set(phony[1].split()) == TARGETS
 
 
-@pytest.mark.parametrize(
-    ("target", "sentence"),
-    [
-        ("sbom", "make sbom: .venv-wheel is missing; run make wheel first\n"),
-        ("slurm-programs", "make slurm: no-such-program is missing; apt-get install slurm-wlm munge\n"),
-    ],
-)
-def test_a_target_says_what_it_needs(tmp_path, target, sentence):
-    command = ["make", "--no-print-directory", "-f", ROOT / "Makefile", target, "SLURM=no-such-program"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)  # perhaps below another make
-    assert done.returncode != 0
-    assert done.stdout == sentence
-
-
 def test_the_image_holds_what_the_wheel_is_built_from_and_runs_without_root():
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     assert [line.split()[1] for line in lines if line.startswith("USER")] == ["1000"]
@@ -107,16 +76,6 @@ def test_the_image_holds_what_the_wheel_is_built_from_and_runs_without_root():
     assert [name for name in kept if not (ROOT / name).exists()] == []
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
     assert {pattern.rstrip("*") for pattern in packages} <= kept
-
-
-def test_the_citation_gives_this_version_and_license():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert citation["cff-version"] == "1.2.0"
-    assert {"message", "title", "authors", "abstract", "keywords"} <= citation.keys()
-    assert citation["version"] == lgx.__version__
-    assert citation["license"] == PROJECT["license"]
-    for reference in citation["references"]:
-        assert {"type", "title", "authors", "year", "url"} <= reference.keys()
 
 
 def test_a_tag_is_refused_if_a_place_has_another_version(tmp_path):

@@ -76,20 +76,6 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(fit, tmp_p
     assert not torch.equal(a["network.head.weight"], c["network.head.weight"])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--model.drop_path_rate=0.1", "--data.augment=randaugment"],
-        ["--trainer.fast_dev_run=true"],
-        ["--data.num_workers=1"],
-    ],
-    ids=["drop_path", "fast_dev_run", "workers"],
-)
-def test_training_works_with_common_options(fit, options):
-    result = fit("Ancestor", "--name=x", *options)
-    assert result.code == 0, result.err
-
-
 def test_all_images_are_trained_on_without_a_held_out_part(fit, tmp_path):
     root = f"--data.root={write_images(tmp_path / 'shapes', {'train': 42, 'test': 12})}"
     options = [root, "--data.val_fraction=0", "--data.batch_size=7", "--test_end=true", "--name=all"]
