@@ -199,8 +199,8 @@ class LgxCLI(LightningCLI):
                 self.held.enter_context(self.loggers.started(self.trainer))
             with self._blamed():
                 getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
-            if self.command == "fit":
-                self._after_fit(started)
+                if self.command == "fit":
+                    self._after_fit(started)
         except OSError as error:
             if not is_disk_full(error):
                 raise
@@ -222,11 +222,11 @@ class LgxCLI(LightningCLI):
                 f"interrupted; finished files of the run are complete, {self._how_to_resume()}", 130
             ) from end
         except Exception as error:
-            if STOP.received is not None and worker_was_killed(error):  # before they had left the group of processes
-                name = signal.Signals(STOP.received).name
-                raise Preempted(
-                    f"{name}: ended with its loader processes, {self._how_to_resume()}", 128 + STOP.received
-                ) from error
+            # In a test of the start Lightning alone hears of it.
+            stop = STOP.received or (signal.SIGTERM if self.trainer.received_sigterm else None)
+            if stop is not None and worker_was_killed(error):  # before they had left the group of processes
+                words = f"{signal.Signals(stop).name}: ended with its loader processes, {self._how_to_resume()}"
+                raise Preempted(words, 128 + stop) from error
             if not self.checkpoint_io.is_restoring:
                 owner = refused_by_lightning(error)
                 if owner is not None and isinstance(error, _REFUSALS):
@@ -264,7 +264,8 @@ class LgxCLI(LightningCLI):
         if not resumed:
             self.held.enter_context(self.loggers.started(self.trainer))
         if self.config.test_start and self.checkpoint is None:
-            self.trainer.test(self.model, self.datamodule, verbose=False)
+            with self._blamed():
+                self.trainer.test(self.model, self.datamodule, verbose=False)
 
     def _check_own_data(self, loaders: list[Loader]) -> None:
         """Check the first batches of a data module of another package, before anything is replaced or trained."""

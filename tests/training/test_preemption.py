@@ -160,11 +160,19 @@ def test_the_table_of_a_preempted_run_has_every_step(images, tmp_path):
     assert steps == list(range(18))
 
 
-def test_a_signal_that_loader_processes_get_before_they_have_left_the_group_is_no_lack_of_memory(fit, monkeypatch):
-    def killed(*batch):
-        STOP.received = signal.SIGTERM
+@pytest.mark.parametrize(
+    ("step", "option"), [("training_step", []), ("test_step", ["--test_start"]), ("test_step", ["--test_end"])]
+)
+def test_a_signal_that_loader_processes_get_before_they_have_left_the_group_is_no_lack_of_memory(
+    fit, monkeypatch, step, option
+):
+    def killed(method, *batch):
+        if step == "test_step":
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            STOP.received = signal.SIGTERM
         raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Terminated.")
 
-    monkeypatch.setattr(Ancestor, "training_step", killed)
-    ended = fit("Ancestor", "--name=g")
+    monkeypatch.setattr(Ancestor, step, killed)
+    ended = fit("Ancestor", "--name=g", *option)
     assert (ended.code, ended.sentence.startswith("lgx fit: SIGTERM: ended")) == (143, True), ended.err
