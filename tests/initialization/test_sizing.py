@@ -15,7 +15,7 @@ from lgx.architectures import ViTArchitecture
 from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.initialization.descendants import _summary
-from lgx.initialization.sizing import Budget, Candidate, find_sizes, parse_budgets
+from lgx.initialization.sizing import Budget, Candidate, enough, find_sizes, parse_budgets
 from lgx.initialization.sizing.latency import Stopwatch, seconds_of_pass
 from lgx.initialization.sizing.search import _deepest
 from tests.support.families import EACH, tiny
@@ -39,6 +39,15 @@ def test_the_law_holds_for_every_family(family):
     assert first.form == like.form
     assert first.num_prefix_tokens == like.num_prefix_tokens
     assert budget.least <= first.count_parameters() <= budget.limit
+
+
+@given(value=st.integers(1, 10**12))
+def test_a_budget_that_is_shown_is_enough_and_hardly_more(value):
+    assert value <= parse_budgets(enough("params", value))[0].limit <= max(value + 0.01, 1.0011 * value)
+
+
+def test_budgets_are_rounded_up_to_four_digits():
+    assert [enough("params", value) for value in (10_851, 10_850, 5)] == ["10.86k", "10.85k", "5"]
 
 
 def test_a_gated_mlp_keeps_an_even_hidden_width():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from lgx.core.batch import Batch
+from lgx.core.batch import IGNORE, Batch
 from lgx.methods.distillation.method import Distill
 from tests.support.command_line import ARCH
 from tests.support.runs import curves
@@ -34,3 +34,13 @@ def test_labels_and_ancestor_share_the_loss(monkeypatch):
     logits = method.network(batch.inputs)
     labels, ancestor = cross_entropy(logits, batch.targets), cross_entropy(logits / 2, (answers / 2).softmax(1))
     torch.testing.assert_close(method.training_losses(batch)["loss"], 0.7 * labels + 0.3 * ancestor)
+
+
+def test_several_labels_are_distilled_label_by_label_where_they_are_known():
+    method = Distill(
+        arch=ARCH, optimizer=torch.optim.SGD, num_classes=3, kind="multilabel", ancestor="a", temperature=2.0
+    )
+    logits, answers, targets = torch.randn(2, 3), torch.randn(2, 3), torch.tensor([[0, 1, IGNORE], [1, IGNORE, 0]])
+    known, share = targets != IGNORE, (answers / 2).sigmoid()
+    parts = share * (logits / 2).sigmoid().log() + (1 - share) * (-logits / 2).sigmoid().log()
+    torch.testing.assert_close(method.distilled(logits, answers, targets), -parts[known].mean())

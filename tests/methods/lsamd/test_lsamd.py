@@ -132,6 +132,7 @@ def test_usage_counts_the_data_sets_that_use_a_base_block():
     selection = Selection(SHARES, "batch")
     assert selection.usage == [3, 1, 1, 3]
     assert selection.layers() == [0, 3], "more than half of four data sets"
+    assert selection.threshold() == len(SHARES) / 2
     assert Selection({**SHARES, "e": SHARES["b"]}, "batch").layers() == [0, 3], "more than 2.5"
 
 

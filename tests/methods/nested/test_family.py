@@ -28,7 +28,7 @@ from lgx.initialization.sizing import enough, parse_budgets
 from lgx.methods import Family
 from lgx.methods.nested.front import grid
 from lgx.methods.nested.gradients import average_of
-from lgx.methods.nested.sizes import parse_size, size_text
+from lgx.methods.nested.sizes import default_sizes, parse_size, size_text
 from lgx.methods.nested.slicing import sliced
 from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx
@@ -247,6 +247,11 @@ def test_sizes_are_stored_exactly(tmp_path):
     whole = ViTArchitecture(3, 48, 3, mlp_ratio=7 / 3, patch_size=4, img_size=16, num_classes=4)
     for size in grid(whole, 1, 16):
         assert parse_size(size_text(size), whole) == size
+    tiny = ViTArchitecture(12, 192, 3, patch_size=8, img_size=64)
+    small = [(size.depth, size.embed_dim, size.mlp_ratio) for size in default_sizes(tiny)]
+    assert small == [(6, 192, 4), (6, 128, 4), (3, 128, 2)]
+    assert {size.mlp_ratio for size in grid(tiny, 3, 128)} == {2, 4}
+    assert (len(grid(tiny, 3, 128)), len(grid(tiny.replace(embed_dim=768, num_heads=12), 3, 64))) == (40, 40)
 
 
 @pytest.mark.parametrize("front", [{"depth=2": math.nan}, {"depth=9": 0.5}, {"depth": 0.5}])
@@ -273,6 +278,20 @@ def test_a_choice_that_the_family_does_not_have_is_refused(family, tmp_path, opt
     assert (done.code, "Traceback" in done.err) == (2, False)
     assert words in done.sentence
     assert not (tmp_path / "out").exists()
+
+
+def test_one_network_predicts_a_split_and_several_tasks_are_refused(family, ancestor, tmp_path):
+    given = [
+        "--config",
+        family / "config.yaml",
+        f"--ckpt_path={family}/checkpoints/last.ckpt",
+        f"--runs_dir={tmp_path}",
+    ]
+    assert "predictions are those of one size" in lgx("predict", *given).sentence
+    assert lgx("predict", *given, "--model.sizes=[depth=2]").code == 0
+    method = made(ancestor)
+    with pytest.raises(UserError, match="for one task"):
+        method.set_tasks({"a": None, "b": None})
 
 
 def test_other_sources_have_no_networks_to_choose_from(ancestor, tmp_path):

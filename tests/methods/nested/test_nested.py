@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 from math import sqrt
 from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 import timm
@@ -267,6 +268,11 @@ def test_the_loss_of_a_slice_is_that_of_its_features_and_of_the_ancestors_predic
     found = method._losses(one, logits, other, answers, Batch(torch.zeros(2), torch.zeros(2), "x"))["loss"]
     wanted = feature_losses(one, other)[0].mean() + distillation_loss(logits, answers, method.temperature)
     torch.testing.assert_close(found, wanted)
+    method._teacher_of = lambda batch: SimpleNamespace(features_and_logits=lambda images: (other, answers))
+    method.drawn, method.outputs = [1.0, 3.0], lambda size, images: (one, logits * size)
+    losses = [method._losses(one, logits * size, other, answers, Batch(None, torch.zeros(2), "x")) for size in (1, 3)]
+    averages = method.training_losses(Batch(None, torch.zeros(2), "x"))
+    torch.testing.assert_close(averages["loss"], (losses[0]["loss"] + losses[1]["loss"]) / 2)
 
 
 def test_slices_learn_to_agree_with_the_ancestor(images, ancestor_file, tmp_path):
