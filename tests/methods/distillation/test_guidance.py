@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import timm
@@ -14,7 +15,7 @@ from lgx.architectures import ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
-from lgx.components.features import FeatureProjection, Features, feature_losses, read_features
+from lgx.components.features import FeatureProjection, Features, _patches, feature_losses, read_features
 from lgx.components.teacher import Teacher
 from lgx.core.batch import Batch
 from lgx.core.rows import read_rows
@@ -64,6 +65,7 @@ def test_the_feature_loss_is_that_of_the_formula_image_by_image():
 
 
 def test_patches_keep_their_places_in_a_grid_that_is_not_square():
+    assert _patches(SimpleNamespace(num_prefix_tokens=1), torch.randn(2, 2, 3)).shape == (2, 3, 1, 1)
     found, output = read_features(timm.create_model("test_resnet").eval(), torch.randn(2, 3, 48, 32))
     assert torch.equal(found.patches, output)
     vit = timm.create_model("vit_tiny_patch16_224", img_size=(48, 32), depth=1).eval()

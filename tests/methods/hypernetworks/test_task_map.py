@@ -46,6 +46,7 @@ def test_the_axes_are_those_of_the_largest_variance():
     assert found.explained == pytest.approx((0.8, 0.2))
     assert [abs(point.x) for point in found.points] == pytest.approx([2, 2, 0, 0])
     assert [abs(point.y) for point in found.points] == pytest.approx([0, 0, 1, 1])
+    assert all(point.parameters > 0 for point in found.points)
 
 
 def test_a_graph_is_the_mean_of_its_nodes():

@@ -90,7 +90,9 @@ def test_matrices_start_with_rows_that_sum_to_1_and_layers_as_one_of_two():
             assert matrix.shape == ((64, 64) if name.endswith("hidden") else (16, 16))
             torch.testing.assert_close(matrix.sum(1), torch.ones(len(matrix)))
     noisy = random_matrices(whole.replace(depth=2, embed_dim=16, num_heads=2), whole, noise=0.5)
-    assert all((mix.sum(0) - 1).abs().max() < 1e-6 for name, mix in noisy.items() if "mix." in name)
+    mixes = [mix for name, mix in noisy.items() if "mix." in name]
+    assert all((mix.sum(0) - 1).abs().max() < 1e-6 for mix in mixes)
+    assert all(0 < mix.min() <= 0.5 / 1.5 for mix in mixes)
 
 
 def test_layers_are_mixes_of_two_layers_of_the_learngene():

@@ -140,6 +140,8 @@ def test_usage_counts_the_data_sets_that_use_a_base_block():
 def test_a_threshold_that_selects_no_or_all_layers_is_refused(threshold, what):
     with pytest.raises(UserError, match=rf"threshold {threshold} {what}.*usage 3 1 1 3.*choose 1$"):
         Selection(SHARES, "batch").layers(threshold)
+    with pytest.raises(UserError, match=r"choose 0$"):
+        Selection({"a": [0.9, 0.1, 0.1]}, "batch").layers(5)
 
 
 def test_an_unmeasured_path_is_refused():
