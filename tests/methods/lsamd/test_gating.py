@@ -64,6 +64,8 @@ def test_the_soft_gate_mixes_in_training_and_chooses_in_evaluation(routing):
     torch.testing.assert_close(net.train()._route(x, p, base, own), mixed)
     chosen = base(x) if routing == "batch" else torch.cat([base(x[:3]), own(x[3:])])
     torch.testing.assert_close(net.eval()._route(x, p, base, own), chosen)
+    with torch.no_grad():
+        torch.testing.assert_close(net._route(x, p, base, own), chosen)
 
 
 def test_an_adapter_may_read_the_mean_of_the_tokens():
