@@ -43,14 +43,6 @@ def commands(pages: list[Path]) -> list[str]:
     return [re.sub(r"\s+#.*", "", line).strip() for line in lines if line.strip()]
 
 
-def test_a_newcomer_finds_purpose_commands_and_picture_in_the_first_40_lines():
-    head = "\n".join((ROOT / "README.md").read_text().splitlines()[:40])
-    assert "make demo" in head
-    assert "make test" in head
-    (picture,) = re.findall(r"!\[.+\]\((.+)\)", head)
-    assert (ROOT / picture).is_file()
-
-
 @pytest.mark.parametrize("page", PAGES + RESULTS, ids=lambda page: page.stem)
 def test_what_a_page_names_exists(page):
     text, makefile = page.read_text(), (ROOT / "Makefile").read_text()
