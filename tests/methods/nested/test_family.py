@@ -60,7 +60,7 @@ def made(ancestor, **options):
     )  # fmt: skip
     method.network = method.architecture.build()
     method.network.load_state_dict(learngene.tensors)
-    method.network.register_buffer("layer_order", torch.tensor([2.0, 0.0, 3.0, 1.0]))
+    method.network.register_buffer("layer_order", torch.tensor([1.9999, 0.0, 3.0, 1.0]))
     return method.train()
 
 
