@@ -1,7 +1,7 @@
 """The base class of all architecture descriptions."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -192,18 +192,21 @@ class Architecture(ABC):
         if self.num_classes != task.num_classes:
             raise UserError(f"{owner}: has {self.num_classes} classes, but task {task.name} has {task.num_classes}")
 
-    def spec(self) -> str:
+    def spec(self, also: Collection[str] = ()) -> str:
         """``depth=6,embed_dim=64,...``: the values that differ from the defaults, for ``parse_any_architecture``.
 
         Families other than ViT start with their name: ``gpt2:depth=6,...``. Depth, embed_dim and num_heads are always
         named. ``num_classes`` and ``kind`` are never named, because they belong to the task.
+
+        Args:
+            also: Further values that are always named.
         """
         default, parts = type(self)(), []
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in _OF_THE_TASK:
                 continue
-            if field.name in _ALWAYS_NAMED or value != getattr(default, field.name):
+            if field.name in (*_ALWAYS_NAMED, *also) or value != getattr(default, field.name):
                 parts.append(f"{field.name}={size_text(value) if field.name == 'img_size' else _text(value)}")
         return ("" if self.family == DEFAULT_FAMILY else f"{self.family}:") + ",".join(parts)
 

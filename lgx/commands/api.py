@@ -19,6 +19,7 @@ from lgx.core.image_size import height_width, image_size
 from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import parse_budgets
 from lgx.methods.initializers import initializer_for
 
@@ -118,7 +119,7 @@ class NetworkFamily:
         initializer = initializer_for(source=place)
         if initializer.front is None:
             raise UserError(f"{source}: holds no family of finished networks; give a run of `lgx fit --model Family`")
-        self._source, self.front = source, {size.spec(): score for size, score in initializer.front.scores.items()}
+        self._source, self.front = source, {size.spec(RATIO): score for size, score in initializer.front.scores.items()}
 
     def __getitem__(self, arch: str) -> nn.Module:
         """The network of a size, a model of timm in evaluation mode.

@@ -21,6 +21,7 @@ from lgx.commands.export import load_tokenizer_of
 from lgx.errors import UserError
 from lgx.host.safety import non_finite_allowed
 from lgx.initialization import Initialization, Initializer, initialize, initialize_library_model
+from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import Budget, parse_budgets
 from lgx.methods.initializers import initializer_for, initializer_options, methods_for_any_model, takes_option
 
@@ -198,7 +199,7 @@ def start_descendant(
     if budgets and initializer.front is not None:
         from lgx.commands.members import best_member
 
-        arch = best_member(initializer, initializer.front.scores, arch, budgets).spec()
+        arch = best_member(initializer, initializer.front.scores, arch, budgets).spec(RATIO)
     elif budgets:
         from lgx.commands.size import choose_size
 

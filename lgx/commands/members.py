@@ -10,6 +10,7 @@ from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.errors import UserError
 from lgx.initialization import Initializer, initialize
+from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import Budget, enough
 from lgx.initialization.sizing.latency import Stopwatch
 from lgx.methods.initializers import initializer_for
@@ -95,5 +96,5 @@ def best_member(
             f"name a smaller one with --arch"
         )
     best = max(fitting, key=lambda size: (front[size], -size.count_parameters()))
-    print(f"chosen    the best in validation of {len(fitting)} sizes within {limits}: --arch {best.spec()}")
+    print(f"chosen    the best in validation of {len(fitting)} sizes within {limits}: --arch {best.spec(RATIO)}")
     return best

@@ -10,6 +10,8 @@ from lgx.errors import UserError
 LIKE_DEIT_SMALL = ViTArchitecture(12, 384, 6)
 """Proportions of a network without a source (Touvron et al., 2021)."""
 
+RATIO = ("mlp_ratio",)
+"""What the text of a size names beside depth, width and heads, since a default of it need not be the source's."""
 _STEP = 16
 """MLP ratios are multiples of 1 / 16, so that they are short as text."""
 

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
@@ -32,9 +32,6 @@ from lgx.methods.checks import check_option, check_resumable, order_classes, sto
 from lgx.methods.evaluation import EvaluatedModule
 from lgx.methods.planned_step import PlannedStep
 from lgx.methods.spec import MethodSpec
-
-if TYPE_CHECKING:
-    pass
 
 Trained = Literal["descendant", "ancestor", "learngene"]
 """What a run trains; a network from which a learngene is taken counts as ``learngene``."""

@@ -18,12 +18,13 @@ from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import enough
 from lgx.methods.checks import check_option
 from lgx.methods.nested import FAMILY
 from lgx.methods.nested.front import describe, front_figure, grid, measured_front, write_table
 from lgx.methods.nested.gradients import average_of
-from lgx.methods.nested.sizes import default_sizes, parse_size, size_text
+from lgx.methods.nested.sizes import default_sizes, parse_size
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
 
@@ -240,8 +241,7 @@ class Family(SlicedNetwork):
         sizes = [*self.measured, *grid(self.architecture, *self._least[:2]), self.architecture]
         self.front = measured_front(self, sizes)
         if self.trainer.is_global_zero:
-            write_table(self.front, self.task.metric, folder / "front.csv")
-            table = folder / "front.csv"
+            write_table(self.front, self.task.metric, table := folder / "front.csv")
             print(f"front      {len(self.front)} sizes in validation, {table}; those better than every smaller one:")
             print(describe(self.front, self.task.metric), flush=True)
         return {"front": front_figure(self.front, self.task.metric, self.measured)}
@@ -250,14 +250,14 @@ class Family(SlicedNetwork):
         """See :class:`~lgx.methods.base.Method`: export a network of half of the parameters, if one is so small."""
         export = f"lgx export {shlex.quote(str(folder))}"
         if not self.front:
-            return f"{export} --arch {size_text(self.measured[0])} --out small.onnx"
+            return f"{export} --arch {self.measured[0].spec(RATIO)} --out small.onnx"
         half = max(self.architecture.count_parameters() // 2, min(size.count_parameters() for size in self.front))
         return f"{export} --params {enough('params', half)} --out small.onnx"
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The whole network, the order of its layers, and the front."""
         own = {name: tensor for name, tensor in state.items() if name != ORDER}
-        front = {size_text(size): score for size, score in self.front.items()}
+        front = {size.spec(RATIO): score for size, score in self.front.items()}
         selection, ancestor = {"layers": list(self.layer_order), "front": front}, self.ancestor or ""
         return Learngene(self.method, self.architecture, own, ancestor, selection=selection, content="family")
 

@@ -18,7 +18,7 @@ from lgx.core.readable import aligned, in_words, measured
 from lgx.host.files import atomic_path
 from lgx.initialization import Sizes
 from lgx.initialization.sizing import enough
-from lgx.methods.nested.sizes import KEYS, exact
+from lgx.methods.nested.sizes import KEYS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SIZES, _WIDTHS = 40, 4
 """About how many sizes, and how many widths at most, the grid has."""
 
-Front = Mapping[ViTArchitecture, float]
+Scores = Mapping[ViTArchitecture, float]
 """Validation score of each size, from the smallest to the largest."""
 
 
@@ -80,8 +80,8 @@ def _parameters(size: ViTArchitecture) -> int:
     return size.count_parameters()
 
 
-def best_of(front: Front) -> list[ViTArchitecture]:
-    """The sizes that no smaller one equals, by parameters, from the smallest to the largest."""
+def best_of(front: Scores) -> list[ViTArchitecture]:
+    """The sizes that are better than every smaller one, by parameters, from the smallest to the largest."""
     found: list[ViTArchitecture] = []
     for size in sorted(front, key=lambda size: (_parameters(size), -front[size])):
         if not found or front[size] > front[found[-1]]:
@@ -89,8 +89,8 @@ def best_of(front: Front) -> list[ViTArchitecture]:
     return found
 
 
-def describe(front: Front, metric: str) -> str:
-    """The table of the sizes that no smaller one equals, for the terminal."""
+def describe(front: Scores, metric: str) -> str:
+    """The table of the sizes that are better than every smaller one, for the terminal."""
     lines = [["depth", "width", "heads", "MLP ratio", "parameters", "MACs", in_words(metric)]]
     for size in best_of(front):
         cost, numbers = cost_of(size), (size.depth, size.embed_dim, size.num_heads, size.mlp_ratio)
@@ -99,20 +99,20 @@ def describe(front: Front, metric: str) -> str:
     return "\n".join(f"{'':<11}{line}" for line in aligned(lines, left=0))
 
 
-def write_table(front: Front, metric: str, path: Path) -> None:
-    """Write all sizes as CSV; ``best`` marks those that no smaller one equals."""
+def write_table(front: Scores, metric: str, path: Path) -> None:
+    """Write all sizes as CSV; ``best`` marks those that are better than every smaller one."""
     best = best_of(front)
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([*KEYS, "parameters", "macs", f"val_{metric}", "best"])
         for size, score in front.items():
             cost = cost_of(size)
-            numbers = (exact(getattr(size, key)) for key in KEYS)
+            numbers = (getattr(size, key) for key in KEYS)
             writer.writerow([*numbers, cost.parameters, cost.macs, score, int(size in best)])
 
 
-def front_figure(front: Front, metric: str, listed: list[ViTArchitecture]) -> "Figure":
-    """Draw score against parameters and MACs; a line joins the sizes that no smaller one equals.
+def front_figure(front: Scores, metric: str, listed: list[ViTArchitecture]) -> "Figure":
+    """Draw score against parameters and MACs; a line joins the sizes that are better than every smaller one.
 
     Args:
         front: The sizes and their scores.
@@ -128,7 +128,7 @@ def front_figure(front: Front, metric: str, listed: list[ViTArchitecture]) -> "F
         axes.plot([place[size] for size in best], [front[size] for size in best], color="#8c8c8c", zorder=1)
         for label, sizes, color in (
             ("trained in each step", [size for size in front if size in listed], "#d55e00"),
-            ("drawn at random", [size for size in front if size not in listed], "#0072b2"),
+            ("other sizes", [size for size in front if size not in listed], "#0072b2"),
         ):
             axes.scatter(
                 [place[size] for size in sizes], [front[size] for size in sizes], s=14, color=color, label=label

@@ -22,10 +22,11 @@ def parse_size(text: str, whole: ViTArchitecture) -> ViTArchitecture:
         UserError: If a key or value is none of a network, or the whole network has no such slice.
     """
     values: dict[str, Any] = {}
+    known = whole.to_dict()
     for part in text.split(","):
         key, _, value = (piece.strip() for piece in part.partition("="))
         try:
-            read = ViTArchitecture.parse_option(key, value) if hasattr(whole, key) and key not in values else {}
+            read = ViTArchitecture.parse_option(key, value) if key in known and key not in values else {}
         except (ValueError, UserError):
             read = {}
         if key not in read:
@@ -44,16 +45,6 @@ def parse_size(text: str, whole: ViTArchitecture) -> ViTArchitecture:
     if wrong := [key for key in values if key not in KEYS and getattr(size, key) != getattr(whole, key)]:
         raise UserError(f"size {text}: {wrong[0]} of all slices is {getattr(whole, wrong[0])}; leave it out")
     return size
-
-
-def size_text(size: ViTArchitecture) -> str:
-    """The text form of a size: ``depth=6,embed_dim=128,num_heads=2,mlp_ratio=4``."""
-    return ",".join(f"{key}={exact(getattr(size, key))}" for key in KEYS)
-
-
-def exact(value: float) -> str:
-    """A number as text that reads back as the same number."""
-    return repr(value).removesuffix(".0")
 
 
 def default_sizes(whole: ViTArchitecture) -> list[ViTArchitecture]:

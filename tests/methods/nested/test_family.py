@@ -24,11 +24,12 @@ from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands import api
 from lgx.core.batch import Batch
 from lgx.errors import UserError
+from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import enough, parse_budgets
 from lgx.methods import Family
 from lgx.methods.nested.front import grid
 from lgx.methods.nested.gradients import average_of
-from lgx.methods.nested.sizes import default_sizes, parse_size, size_text
+from lgx.methods.nested.sizes import default_sizes, parse_size
 from lgx.methods.nested.slicing import sliced
 from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx
@@ -219,6 +220,7 @@ def test_a_plan_counts_every_slice_and_holds_the_activations_of_the_largest(ance
         (['--model.sizes=["embed_dim=24"]'], "24 dimensions"),
         (['--model.sizes=["img_size=32"]'], "img_size of all slices is 16"),
         (['--model.sizes=["depth=two"]'], "expected KEY=NUMBER"),
+        (['--model.sizes=["build=3"]'], "expected KEY=NUMBER"),
         (['--model.sizes=["depth=2","depth=2"]'], "lists a size twice"),
         (["--model.sizes=[]"], "at least one size"),
         (["--model.draws=-1"], "model.draws"),
@@ -244,9 +246,10 @@ def test_a_finished_family_is_replaced_and_without_validation_its_next_command_w
 
 
 def test_sizes_are_stored_exactly(tmp_path):
-    whole = ViTArchitecture(3, 48, 3, mlp_ratio=7 / 3, patch_size=4, img_size=16, num_classes=4)
-    for size in grid(whole, 1, 16):
-        assert parse_size(size_text(size), whole) == size
+    for ratio in (7 / 3, 6.0):  # without its ratio, the text of a size means the whole network's, not the default
+        whole = ViTArchitecture(3, 48, 3, mlp_ratio=ratio, patch_size=4, img_size=16, num_classes=4)
+        for size in (*grid(whole, 1, 16), *(whole.replace(mlp_ratio=4.0),) * (ratio > 4)):
+            assert parse_size(size.spec(RATIO), whole) == size
     tiny = ViTArchitecture(12, 192, 3, patch_size=8, img_size=64)
     small = [(size.depth, size.embed_dim, size.mlp_ratio) for size in default_sizes(tiny)]
     assert small == [(6, 192, 4), (6, 128, 4), (3, 128, 2)]
