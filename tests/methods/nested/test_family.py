@@ -77,12 +77,14 @@ def test_a_step_has_the_gradients_of_the_average_loss_of_its_slices(ancestor, al
         logits = functional_call(model, sliced(tensors, whole, size, [2, 0, 3, 1]), (inputs,))
         labels = F.cross_entropy(logits, targets, label_smoothing=smoothing)
         known, own = (answers / temperature).softmax(1), (logits / temperature).log_softmax(1)
-        divergence = (known * (known.log() - own)).sum(1).mean()
-        losses.append((1 - alpha) * labels + alpha * temperature**2 * divergence)
-    torch.stack(losses).mean().backward()
+        losses.append((1 - alpha) * labels - alpha * temperature**2 * (known * own).sum(1).mean())
+    (average := torch.stack(losses).mean()).backward()
     method._teacher_of, method.drawn = lambda batch: lambda images: answers, method.draw(0, 1, 2)
     method._trainer = type("Trainer", (), {"precision_plugin": None})()
-    (2 * method.training_losses(Batch(inputs, targets, "t"))["loss"]).backward()
+    loss = method.training_losses(Batch(inputs, targets, "t"))["loss"]
+    torch.testing.assert_close(loss, average)
+    torch.testing.assert_close(method(inputs), method.logits(method.measured[0], inputs))
+    (2 * loss).backward()
     for name, parameter in method.network.named_parameters():
         wanted = tensors[name].grad
         assert (parameter.grad is None) == (wanted is None), name
