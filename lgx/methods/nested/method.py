@@ -12,7 +12,7 @@ from torch.func import functional_call
 
 from lgx.architectures import Architecture, ViTArchitecture
 from lgx.architectures.meta_device import building_on
-from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.learngene import WHOLE, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import FeatureProjection, Features, feature_losses
 from lgx.components.losses import distillation_loss
@@ -195,8 +195,9 @@ class Nested(SlicedNetwork):
         return f"lgx init --source {shlex.quote(str(folder))} --params {half} --out start"
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
-        """The trained weights, and beside them those of the ancestor in the same order."""
+        """The trained weights, in float16, and beside them those of the ancestor in the same order."""
         own = {name: tensor for name, tensor in without_projection(state).items() if name != ORDER}
+        own = {name: tensor if name.startswith(WHOLE) else tensor.half() for name, tensor in own.items()}
         selection, ancestor = {"layers": list(self.layer_order)}, self.ancestor or ""
         return Learngene(self.method, self.architecture, own, ancestor, selection=selection, content="slices")
 
