@@ -28,7 +28,7 @@ from lgx.methods.nested.sizes import default_sizes, parse_size
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
 
-_SHARED = ("scheduler", "label_smoothing", "mixup", "cutmix", "drop_path_rate", "compile")
+_SHARED = ("optimizer", "scheduler", "label_smoothing", "mixup", "cutmix", "drop_path_rate", "compile")
 """Options that the run of the ancestor takes over."""
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ class Family(SlicedNetwork):
             example ``depth=6,embed_dim=128``. By default half of the ancestor's layers, these at two thirds of the
             width, and a quarter of the layers at two thirds of the width with half of the MLP.
         draws: Random sizes in each step beside them, between the smallest listed values and the ancestor.
-        ancestor_lr: Learning rate of that run.
         alpha: Share α of the ancestor's predictions.
         temperature: τ > 0.
         kwargs: Arguments of ``Distill`` and of every method, without ``start`` and ``guidance``.
@@ -70,17 +69,15 @@ class Family(SlicedNetwork):
         ancestor: str,
         sizes: Sequence[str] | None = None,
         draws: int = 1,
-        ancestor_lr: float = 1e-4,
         alpha: float = 0.9,
         temperature: float = 2.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(guidance="logits", ancestor=ancestor, alpha=alpha, temperature=temperature, **kwargs)
-        check_option("ancestor_lr", ancestor_lr, ancestor_lr > 0, "a learning rate above 0")
         check_option("draws", draws, draws >= 0, "a number of sizes, at least 0")
         if sizes is not None and not sizes:
             raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
-        self.draws, self.ancestor_lr, self._listed = draws, ancestor_lr, sizes
+        self.draws, self._listed = draws, sizes
         self.front: dict[ViTArchitecture, float] = {}
 
     def check_task(self, task: Task) -> None:
@@ -112,11 +109,8 @@ class Family(SlicedNetwork):
         if source.has_head and is_same and (known.num_classes, known.kind) == (task.num_classes, task.kind):
             return None
         shared = {key: options[key] for key in _SHARED if key in options}
-        optimizer = options["optimizer"]
-        rate = {"init_args": {**optimizer.get("init_args", {}), "lr": self.ancestor_lr}}
         start = {"class_path": "Pretrained", "init_args": {"source": options["ancestor"]}}
-        own = {"initializer": start, "head": "new", "optimizer": optimizer | rate}
-        return {"class_path": "Ancestor", "init_args": shared | own}
+        return {"class_path": "Ancestor", "init_args": shared | {"initializer": start, "head": "new"}}
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
@@ -167,12 +161,14 @@ class Family(SlicedNetwork):
 
     def slice_losses(self, batch: Batch) -> list[partial[dict[str, Tensor]]]:
         """What computes the losses of each slice of the step."""
-        answers = self._teacher_of(batch)(batch.inputs)
+        answers = self._teacher_of(batch)(batch.inputs) if self.alpha else None
         return [partial(self._losses, size, batch, answers) for size in self.drawn or self.draw(0)]
 
-    def _losses(self, size: ViTArchitecture, batch: Batch, answers: Tensor) -> dict[str, Tensor]:
+    def _losses(self, size: ViTArchitecture, batch: Batch, answers: Tensor | None) -> dict[str, Tensor]:
         logits = self.logits(size, batch.inputs)
         labels = self.label_loss(logits, batch.targets)
+        if answers is None:
+            return {"loss": labels}
         distilled = self.temperature**2 * self.distilled(logits, answers, batch.targets)
         loss = (1 - self.alpha) * labels + self.alpha * distilled
         return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}
