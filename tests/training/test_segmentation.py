@@ -138,10 +138,11 @@ def test_a_checkpoint_of_another_kind_is_not_resumed(root, run, tmp_path):
             ["--model.panel=[3-Tiny]"],
             "model LoGAH: is for classification and text, but the task is segmentation",
         ),
+        ("Family", ["--model.ancestor={run}"], "is for classification and multilabel, but the task is segmentation"),
     ],
 )
-def test_options_that_do_not_fit_masks_are_refused(root, tmp_path, name, options, sentence):
-    done = lgx(*command(root, tmp_path, *options, name=name))
+def test_options_that_do_not_fit_masks_are_refused(root, run, tmp_path, name, options, sentence):
+    done = lgx(*command(root, tmp_path, *(option.format(run=run) for option in options), name=name))
     assert (done.code, sentence in done.sentence) == (2, True), done.err
 
 
