@@ -1,5 +1,6 @@
 """A run that must come before another one: an ancestor is fine-tuned on the task that its descendants are for."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import yaml
 from jsonargparse import Namespace
 
 from lgx.errors import UserError
+from lgx.host import launcher
 from lgx.host.signals import SIGNALS
 from lgx.training.configuration import RunParser, configuration_text, instantiate
 from lgx.training.folder_claim import check_claim
@@ -58,7 +60,8 @@ def do_first(parser: RunParser, config: Namespace) -> None:
         check_claim(place.folder, config.overwrite, resumes=False)
     first.name = f"{place.name}_ancestor"
     folder = run_place(first).folder
-    print(f"ancestor   {built.model.ancestor} is fine-tuned on {built.data.task.name} first: {folder}", flush=True)
+    if launcher.rank() == 0:
+        print(f"ancestor   {built.model.ancestor} is fine-tuned on {built.data.task.name} first: {folder}", flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "first_run.yaml"
         file.write_text(yaml.safe_dump(values | {"model": model, "name": first.name}), encoding="utf-8")
@@ -71,7 +74,10 @@ def do_first(parser: RunParser, config: Namespace) -> None:
 
 def _run(command: list[str]) -> int:
     """Run a command to its end; its exit code. A signal of a cluster reaches it, too; Ctrl-C does so by itself."""
-    process = subprocess.Popen(command)
+    environment = dict(os.environ)
+    if environment.pop("TORCHELASTIC_USE_AGENT_STORE", "") == "True":  # torchrun's store would keep its addresses
+        environment["MASTER_PORT"] = str(int(environment["MASTER_PORT"]) + 1)
+    process = subprocess.Popen(command, env=environment)
     before = {number: signal.signal(number, lambda number, _: process.send_signal(number)) for number in SIGNALS}
     try:
         return process.wait()

@@ -64,6 +64,15 @@ def test_a_first_run_that_fails_ends_the_command(images, headless, tmp_path):
 
 
 @pytest.mark.slow
+def test_both_runs_train_on_the_processes_of_torchrun(images, headless, tmp_path):
+    given = command(images, headless, tmp_path, "--trainer.devices=2", "--trainer.strategy=ddp")
+    done = python("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "lgx", *given)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("is fine-tuned on") == 1
+    assert (tmp_path / "mine/family/seed0/front.csv").is_file()
+
+
+@pytest.mark.slow
 def test_a_killed_first_run_resumes_to_the_same_family(images, headless, tmp_path):
     (tmp_path / "whole").mkdir()
     (tmp_path / "killed").mkdir()
