@@ -6,17 +6,6 @@ Everything follows from these imports: ``data_modules.NAME`` and ``--data NAME``
 
 from typing import Any
 
-from data_modules.decathlon import Decathlon as Decathlon
-from data_modules.decathlon_prepare import DECATHLON as DECATHLON
-from data_modules.mini import MINI as MINI
-from data_modules.mini import MiniDecathlon as MiniDecathlon
-from data_modules.official import OfficialData as OfficialData
-from data_modules.pocket import POCKET as POCKET
-from data_modules.pocket import PocketDecathlon as PocketDecathlon
-from data_modules.pocket.scenes import PocketScenes as PocketScenes
-from data_modules.pocket.texts import PocketGrammar as PocketGrammar
-from data_modules.pocket.texts import PocketParaphrases as PocketParaphrases
-from data_modules.pocket.texts import PocketReviews as PocketReviews
 from data_modules.sets.ade20k import ADE20K as ADE20K
 from data_modules.sets.caltech101 import Caltech101 as Caltech101
 from data_modules.sets.eurosat import EuroSAT as EuroSAT
@@ -36,6 +25,7 @@ from data_modules.sets.imagenet import ImageNet as ImageNet
 from data_modules.sets.imdb import IMDB as IMDB
 from data_modules.sets.imdb import IMDBSubset as IMDBSubset
 from data_modules.sets.inaturalist import INaturalist2019 as INaturalist2019
+from data_modules.sets.official import OfficialData as OfficialData
 from data_modules.sets.omniglot import Omniglot as Omniglot
 from data_modules.sets.tiny_imagenet import TinyImageNet as TinyImageNet
 from data_modules.sets.torchvision_sets import CIFAR10 as CIFAR10
@@ -49,8 +39,18 @@ from data_modules.sets.torchvision_sets import OxfordIIITPet as OxfordIIITPet
 from data_modules.sets.torchvision_sets import StanfordCars as StanfordCars
 from data_modules.sets.voc12 import VOC12 as VOC12
 from data_modules.sets.voc12 import VOC12Aug as VOC12Aug
-from data_modules.suites import Suite as Suite
-from data_modules.text_set import TextSet as TextSet
+from data_modules.suites.decathlon import Decathlon as Decathlon
+from data_modules.suites.decathlon_archives import DECATHLON as DECATHLON
+from data_modules.suites.mini_decathlon import MINI as MINI
+from data_modules.suites.mini_decathlon import MiniDecathlon as MiniDecathlon
+from data_modules.suites.pocket import POCKET as POCKET
+from data_modules.suites.pocket import PocketDecathlon as PocketDecathlon
+from data_modules.suites.pocket.scenes import PocketScenes as PocketScenes
+from data_modules.suites.pocket.texts import PocketGrammar as PocketGrammar
+from data_modules.suites.pocket.texts import PocketParaphrases as PocketParaphrases
+from data_modules.suites.pocket.texts import PocketReviews as PocketReviews
+from data_modules.suites.suite import Suite as Suite
+from data_modules.text.text_set import TextSet as TextSet
 
 
 def _registered(base: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import ClassVar
 from torchvision.datasets.utils import extract_archive
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.official import Archive
-from data_modules.segmentation import SegmentationSet
+from data_modules.sets.official import Archive
+from data_modules.sets.segmentation import SegmentationSet
 from lgx.core.batch import IGNORE
 from lgx.errors import UserError
 

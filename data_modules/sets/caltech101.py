@@ -7,8 +7,8 @@ import numpy as np
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import LabeledImages
-from data_modules.official import Archive, TorchvisionSet
+from data_modules.images.examples import LabeledImages
+from data_modules.sets.official import Archive, TorchvisionSet
 from data_modules.splits import stratified_order
 
 

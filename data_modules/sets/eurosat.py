@@ -6,8 +6,8 @@ from torchvision import datasets
 from torchvision.datasets.utils import extract_archive
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import LabeledImages
-from data_modules.official import Archive, OfficialData
+from data_modules.images.examples import LabeledImages
+from data_modules.sets.official import Archive, OfficialData
 from data_modules.splits import stratified_split
 
 _URL = "https://huggingface.co/datasets/torchgeo/eurosat/resolve/c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip"

@@ -3,9 +3,9 @@
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo
-from data_modules.images import ImageFiles, LabeledImages
+from data_modules.images.examples import ImageFiles, LabeledImages
 from data_modules.library_internals import image_files_of
-from data_modules.official import Archive, TorchvisionSet
+from data_modules.sets.official import Archive, TorchvisionSet
 from data_modules.splits import Indices, grouped_split
 
 

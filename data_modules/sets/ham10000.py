@@ -6,13 +6,13 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from data_modules.archives import unzip
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import ImageFiles, LabeledImages
-from data_modules.official import OfficialData
-from data_modules.prepare import link
+from data_modules.files.archives import unzip
+from data_modules.files.tables import read_lines
+from data_modules.images.examples import ImageFiles, LabeledImages
+from data_modules.sets.bring import link
+from data_modules.sets.official import OfficialData
 from data_modules.splits import Indices, grouped_split
-from data_modules.text_files import read_lines
 from lgx.core.csv_cells import refuse_doubles
 from lgx.core.markers import Markers
 from lgx.errors import UserError

@@ -7,9 +7,9 @@ from typing import Any
 from torchvision.datasets.utils import extract_archive
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import ImageFiles
-from data_modules.official import Archive, OfficialData
-from data_modules.prepare import link
+from data_modules.images.examples import ImageFiles
+from data_modules.sets.bring import link
+from data_modules.sets.official import Archive, OfficialData
 from lgx.errors import UserError
 from lgx.host.safety import read_json
 

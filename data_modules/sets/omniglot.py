@@ -6,9 +6,9 @@ import numpy as np
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import LabeledImages
+from data_modules.images.examples import LabeledImages
 from data_modules.library_internals import omniglot_characters
-from data_modules.official import Archive, TorchvisionSet
+from data_modules.sets.official import Archive, TorchvisionSet
 
 
 class Omniglot(TorchvisionSet):

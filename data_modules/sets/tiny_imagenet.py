@@ -7,10 +7,10 @@ from typing import ClassVar
 from torchvision.datasets.utils import extract_archive
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.class_trees import read_class_tree
-from data_modules.images import ImageFiles
-from data_modules.official import Archive, OfficialData
-from data_modules.text_files import read_lines
+from data_modules.files.tables import read_lines
+from data_modules.images.class_trees import read_class_tree
+from data_modules.images.examples import ImageFiles
+from data_modules.sets.official import Archive, OfficialData
 from lgx.core.markers import Markers
 from lgx.errors import UserError
 

@@ -5,7 +5,7 @@ from typing import Any
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.official import TRAIN_AND_TEST, Archive, TorchvisionSet
+from data_modules.sets.official import TRAIN_AND_TEST, Archive, TorchvisionSet
 
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
 _VGG = "https://www.robots.ox.ac.uk/~vgg/data"
@@ -31,11 +31,11 @@ class CIFAR10(TorchvisionSet):
     reader = datasets.CIFAR10
 
     def arguments(self, split: Split) -> dict[str, Any]:
-        """See :class:`~data_modules.official.TorchvisionSet`."""
+        """See :class:`~data_modules.sets.official.TorchvisionSet`."""
         return {"train": split == "train"}
 
     def labels_of(self, source: Any) -> Any:
-        """See :class:`~data_modules.official.TorchvisionSet`."""
+        """See :class:`~data_modules.sets.official.TorchvisionSet`."""
         return source.targets
 
 
@@ -168,7 +168,7 @@ class OxfordIIITPet(TorchvisionSet):
     reader = datasets.OxfordIIITPet
 
     def arguments(self, split: Split) -> dict[str, Any]:
-        """See :class:`~data_modules.official.TorchvisionSet`."""
+        """See :class:`~data_modules.sets.official.TorchvisionSet`."""
         return {"split": "trainval" if split == "train" else "test"}
 
 
@@ -193,5 +193,5 @@ class SVHN(TorchvisionSet):
     unpacked_splits = ("train", "test")
 
     def labels_of(self, source: Any) -> Any:
-        """See :class:`~data_modules.official.TorchvisionSet`."""
+        """See :class:`~data_modules.sets.official.TorchvisionSet`."""
         return source.labels

@@ -8,9 +8,9 @@ from torchvision import datasets
 from torchvision.datasets.voc import DATASET_YEAR_DICT
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.official import Archive
-from data_modules.segmentation import SegmentationSet
-from data_modules.text_files import read_lines
+from data_modules.files.tables import read_lines
+from data_modules.sets.official import Archive
+from data_modules.sets.segmentation import SegmentationSet
 from lgx.core.batch import IGNORE
 from lgx.errors import UserError
 

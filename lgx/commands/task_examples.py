@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from data_modules.catalog import open_set, open_text
-from data_modules.class_trees import read_flat
-from data_modules.images import ImageFiles, Images, LabeledImages
-from data_modules.samplers import TransformedExamples
+from data_modules.images.class_trees import read_flat
+from data_modules.images.examples import ImageFiles, Images, LabeledImages
+from data_modules.loading.samplers import TransformedExamples
 from data_modules.splits import stratified_order
 from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from data_modules import CIFAR10, DTD, SVHN, FashionMNIST, ShardedData
-from data_modules import prepare as preparing
-from data_modules.official import Archive, OfficialData
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
+from data_modules.sets import bring as preparing
 from data_modules.sets import fashion_mnist
+from data_modules.sets.official import Archive, OfficialData
 from lgx.commands.data import list_sets, prepare
 from lgx.errors import UserError
 from tests.support import fake_data
