@@ -39,13 +39,13 @@ from data_modules.sets.torchvision_sets import OxfordIIITPet as OxfordIIITPet
 from data_modules.sets.torchvision_sets import StanfordCars as StanfordCars
 from data_modules.sets.voc12 import VOC12 as VOC12
 from data_modules.sets.voc12 import VOC12Aug as VOC12Aug
+from data_modules.suites.decathlon import DECATHLON as DECATHLON
 from data_modules.suites.decathlon import Decathlon as Decathlon
-from data_modules.suites.decathlon_archives import DECATHLON as DECATHLON
 from data_modules.suites.mini_decathlon import MINI as MINI
 from data_modules.suites.mini_decathlon import MiniDecathlon as MiniDecathlon
-from data_modules.suites.pocket import POCKET as POCKET
-from data_modules.suites.pocket import PocketDecathlon as PocketDecathlon
 from data_modules.suites.pocket.scenes import PocketScenes as PocketScenes
+from data_modules.suites.pocket.tasks import POCKET as POCKET
+from data_modules.suites.pocket.tasks import PocketDecathlon as PocketDecathlon
 from data_modules.suites.pocket.texts import PocketGrammar as PocketGrammar
 from data_modules.suites.pocket.texts import PocketParaphrases as PocketParaphrases
 from data_modules.suites.pocket.texts import PocketReviews as PocketReviews

@@ -1,6 +1,7 @@
 """The Visual Decathlon (Rebuffi et al., 2017): ten image tasks at 72 px, read from the annotations of its devkit."""
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -10,7 +11,9 @@ from data_modules.files.errors import guarded
 from data_modules.images.examples import ImageFiles, Images
 from data_modules.images.module import ImageDataModule
 from data_modules.splits import stratified_split
-from lgx.core.markers import Markers, any_exist
+from data_modules.suites.decathlon_archives import bring, what_to_fetch
+from data_modules.suites.suite import Suite
+from lgx.core.markers import Markers
 from lgx.errors import UserError
 from lgx.host.safety import read_json
 
@@ -81,34 +84,53 @@ values.
 """
 
 
-def decathlon_info(task: DecathlonTask) -> DatasetInfo:
-    """Facts of a task as :class:`Decathlon` splits it."""
-    facts = FACTS[task]
-    train, val, _ = facts.sizes
-    held = round(0.1 * train)
-    return DatasetInfo(
-        name=f"decathlon_{task}",
-        num_classes=facts.num_classes,
-        sizes=(train - held, held, val),
-        license="the original set's",
-        source="https://www.robots.ox.ac.uk/~vgg/decathlon/",
-        splits="test is the official val (the official test labels are not public); val is held out of train",
-        img_size=72,
-        mean=facts.mean,
-        std=facts.std,
-    )
+class DecathlonSuite(Suite[DecathlonTask]):
+    """The ten tasks, which are unpacked or linked from the official archives."""
+
+    name, title, task_names = "decathlon", "Visual Decathlon", DECATHLON_TASKS
+
+    def info(self, task: DecathlonTask) -> DatasetInfo:
+        """Facts of a task as :class:`Decathlon` splits it."""
+        facts = FACTS[task]
+        train, val, _ = facts.sizes
+        held = round(0.1 * train)
+        return DatasetInfo(
+            name=f"decathlon_{task}",
+            num_classes=facts.num_classes,
+            sizes=(train - held, held, val),
+            license="the original set's",
+            source="https://www.robots.ox.ac.uk/~vgg/decathlon/",
+            splits="test is the official val (the official test labels are not public); val is held out of train",
+            img_size=72,
+            mean=facts.mean,
+            std=facts.std,
+        )
+
+    def module(self, task: DecathlonTask, root: str) -> "Decathlon":
+        """The data module of a task."""
+        return Decathlon(task, root=root)
+
+    def markers(self, task: DecathlonTask) -> Markers:
+        """The folder of the images of a task, and its annotations."""
+        name = FACTS[task].folder
+        labels = (f"decathlon/annotations/{name}_{part}.json" for part in ("train", "val"))
+        return ((f"decathlon/data/{name}/", *labels),)
+
+    def prepare(self, root: str | Path, task: DecathlonTask, source: str | Path | None = None) -> bool:
+        """See :class:`~data_modules.suites.suite.Suite`."""
+        if source is not None and not self.is_present(root, task):
+            bring(Path(root) / "decathlon", FACTS[task].folder, source)
+        if not self.is_present(root, task):
+            return False
+        Decathlon(task, root=str(root)).verify()
+        return True
+
+    def what_to_fetch(self, names: Sequence[str], root: str | Path) -> str:
+        """See :class:`~data_modules.suites.suite.Suite`."""
+        return what_to_fetch(names, root)
 
 
-def task_markers(task: DecathlonTask) -> Markers:
-    """What exists below ``root`` if a task is there: its folder of images and its annotations."""
-    name = FACTS[task].folder
-    labels = (f"decathlon/annotations/{name}_{part}.json" for part in ("train", "val"))
-    return ((f"decathlon/data/{name}/", *labels),)
-
-
-def task_folder(root: str | Path, task: DecathlonTask) -> Path:
-    """Folder of a task's images."""
-    return Path(root) / "decathlon" / "data" / FACTS[task].folder
+DECATHLON = DecathlonSuite()
 
 
 class Decathlon(ImageDataModule):
@@ -133,22 +155,18 @@ class Decathlon(ImageDataModule):
         if task not in FACTS:
             raise UserError(f"data.task: expected one of {', '.join(FACTS)}, got {task}")
         self.decathlon_task: DecathlonTask = task
-        self.facts, self.info = FACTS[task], decathlon_info(task)
+        self.facts, self.info = FACTS[task], DECATHLON.info(task)
         super().__init__(**options)
 
     @property
     def folder(self) -> Path:
         """Folder of the task's images."""
-        return task_folder(self.root, self.decathlon_task)
+        return self.root_folder / "decathlon" / "data" / self.facts.folder
 
     def read(self, split: Split) -> Images:
-        """Return the files of one split.
-
-        Raises:
-            UserError: If the task is not below ``root``, or its annotations are absent, damaged or not this task's.
-        """
+        """See :class:`~data_modules.images.module.ImageDataModule`."""
         name = self.info.name
-        if not any_exist(Path(self.root), task_markers(self.decathlon_task)):
+        if not DECATHLON.is_present(self.root, self.decathlon_task):
             raise UserError(
                 f"{name}: no {self.folder} with annotations; run `lgx data prepare {name} --root {self.root}`, "
                 "which says what to download"
@@ -182,6 +200,28 @@ class Decathlon(ImageDataModule):
         content = read_json(path, remedy, largest)
         names, labels = guarded(lambda: _parse(content, path, self.num_classes), str(path), remedy)
         return ImageFiles(base, names, labels, where or f"{self.info.name} {part}")
+
+    def verify(self) -> None:
+        """Check that the annotations of the task are complete, and that all of its files are present.
+
+        Raises:
+            UserError: If a file is missing, or the annotations are not the official ones.
+        """
+        name = self.info.name
+        parts: tuple[Part, Part] = ("train", "val")
+        for part, official in zip(parts, self.facts.sizes[:2], strict=True):
+            files = self.annotated(part)
+            if len(files) != official:
+                raise UserError(
+                    f"{name}: the official {part} split has {official:,} images but its annotations below "
+                    f"{self.root_folder / 'decathlon' / 'annotations'} name {len(files):,}; unpack the devkit again"
+                )
+            missing = [i for i in range(len(files)) if not files.path(i).is_file()]
+            if missing:
+                raise UserError(
+                    f"{name}: {len(missing):,} of {official:,} annotated {part} images are missing, first "
+                    f"{files.path(missing[0])}; remove {self.folder} and prepare it again"
+                )
 
 
 def _parse(content: Any, path: Path, num_classes: int) -> tuple[list[str], list[int]]:

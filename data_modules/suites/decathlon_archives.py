@@ -1,4 +1,4 @@
-"""Unpack or link the Visual Decathlon from its official archives, task by task, and check it."""
+"""Unpack or link the Visual Decathlon from its official archives, task by task."""
 
 import io
 import tarfile
@@ -7,17 +7,6 @@ from pathlib import Path, PurePosixPath
 
 from data_modules.files.archives import ContentSize, check_member, check_name, open_tar
 from data_modules.sets.bring import link
-from data_modules.suites.decathlon import (
-    DECATHLON_TASKS,
-    FACTS,
-    Decathlon,
-    DecathlonTask,
-    Part,
-    decathlon_info,
-    task_folder,
-    task_markers,
-)
-from data_modules.suites.suite import Suite
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 
@@ -26,47 +15,21 @@ DATA = "http://www.robots.ox.ac.uk/~vgg/share/decathlon-1.0-data.tar.gz"
 IMAGENET = "https://image-net.org/data/decathlon-1.0-data-imagenet.tar"
 
 
-def prepare_task(root: str | Path, task: DecathlonTask, source: str | None) -> bool:
-    """Bring a task to its place, if it is not there yet, and check it.
+def bring(base: Path, name: str, source: str | Path) -> None:
+    """Bring what ``source`` holds of a task to its place, where it is not there yet.
+
+    Every task becomes a folder ``base/data/<official name>`` of its own, all or nothing, so that ImageNet, which has an
+    archive of its own, can be added later.
 
     Args:
-        root: Folder that contains the data sets.
-        task: The task.
-        source: See :func:`bring_task`.
-
-    Returns:
-        False if the files of the task are missing.
-
-    Raises:
-        UserError: If the files are damaged; one sentence says what to do.
-    """
-    if not bring_task(root, task, source):
-        return False
-    verify(Decathlon(task, root=str(root)))
-    return True
-
-
-def bring_task(root: str | Path, task: DecathlonTask, source: str | None) -> bool:
-    """Bring a task to its place, if it is not there yet.
-
-    Every task becomes a folder ``root/decathlon/data/<official name>`` of its own, all or nothing, so that ImageNet,
-    which has an archive of its own, can be added later.
-
-    Args:
-        root: Folder that contains the data sets.
-        task: The task.
+        base: Folder of the Decathlon.
+        name: Official name of the task.
         source: Folder with the official archives, or with their unpacked ``annotations`` and ``data``, which are then
-            linked; None if the user gave none.
-
-    Returns:
-        Whether the task is there now.
+            linked.
 
     Raises:
         UserError: If ``source`` holds nothing of the Decathlon, or an archive is damaged or unsafe.
     """
-    base, name = Path(root) / "decathlon", FACTS[task].folder
-    if source is None or DECATHLON.is_present(root, task):
-        return DECATHLON.is_present(root, task)
     folder = Path(source)
     if not folder.is_dir():
         raise UserError(f"source: {folder} is not a folder; give the folder that holds the Decathlon's archives")
@@ -75,7 +38,7 @@ def bring_task(root: str | Path, task: DecathlonTask, source: str | None) -> boo
         for part in ("annotations", f"data/{name}"):
             if (tree / part).is_dir() and not (base / part).exists():
                 link(tree / part, base / part)
-        return DECATHLON.is_present(root, task)
+        return
     if not (base / "annotations").is_dir():
         devkit = folder / _filename(DEVKIT)
         if not devkit.exists():
@@ -87,30 +50,6 @@ def bring_task(root: str | Path, task: DecathlonTask, source: str | None) -> boo
             _extract(file, devkit, ("decathlon-1.0", "annotations"), base / "annotations")
     if not (base / "data" / name).exists():
         _unpack_images(folder, name, base / "data" / name)
-    return DECATHLON.is_present(root, task)
-
-
-def verify(module: Decathlon) -> None:
-    """Check that the annotations of a task are complete, and that all of its files are present.
-
-    Raises:
-        UserError: If a file is missing, or the annotations are not the official ones.
-    """
-    name = module.info.name
-    parts: tuple[Part, Part] = ("train", "val")
-    for part, official in zip(parts, module.facts.sizes[:2], strict=True):
-        files = module.annotated(part)
-        if len(files) != official:
-            raise UserError(
-                f"{name}: the official {part} split has {official:,} images but its annotations below "
-                f"{module.root_folder / 'decathlon' / 'annotations'} name {len(files):,}; unpack the devkit again"
-            )
-        missing = [i for i in range(len(files)) if not files.path(i).is_file()]
-        if missing:
-            raise UserError(
-                f"{name}: {len(missing):,} of {official:,} annotated {part} images are missing, first "
-                f"{files.path(missing[0])}; remove {module.folder} and prepare it again"
-            )
 
 
 def what_to_fetch(names: Sequence[str], root: str | Path) -> str:
@@ -128,7 +67,7 @@ def what_to_fetch(names: Sequence[str], root: str | Path) -> str:
 
 def _unpack_images(folder: Path, name: str, target: Path) -> None:
     """Unpack the archive of the task alone, or that within the archive of all tasks except ImageNet."""
-    own = folder / (_filename(IMAGENET) if name == FACTS["imagenet"].folder else f"{name}.tar")
+    own = folder / (_filename(IMAGENET) if name == "imagenet12" else f"{name}.tar")
     if own.exists():
         with own.open("rb") as file:
             _extract(file, own, (name,), target)
@@ -174,18 +113,3 @@ def _extract(file: io.BufferedReader, path: Path, inside: tuple[str, ...], targe
 
 def _filename(url: str) -> str:
     return url.rsplit("/", 1)[-1]
-
-
-DECATHLON = Suite[DecathlonTask](
-    name="decathlon",
-    title="Visual Decathlon",
-    task_names=DECATHLON_TASKS,
-    info=decathlon_info,
-    module=lambda task, root: Decathlon(task, root=root),
-    markers=task_markers,
-    prepare=prepare_task,
-    folder=task_folder,
-    in_shards=False,
-    needs_source=lambda task: True,
-    what_to_fetch=what_to_fetch,
-)

@@ -4,23 +4,19 @@ The user provides the archives; nothing is downloaded. Most of the sets state no
 package.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from PIL import Image
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images.examples import Images, LabeledImages
-from data_modules.shards.index import SPLITS, is_complete
-from data_modules.shards.writing import write_shards
+from data_modules.images.examples import Images
 from data_modules.suites import mini_archives as sources
-from data_modules.suites.pocket.tasks import draw_task
-from data_modules.suites.suite import Suite, SuiteTask
+from data_modules.suites.pocket.tasks import pictures
+from data_modules.suites.suite import ShardedSuite, SuiteTask
 from lgx.errors import UserError
-from lgx.host.files import atomic_path
 
 MiniTask = Literal[
     "cifar10", "gtsrb", "dtd10", "flowers12", "omniglot", "digits", "tiny_imagenet", "fashion_mnist", "fer2013"
@@ -98,109 +94,65 @@ FACTS: dict[MiniTask, MiniFacts] = {
 }  # fmt: skip
 
 
-def mini_info(task: MiniTask) -> DatasetInfo:
-    """Facts of a task, known before it is prepared."""
-    facts = FACTS[task]
-    return DatasetInfo(
-        name=f"mini_{task}",
-        num_classes=facts.num_classes,
-        sizes=facts.sizes,
-        license=facts.license,
-        source="the user's archives" if facts.files else "scikit-learn's load_digits",
-        splits=facts.splits,
-        img_size=32,
-        mean=facts.mean,
-        std=facts.std,
-    )
+class MiniSuite(ShardedSuite[MiniTask]):
+    """The tasks of the mini-Decathlon, which are read from the user's archives."""
 
+    name, title, task_names = "mini", "mini-Decathlon", MINI_TASKS
 
-def mini_folder(root: str | Path, task: MiniTask) -> Path:
-    """Folder of a task's shards."""
-    return Path(root) / "mini" / task
-
-
-def is_prepared(root: str | Path, task: MiniTask) -> bool:
-    """Whether all three splits of the task are below ``root``."""
-    return is_complete(mini_folder(root, task))
-
-
-def check_sources(task: MiniTask, source: str | Path | None) -> None:
-    """Check that the archives of a task are there.
-
-    Args:
-        task: The task.
-        source: Folder that holds the folder ``<task>`` with its archives; None if the user gave none.
-
-    Raises:
-        UserError: If one is missing; the sentence names the file.
-    """
-    files = FACTS[task].files
-    wanted = " and ".join(f"{task}/{file}" for file in files)
-    if files and source is None:
-        raise UserError(f"mini_{task} cannot be downloaded; give --source FOLDER that holds {wanted}")
-    for file in files:
-        if not (path := Path(str(source)) / task / file).is_file():
-            raise UserError(f"mini_{task}: {path} does not exist; --source is the folder that holds {wanted}")
-
-
-def prepare_task(root: str | Path, task: MiniTask, source: str | Path | None = None) -> Path:
-    """Read a task's archives and write its shards to ``root/mini/<task>``, unless they are there already.
-
-    Args:
-        root: Folder that contains the data sets.
-        task: The task.
-        source: Folder that holds the folder ``<task>`` with its archives; not needed for the digits.
-
-    Returns:
-        The folder.
-
-    Raises:
-        UserError: If an archive is missing, damaged or another one, or the folder cannot be written.
-    """
-    folder = mini_folder(root, task)
-    if is_prepared(root, task):
-        return folder
-    check_sources(task, source)
-    if folder.exists():
-        raise UserError(f"{folder} exists but does not hold mini_{task}; move it away and run again")
-    images = _read(task, source)
-    with atomic_path(folder) as temporary:
-        for split in SPLITS:
-            write_shards(images[split], temporary, split, mini_info(task), shard_size=2000)
-    return folder
-
-
-def _read(task: MiniTask, source: str | Path | None) -> dict[Split, Images]:
-    facts, found = FACTS[task], dict[Split, Images]()
-    if facts.read is None:
-        for split, (pixels, labels) in draw_task("digits").items():
-            found[split] = LabeledImages([(Image.fromarray(p), -1) for p in pixels], labels, f"mini_{task} {split}")
-        return found
-    folder = Path(str(source)) / task
-    for split, images in facts.read(folder).items():
-        images.where = f"mini_{task} {split}"
-        found[split] = images
-    if (classes := len(np.unique(found["train"].labels))) != facts.num_classes:
-        raise UserError(
-            f"mini_{task}: the archives in {folder} hold training images of {classes} classes, "
-            f"expected {facts.num_classes}; fetch them again"
+    def info(self, task: MiniTask) -> DatasetInfo:
+        """Facts of a task, known before it is prepared."""
+        facts = FACTS[task]
+        return DatasetInfo(
+            name=f"mini_{task}",
+            num_classes=facts.num_classes,
+            sizes=facts.sizes,
+            license=facts.license,
+            source="the user's archives" if facts.files else "scikit-learn's load_digits",
+            splits=facts.splits,
+            img_size=32,
+            mean=facts.mean,
+            std=facts.std,
         )
-    return found
+
+    def module(self, task: MiniTask, root: str) -> "MiniDecathlon":
+        """The data module of a task."""
+        return MiniDecathlon(task, root=root)
+
+    def needs_source(self, task: MiniTask) -> bool:
+        """All tasks but the digits of scikit-learn need archives."""
+        return bool(FACTS[task].files)
+
+    def check(self, task: MiniTask, source: str | Path | None) -> None:
+        """Refuse a missing archive; ``source`` holds the folder ``<task>`` with the archives of the task."""
+        files = FACTS[task].files
+        wanted = " and ".join(f"{task}/{file}" for file in files)
+        if files and source is None:
+            raise UserError(f"mini_{task} cannot be downloaded; give --source FOLDER that holds {wanted}")
+        for file in files:
+            if not (path := Path(str(source)) / task / file).is_file():
+                raise UserError(f"mini_{task}: {path} does not exist; --source is the folder that holds {wanted}")
+
+    def images(self, task: MiniTask, source: str | Path | None) -> Mapping[Split, Images]:
+        """Read the archives of a task.
+
+        Raises:
+            UserError: If one is damaged or another one.
+        """
+        facts, folder = FACTS[task], Path(str(source)) / task
+        if facts.read is None:
+            return pictures(f"mini_{task}", "digits")
+        found = facts.read(folder)
+        for split, images in found.items():
+            images.where = f"mini_{task} {split}"
+        if (classes := len(np.unique(found["train"].labels))) != facts.num_classes:
+            raise UserError(
+                f"mini_{task}: the archives in {folder} hold training images of {classes} classes, "
+                f"expected {facts.num_classes}; fetch them again"
+            )
+        return found
 
 
-MINI = Suite[MiniTask](
-    name="mini",
-    title="mini-Decathlon",
-    task_names=MINI_TASKS,
-    info=mini_info,
-    module=lambda task, root: MiniDecathlon(task, root=root),
-    markers=lambda task: ((f"mini/{task}/index.json",),),
-    prepare=lambda root, task, source: prepare_task(root, task, source).is_dir(),
-    folder=mini_folder,
-    in_shards=True,
-    needs_source=lambda task: bool(FACTS[task].files),
-    check=check_sources,
-)
+MINI = MiniSuite()
 
 
 class MiniDecathlon(SuiteTask):

@@ -29,7 +29,6 @@ from data_modules.images.examples import ImageFiles, LabeledImages
 from data_modules.sets.segmentation import MaskedImages
 from data_modules.shards.index import Shard, read_index
 from data_modules.shards.reading import ShardImages
-from data_modules.suites.decathlon_archives import bring_task
 from data_modules.suites.mini_archives import EncodedImages, read_zip
 from data_modules.text.rows import read_json_lines, read_table
 from data_modules.text.tokens import _read_vocabulary
@@ -225,7 +224,7 @@ def timm_folder(path: Path) -> Any:
 
 
 def devkit(path: Path) -> Any:
-    return bring_task(path.parent / "data", "aircraft", str(path.parent))
+    return DECATHLON.prepare(path.parent / "data", "aircraft", path.parent)
 
 
 def shard(path: Path) -> Any:

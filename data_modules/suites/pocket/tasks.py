@@ -1,24 +1,20 @@
-"""The ten pocket tasks: their classes and sizes, and how they are drawn and written."""
+"""The Pocket Decathlon: the classes and sizes of its ten tasks, and how they are drawn."""
 
-import os
-import shutil
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from PIL import Image
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.images.examples import LabeledImages
-from data_modules.shards.index import SPLITS, is_complete
-from data_modules.shards.writing import write_shards
+from data_modules.shards.index import SPLITS
 from data_modules.splits import Indices, stratified_split
 from data_modules.suites.pocket import synthetic, written
 from data_modules.suites.pocket.drawing import SIZE, Array, Rng
-from lgx.errors import UserError
+from data_modules.suites.suite import ShardedSuite, SuiteTask
 
 # The order is part of the seeds of draw_task: append new tasks, never reorder.
 PocketTask = Literal[
@@ -59,34 +55,55 @@ DRAWINGS: dict[PocketTask, Drawing] = {
 }
 
 
-def pocket_info(task: PocketTask) -> DatasetInfo:
-    """Facts of a pocket task, known before it is made."""
-    drawing = DRAWINGS[task]
-    n = len(drawing.classes)
-    sizes = (drawing.per_class[0] * n, drawing.per_class[1] * n, drawing.per_class[2] * n)
-    real = drawing.draw is None
-    return DatasetInfo(
-        name=f"pocket_{task}",
-        num_classes=n,
-        sizes=(1_258, 180, 359) if real else sizes,
-        license="CC BY 4.0 (UCI digits, in scikit-learn)" if real else "none needed (generated)",
-        source="scikit-learn's load_digits" if real else f"seeded generator; mirrors {drawing.stands_for}",
-        splits="disjoint, class-stratified" if real else "drawn from different seeds, no image in two splits",
-        img_size=SIZE,
-        mean=(0.5, 0.5, 0.5),
-        std=(0.5, 0.5, 0.5),
-        class_names=drawing.classes,
-    )
+class PocketSuite(ShardedSuite[PocketTask]):
+    """The ten pocket tasks, which are drawn when they are prepared."""
+
+    name, title, task_names = "pocket", "Pocket Decathlon", POCKET_TASKS
+
+    def info(self, task: PocketTask) -> DatasetInfo:
+        """Facts of a pocket task, known before it is made."""
+        drawing = DRAWINGS[task]
+        n, real = len(drawing.classes), drawing.draw is None
+        train, val, test = drawing.per_class
+        return DatasetInfo(
+            name=f"pocket_{task}",
+            num_classes=n,
+            sizes=(1_258, 180, 359) if real else (train * n, val * n, test * n),
+            license="CC BY 4.0 (UCI digits, in scikit-learn)" if real else "none needed (generated)",
+            source="scikit-learn's load_digits" if real else f"seeded generator; mirrors {drawing.stands_for}",
+            splits="disjoint, class-stratified" if real else "drawn from different seeds, no image in two splits",
+            img_size=SIZE,
+            mean=(0.5, 0.5, 0.5),
+            std=(0.5, 0.5, 0.5),
+            class_names=drawing.classes,
+        )
+
+    def images(self, task: PocketTask, source: str | Path | None) -> Mapping[Split, LabeledImages]:
+        """Draw the images."""
+        return pictures(self.info(task).name, task)
+
+    def module(self, task: PocketTask, root: str) -> "PocketDecathlon":
+        """The data module of a task."""
+        return PocketDecathlon(task, root=root)
 
 
-def pocket_folder(root: str | Path, task: PocketTask) -> Path:
-    """Folder of a task's shards."""
-    return Path(root) / "pocket" / task
+POCKET = PocketSuite()
 
 
-def is_made(root: str | Path, task: PocketTask) -> bool:
-    """Whether all three splits of the task are below ``root``."""
-    return is_complete(pocket_folder(root, task))
+class PocketDecathlon(SuiteTask):
+    """One task of the Pocket Decathlon: 32 x 32 RGB images at ``root/pocket/<task>``.
+
+    ``prepare_data`` makes the task from seeded generators if it is absent, which takes a few seconds.
+
+    Args:
+        task: The task; ``world`` is the large one, in the place of ImageNet.
+        options: See :class:`~data_modules.shards.module.ShardedImages`.
+    """
+
+    suite = POCKET
+
+    def __init__(self, task: PocketTask = "world", **options: Any) -> None:
+        super().__init__(task, **options)
 
 
 def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indices]]:
@@ -123,39 +140,12 @@ def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indic
     return drawn
 
 
-def make_task(root: str | Path, task: PocketTask, seed: int = 0) -> Path:
-    """Draw a task and write its shards to ``root/pocket/<task>``, unless they are there already.
-
-    Several processes may call it at once: each works in a folder of its own, and that of the first to finish is kept.
-
-    Args:
-        root: Folder that contains the data sets.
-        task: The task.
-        seed: The same seed gives the same bytes.
-
-    Returns:
-        The folder.
-
-    Raises:
-        UserError: If the folder cannot be written, or another one has its name.
-    """
-    folder = pocket_folder(root, task)
-    if is_made(root, task):
-        return folder
-    temporary = folder.parent / f".{task}.{uuid.uuid4().hex[:8]}.tmp"
-    try:
-        for split, (images, labels) in draw_task(task, seed).items():
-            source = _Pictures(images)
-            where = f"pocket_{task} {split}"
-            write_shards(LabeledImages(source, labels, where), temporary, split, pocket_info(task), shard_size=2000)
-        try:
-            os.rename(temporary, folder)
-        except OSError as error:
-            if not is_made(root, task):
-                raise UserError(f"cannot write {folder}: {error.strerror}; remove it and run again") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return folder
+def pictures(name: str, task: PocketTask) -> dict[Split, LabeledImages]:
+    """The images of a task as the set called ``name``."""
+    return {
+        split: LabeledImages(_Pictures(images), labels, f"{name} {split}")
+        for split, (images, labels) in draw_task(task).items()
+    }
 
 
 class _Pictures:

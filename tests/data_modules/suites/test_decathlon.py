@@ -18,7 +18,7 @@ from data_modules.catalog import infos, open_set
 from data_modules.images.examples import ImageFiles
 from data_modules.shards.reading import ShardImages
 from data_modules.suites import decathlon_archives as preparing
-from data_modules.suites.decathlon import DECATHLON_TASKS, FACTS, DecathlonTask, decathlon_info
+from data_modules.suites.decathlon import DECATHLON, DECATHLON_TASKS, FACTS, DecathlonTask
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from tests.support.fake_decathlon import add, expect_tiny_files, pack, write_task
@@ -271,4 +271,4 @@ def test_every_task_is_in_the_catalog(root: Path) -> None:
 
 def test_the_published_sizes_are_those_of_the_split(root: Path) -> None:
     module = Decathlon("dtd", root=str(root))
-    assert tuple(len(module.read(split)) for split in SPLITS) == decathlon_info("dtd").sizes
+    assert tuple(len(module.read(split)) for split in SPLITS) == DECATHLON.info("dtd").sizes

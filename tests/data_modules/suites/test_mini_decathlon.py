@@ -15,7 +15,7 @@ from data_modules.catalog import infos, is_present
 from data_modules.shards.index import SPLITS, read_index
 from data_modules.shards.reading import read_shard
 from data_modules.suites import mini_decathlon as mini
-from data_modules.suites.mini_decathlon import FACTS, MINI_TASKS, mini_info, prepare_task
+from data_modules.suites.mini_decathlon import FACTS, MINI, MINI_TASKS
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from tests.support.paths import SHARED
@@ -163,7 +163,7 @@ def test_a_prepared_task_is_left_alone_and_needs_no_source(root: Path) -> None:
 def test_digits_need_no_archive_and_are_made_by_prepare_data(tmp_path: Path) -> None:
     module = MiniDecathlon(task="digits", root=str(tmp_path))
     module.prepare_data()
-    assert tuple(len(module.read(split)) for split in SPLITS) == mini_info("digits").sizes
+    assert tuple(len(module.read(split)) for split in SPLITS) == MINI.info("digits").sizes
 
 
 # -- messages about mistakes ------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_a_damaged_zip_or_unexpected_content_is_refused_and_leaves_no_files(tmp_
     if callable(change):
         path.write_bytes(change(path.read_bytes()))
     with pytest.raises(UserError, match=sentence):
-        prepare_task(tmp_path / "data", "dtd10", tmp_path)
+        MINI.prepare(tmp_path / "data", "dtd10", tmp_path)
     assert not (tmp_path / "data/mini").exists() or list((tmp_path / "data/mini").iterdir()) == []
 
 
@@ -213,7 +213,7 @@ def test_a_folder_that_holds_something_else_is_not_touched(source: Path, tmp_pat
     (tmp_path / "mini/dtd10").mkdir(parents=True)
     (tmp_path / "mini/dtd10/thesis.tex").write_text("mine")
     with pytest.raises(UserError, match="exists but does not hold mini_dtd10; move it away"):
-        prepare_task(tmp_path, "dtd10", source)
+        MINI.prepare(tmp_path, "dtd10", source)
     assert (tmp_path / "mini/dtd10/thesis.tex").read_text() == "mine"
 
 
@@ -223,7 +223,8 @@ def test_a_folder_that_holds_something_else_is_not_touched(source: Path, tmp_pat
 @pytest.mark.skipif(not (SHARED / "flowers12").exists(), reason="needs the real subsets (LGX_SHARED_DATA)")
 @pytest.mark.parametrize("task", ["flowers12"])
 def test_the_real_archives_hold_what_the_facts_say(task: mini.MiniTask, tmp_path: Path) -> None:
-    module = MiniDecathlon(task=task, root=str(prepare_task(tmp_path, task, SHARED).parents[1]))
+    MINI.prepare(tmp_path, task, SHARED)
+    module = MiniDecathlon(task=task, root=str(tmp_path))
     images = {split: module.read(split) for split in SPLITS}
     assert tuple(len(images[split]) for split in SPLITS) == module.info.sizes
     assert set(np.asarray(images["train"].labels).tolist()) == set(range(module.num_classes))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from data_modules import PocketDecathlon
-from data_modules.suites.pocket import POCKET_TASKS, PocketTask, make_task, pocket_info, tasks
-from data_modules.suites.pocket.tasks import DRAWINGS, SPLITS, draw_task
+from data_modules.suites import suite
+from data_modules.suites.pocket.tasks import DRAWINGS, POCKET, POCKET_TASKS, SPLITS, PocketTask, draw_task
 from tests.support.forks import PROCESSES
 
 FAST: tuple[PocketTask, ...] = ("digits", "motions", "silhouettes")
@@ -24,7 +24,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "task", [task if task in FAST else pytest.param(task, marks=pytest.mark.slow) for task in POCKET_TASKS]
 )
 def test_a_task_matches_its_description_and_no_image_is_in_two_splits(task: PocketTask) -> None:
-    info, drawn = pocket_info(task), draw_task(task)
+    info, drawn = POCKET.info(task), draw_task(task)
     images = np.concatenate([drawn[split][0] for split in SPLITS])
     assert images.dtype == np.uint8
     assert images.shape[1:] == (32, 32, 3)
@@ -40,7 +40,7 @@ def test_a_task_matches_its_description_and_no_image_is_in_two_splits(task: Pock
 def test_the_ten_tasks_have_few_training_images() -> None:
     assert len(POCKET_TASKS) == len(DRAWINGS) == 10
     for task in POCKET_TASKS:
-        train = pocket_info(task).sizes[0]
+        train = POCKET.info(task).sizes[0]
         assert train is not None
         assert 6_000 <= train <= 10_000 if task == "world" else 1_000 <= train <= 2_000
 
@@ -51,7 +51,8 @@ def test_the_ten_tasks_have_few_training_images() -> None:
 def test_the_same_seed_gives_the_same_bytes(task: PocketTask, tmp_path: Path) -> None:
     digests = []
     for name in ("a", "b"):
-        folder = make_task(tmp_path / name, task)
+        POCKET.prepare(tmp_path / name, task)
+        folder = POCKET.folder(tmp_path / name, task)
         digests.append([(p.name, hashlib.sha256(p.read_bytes()).hexdigest()) for p in sorted(folder.iterdir())])
     assert digests[0] == digests[1]
     assert [name for name, _ in digests[0]] == [
@@ -77,7 +78,7 @@ def test_a_task_is_known_before_it_is_made_and_made_by_prepare_data(root: Path) 
 
 @pytest.mark.slow
 def test_processes_that_make_a_task_at_once_leave_one_whole_task(tmp_path: Path) -> None:
-    processes = [PROCESSES.Process(target=make_task, args=(tmp_path, "digits")) for _ in range(2)]
+    processes = [PROCESSES.Process(target=POCKET.prepare, args=(tmp_path, "digits")) for _ in range(2)]
     for process in processes:
         process.start()
     for process in processes:
@@ -91,12 +92,12 @@ def test_an_interrupted_task_leaves_no_files(tmp_path: Path, monkeypatch: pytest
     def interrupted(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    real = tasks.write_shards
+    real = suite.write_shards
     monkeypatch.setattr(
-        tasks, "write_shards", lambda i, f, s, *a, **k: real(i, f, s, *a, **k) if s == "train" else interrupted()
+        suite, "write_shards", lambda i, f, s, *a, **k: real(i, f, s, *a, **k) if s == "train" else interrupted()
     )
     with pytest.raises(KeyboardInterrupt):
-        make_task(tmp_path, "digits")
+        POCKET.prepare(tmp_path, "digits")
     assert list((tmp_path / "pocket").iterdir()) == []
 
 
@@ -104,5 +105,5 @@ def test_an_interrupted_task_leaves_no_files(tmp_path: Path, monkeypatch: pytest
 def test_all_ten_tasks_are_made_within_a_minute(tmp_path: Path) -> None:
     start = time.monotonic()
     for task in POCKET_TASKS:
-        make_task(tmp_path, task)
+        POCKET.prepare(tmp_path, task)
     assert time.monotonic() - start < 60
