@@ -77,6 +77,14 @@ def unzip(archives: Iterable[Path], folder: Path) -> None:
                 archive.extractall(temporary)
 
 
+def link(source: Path, folder: Path) -> None:
+    """Make ``folder`` a link to ``source``; it may be an empty folder before."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if folder.exists():
+        folder.rmdir()
+    folder.symlink_to(source.resolve(), target_is_directory=True)
+
+
 @contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a zip file and check that it is safe to unpack.

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from torchvision.datasets.utils import extract_archive
-
 from data_modules.base import DatasetInfo, Split
 from data_modules.sets.official import Archive
 from data_modules.sets.segmentation import SegmentationSet
@@ -60,7 +58,3 @@ class ADE20K(SegmentationSet):
                 f"{lacking[0]}.png; unpack {self.archives[0].filename} again"
             )
         return [(images / f"{name}.jpg", masks / f"{name}.png") for name in names]
-
-    def unpack(self, folder: Path) -> None:
-        """Unpack the archive."""
-        extract_archive(str(folder / self.archives[0].filename), str(folder))

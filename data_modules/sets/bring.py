@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torchvision.datasets.utils import check_integrity, download_url
 
-from data_modules.files.archives import check_tar, unzip
+from data_modules.files.archives import check_tar, link, unzip
 from data_modules.files.errors import guarded
 from data_modules.images.class_trees import tree_split
 from data_modules.sets.official import Archive, OfficialData
@@ -67,20 +67,16 @@ def _from_source(kind: type[OfficialData], folder: Path, source: Path) -> None:
             if not _is_whole(source / archive.filename, archive):
                 raise UserError(f"{source / archive.filename}: wrong md5, expected {archive.md5}; fetch it again")
         _unpack(kind, folder, source)
+    elif kind.is_official_form(source):
+        link(source, folder)
     else:
-        wanted = ", ".join(archive.filename for archive in kind.archives) or kind.own_files
+        has_trees = any(kind.tree_names.values())
+        wanted = ["class folders train/ and test/", "train.zip and test.zip with such folders"] if has_trees else []
+        wanted += [kind.own_files or (f"{kind.marker}/" if kind.marker else "")]
+        wanted += [", ".join(archive.filename for archive in kind.archives)]
         raise UserError(
-            f"source: {source} holds no known files of {name}; expected class folders train/ and test/, or "
-            f"train.zip and test.zip with such folders{', or ' + wanted if wanted else ''}"
+            f"source: {source} holds no known files of {name}; expected {', or '.join(filter(None, wanted))}"
         )
-
-
-def link(source: Path, folder: Path) -> None:
-    """Make ``folder`` a link to ``source``; it may be an empty folder before."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if folder.exists():
-        folder.rmdir()
-    folder.symlink_to(source.resolve(), target_is_directory=True)
 
 
 def _is_whole(path: Path, archive: Archive) -> bool:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from torchvision import datasets
-from torchvision.datasets.utils import extract_archive
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.images.examples import LabeledImages
@@ -38,7 +37,3 @@ class EuroSAT(OfficialData):
         rest, test = stratified_split(source.targets, 0.2, seed=0)
         images = LabeledImages(source, source.targets, f"{self.info.name} {split}")
         return images.take(test if split == "test" else rest)
-
-    def unpack(self, folder: Path) -> None:
-        """Unpack the archive."""
-        extract_archive(str(folder / "eurosat" / self.archives[0].filename))

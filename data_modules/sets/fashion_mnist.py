@@ -8,7 +8,7 @@ from typing import Any
 from torchvision import datasets
 from torchvision.datasets.utils import calculate_md5
 
-from data_modules.base import DatasetInfo, Split
+from data_modules.base import DatasetInfo
 from data_modules.sets.official import TRAIN_AND_TEST, Archive, TorchvisionSet
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
@@ -47,10 +47,6 @@ class FashionMNIST(TorchvisionSet):
         for filename, md5 in datasets.FashionMNIST.resources
     )
     reader = datasets.FashionMNIST
-
-    def arguments(self, split: Split) -> dict[str, Any]:
-        """See :class:`~data_modules.sets.official.TorchvisionSet`."""
-        return {"train": split == "train"}
 
     def labels_of(self, source: Any) -> Any:
         """See :class:`~data_modules.sets.official.TorchvisionSet`.

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.files.archives import unzip
+from data_modules.files.archives import link, unzip
 from data_modules.files.tables import read_lines
 from data_modules.images.examples import ImageFiles, LabeledImages
-from data_modules.sets.bring import link
 from data_modules.sets.official import OfficialData
 from data_modules.splits import Indices, grouped_split
 from lgx.core.csv_cells import refuse_doubles

@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torchvision.datasets.utils import extract_archive
-
 from data_modules.base import DatasetInfo, Split
+from data_modules.files.archives import link
 from data_modules.images.examples import ImageFiles
-from data_modules.sets.bring import link
 from data_modules.sets.official import Archive, OfficialData
 from lgx.errors import UserError
 from lgx.host.safety import read_json
@@ -79,11 +77,6 @@ class INaturalist2019(OfficialData):
                 f"unpack train_val2019.tar.gz in {folder}"
             )
         return ImageFiles(folder, names, labels, f"{self.info.name} {split}")
-
-    def unpack(self, folder: Path) -> None:
-        """Unpack the archives."""
-        for archive in self.archives:
-            extract_archive(str(folder / archive.filename))
 
 
 def _id(category: Mapping[str, Any]) -> int:

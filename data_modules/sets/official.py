@@ -1,10 +1,13 @@
 """Image sets in the layout of their publishers, which torchvision reads, or in class folders."""
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+
+from torchvision.datasets.utils import extract_archive
 
 from data_modules.base import Split
 from data_modules.files.errors import guarded
@@ -43,8 +46,8 @@ class OfficialData(ImageDataModule):
     """Base of the image sets in the layout of their publishers below ``root/<name>``.
 
     If that layout is absent, ``root/<name>/{train,test[,val]}/<class>/*.png|jpg`` is read instead.
-    A subclass sets ``info``, ``marker`` and ``archives`` and implements :meth:`open` and :meth:`unpack`; one with class
-    folders as its only layout sets ``info`` alone.
+    A subclass sets ``info``, ``marker`` and ``archives`` and implements :meth:`open`; one with class folders alone sets
+    ``info`` alone.
 
     Attributes:
         marker: File or folder below ``root/<name>`` that exists if the set is in the layout of its publishers; None if
@@ -76,7 +79,8 @@ class OfficialData(ImageDataModule):
 
     def unpack(self, folder: Path) -> None:
         """Unpack ``archives``, which are in their folders below ``folder`` already."""
-        raise NotImplementedError(f"{type(self).__name__}.unpack")
+        for archive in self.archives:
+            extract_archive(str(folder / archive.folder / archive.filename))
 
     @classmethod
     def bring(cls, source: Path, folder: Path) -> bool:
@@ -183,7 +187,8 @@ class TorchvisionSet(OfficialData):
 
     def arguments(self, split: Split) -> dict[str, Any]:
         """Arguments with which ``reader`` opens a split."""
-        return {"split": split}
+        has_train = "train" in inspect.signature(self.reader).parameters
+        return {"train": split == "train"} if has_train else {"split": split}
 
     def labels_of(self, source: Any) -> Any:
         """Class index of every example of an opened ``reader``."""

@@ -17,7 +17,6 @@ from data_modules.files.errors import DataError
 from data_modules.images.examples import Images, LabeledImages
 from data_modules.images.transforms import MaskTransform
 from data_modules.loading.samplers import Key, TransformedExamples, mix_seed
-from data_modules.sets.bring import link
 from data_modules.sets.official import OfficialData
 from data_modules.splits import Indices, stratified_order
 from lgx.core.batch import IGNORE, Batch
@@ -144,17 +143,6 @@ class SegmentationSet(OfficialData):
     def open(self, folder: Path, split: Split) -> MaskedImages:
         """List the files of an official split."""
         return MaskedImages(self.files(folder, split), self.meanings, f"{self.info.name} {split}")
-
-    @classmethod
-    def bring(cls, source: Path, folder: Path) -> bool:
-        """Link a folder in which the archive is unpacked already."""
-        if cls.is_official_form(source):
-            link(source, folder)
-            return True
-        if cls.archives and all((source / archive.filename).exists() for archive in cls.archives):
-            return False
-        wanted = [f"{cls.marker}/", *(archive.filename for archive in cls.archives)]
-        raise UserError(f"source: {source} holds no known files of {cls.info.name}; expected {' or '.join(wanted)}")
 
     def transformed(self, examples: Images, train: bool = False, seed: int | None = None) -> TransformedExamples:
         """The examples as tensors, with the same resizing, crop and flip for an image and its mask."""

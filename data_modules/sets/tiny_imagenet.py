@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from torchvision.datasets.utils import extract_archive
-
 from data_modules.base import DatasetInfo, Split
 from data_modules.files.tables import read_lines
 from data_modules.images.class_trees import read_class_tree
@@ -68,10 +66,6 @@ class TinyImageNet(OfficialData):
                 f"first {missing[0]}"
             )
         return ImageFiles(images, list(labels), list(labels.values()), where)
-
-    def unpack(self, folder: Path) -> None:
-        """Unpack the archive."""
-        extract_archive(str(folder / self.archives[0].filename))
 
 
 def _base(folder: Path) -> Path:

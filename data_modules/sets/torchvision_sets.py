@@ -30,14 +30,6 @@ class CIFAR10(TorchvisionSet):
     archives = (Archive(f"{_CIFAR}/{datasets.CIFAR10.filename}", datasets.CIFAR10.tgz_md5),)
     reader = datasets.CIFAR10
 
-    def arguments(self, split: Split) -> dict[str, Any]:
-        """See :class:`~data_modules.sets.official.TorchvisionSet`."""
-        return {"train": split == "train"}
-
-    def labels_of(self, source: Any) -> Any:
-        """See :class:`~data_modules.sets.official.TorchvisionSet`."""
-        return source.targets
-
 
 class CIFAR100(CIFAR10):
     """CIFAR-100 (Krizhevsky, 2009) with its 100 fine classes."""
@@ -191,7 +183,3 @@ class SVHN(TorchvisionSet):
     archives = tuple(Archive(url, md5) for url, _, md5 in map(datasets.SVHN.split_list.get, ("train", "test")))
     reader = datasets.SVHN
     unpacked_splits = ("train", "test")
-
-    def labels_of(self, source: Any) -> Any:
-        """See :class:`~data_modules.sets.official.TorchvisionSet`."""
-        return source.labels

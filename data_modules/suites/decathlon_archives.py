@@ -5,8 +5,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from data_modules.files.archives import ContentSize, check_member, check_name, open_tar
-from data_modules.sets.bring import link
+from data_modules.files.archives import ContentSize, check_member, check_name, link, open_tar
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 

@@ -152,7 +152,7 @@ def _prepare_suite(suite: "Suite[Any]", names: list[str], root: str, source: str
 
 def _prepare_text(module: "TextSet", source: str | None) -> None:
     """Link a text set's folder to its place, and count its texts."""
-    from data_modules.sets.bring import link
+    from data_modules.files.archives import link
 
     name, folder = module.info.name, module.folder
     if source is not None and not Path(source).is_dir():

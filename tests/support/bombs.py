@@ -29,6 +29,7 @@ from data_modules.images.examples import ImageFiles, LabeledImages
 from data_modules.sets.segmentation import MaskedImages
 from data_modules.shards.index import Shard, read_index
 from data_modules.shards.reading import ShardImages
+from data_modules.suites.decathlon import DECATHLON
 from data_modules.suites.mini_archives import EncodedImages, read_zip
 from data_modules.text.rows import read_json_lines, read_table
 from data_modules.text.tokens import _read_vocabulary
