@@ -188,8 +188,6 @@ class TaskDataModule(LightningDataModule, ABC):
             )
         self.batch_size //= processes
 
-    # -- what a plan needs, which avoids reading training examples --------------------------------------------
-
     def members(self) -> "Sequence[TaskDataModule]":
         """The data module of each task: itself, or the sets that it consists of."""
         return [self]

@@ -113,19 +113,6 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 @contextmanager
-def reading_tar(path: Path) -> Iterator[None]:
-    """Turn every error that a damaged tar file causes into one sentence.
-
-    Args:
-        path: The file, for the message.
-    """
-    try:
-        yield
-    except (*_DAMAGE, RecursionError) as error:
-        raise UserError(f"{path}: a damaged archive ({error}); fetch it again") from error
-
-
-@contextmanager
 def open_tar(path: Path, file: io.BufferedReader) -> Iterator[tarfile.TarFile]:
     """Open a tar file, or one that gzip compressed, as a stream.
 
@@ -140,8 +127,11 @@ def open_tar(path: Path, file: io.BufferedReader) -> Iterator[tarfile.TarFile]:
         UserError: If it is damaged or has a header of unreasonable size; also if the caller finds it damaged.
     """
     mode: Literal["r|gz", "r|"] = "r|gz" if file.peek(2)[:2] == b"\x1f\x8b" else "r|"
-    with reading_tar(path), tarfile.open(fileobj=file, mode=mode, tarinfo=BoundedInfo) as tar:
-        yield tar
+    try:
+        with tarfile.open(fileobj=file, mode=mode, tarinfo=BoundedInfo) as tar:
+            yield tar
+    except (*_DAMAGE, RecursionError) as error:
+        raise UserError(f"{path}: a damaged archive ({error}); fetch it again") from error
 
 
 class ContentSize:

@@ -138,33 +138,13 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
     return files
 
 
-def read_flat(folder: Path, where: str) -> ImageFiles | None:
-    """Read the images of one folder, without classes, and say which files have a suffix that is not read.
-
-    Args:
-        folder: The folder.
-        where: Name of the set, for error messages.
-
-    Returns:
-        The files in order, all of class 0; None if the folder itself holds no image.
-
-    Raises:
-        UserError: If the folder cannot be read.
-    """
-    images, unread = list_images(folder, deep=False)
-    if not images:
-        return None
-    if unread:
-        _say_skipped(folder, unread)
-    return ImageFiles(folder, [path.name for path in images], [0] * len(images), where)
-
-
-def read_all(folder: Path, where: str) -> ImageFiles:
-    """Read the images of a folder and of all folders below it, without classes, and say which files are not read.
+def read_all(folder: Path, where: str, deep: bool = True) -> ImageFiles:
+    """Read the images of a folder, without classes, and say which files have a suffix that is not read.
 
     Args:
         folder: The folder.
         where: Set and split, for error messages.
+        deep: Whether the images of all folders below it are read, too.
 
     Returns:
         The files in order, all of class 0.
@@ -172,7 +152,7 @@ def read_all(folder: Path, where: str) -> ImageFiles:
     Raises:
         UserError: If a folder cannot be read.
     """
-    images, unread = list_images(folder)
+    images, unread = list_images(folder, deep)
     if unread and images:
         _say_skipped(folder, unread)
     return ImageFiles(folder, [str(path.relative_to(folder)) for path in images], [0] * len(images), where)

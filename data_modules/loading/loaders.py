@@ -4,6 +4,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,20 +33,10 @@ Collate = Callable[[Sequence[Any]], Batch]
 """Makes a batch of examples."""
 
 
-class StackedBatch:
-    """Makes a batch of examples (input, target) of one task: tensors of one shape, class indices or arrays.
-
-    Args:
-        task: Name of the task.
-    """
-
-    def __init__(self, task: str) -> None:
-        self.task = task
-
-    def __call__(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
-        """Stack inputs and targets."""
-        inputs, targets = zip(*examples, strict=True)
-        return Batch(torch.stack(inputs), torch.as_tensor(np.asarray(targets, np.int64)), self.task)
+def stacked(task: str, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
+    """A batch of examples of one task: inputs are tensors of one shape, targets class indices or arrays."""
+    inputs, targets = zip(*examples, strict=True)
+    return Batch(torch.stack(inputs), torch.as_tensor(np.asarray(targets, np.int64)), task)
 
 
 class Examples(Protocol):
@@ -152,7 +143,7 @@ def train_loader(
         UserError: If the examples do not fill one batch on every process.
     """
     sampler = sampler or TrainBatchSampler(len(examples), train_batching(module, len(examples), seed))
-    options = loader_arguments(module, collate or StackedBatch(module.task.name), module.batch_size)
+    options = loader_arguments(module, collate or partial(stacked, module.task.name), module.batch_size)
     return ResumableLoader(examples, batch_sampler=sampler, **options)  # type: ignore[arg-type]
 
 
@@ -178,7 +169,7 @@ def eval_loader(
     size = batch_size or module.batch_size
     if sampler is None:
         sampler = UnpaddedEvalSampler(len(examples), *check_share(module, len(examples), module.task.name))
-    options = loader_arguments(module, collate or StackedBatch(module.task.name), size)
+    options = loader_arguments(module, collate or partial(stacked, module.task.name), size)
     # Keyword arguments only: Lightning rebuilds the loader from them for `lgx predict`.
     return DataLoader(examples, batch_size=size, sampler=sampler, **options)  # type: ignore[arg-type]
 

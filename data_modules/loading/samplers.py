@@ -158,15 +158,12 @@ class LengthBatchSampler(TrainBatchSampler):
         super().__init__(len(lengths), batching)
         self.lengths, self.pool = lengths, pool
 
-    def __iter__(self) -> Iterator[list[Key]]:
-        epoch, start, batching = self.epoch, self.start, self.batching
-        rng = np.random.default_rng(mix_seed(batching.seed, epoch))
-        full = self.num_samples // batching.global_batch
-        order = rng.permutation(self.num_samples)[: full * batching.global_batch]
-        batches = by_length(order, self.lengths, batching.global_batch, self.pool, rng)
-        for k in range(start, self.length):
-            own = batches[k][batching.rank * batching.batch_size : (batching.rank + 1) * batching.batch_size]
-            yield [(epoch, i) for i in own.tolist()]
+    def drawn(self, generator: torch.Generator) -> torch.Tensor:
+        """See :class:`TrainBatchSampler`."""
+        rng, size = np.random.default_rng(generator.initial_seed()), self.batching.global_batch
+        order = rng.permutation(self.num_samples)[: self.num_samples // size * size]
+        batches = by_length(order, self.lengths, size, self.pool, rng)
+        return torch.from_numpy(np.concatenate([order[:0], *batches]))
 
 
 class ResumableLoader(DataLoader[Any]):

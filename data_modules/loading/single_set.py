@@ -59,8 +59,6 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         TaskDataModule.__init__(self)
         self._splits: dict[Split, ExamplesT] = {}
 
-    # -- what a subclass provides -------------------------------------------------------------------------------
-
     @abstractmethod
     def load(self, splits: Sequence[Split]) -> dict[Split, ExamplesT]:
         """Read whole splits; the result may hold more of them than asked for.
@@ -113,8 +111,6 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """
         return UnpaddedEvalSampler(len(examples), rank, world_size)
 
-    # -- what methods see ---------------------------------------------------------------------------------------
-
     @property
     def num_classes(self) -> int:
         """Number of classes, known before any file is read."""
@@ -152,8 +148,6 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """Index in the test split of each example that :meth:`predict_dataloader` yields on this rank, in order."""
         rank, world_size = process_of(self)
         return range(rank, len(self._splits["test"]), world_size)
-
-    # -- Lightning hooks ----------------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
         """Read the splits that ``stage`` needs (``fit``, ``validate``, ``test``, ``predict``)."""
@@ -219,8 +213,6 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         sampler = self.eval_sampler(examples, *share, in_order)
         return eval_loader(self, self.transformed(examples), self.collate, sampler, self.evaluation_batch)
 
-    # -- what a plan needs --------------------------------------------------------------------------------------
-
     def nominal_train_size(self) -> int | None:
         """Published number of training examples; None if it depends on the files or on another ``val_fraction``."""
         return self.info.sizes[0] if self.val_fraction == self.nominal_val_fraction else None
@@ -240,8 +232,6 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """
         left = size if self.limit_train is None else min(size, self.limit_train)
         self._splits["train"] = cast(ExamplesT, AnnouncedExamples(left))
-
-    # -- checks -------------------------------------------------------------------------------------------------
 
     def refuse_empty(self, examples: ExamplesT, split: Split) -> ExamplesT:
         """Return the examples, of which there must be one."""

@@ -11,8 +11,7 @@ from torch.utils.data import DataLoader
 
 from data_modules.base import Split, TaskDataModule
 from data_modules.catalog import open_set, open_text
-from data_modules.images.module import ImageDataModule
-from data_modules.images.options import ImageOptions
+from data_modules.images.module import ImageDataModule, ImageOptions
 from data_modules.images.transforms import Augment
 from data_modules.loading.loaders import batching_of, check_share, loader_arguments
 from data_modules.loading.options import DataOptions, check_least, copy_options
@@ -100,8 +99,6 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
             UserError: If there is no such set of this kind.
         """
 
-    # -- what methods see ---------------------------------------------------------------------------------------
-
     @property
     def num_classes(self) -> int:
         """Largest number of classes of a task, known before any file is read."""
@@ -156,8 +153,6 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         found = {name: module.fingerprint() for name, module in self.sets.items()}
         return {f"{name} {key}": text for name, parts in found.items() for key, text in parts.items()}
 
-    # -- Lightning hooks ----------------------------------------------------------------------------------------
-
     def prepare_data(self) -> None:
         """Let every set make or download its files."""
         for module in self.sets.values():
@@ -208,8 +203,6 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
             f"{type(self).__name__}"
         )
 
-    # -- helpers ------------------------------------------------------------------------------------------------
-
     def _lengths(self, parts: Mapping[str, Any]) -> dict[str, Indices] | None:
         """Length of each example of every task if batches must hold examples of similar length, else None."""
         return None
@@ -259,13 +252,8 @@ class MultiTask(ImageOptions, SeveralSets):
     Args:
         tasks: The data sets: names of ``lgx data list``, or folders of your own images
             (train/<class>/<image>, test/...).
-        root: Folder that contains the named data sets.
         img_size: Side in pixels, or ``[height, width]``, to which the images of all tasks are resized.
         in_chans: 1 (gray) or 3 (RGB) channels, for all tasks.
-        val_fraction: Share of a task's training images held out for validation if it has no official split for it.
-        split_seed: Seed of that split and of the limits.
-        seed: Seed of draws, order and augmentation.
-        limit_train: Use only the first so many training examples of each task's class-stratified, seeded draw.
         augment_of: Augmentation of some of the tasks, by name, instead of ``augment``.
     """
 
@@ -302,10 +290,6 @@ class MultiText(TextOptions, SeveralSets):
         tasks: The text sets: names of ``lgx data list``.
         source: ``files`` or ``hub``, for all tasks, see :class:`~data_modules.text.module.TextOptions`.
         max_len: Longest text, in tokens, for all tasks.
-        val_fraction: Share of a task's training texts held out for validation if it has no official split for it.
-        split_seed: Seed of that split and of the limits.
-        seed: Seed of draws and order.
-        limit_train: Use only the first so many training examples of each task's class-stratified, seeded draw.
     """
 
     def open(self, name: str) -> TextSet:

@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path, PurePosixPath
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from data_modules.base import Split
+from data_modules.base import DatasetInfo, Split
 from data_modules.files.tables import table_rows
-from data_modules.images.class_trees import say_once
+from data_modules.images.class_trees import check_task_name, say_once
 from data_modules.images.examples import ImageFiles, Images, files_of
 from data_modules.images.module import ImageDataModule
 from data_modules.splits import Indices, split_by_group, stratified_split
@@ -35,10 +35,24 @@ class OwnImages(ImageDataModule):
             file with the columns ``file``, relative to ``root``, and ``group``; or a regular expression with one part
             in parentheses, e.g. ``(patient[0-9]+)_``, that is searched in the path of each image below the folder of
             its split or, of a label table, in the path that the table names.
+        name: Name of the task; default the name of the folder.
+        img_size: Side in pixels, or ``[height, width]``; default that of the run's network, 224 without one.
     """
 
     groups: str | None = None
+    name: str | None = None
     sized_by_network: ClassVar = True
+
+    def describe(self, num_classes: int, splits: str, **facts: Any) -> DatasetInfo:
+        """Facts of the user's set.
+
+        Raises:
+            UserError: If its name cannot be printed in one line.
+        """
+        name = self.name or self.root_folder.resolve().name
+        check_task_name(name)
+        sizes = (None, None, None)
+        return DatasetInfo(name, num_classes, sizes, "the user's own", str(self.root_folder), splits, **facts)
 
     def check_options(self) -> None:
         """See :class:`~data_modules.loading.options.DataOptions`; ``groups`` must be a pattern with one group."""

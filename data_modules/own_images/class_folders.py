@@ -6,10 +6,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from data_modules.base import DatasetInfo, Split
+from data_modules.base import Split
 from data_modules.images.class_trees import (
     TREE_NAMES,
-    check_task_name,
     class_folders,
     listed_classes,
     read_all,
@@ -41,12 +40,9 @@ class ImageFolderData(OwnImages):
 
     Args:
         root: The folder that holds ``train`` and ``test``.
-        name: Name of the task; default the name of the folder.
-        img_size: Side in pixels, or ``[height, width]``; default that of the run's network, 224 without one.
     """
 
     root: str = field()
-    name: str | None = None
     any_channels: ClassVar = True
 
     def __post_init__(self) -> None:
@@ -59,16 +55,8 @@ class ImageFolderData(OwnImages):
             raise UserError(
                 f"data.root: expected at least 2 class folders in {train}, found {len(self.classes)} {self.classes}"
             )
-        self.info = DatasetInfo(
-            name=self.name or folder.resolve().name,
-            num_classes=len(self.classes),
-            sizes=(None, None, None),
-            license="the user's own",
-            source=str(folder),
-            splits="the folders train, val (or a stratified share of train) and test",
-            class_names=tuple(self.classes),
-        )
-        check_task_name(self.info.name)
+        splits = "the folders train, val (or a stratified share of train) and test"
+        self.info = self.describe(len(self.classes), splits, class_names=tuple(self.classes))
         super().__post_init__()
 
     def setup(self, stage: str) -> None:
@@ -82,12 +70,7 @@ class ImageFolderData(OwnImages):
             self.info = replace(self.info, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
 
     def read(self, split: Split) -> Images:
-        """Return the files of one split.
-
-        Raises:
-            UserError: If the folder of the split is missing, has other classes than ``train``, or holds no image; or
-                if a class has no training image.
-        """
+        """See :class:`~data_modules.images.module.ImageDataModule`."""
         name = self.info.name
         has_val = tree_split(self.root_folder, TREE_NAMES["val"]) is not None
         place = tree_split(self.root_folder, TREE_NAMES["train" if split == "val" and not has_val else split])
@@ -122,37 +105,24 @@ class UnlabeledFolderData(OwnImages):
 
     Args:
         root: The folder.
-        name: Name of the task; default the name of the folder.
-        img_size: Side in pixels, or ``[height, width]``; default that of the run's network, 224 without one.
         labels: Always false.
     """
 
     root: str = field()
     labels: bool = False
-    name: str | None = None
 
     def __post_init__(self) -> None:
         if self.labels:
             raise UserError("data.labels: UnlabeledFolderData has none; use ImageFolderData for class folders")
         if not self.root_folder.is_dir():
             raise UserError(f"data.root: {self.root} is no folder; give one that holds images")
-        self.info = DatasetInfo(
-            name=self.name or self.root_folder.resolve().name,
-            num_classes=0,
-            sizes=(None, None, None),
-            license="the user's own",
-            source=self.root,
-            splits="the folders train, val (or a share of train) and test, or a share of all images as val",
+        self.info = self.describe(
+            0, "the folders train, val (or a share of train) and test, or a share of all images as val"
         )
-        check_task_name(self.info.name)
         super().__post_init__()
 
     def read(self, split: Split) -> Images:
-        """Return the images of one split, all of class 0.
-
-        Raises:
-            UserError: If there is no image, or no folder ``test`` where one is asked for.
-        """
+        """The images of one split, all of class 0."""
         name, folder = self.info.name, self.root_folder
         train, own = (tree_split(folder, TREE_NAMES[part]) for part in ("train", split))
         if split == "test" and (train is None or own is None):

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from data_modules.base import DatasetInfo, Split
-from data_modules.images.class_trees import check_task_name, listed_classes
+from data_modules.base import Split
+from data_modules.images.class_trees import listed_classes
 from data_modules.images.examples import ImageFiles, Images
 from data_modules.own_images.base import OwnImages
 from data_modules.own_images.label_table import read_label_table
@@ -52,12 +52,9 @@ class MultiLabelFolderData(OwnImages):
 
     Args:
         root: The folder with the table.
-        name: Name of the task; default the name of the folder.
-        img_size: Side in pixels, or ``[height, width]``; default that of the run's network, 224 without one.
     """
 
     root: str = field()
-    name: str | None = None
 
     def __post_init__(self) -> None:
         folder = self.root_folder
@@ -68,26 +65,13 @@ class MultiLabelFolderData(OwnImages):
                 f"image, e.g. images/1.jpg,cat;dog"
             )
         self.table = read_label_table(table, listed_classes(folder / "classes.txt"))
-        self.info = DatasetInfo(
-            name=self.name or folder.resolve().name,
-            num_classes=len(self.table.classes),
-            sizes=(None, None, None),
-            license="the user's own",
-            source=str(folder),
-            splits="the column split of labels.csv, or all train, with a share of train as val",
-            class_names=self.table.classes,
-            kind="multilabel",
-            metric="map",
-        )
-        check_task_name(self.info.name)
+        splits = "the column split of labels.csv, or all train, with a share of train as val"
+        names = self.table.classes
+        self.info = self.describe(len(names), splits, class_names=names, kind="multilabel", metric="map")
         super().__post_init__()
 
     def read(self, split: Split) -> Images:
-        """Return the files of one split.
-
-        Raises:
-            UserError: If the table has no image of the split, a file is missing, or no training image has some label.
-        """
+        """See :class:`~data_modules.images.module.ImageDataModule`."""
         has_val = len(self.table.rows_of("val")) > 0
         rows = self.table.rows_of("train" if split == "val" and not has_val else split)
         table = self.root_folder / "labels.csv"

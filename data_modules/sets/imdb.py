@@ -1,6 +1,7 @@
 """IMDB, the Large Movie Review Dataset (Maas et al., 2011)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from data_modules.base import DatasetInfo, Split
@@ -47,13 +48,9 @@ class IMDB(TextSet):
 class IMDBSubset(IMDB):
     """A part of IMDB with its own validation split. A figure measured on it is not a figure of IMDB."""
 
-    info = DatasetInfo(
+    info = replace(
+        IMDB.info,
         name="imdb_subset",
-        num_classes=2,
         sizes=(5_000, 2_000, 2_000),
-        license=IMDB.info.license,
-        source=IMDB.info.source,
         splits="train.jsonl, validation.jsonl and test.jsonl",
-        class_names=IMDB.info.class_names,
-        kind="text",
     )

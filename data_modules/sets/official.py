@@ -112,11 +112,7 @@ class OfficialData(ImageDataModule):
         return (*cls.official_markers(), *((f"{name}/",) for name in cls.tree_names["train"]))
 
     def read(self, split: Split) -> Images:
-        """Return the examples of one split.
-
-        Raises:
-            UserError: If the files are absent, incomplete or corrupted.
-        """
+        """See :class:`~data_modules.images.module.ImageDataModule`."""
         name = self.info.name
         if not self.is_present(self.root):
             raise UserError(

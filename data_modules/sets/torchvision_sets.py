@@ -1,5 +1,6 @@
 """Sets that torchvision reads as they are."""
 
+from dataclasses import replace
 from typing import Any
 
 from torchvision import datasets
@@ -34,16 +35,13 @@ class CIFAR10(TorchvisionSet):
 class CIFAR100(CIFAR10):
     """CIFAR-100 (Krizhevsky, 2009) with its 100 fine classes."""
 
-    info = DatasetInfo(
+    info = replace(
+        CIFAR10.info,
         name="cifar100",
         num_classes=100,
-        sizes=(45_000, 5_000, 10_000),
-        license="none stated",
-        source=f"{_CIFAR}/cifar.html",
-        splits=TRAIN_AND_TEST,
-        img_size=32,
         mean=(0.5071, 0.4865, 0.4409),
         std=(0.2673, 0.2564, 0.2762),
+        class_names=(),
     )
     marker = "cifar-100-python"
     archives = (Archive(f"{_CIFAR}/{datasets.CIFAR100.filename}", datasets.CIFAR100.tgz_md5),)

@@ -1,6 +1,7 @@
 """PASCAL VOC 2012 (Everingham et al., 2015), also with the training masks of SBD (Hariharan et al., 2011)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -61,17 +62,12 @@ class VOC12Aug(VOC12):
     ``ImageSets/Segmentation/trainaug.txt``. Only authors of other methods offer these two for download.
     """
 
-    info = DatasetInfo(
+    info = replace(
+        VOC12.info,
         name="voc12_aug",
-        num_classes=21,
         sizes=(9_524, 1_058, 1_449),
-        license=VOC12.info.license,
         source="http://home.bharathh.info/pubs/codes/SBD/download.html",
         splits="test is VOC12's val split; val is held out of trainaug",
-        img_size=512,
-        class_names=VOC12.info.class_names,
-        kind="segmentation",
-        metric="miou",
     )
     marker = "VOCdevkit/VOC2012/SegmentationClassAug"
     archives = ()

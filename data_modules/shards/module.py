@@ -47,11 +47,7 @@ class ShardedImages(ImageDataModule):
         return read_any_index(self.folder, self.val_fraction, self.split_seed)
 
     def read(self, split: Split) -> Images:
-        """Return the examples of one split.
-
-        Raises:
-            UserError: If the split is not among the shards, or a shard is damaged.
-        """
+        """See :class:`~data_modules.images.module.ImageDataModule`."""
         _, splits = self._index
         if split not in splits:
             raise UserError(f"{self.info.name}: {self.folder} has no {split} shards, only {', '.join(splits)}")

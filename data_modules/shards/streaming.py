@@ -8,8 +8,9 @@ be a multiple of the number of processes.
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ import webdataset as wds
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from data_modules.library_internals import until_error
+from data_modules.loading.loaders import stacked
 from data_modules.loading.samplers import Batching, limited, mix_seed, next_position
 from data_modules.shards.index import Shard
 from data_modules.shards.reading import decode, images_in, read_shard, with_image
@@ -155,21 +157,17 @@ class ShardBatches(IterableDataset[Batch]):
         done = sum(k < first_batch for k in own) * size
 
         order = list(range(len(self.source.shards)))
-        stages: list[Any] = [self._read]
         if self.train:
             random.Random(mix_seed(seed, epoch)).shuffle(order)
+        samples = self._read(stretches(self.source.shards, order, self.start + start, length))
+        if self.train:
             rng = random.Random(mix_seed(seed, epoch, self.batching.rank, worker))
-            stages.append(wds.shuffle(self.buffer, initial=self.buffer, rng=rng))
-        parts = stretches(self.source.shards, order, self.start + start, length)
-        pipeline = wds.DataPipeline(
-            lambda: iter(parts),
-            *stages,
-            lambda samples: self._decode(samples, epoch, done),
-            self._batch,
-        )
-        yield from pipeline
+            samples = wds.shuffle(self.buffer, initial=self.buffer, rng=rng)(samples)
+        examples = self._decode(islice(samples, done, None), epoch)
+        while batch := list(islice(examples, size)):
+            yield stacked(self.task, batch)
 
-    def _read(self, parts: Iterator[Stretch]) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _read(self, parts: Sequence[Stretch]) -> Iterator[tuple[int, dict[str, Any]]]:
         for part in parts:
             rows = part.shard.rows[part.skip : part.skip + part.take]
             numbers = {int(row): part.first + part.skip + k for k, row in enumerate(rows)}
@@ -179,31 +177,12 @@ class ShardBatches(IterableDataset[Batch]):
                 if row in numbers:
                     yield numbers.pop(row), with_image(sample)
 
-    def _decode(
-        self, samples: Iterator[tuple[int, dict[str, Any]]], epoch: int, done: int
-    ) -> Iterator[tuple[torch.Tensor, int]]:
-        for count, (position, sample) in enumerate(samples):
-            if count < done:
-                continue
+    def _decode(self, samples: Iterator[tuple[int, dict[str, Any]]], epoch: int) -> Iterator[tuple[torch.Tensor, int]]:
+        for position, sample in samples:
             image, label = decode(sample, self.source.where, self.source.reader)
-            if self.train:
-                with seeded_rng(mix_seed(self.batching.seed, epoch, position)):
-                    pixels = self.transform(image)
-            else:
+            with seeded_rng(mix_seed(self.batching.seed, epoch, position)) if self.train else nullcontext():
                 pixels = self.transform(image)
             yield pixels, label
-
-    def _batch(self, examples: Iterator[tuple[torch.Tensor, int]]) -> Iterator[Batch]:
-        images: list[torch.Tensor] = []
-        labels: list[int] = []
-        for image, label in examples:
-            images.append(image)
-            labels.append(label)
-            if len(images) == self.batching.batch_size:
-                yield Batch(torch.stack(images), torch.tensor(labels), self.task)
-                images, labels = [], []
-        if images:
-            yield Batch(torch.stack(images), torch.tensor(labels), self.task)
 
 
 class StreamLoader(DataLoader[Any]):

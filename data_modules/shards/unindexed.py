@@ -10,8 +10,7 @@ import numpy as np
 from data_modules.base import DatasetInfo, Split
 from data_modules.images.class_trees import TREE_NAMES, listed_classes, say_unread_folders
 from data_modules.shards.index import INDEX, UNKNOWN, Shard, read_index, refuse_url
-from data_modules.shards.reading import read_shard
-from data_modules.shards.table import ShardTable
+from data_modules.shards.reading import ShardTable, read_shard
 from data_modules.splits import Indices, stratified_split
 from lgx.core.progress import tracked
 from lgx.errors import UserError

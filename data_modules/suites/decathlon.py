@@ -148,7 +148,7 @@ class Decathlon(ImageDataModule):
 
     Args:
         task: The task, one of ten.
-        options: See :class:`~data_modules.images.options.ImageOptions`; the papers' ViTs use ``img_size`` 224.
+        options: See :class:`~data_modules.images.module.ImageOptions`; the papers' ViTs use ``img_size`` 224.
     """
 
     def __init__(self, task: DecathlonTask = "aircraft", **options: Any) -> None:

@@ -62,8 +62,6 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
 
     vocabulary: ClassVar[str] = "gpt2_vocab"
 
-    # -- what a subclass provides -------------------------------------------------------------------------------
-
     @abstractmethod
     def read(self, split: Split) -> list[Row] | None:
         """Return the rows of one split; None for ``val`` if it is to be held out of ``train``.
@@ -71,8 +69,6 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
         Raises:
             UserError: If the data are absent or malformed; the sentence names the file and line.
         """
-
-    # -- what methods see ---------------------------------------------------------------------------------------
 
     @property
     def pad_id(self) -> int:
@@ -92,8 +88,6 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
             max_len=self.max_len,
             vocab_size=self.vocab_size,
         )
-
-    # -- what the base needs ------------------------------------------------------------------------------------
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Texts]:
         """Read and tokenize whole splits; also ``train`` if ``val`` is held out of it.
@@ -145,8 +139,6 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
         """Every text once, the shortest first unless they must stay in order."""
         own = UnpaddedEvalSampler(len(examples), rank, world_size).indices
         return own if in_order else sorted(own, key=lambda index: int(examples.lengths[index]))
-
-    # -- helpers ------------------------------------------------------------------------------------------------
 
     def _tokenized(self, rows: list[Row], tokenizer: Any, split: Split) -> Texts:
         texts, cut = tokenize(rows, tokenizer, self.max_len)
