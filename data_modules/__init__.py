@@ -7,7 +7,7 @@ from data_modules.multi_task.modules import MultiTask as MultiTask
 from data_modules.multi_task.modules import MultiText as MultiText
 from data_modules.own_images.class_folders import ImageFolderData as ImageFolderData
 from data_modules.own_images.class_folders import UnlabeledFolderData as UnlabeledFolderData
-from data_modules.own_images.multi_label import MultiLabelFolderData as MultiLabelFolderData
+from data_modules.own_images.label_table import MultiLabelFolderData as MultiLabelFolderData
 from data_modules.registry import *  # noqa: F403  # every registered set
 from data_modules.shards.module import ShardedData as ShardedData
 from data_modules.text.module import TextDataModule as TextDataModule

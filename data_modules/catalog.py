@@ -10,7 +10,7 @@ from data_modules.images.module import ImageDataModule
 from data_modules.own_images.class_folders import ImageFolderData
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.suites.suite import Suite
-from data_modules.text.text_set import TextSet
+from data_modules.text.module import TextSet
 from lgx.core.image_size import ImageSize
 from lgx.core.markers import Markers, any_exist
 from lgx.core.reading import Reading

@@ -50,7 +50,7 @@ from data_modules.suites.pocket.texts import PocketGrammar as PocketGrammar
 from data_modules.suites.pocket.texts import PocketParaphrases as PocketParaphrases
 from data_modules.suites.pocket.texts import PocketReviews as PocketReviews
 from data_modules.suites.suite import Suite as Suite
-from data_modules.text.text_set import TextSet as TextSet
+from data_modules.text.module import TextSet as TextSet
 
 
 def _registered(base: Any) -> dict[str, Any]:

@@ -24,19 +24,6 @@ TREE_NAMES: Mapping[Split, tuple[str, ...]] = {
 """Folder names that a split may have in a tree of class folders."""
 
 
-def check_task_name(name: str) -> None:
-    """Refuse the name of a folder as that of a task if it cannot be printed in one line.
-
-    Raises:
-        UserError: If it cannot.
-    """
-    if not LINE.holds(name):
-        raise UserError(
-            f"data.root: the name of the folder {name!a} is the name of the task, but cannot be printed in one line; "
-            f"give the task a name with --data.name"
-        )
-
-
 def class_folders(folder: Path) -> list[str]:
     """Names of the class folders in ``folder``, in the order of :func:`in_order`.
 

@@ -16,9 +16,8 @@ from data_modules.images.class_trees import say_once
 from data_modules.images.examples import Images, LabeledImages, content_of, files_of, source_of
 from data_modules.images.pixel_cache import PixelCache, PixelExamples, identity
 from data_modules.images.transforms import Augment, CropFlip, PixelTransforms, train_transform
-from data_modules.loading.options import DataOptions, check_least
+from data_modules.loading.module import AnnouncedExamples, DataOptions, SingleSet, check_least
 from data_modules.loading.samplers import BalancedBatchSampler, Batching, TrainBatchSampler, TransformedExamples
-from data_modules.loading.single_set import AnnouncedExamples, SingleSet
 from data_modules.splits import stratified_order
 from lgx.core.batch import Batch
 from lgx.core.eval_transforms import normalized
@@ -147,11 +146,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         """
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Images]:
-        """Read whole splits.
-
-        Raises:
-            UserError: If the files are absent or damaged, a split is empty, or ``value_range`` is wrong.
-        """
+        """Read whole splits; ``value_range`` must suit the training images."""
         found = {split: self.refuse_empty(self.read(split), split) for split in splits}
         for source in map(source_of, found.values()):
             if hasattr(source, "reader"):
@@ -172,13 +167,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             say_once(f"data       {line}")
 
     def transformed(self, examples: Images, train: bool = False, seed: int | None = None) -> TransformedExamples:
-        """The examples as tensors.
-
-        Args:
-            examples: Examples of one split.
-            train: Whether to augment them as ``augment`` says.
-            seed: Seed of the augmentation; by default the module's.
-        """
+        """See :class:`~data_modules.loading.module.SingleSet`."""
         seed, task = self.seed if seed is None else seed, self.task
         augment = self.augment if train else "none"
         own = self.pixel_transforms() if train else None
@@ -190,7 +179,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         return PixelExamples(examples, task, crop, seed, self._cache(examples), own=own)
 
     def train_sampler(self, examples: Images, batching: Batching) -> TrainBatchSampler:
-        """See :class:`~data_modules.loading.single_set.SingleSet`; ``balanced`` draws all classes equally often."""
+        """See :class:`~data_modules.loading.module.SingleSet`; ``balanced`` draws all classes equally often."""
         if not self.balanced:
             return super().train_sampler(examples, batching)
         if isinstance(examples, AnnouncedExamples):

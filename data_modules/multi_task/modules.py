@@ -14,8 +14,7 @@ from data_modules.catalog import open_set, open_text
 from data_modules.images.module import ImageDataModule, ImageOptions
 from data_modules.images.transforms import Augment
 from data_modules.loading.loaders import batching_of, check_share, loader_arguments
-from data_modules.loading.options import DataOptions, check_least, copy_options
-from data_modules.loading.single_set import SingleSet
+from data_modules.loading.module import DataOptions, SingleSet, check_least, copy_options
 from data_modules.multi_task.samplers import (
     TaskBatchSampler,
     TaskEvalSampler,
@@ -25,8 +24,7 @@ from data_modules.multi_task.samplers import (
     task_weights,
 )
 from data_modules.splits import Indices
-from data_modules.text.module import TextOptions
-from data_modules.text.text_set import TextSet
+from data_modules.text.module import TextOptions, TextSet
 from data_modules.text.tokens import Texts
 from lgx.core.batch import Batch
 from lgx.core.image_size import ImageSize

@@ -14,12 +14,12 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.files.tables import table_rows
-from data_modules.images.class_trees import check_task_name, say_once
+from data_modules.images.class_trees import say_once
 from data_modules.images.examples import ImageFiles, Images, files_of
 from data_modules.images.module import ImageDataModule
 from data_modules.splits import Indices, split_by_group, stratified_split
 from lgx.core.csv_cells import refuse_doubles
-from lgx.core.schema import shortened
+from lgx.core.schema import LINE, shortened
 from lgx.errors import UserError
 
 _COMPARED = 20_000
@@ -50,12 +50,16 @@ class OwnImages(ImageDataModule):
             UserError: If its name cannot be printed in one line.
         """
         name = self.name or self.root_folder.resolve().name
-        check_task_name(name)
+        if not LINE.holds(name):
+            raise UserError(
+                f"data.root: the name of the folder {name!a} is the name of the task, but cannot be printed in one "
+                f"line; give the task a name with --data.name"
+            )
         sizes = (None, None, None)
         return DatasetInfo(name, num_classes, sizes, "the user's own", str(self.root_folder), splits, **facts)
 
     def check_options(self) -> None:
-        """See :class:`~data_modules.loading.options.DataOptions`; ``groups`` must be a pattern with one group."""
+        """See :class:`~data_modules.loading.module.DataOptions`; ``groups`` must be a pattern with one group."""
         super().check_options()
         if self.groups is None or self.groups.endswith(".csv"):
             return

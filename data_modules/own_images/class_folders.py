@@ -60,7 +60,7 @@ class ImageFolderData(OwnImages):
         super().__post_init__()
 
     def setup(self, stage: str) -> None:
-        """See :class:`~data_modules.loading.single_set.SingleSet`; also measure mean and std of several channels."""
+        """See :class:`~data_modules.loading.module.SingleSet`; also measure mean and std of several channels."""
         super().setup(stage)
         is_known = self.mean is not None or len(self.info.mean) == self.in_chans
         if self.has_channels and "train" in self._splits and not is_known:

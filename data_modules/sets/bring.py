@@ -43,7 +43,7 @@ def bring(kind: type[OfficialData], root: Path, source: Path | None, download: b
         raise UserError(f"{name} cannot be downloaded: {kind.manual.format(folder=folder)}")
     store = root / ".downloads" / name
     for archive in kind.archives:
-        if not _is_whole(store / archive.filename, archive):
+        if not check_integrity(store / archive.filename, archive.md5):
             if not download:
                 raise UserError(_what_to_fetch(kind, root, "downloading is switched off"))
             _download(kind, archive, store, root)
@@ -64,7 +64,7 @@ def _from_source(kind: type[OfficialData], folder: Path, source: Path) -> None:
         unzip(zips, folder)
     elif kind.archives and all((source / archive.filename).exists() for archive in kind.archives):
         for archive in kind.archives:
-            if not _is_whole(source / archive.filename, archive):
+            if not check_integrity(source / archive.filename, archive.md5):
                 raise UserError(f"{source / archive.filename}: wrong md5, expected {archive.md5}; fetch it again")
         _unpack(kind, folder, source)
     elif kind.is_official_form(source):
@@ -77,10 +77,6 @@ def _from_source(kind: type[OfficialData], folder: Path, source: Path) -> None:
         raise UserError(
             f"source: {source} holds no known files of {name}; expected {', or '.join(filter(None, wanted))}"
         )
-
-
-def _is_whole(path: Path, archive: Archive) -> bool:
-    return bool(check_integrity(str(path), archive.md5))
 
 
 def _download(kind: type[OfficialData], archive: Archive, store: Path, root: Path) -> None:

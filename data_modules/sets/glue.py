@@ -3,8 +3,8 @@
 from typing import ClassVar
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.text.module import HELD_OUT, TextSet
 from data_modules.text.rows import Row
-from data_modules.text.text_set import HELD_OUT, TextSet
 
 _GLUE = "https://gluebenchmark.com/tasks"
 _DEV = "test is the official dev (the test has no labels)"

@@ -59,5 +59,5 @@ class ImageNet(ShardedImages, OfficialData):
         return (ShardedImages if self.folder == self.shards else OfficialData).read(self, split)
 
     def nominal_train_size(self) -> int | None:
-        """See :class:`~data_modules.loading.single_set.SingleSet`."""
+        """See :class:`~data_modules.loading.module.SingleSet`."""
         return OfficialData.nominal_train_size(self)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.text.module import HELD_OUT, TextSet
 from data_modules.text.rows import Row, read_folders, read_json_lines
-from data_modules.text.text_set import HELD_OUT, TextSet
 
 
 class IMDB(TextSet):

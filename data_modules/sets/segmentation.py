@@ -127,7 +127,7 @@ class SegmentationSet(OfficialData):
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": (), "val": (), "test": ()}
 
     def check_options(self) -> None:
-        """See :class:`~data_modules.loading.options.DataOptions`; a user's transforms would not change the masks."""
+        """See :class:`~data_modules.loading.module.DataOptions`; a user's transforms would not change the masks."""
         super().check_options()
         if self.resize != "crop":
             raise UserError("data.resize: images with masks are always squashed; leave it out")

@@ -37,7 +37,7 @@ class ShardedImages(ImageDataModule):
     shuffle_buffer: int = 1000
 
     def check_options(self) -> None:
-        """See :class:`~data_modules.loading.options.DataOptions`; ``root`` must be a local folder."""
+        """See :class:`~data_modules.loading.module.DataOptions`; ``root`` must be a local folder."""
         refuse_url(self.root)
         super().check_options()
 

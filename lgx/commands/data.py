@@ -11,7 +11,7 @@ from lgx.errors import UserError
 if TYPE_CHECKING:
     from data_modules.images.module import ImageDataModule
     from data_modules.suites.suite import Suite
-    from data_modules.text.text_set import TextSet
+    from data_modules.text.module import TextSet
 
 
 _FACTS = "data-sets"

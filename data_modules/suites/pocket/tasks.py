@@ -143,16 +143,6 @@ def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indic
 def pictures(name: str, task: PocketTask) -> dict[Split, LabeledImages]:
     """The images of a task as the set called ``name``."""
     return {
-        split: LabeledImages(_Pictures(images), labels, f"{name} {split}")
+        split: LabeledImages([(Image.fromarray(image), -1) for image in images], labels, f"{name} {split}")
         for split, (images, labels) in draw_task(task).items()
     }
-
-
-class _Pictures:
-    """PIL images from bytes (N, 32, 32, 3). Their label is -1: LabeledImages has the labels."""
-
-    def __init__(self, images: Array) -> None:
-        self.images = images
-
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        return Image.fromarray(self.images[index]), -1

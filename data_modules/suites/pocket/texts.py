@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.text.text_set import TextSet
+from data_modules.text.module import TextSet
 from data_modules.text.tokens import END
 from lgx.errors import UserError
 from lgx.host.extras import extra
@@ -154,7 +154,7 @@ class PocketText(TextSet):
                 (temporary / f"{split}.tsv").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
     def layout(self) -> str:
-        """See :class:`~data_modules.text.text_set.TextSet`."""
+        """See :class:`~data_modules.text.module.TextSet`."""
         return f"run `lgx data prepare {self.info.name} --root {self.root}`"
 
 
