@@ -26,7 +26,7 @@ from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.host.cache import cache_root, make_room
 
-_VERSION = 3
+_VERSION = 4
 _OWN = 1
 """Part of the seed of a user's transforms, which must not draw the numbers of the crop."""
 
@@ -83,18 +83,17 @@ class PixelCache:
     def read(self, index: int, out: NDArray[np.uint8]) -> bool:
         """Copy the pixels of an image, (C, H, W), to ``out``; False if they are not known."""
         self.open()
-        if self._pixels is None or self._checksums is None:
+        if self._images is None:
             return False
-        out[...] = self._pixels[index]
+        out[...] = self._images["pixels"][index]
         if not self._known[index]:
-            self._known[index] = self._checksums[index] == _checksum(out)
+            self._known[index] = self._images["checksum"][index] == _checksum(out)
         return bool(self._known[index])
 
     def write(self, index: int, pixels: NDArray[np.uint8]) -> None:
         """Keep the pixels of an image, (C, H, W)."""
-        if self._pixels is not None and self._checksums is not None and self._pixels.flags.writeable:
-            self._pixels[index] = pixels
-            self._checksums[index] = _checksum(pixels)
+        if self._images is not None and self._images.flags.writeable:
+            self._images[index] = _checksum(pixels), pixels
             self._known[index] = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -106,14 +105,13 @@ class PixelCache:
         self._reset()
 
     def _reset(self) -> None:
-        self._pixels: NDArray[np.uint8] | None = None
-        self._checksums: NDArray[np.uint32] | None = None
+        self._images: NDArray[np.void] | None = None
         self._known: NDArray[np.bool_] = np.zeros(0, bool)
 
     def _map(self) -> None:
         mode: Literal["r", "r+"] = "r+" if os.access(self.path, os.W_OK) else "r"
-        self._checksums = np.memmap(self.path, np.uint32, mode, 0, (self.count,))
-        self._pixels = np.memmap(self.path, np.uint8, mode, 4 * self.count, (self.count, *self.shape))
+        image = np.dtype([("checksum", np.uint32), ("pixels", np.uint8, self.shape)])
+        self._images = np.memmap(self.path, image, mode, shape=(self.count,))
         self._known = np.zeros(self.count, bool)
         with suppress(OSError):
             os.utime(self.path)  # says that it was used

@@ -50,31 +50,25 @@ class Examples(Protocol):
     def __getitem__(self, key: Any, /) -> Any: ...
 
 
-class SharedCollate:
-    """Makes a batch, in a loader process in shared memory.
+def shared(collate: Callable[[Any], Any], examples: Any) -> Any:
+    """Make a batch, in a loader process in shared memory.
 
     Without this torch moves it there later, in a thread whose errors are only printed, so that the training process
     waits for the batch for ever.
 
     Args:
         collate: Makes a batch of examples: a tensor, or a tuple with tensors.
+        examples: The examples.
+
+    Raises:
+        RuntimeError: If the shared memory is full; DataLoader raises it again in the training process.
     """
-
-    def __init__(self, collate: Callable[[Any], Any]) -> None:
-        self.collate = collate
-
-    def __call__(self, examples: Any) -> Any:
-        """Make a batch.
-
-        Raises:
-            RuntimeError: If the shared memory is full; DataLoader raises it again in the training process.
-        """
-        batch = self.collate(examples)
-        if get_worker_info() is not None:
-            for part in batch if isinstance(batch, tuple) else (batch,):
-                if isinstance(part, torch.Tensor):
-                    part.share_memory_()
-        return batch
+    batch = collate(examples)
+    if get_worker_info() is not None:
+        for part in batch if isinstance(batch, tuple) else (batch,):
+            if isinstance(part, torch.Tensor):
+                part.share_memory_()
+    return batch
 
 
 def batching_of(module: TaskDataModule, seed: int) -> Batching:
@@ -224,7 +218,7 @@ def loader_options(
         "num_workers": num_workers,
         "persistent_workers": num_workers > 0,
         "pin_memory": torch.cuda.is_available(),
-        "collate_fn": SharedCollate(collate),
+        "collate_fn": partial(shared, collate),
         "worker_init_fn": _leave_group,
         "timeout": timeout if num_workers else 0,
     }

@@ -50,20 +50,6 @@ class MixOptions:
     steps_per_epoch: int | None = None
     limit_eval: int | None = None
 
-    def check_mix(self) -> None:
-        """Refuse options that are out of range.
-
-        Raises:
-            UserError: If one is.
-        """
-        if not self.tasks:
-            raise UserError("data.tasks: expected at least one data set, got none; `lgx data list` shows all names")
-        if not self.temperature > 0:
-            raise UserError(
-                f"data.temperature: expected a number above 0 (.inf draws uniformly), got {self.temperature}"
-            )
-        check_least(self, {"steps_per_epoch": 1, "limit_eval": 1})
-
 
 class SeveralSets(DataOptions, MixOptions, TaskDataModule):
     """Trains on several data sets at once, a batch of one task at each step.
@@ -80,7 +66,13 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_mix()
+        if not self.tasks:
+            raise UserError("data.tasks: expected at least one data set, got none; `lgx data list` shows all names")
+        if not self.temperature > 0:
+            raise UserError(
+                f"data.temperature: expected a number above 0 (.inf draws uniformly), got {self.temperature}"
+            )
+        check_least(self, {"steps_per_epoch": 1, "limit_eval": 1})
         TaskDataModule.__init__(self)
         self.sets: dict[str, SingleSet[Any]] = {}
         for name in self.tasks:

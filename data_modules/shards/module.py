@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, default_convert
 
 from data_modules.base import DatasetInfo, Split, TrainLoader, process_of
 from data_modules.images.examples import Images, LabeledImages
@@ -17,7 +17,7 @@ from data_modules.loading.loaders import loader_arguments, train_batching
 from data_modules.loading.samplers import Batching
 from data_modules.shards.index import Shard, refuse_url
 from data_modules.shards.reading import ShardImages
-from data_modules.shards.streaming import ShardBatches, StreamedShards, StreamLoader, unchanged
+from data_modules.shards.streaming import ShardBatches, StreamedShards, StreamLoader
 from data_modules.shards.unindexed import read_any_index
 from lgx.core.eval_transforms import eval_transform
 from lgx.errors import UserError
@@ -109,7 +109,7 @@ class ShardedImages(ImageDataModule):
     def _stream(self, batches: ShardBatches, num_workers: int, train: bool) -> StreamLoader:
         # Lightning warns of the length of every iterable set, but this length is exact.
         warnings.filterwarnings("ignore", "Your `IterableDataset` has `__len__` defined")
-        options = loader_arguments(self, unchanged, batches.batching.batch_size, num_workers)
+        options = loader_arguments(self, default_convert, batches.batching.batch_size, num_workers)
         return StreamLoader(batches, lambda: self.trainer.current_epoch if self.trainer and train else 0, **options)
 
 

@@ -199,7 +199,7 @@ class StreamLoader(DataLoader[Any]):
     dataset: ShardBatches
 
     def __init__(self, batches: ShardBatches, epoch: Callable[[], int], **options: Any) -> None:
-        super().__init__(batches, batch_size=None, **{"collate_fn": unchanged} | options)
+        super().__init__(batches, batch_size=None, **options)
         self._epoch_of = epoch
         self._resume_at, self._epoch, self._batch = (0, 0), 0, 0
 
@@ -245,8 +245,3 @@ class StreamLoader(DataLoader[Any]):
                     f"resume with the same, or examples are read twice or never"
                 )
         self._resume_at = (epoch, batch)
-
-
-def unchanged(batch: Any) -> Any:
-    """Return a batch that was made already."""
-    return batch

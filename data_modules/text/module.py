@@ -14,6 +14,7 @@ import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import default_convert
 
 from data_modules.base import Split
 from data_modules.files.tables import read_lines
@@ -113,7 +114,7 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
 
     def transformed(self, examples: Texts, train: bool = False, seed: int | None = None) -> TransformedExamples:
         """The examples as tensors: token ids are not augmented."""
-        return TransformedExamples(examples, _unchanged)
+        return TransformedExamples(examples, default_convert)
 
     def first(self, examples: Texts, count: int, split: Split) -> Texts:
         """The first ``count`` examples of a class-stratified, seeded draw."""
@@ -144,10 +145,6 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
                 f"{self.info.name} {split}: {cut:,} of {len(texts):,} texts were cut to data.max_len {self.max_len}"
             )
         return self.refuse_empty(texts, split)
-
-
-def _unchanged(ids: Tensor) -> Tensor:
-    return ids
 
 
 HELD_OUT = "a stratified tenth of the official train held out as val"

@@ -74,7 +74,7 @@ def test_embed_checks_its_processes_too(images, ancestor, small_memory, tmp_path
 
 @pytest.mark.slow
 def test_a_full_shared_memory_ends_the_run_at_once(images, tmp_path):
-    # The check is switched off, as if other programs filled the memory after it. Without SharedCollate the run hangs.
+    # The check is switched off, as if other programs filled the memory after it. Without `shared` the run hangs.
     probe = tmp_path / "probe.py"
     probe.write_text(
         "import sys\nfrom pathlib import Path\nimport data_modules.loading.loaders as loaders\n"
