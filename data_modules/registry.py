@@ -6,9 +6,6 @@ Everything follows from these imports: ``data_modules.NAME`` and ``--data NAME``
 
 from typing import Any
 
-from data_modules.sets.ade20k import ADE20K as ADE20K
-from data_modules.sets.caltech101 import Caltech101 as Caltech101
-from data_modules.sets.eurosat import EuroSAT as EuroSAT
 from data_modules.sets.fashion_mnist import FashionMNIST as FashionMNIST
 from data_modules.sets.fer2013 import FER2013 as FER2013
 from data_modules.sets.glue import MNLI as MNLI
@@ -19,26 +16,29 @@ from data_modules.sets.glue import RTE as RTE
 from data_modules.sets.glue import SST2 as SST2
 from data_modules.sets.glue import WNLI as WNLI
 from data_modules.sets.glue import CoLA as CoLA
-from data_modules.sets.gtsrb import GTSRB as GTSRB
 from data_modules.sets.ham10000 import HAM10000 as HAM10000
 from data_modules.sets.imagenet import ImageNet as ImageNet
 from data_modules.sets.imdb import IMDB as IMDB
 from data_modules.sets.imdb import IMDBSubset as IMDBSubset
 from data_modules.sets.inaturalist import INaturalist2019 as INaturalist2019
+from data_modules.sets.masked_sets import ADE20K as ADE20K
+from data_modules.sets.masked_sets import VOC12 as VOC12
+from data_modules.sets.masked_sets import VOC12Aug as VOC12Aug
 from data_modules.sets.official import OfficialData as OfficialData
-from data_modules.sets.omniglot import Omniglot as Omniglot
 from data_modules.sets.tiny_imagenet import TinyImageNet as TinyImageNet
 from data_modules.sets.torchvision_sets import CIFAR10 as CIFAR10
 from data_modules.sets.torchvision_sets import CIFAR100 as CIFAR100
 from data_modules.sets.torchvision_sets import DTD as DTD
+from data_modules.sets.torchvision_sets import GTSRB as GTSRB
 from data_modules.sets.torchvision_sets import SVHN as SVHN
+from data_modules.sets.torchvision_sets import Caltech101 as Caltech101
+from data_modules.sets.torchvision_sets import EuroSAT as EuroSAT
 from data_modules.sets.torchvision_sets import FGVCAircraft as FGVCAircraft
 from data_modules.sets.torchvision_sets import Flowers102 as Flowers102
 from data_modules.sets.torchvision_sets import Food101 as Food101
+from data_modules.sets.torchvision_sets import Omniglot as Omniglot
 from data_modules.sets.torchvision_sets import OxfordIIITPet as OxfordIIITPet
 from data_modules.sets.torchvision_sets import StanfordCars as StanfordCars
-from data_modules.sets.voc12 import VOC12 as VOC12
-from data_modules.sets.voc12 import VOC12Aug as VOC12Aug
 from data_modules.suites.decathlon import DECATHLON as DECATHLON
 from data_modules.suites.decathlon import Decathlon as Decathlon
 from data_modules.suites.mini_decathlon import MINI as MINI

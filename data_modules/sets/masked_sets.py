@@ -1,4 +1,4 @@
-"""PASCAL VOC 2012 (Everingham et al., 2015), also with the training masks of SBD (Hariharan et al., 2011)."""
+"""Sets with masks: ADE20K (Zhou et al., 2017) and PASCAL VOC 2012 (Everingham et al., 2015), also with SBD's masks."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -98,3 +98,52 @@ class VOC12Aug(VOC12):
                 f"of 10,582 names without them"
             )
         return [(base / "JPEGImages" / f"{name}.jpg", folder / self.marker / f"{name}.png") for name in names]
+
+
+class ADE20K(SegmentationSet):
+    """ADE20K in the form of the Scene Parsing challenge: 150 classes; unlabeled pixels do not count.
+
+    Files are at ``root/ade20k/ADEChallengeData2016/{images,annotations}/{training,validation}``; in a mask,
+    0 is unlabeled and k is class k - 1.
+    """
+
+    info = DatasetInfo(
+        name="ade20k",
+        num_classes=150,
+        sizes=(18_189, 2_021, 2_000),
+        license="non-commercial research and education only (images); BSD-3-Clause (annotations)",
+        source="http://sceneparsing.csail.mit.edu/",
+        splits="test is the official validation split (the test labels are not public); val is held out of training",
+        img_size=512,
+        kind="segmentation",
+        metric="miou",
+    )
+    marker = "ADEChallengeData2016"
+    archives = (
+        Archive(
+            "http://data.csail.mit.edu/places/ADEchallenge/ADEChallengeData2016.zip", "7328b3957e407ddae1d3cbf487f149ef"
+        ),
+    )
+    meanings: ClassVar[Mapping[int, int]] = {0: IGNORE} | {value: value - 1 for value in range(1, 151)}
+
+    def files(self, folder: Path, split: Split) -> list[tuple[Path, Path]]:
+        """Match images and masks by name.
+
+        Raises:
+            UserError: If a folder is missing, or an image has no mask.
+        """
+        part = "validation" if split == "test" else "training"
+        images, masks = (folder / self.marker / kind / part for kind in ("images", "annotations"))
+        for place in (images, masks):
+            if not place.is_dir():
+                raise UserError(
+                    f"{self.info.name} {split}: {place} is missing; unpack {self.archives[0].filename} again"
+                )
+        names = sorted(path.stem for path in images.glob("*.jpg"))
+        lacking = sorted(set(names) - {path.stem for path in masks.glob("*.png")})
+        if lacking:
+            raise UserError(
+                f"{self.info.name} {split}: {len(lacking):,} of {len(names):,} images have no mask in {masks}, first "
+                f"{lacking[0]}.png; unpack {self.archives[0].filename} again"
+            )
+        return [(images / f"{name}.jpg", masks / f"{name}.png") for name in names]
