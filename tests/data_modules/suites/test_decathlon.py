@@ -177,7 +177,7 @@ def test_one_task_can_be_prepared_alone_and_imagenet_later(tmp_path: Path, downl
     assert isinstance(tested, ShardImages)
     assert "jpg" in tested.sample(0)
     prepare("decathlon_imagenet", root=str(tmp_path), source=str(downloads))
-    assert preparing.DECATHLON.is_present(tmp_path, "imagenet")
+    assert DECATHLON.is_present(tmp_path, "imagenet")
 
 
 def test_an_unpacked_tree_is_linked(tmp_path: Path, tree: Path) -> None:
