@@ -115,6 +115,12 @@ def test_debians_idx_files_go_where_torchvision_expects_them(
     assert visible(root) == ["fashion_mnist"]
 
 
+def test_a_folder_in_the_publishers_layout_is_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_data.fer2013(tmp_path / "mine", monkeypatch)
+    prepare("fer2013", root=str(tmp_path / "data"), source=str(tmp_path / "mine/fer2013"))
+    assert (tmp_path / "data/fer2013").is_symlink()
+
+
 def test_an_idx_file_with_other_content_is_refused_and_nothing_is_left(tmp_path: Path, idx: Path) -> None:
     (idx / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"other"))
     with pytest.raises(UserError, match=r"t10k-labels-idx1-ubyte\.gz: its content has md5 .* expected"):
