@@ -71,11 +71,11 @@ def _from_source(kind: type[OfficialData], folder: Path, source: Path) -> None:
         link(source, folder)
     else:
         has_trees = any(kind.tree_names.values())
-        wanted = ["class folders train/ and test/", "train.zip and test.zip with such folders"] if has_trees else []
+        wanted = ["class folders train/ and test/, train.zip and test.zip with such folders"] if has_trees else []
         wanted += [kind.own_files or (f"{kind.marker}/" if kind.marker else "")]
         wanted += [", ".join(archive.filename for archive in kind.archives)]
         raise UserError(
-            f"source: {source} holds no known files of {name}; expected {', or '.join(filter(None, wanted))}"
+            f"source: {source} holds no known files of {name}; expected {' or '.join(filter(None, wanted))}"
         )
 
 
