@@ -23,6 +23,7 @@ from lgx.core.batch import Batch
 from lgx.core.eval_transforms import normalized
 from lgx.core.image_size import IMAGE_SIZE, ImageSize, height_width
 from lgx.core.reading import Reading, ResizeMode
+from lgx.core.seed import seeded_rng
 from lgx.core.task import AGREEMENT, BALANCED, Normalization, Task
 from lgx.errors import UserError
 from lgx.host.images import MOST_CHANNELS, ImageReader
@@ -134,7 +135,9 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         info = getattr(self, "info", None)  # of shards it is read later
         own = self.pixel_transforms()
         if own is not None and info is not None:
-            own.check((self.in_chans or info.in_chans, *height_width(self.img_size or info.img_size)))
+            shape = (self.in_chans or info.in_chans, *height_width(self.img_size or info.img_size))
+            with seeded_rng(0):  # most mistakes show before any data is read
+                own(torch.randint(0, 256, shape, dtype=torch.uint8))
 
     @abstractmethod
     def read(self, split: Split) -> Images:

@@ -17,7 +17,6 @@ from torchvision.transforms import v2
 from data_modules.files.errors import DataError
 from lgx.core.eval_transforms import Resize, ToMode, to_tensor
 from lgx.core.eval_transforms import eval_transform as eval_transform
-from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.host.safety import error_line
@@ -150,18 +149,6 @@ class PixelTransforms:
             )
         result: Tensor = v2.functional.to_dtype(image, torch.uint8, scale=True)
         return result
-
-    def check(self, shape: tuple[int, int, int]) -> None:
-        """Transform one random image, so that most mistakes show before any data is read.
-
-        Args:
-            shape: (C, H, W) of the images.
-
-        Raises:
-            UserError: As a call.
-        """
-        with seeded_rng(0):
-            self(torch.randint(0, 256, shape, dtype=torch.uint8))
 
 
 class MaskTransform:

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from data_modules.base import Split
-from data_modules.files.errors import DataError
+from data_modules.files.errors import DataError, unreadable
 from data_modules.images.examples import Images, LabeledImages
 from data_modules.images.transforms import MaskTransform
 from data_modules.loading.samplers import Key, TransformedExamples, mix_seed
@@ -22,7 +22,7 @@ from data_modules.splits import Indices, stratified_order
 from lgx.core.batch import IGNORE, Batch
 from lgx.core.seed import seeded_rng
 from lgx.errors import UserError
-from lgx.host.safety import error_line, open_image
+from lgx.host.safety import open_image
 
 
 class MaskedImages(LabeledImages):
@@ -82,9 +82,7 @@ class MaskedImages(LabeledImages):
         except MemoryError:
             raise
         except Exception as error:
-            raise DataError(
-                f"{self.where}: {path} cannot be decoded ({error_line(error)}); restore the file"
-            ) from error
+            raise unreadable(f"{self.where}: {path}", error, "restore the file") from error
 
     def _classes(self, values: NDArray[Any], path: Path) -> NDArray[np.uint8]:
         if values.ndim != 2:

@@ -9,13 +9,13 @@ from PIL import Image
 
 from data_modules.base import Split
 from data_modules.files.archives import open_zip
-from data_modules.files.errors import DataError
+from data_modules.files.errors import unreadable
 from data_modules.files.tables import read_lines
 from data_modules.images.class_trees import in_order
 from data_modules.splits import Indices, grouped_split, stratified_split
 from lgx.errors import UserError
 from lgx.host.images import ImageReader
-from lgx.host.safety import IMAGE_SUFFIXES, error_line, open_undecoded
+from lgx.host.safety import IMAGE_SUFFIXES, open_undecoded
 
 SHORT_SIDE = 64
 """Largest short side of a stored image, in pixels; larger images are reduced."""
@@ -46,9 +46,7 @@ class EncodedImages:
         try:
             image = ImageReader()(data)
         except Exception as error:
-            raise DataError(
-                f"{self.where}: {path} cannot be decoded ({error_line(error)}); fetch its archive again"
-            ) from error
+            raise unreadable(f"{self.where}: {path}", error, "fetch its archive again") from error
         assert isinstance(image, Image.Image)
         scale = SHORT_SIDE / min(image.size)
         if scale < 1:
