@@ -17,10 +17,10 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 from data_modules import ImageFolderData
-from data_modules.image_module import ImageDataModule
-from data_modules.samplers import ResumableLoader
-from data_modules.sharded import ShardedData
-from data_modules.shards import write_shards
+from data_modules.images.module import ImageDataModule
+from data_modules.loading.samplers import ResumableLoader
+from data_modules.shards.module import ShardedData
+from data_modules.shards.writing import write_shards
 
 _IMAGES, _PIXELS, _CLASSES = 1024, 128, 8
 """Number of the images, their height and width, and number of classes."""

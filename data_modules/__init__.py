@@ -2,12 +2,12 @@
 
 from data_modules.base import DatasetInfo as DatasetInfo
 from data_modules.base import TaskDataModule as TaskDataModule
-from data_modules.folder import ImageFolderData as ImageFolderData
-from data_modules.folder import UnlabeledFolderData as UnlabeledFolderData
-from data_modules.image_module import ImageDataModule as ImageDataModule
-from data_modules.multi_label import MultiLabelFolderData as MultiLabelFolderData
+from data_modules.images.module import ImageDataModule as ImageDataModule
+from data_modules.multi_task.modules import MultiTask as MultiTask
+from data_modules.multi_task.modules import MultiText as MultiText
+from data_modules.own_images.class_folders import ImageFolderData as ImageFolderData
+from data_modules.own_images.class_folders import UnlabeledFolderData as UnlabeledFolderData
+from data_modules.own_images.label_table import MultiLabelFolderData as MultiLabelFolderData
 from data_modules.registry import *  # noqa: F403  # every registered set
-from data_modules.several import MultiTask as MultiTask
-from data_modules.several import MultiText as MultiText
-from data_modules.sharded import ShardedData as ShardedData
-from data_modules.text_module import TextDataModule as TextDataModule
+from data_modules.shards.module import ShardedData as ShardedData
+from data_modules.text.module import TextDataModule as TextDataModule

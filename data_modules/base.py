@@ -64,7 +64,7 @@ class TrainLoader(Protocol):
 class TaskDataModule(LightningDataModule, ABC):
     """Base of all data modules: the only interface through which methods, callbacks and plans use one.
 
-    A data module of your own derives from it, or from :class:`~data_modules.image_module.ImageDataModule`, which needs
+    A data module of your own derives from it, or from :class:`~data_modules.images.module.ImageDataModule`, which needs
     only a method that reads images and labels. It promises what follows; ``lgx fit`` checks it before the first step.
 
     - :attr:`task` is a ``lgx.core.task.Task``. Its classes, image size and channels are known before ``setup``.
@@ -78,7 +78,7 @@ class TaskDataModule(LightningDataModule, ABC):
       (B, N); ``targets``, int64, (B,), (B, H, W) for segmentation or (B, K) for several labels; and the task's name.
 
     The constructor's arguments are options of the command line. One with the name ``seed`` gets the run's seed.
-    ``data_modules.loaders`` makes loaders that keep all of this.
+    ``data_modules.loading.loaders`` makes loaders that keep all of this.
 
     Attributes:
         batch_size: Training examples per process and step.
@@ -187,8 +187,6 @@ class TaskDataModule(LightningDataModule, ABC):
                 f"a multiple of {processes}, or --split_batch=false for this batch in each process"
             )
         self.batch_size //= processes
-
-    # -- what a plan needs, which avoids reading training examples --------------------------------------------
 
     def members(self) -> "Sequence[TaskDataModule]":
         """The data module of each task: itself, or the sets that it consists of."""

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from data_modules.base import DatasetInfo
-from data_modules.folder import ImageFolderData
-from data_modules.image_module import ImageDataModule
-from data_modules.official import TREE_NAMES, tree_split
+from data_modules.images.class_trees import TREE_NAMES, tree_split
+from data_modules.images.module import ImageDataModule
+from data_modules.own_images.class_folders import ImageFolderData
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
-from data_modules.suites import Suite
-from data_modules.text_set import TextSet
+from data_modules.suites.suite import Suite
+from data_modules.text.module import TextSet
 from lgx.core.image_size import ImageSize
 from lgx.core.markers import Markers, any_exist
 from lgx.core.reading import Reading
@@ -53,7 +53,7 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
 
     Args:
         name: A name of the catalog, e.g. ``cifar10`` or ``pocket_digits``, or a folder in
-            :class:`~data_modules.folder.ImageFolderData`'s layout, whose own name is then the task's.
+            :class:`~data_modules.own_images.class_folders.ImageFolderData`'s layout, whose own name is then the task's.
         root: Folder that contains the sets of the catalog.
 
     Returns:

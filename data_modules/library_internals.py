@@ -28,10 +28,9 @@ def until_error(loader: DataLoader[Any], batches: Iterator[Any]) -> Iterator[Any
 
 
 def labels_of(reader: Any) -> list[int]:
-    """Class index of every example of a set that torchvision has opened; the public way decodes every image."""
-    if hasattr(reader, "_labels"):
-        return list(reader._labels)
-    return [int(label) for _, label in reader._samples]
+    """Class index of every example of a set that torchvision has opened; the public way may decode every image."""
+    found = next((getattr(reader, name) for name in ("targets", "labels", "_labels") if hasattr(reader, name)), None)
+    return [int(label) for _, label in reader._samples] if found is None else list(found)
 
 
 def image_files_of(reader: Any) -> list[Path]:

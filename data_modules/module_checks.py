@@ -107,7 +107,7 @@ def _check_loader(module: TaskDataModule, loader: Loader, place: str) -> None:
         if not _is_count(length) or length == 0:
             raise UserError(
                 f"data: epoch_length of the {place} is {length!r}, expected the number of batches of an epoch; "
-                f"data_modules.loaders.train_loader makes such a loader"
+                f"data_modules.loading.loaders.train_loader makes such a loader"
             )
     batch = next(iter(batches), None)
     if batch is None:

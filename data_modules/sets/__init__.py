@@ -1,1 +1,1 @@
-"""One file for each data set; :mod:`data_modules.registry` lists them."""
+"""Public data sets; :mod:`data_modules.registry` lists them."""

@@ -8,8 +8,8 @@ from typing import Any
 from torchvision import datasets
 from torchvision.datasets.utils import calculate_md5
 
-from data_modules.base import DatasetInfo, Split
-from data_modules.official import TRAIN_AND_TEST, Archive, TorchvisionSet
+from data_modules.base import DatasetInfo
+from data_modules.sets.official import TRAIN_AND_TEST, Archive, TorchvisionSet
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 
@@ -48,12 +48,8 @@ class FashionMNIST(TorchvisionSet):
     )
     reader = datasets.FashionMNIST
 
-    def arguments(self, split: Split) -> dict[str, Any]:
-        """See :class:`~data_modules.official.TorchvisionSet`."""
-        return {"train": split == "train"}
-
     def labels_of(self, source: Any) -> Any:
-        """See :class:`~data_modules.official.TorchvisionSet`.
+        """See :class:`~data_modules.sets.official.TorchvisionSet`.
 
         Raises:
             ValueError: If the files of images and of labels do not belong together.

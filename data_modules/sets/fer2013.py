@@ -9,8 +9,8 @@ from PIL import Image
 from torchvision.datasets.utils import check_integrity
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import LabeledImages
-from data_modules.official import OfficialData
+from data_modules.images.examples import LabeledImages
+from data_modules.sets.official import OfficialData
 from lgx.errors import UserError
 
 TABLES = {

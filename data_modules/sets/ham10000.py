@@ -4,15 +4,13 @@ import csv
 import functools
 import shutil
 from pathlib import Path
-from typing import NamedTuple
 
-from data_modules.archives import unzip
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import ImageFiles, LabeledImages
-from data_modules.official import OfficialData
-from data_modules.prepare import link
+from data_modules.files.archives import link, unzip
+from data_modules.files.tables import read_lines
+from data_modules.images.examples import ImageFiles, LabeledImages
+from data_modules.sets.official import OfficialData
 from data_modules.splits import Indices, grouped_split
-from data_modules.text_files import read_lines
 from lgx.core.csv_cells import refuse_doubles
 from lgx.core.markers import Markers
 from lgx.errors import UserError
@@ -22,12 +20,6 @@ TABLES = ("HAM10000_metadata", "HAM10000_metadata.csv", "HAM10000_metadata.tab")
 """Published names of the table. Columns are separated by commas, in ``.tab`` by tabs."""
 
 ZIPS = "HAM10000_images_part*.zip"
-
-
-class _Row(NamedTuple):
-    image: str
-    lesion: str
-    diagnosis: str
 
 
 class HAM10000(OfficialData):
@@ -86,14 +78,14 @@ class HAM10000(OfficialData):
         """Match the table with the files and draw the test lesions."""
         rows = self._rows
         paths = {path.stem: str(path.relative_to(folder)) for path in sorted(folder.rglob("*.jpg"))}
-        missing = [row.image for row in rows if row.image not in paths]
+        missing = [row["image_id"] for row in rows if row["image_id"] not in paths]
         if missing:
             raise UserError(
                 f"{self.info.name}: {len(missing):,} of {len(rows):,} images of the table are missing below {folder}, "
                 f"first {missing[0]}.jpg; unpack both zip files there"
             )
-        labels = [self.info.class_names.index(row.diagnosis) for row in rows]
-        files = ImageFiles(folder, [paths[row.image] for row in rows], labels, f"{self.info.name} {split}")
+        labels = [self.info.class_names.index(row["dx"]) for row in rows]
+        files = ImageFiles(folder, [paths[row["image_id"]] for row in rows], labels, f"{self.info.name} {split}")
         rest, test = self._draw(files, fraction=0.2, seed=0)
         return files.take(test if split == "test" else rest)
 
@@ -104,14 +96,14 @@ class HAM10000(OfficialData):
         return super().hold_out(train)
 
     def _draw(self, files: ImageFiles, fraction: float, seed: int) -> tuple[Indices, Indices]:
-        lesion_of = {row.image: row.lesion for row in self._rows}
+        lesion_of = {row["image_id"]: row["lesion_id"] for row in self._rows}
         lesions = [lesion_of[files.path(i).stem] for i in range(len(files))]
         # A lesion counts with its first diagnosis, so that a second diagnosis cannot split it.
         first = dict(zip(reversed(lesions), reversed(files.labels.tolist()), strict=True))
         return grouped_split([first[lesion] for lesion in lesions], lesions, fraction, seed)
 
     @functools.cached_property
-    def _rows(self) -> list[_Row]:
+    def _rows(self) -> list[dict[str, str]]:
         path = _table(self.folder)
         assert path is not None
         reader = csv.DictReader(read_lines(path), delimiter="\t" if path.suffix == ".tab" else ",")
@@ -120,11 +112,11 @@ class HAM10000(OfficialData):
         if lacking:
             raise UserError(f"{path}: has no column {lacking[0]}, expected at least {', '.join(wanted)}")
         refuse_doubles(reader.fieldnames or (), f"{path}, line 1")
-        rows = [_Row(*(row[column] for column in wanted)) for row in reader]
-        unknown = sorted({row.diagnosis for row in rows} - set(self.info.class_names), key=str)
+        rows = list(reader)
+        unknown = sorted({row["dx"] for row in rows} - set(self.info.class_names), key=str)
         if unknown:
             raise UserError(f"{path}: unknown diagnosis {unknown[0]}, expected {', '.join(self.info.class_names)}")
-        if len({row.image for row in rows}) != len(rows):
+        if len({row["image_id"] for row in rows}) != len(rows):
             raise UserError(f"{path}: names an image twice, expected one row per image; download it again")
         return rows
 

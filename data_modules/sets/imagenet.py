@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import Images
-from data_modules.official import OfficialData
-from data_modules.shard_index import is_complete
-from data_modules.sharded import ShardedImages
+from data_modules.images.examples import Images
+from data_modules.sets.official import OfficialData
+from data_modules.shards.index import is_complete
+from data_modules.shards.module import ShardedImages
 
 
 @dataclass(eq=False, repr=False)
@@ -55,9 +55,9 @@ class ImageNet(ShardedImages, OfficialData):
         return self.shards if is_complete(self.shards) else super().folder
 
     def read(self, split: Split) -> Images:
-        """See :class:`~data_modules.image_module.ImageDataModule`."""
+        """See :class:`~data_modules.images.module.ImageDataModule`."""
         return (ShardedImages if self.folder == self.shards else OfficialData).read(self, split)
 
     def nominal_train_size(self) -> int | None:
-        """See :class:`~data_modules.single.SingleSet`."""
+        """See :class:`~data_modules.loading.module.SingleSet`."""
         return OfficialData.nominal_train_size(self)

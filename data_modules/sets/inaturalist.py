@@ -1,15 +1,11 @@
 """iNaturalist 2019 (Van Horn et al., 2018; competition of 2019): 1,010 species, labeled by COCO-style tables."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from torchvision.datasets.utils import extract_archive
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images import ImageFiles
-from data_modules.official import Archive, OfficialData
-from data_modules.prepare import link
+from data_modules.files.archives import link
+from data_modules.images.examples import ImageFiles
+from data_modules.sets.official import Archive, OfficialData
 from lgx.errors import UserError
 from lgx.host.safety import read_json
 
@@ -57,7 +53,7 @@ class INaturalist2019(OfficialData):
         """Read a table."""
         path = folder / TABLES[split]
         content = read_json(path, "unpack its archive again", 2**28)
-        number = {category["id"]: k for k, category in enumerate(sorted(content["categories"], key=_id))}
+        number = {category: k for k, category in enumerate(sorted({found["id"] for found in content["categories"]}))}
         if len(number) != self.num_classes:
             raise UserError(f"{path}: has {len(number):,} categories, expected {self.num_classes:,}")
         file_of = {image["id"]: image["file_name"] for image in content["images"]}
@@ -79,12 +75,3 @@ class INaturalist2019(OfficialData):
                 f"unpack train_val2019.tar.gz in {folder}"
             )
         return ImageFiles(folder, names, labels, f"{self.info.name} {split}")
-
-    def unpack(self, folder: Path) -> None:
-        """Unpack the archives."""
-        for archive in self.archives:
-            extract_archive(str(folder / archive.filename))
-
-
-def _id(category: Mapping[str, Any]) -> int:
-    return int(category["id"])

@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from torchvision.datasets.utils import extract_archive
-
 from data_modules.base import DatasetInfo, Split
-from data_modules.class_trees import read_class_tree
-from data_modules.images import ImageFiles
-from data_modules.official import Archive, OfficialData
-from data_modules.text_files import read_lines
+from data_modules.files.tables import read_lines
+from data_modules.images.class_trees import read_class_tree
+from data_modules.images.examples import ImageFiles
+from data_modules.sets.official import Archive, OfficialData
 from lgx.core.markers import Markers
 from lgx.errors import UserError
 
@@ -68,10 +66,6 @@ class TinyImageNet(OfficialData):
                 f"first {missing[0]}"
             )
         return ImageFiles(images, list(labels), list(labels.values()), where)
-
-    def unpack(self, folder: Path) -> None:
-        """Unpack the archive."""
-        extract_archive(str(folder / self.archives[0].filename))
 
 
 def _base(folder: Path) -> Path:

@@ -1,11 +1,17 @@
-"""Sets that torchvision reads as they are."""
+"""Sets that torchvision reads: as they are, or with splits of their own."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.official import TRAIN_AND_TEST, Archive, TorchvisionSet
+from data_modules.images.examples import ImageFiles, LabeledImages
+from data_modules.library_internals import image_files_of, omniglot_characters
+from data_modules.sets.official import TRAIN_AND_TEST, Archive, OfficialData, TorchvisionSet
+from data_modules.splits import Indices, grouped_split, stratified_order, stratified_split
 
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
 _VGG = "https://www.robots.ox.ac.uk/~vgg/data"
@@ -30,28 +36,17 @@ class CIFAR10(TorchvisionSet):
     archives = (Archive(f"{_CIFAR}/{datasets.CIFAR10.filename}", datasets.CIFAR10.tgz_md5),)
     reader = datasets.CIFAR10
 
-    def arguments(self, split: Split) -> dict[str, Any]:
-        """See :class:`~data_modules.official.TorchvisionSet`."""
-        return {"train": split == "train"}
-
-    def labels_of(self, source: Any) -> Any:
-        """See :class:`~data_modules.official.TorchvisionSet`."""
-        return source.targets
-
 
 class CIFAR100(CIFAR10):
     """CIFAR-100 (Krizhevsky, 2009) with its 100 fine classes."""
 
-    info = DatasetInfo(
+    info = replace(
+        CIFAR10.info,
         name="cifar100",
         num_classes=100,
-        sizes=(45_000, 5_000, 10_000),
-        license="none stated",
-        source=f"{_CIFAR}/cifar.html",
-        splits=TRAIN_AND_TEST,
-        img_size=32,
         mean=(0.5071, 0.4865, 0.4409),
         std=(0.2673, 0.2564, 0.2762),
+        class_names=(),
     )
     marker = "cifar-100-python"
     archives = (Archive(f"{_CIFAR}/{datasets.CIFAR100.filename}", datasets.CIFAR100.tgz_md5),)
@@ -168,7 +163,7 @@ class OxfordIIITPet(TorchvisionSet):
     reader = datasets.OxfordIIITPet
 
     def arguments(self, split: Split) -> dict[str, Any]:
-        """See :class:`~data_modules.official.TorchvisionSet`."""
+        """See :class:`~data_modules.sets.official.TorchvisionSet`."""
         return {"split": "trainval" if split == "train" else "test"}
 
 
@@ -192,6 +187,155 @@ class SVHN(TorchvisionSet):
     reader = datasets.SVHN
     unpacked_splits = ("train", "test")
 
-    def labels_of(self, source: Any) -> Any:
-        """See :class:`~data_modules.official.TorchvisionSet`."""
-        return source.labels
+
+class Caltech101(TorchvisionSet):
+    """Caltech-101 without its background class.
+
+    It has no official split. As its publishers do, 30 images of every class are drawn for training, here with a fixed
+    seed; a stratified share of them is val, and all other images are test.
+    """
+
+    info = DatasetInfo(
+        name="caltech101",
+        num_classes=101,
+        sizes=(2_727, 303, 5_647),
+        license="CC BY 4.0",
+        source="https://data.caltech.edu/records/mzrjq-6wc02",
+        splits="no official split: a fixed draw of 30 images per class (a share held out as val), the rest is test",
+    )
+    marker = "caltech101/101_ObjectCategories"
+    archives = (
+        Archive(
+            "https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip",
+            "3138e1922a9193bfa496528edbbc45d0",
+            "caltech101",
+        ),
+    )
+    reader = datasets.Caltech101
+    per_class = 30
+
+    def arguments(self, split: Split) -> dict[str, Any]:
+        """Torchvision's reader knows no splits."""
+        return {}
+
+    def open(self, folder: Path, split: Split) -> LabeledImages:
+        """Open torchvision's reader and draw the training images."""
+        source = self.reader(str(folder))
+        labels = np.asarray(source.y)
+        is_train = np.zeros(len(labels), bool)
+        order = stratified_order(labels, seed=0)
+        for label in np.unique(labels):
+            is_train[order[labels[order] == label][: self.per_class]] = True
+        chosen = np.flatnonzero(is_train if split == "train" else ~is_train)
+        return LabeledImages(source, labels[chosen], f"{self.info.name} {split}", chosen)
+
+
+_URL = "https://huggingface.co/datasets/torchgeo/eurosat/resolve/c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip"
+
+
+class EuroSAT(OfficialData):
+    """EuroSAT in RGB. It has no official split: a fixed fifth of each class is test."""
+
+    info = DatasetInfo(
+        name="eurosat",
+        num_classes=10,
+        sizes=(19_440, 2_160, 5_400),
+        license="MIT",
+        source="https://github.com/phelber/eurosat",
+        splits="no official split: a fixed, stratified fifth is test, a share of the rest is held out as val",
+        img_size=64,
+        class_names=(
+            "AnnualCrop", "Forest", "HerbaceousVegetation", "Highway", "Industrial", "Pasture", "PermanentCrop",
+            "Residential", "River", "SeaLake",
+        ),
+    )  # fmt: skip
+    marker = "eurosat/2750"
+    archives = (Archive(_URL, "c8fa014336c82ac7804f0398fcb19387", "eurosat"),)
+
+    def open(self, folder: Path, split: Split) -> LabeledImages:
+        """Open torchvision's reader and draw the test images."""
+        source = datasets.EuroSAT(str(folder))
+        rest, test = stratified_split(source.targets, 0.2, seed=0)
+        images = LabeledImages(source, source.targets, f"{self.info.name} {split}")
+        return images.take(test if split == "test" else rest)
+
+
+class GTSRB(TorchvisionSet):
+    """German traffic signs. About 30 frames show one sign from one passing car, so val takes whole tracks."""
+
+    info = DatasetInfo(
+        name="gtsrb",
+        num_classes=43,
+        sizes=(None, None, 12_630),
+        license="none stated",
+        source="https://benchmark.ini.rub.de/",
+        splits="official train (26,640 images, of which whole tracks are held out as val) and test",
+        img_size=32,
+        mean=(0.3403, 0.3121, 0.3214),
+        std=(0.2724, 0.2608, 0.2669),
+    )
+    marker = "gtsrb/GTSRB"
+    archives = tuple(
+        Archive(f"https://sid.erda.dk/public/archives/daaeac0d7ce1152aea9b61d9f1e19370/{filename}", md5, "gtsrb")
+        for filename, md5 in (
+            ("GTSRB-Training_fixed.zip", "513f3c79a4c5141765e10e952eaa2478"),
+            ("GTSRB_Final_Test_Images.zip", "c7e4e6327067d32654124b0fe9e82185"),
+            ("GTSRB_Final_Test_GT.zip", "fe31e9c9270bbcd7b84b7f21a9d9d9e5"),
+        )
+    )
+    reader = datasets.GTSRB
+    unpacked_splits = ("train", "test")
+
+    def hold_out(self, train: LabeledImages | ImageFiles) -> tuple[Indices, Indices]:
+        """Hold whole tracks out: a file is called ``<track>_<frame>.ppm``."""
+        if isinstance(train, ImageFiles):
+            names = [train.path(i).name for i in range(len(train))]
+        else:
+            names = [path.name for path in image_files_of(train.source)]
+        return grouped_split(train.labels, [n.split("_")[0] for n in names], self.val_fraction, self.split_seed)
+
+
+class Omniglot(TorchvisionSet):
+    """Omniglot with all 1,623 characters of both halves as classes, split by drawer.
+
+    Every character was drawn once by each of 20 people: 1-11 are train, 12-15 val, 16-20 test. ``val_fraction`` has no
+    effect.
+    """
+
+    info = DatasetInfo(
+        name="omniglot",
+        num_classes=1_623,
+        sizes=(17_853, 6_492, 8_115),
+        license="MIT",
+        source="https://github.com/brendenlake/omniglot",
+        splits="by drawer: 1-11 train, 12-15 val, 16-20 test (there is no official split for classification)",
+        img_size=105,
+        in_chans=1,
+        mean=(0.922,),
+        std=(0.268,),
+    )
+    marker = "omniglot-py"
+    archives = tuple(
+        Archive(f"{datasets.Omniglot.download_url_prefix}/{half}.zip", md5, "omniglot-py")
+        for half, md5 in datasets.Omniglot.zips_md5.items()
+    )
+    keeps_archives = True  # torchvision checks their md5 whenever it opens the set
+    has_official_val = True
+    reader = datasets.Omniglot
+
+    def open(self, folder: Path, split: Split) -> LabeledImages:
+        """Open both halves; a file is called ``<character>_<drawer>.png``."""
+        halves = [self.reader(str(folder), background=background) for background in (True, False)]
+        (first_half, shift), (second_half, _) = map(omniglot_characters, halves)
+        names = [name for name, _ in (*first_half, *second_half)]
+        labels = [c for _, c in first_half] + [c + shift for _, c in second_half]
+        drawer = np.array([int(Path(name).stem.split("_")[1]) for name in names])
+        first, last = {"train": (1, 11), "val": (12, 15), "test": (16, 20)}[split]
+        chosen = np.flatnonzero((drawer >= first) & (drawer <= last))
+        source = halves[0] + halves[1]
+        return LabeledImages(source, np.array(labels)[chosen], f"{self.info.name} {split}", chosen)
+
+    def unpack(self, folder: Path) -> None:
+        """Let torchvision check and unpack both halves."""
+        for background in (True, False):
+            self.reader(str(folder), background=background, download=True)

@@ -9,9 +9,9 @@ from jsonargparse.typing import PositiveInt
 from lgx.errors import UserError
 
 if TYPE_CHECKING:
-    from data_modules.image_module import ImageDataModule
-    from data_modules.suites import Suite
-    from data_modules.text_set import TextSet
+    from data_modules.images.module import ImageDataModule
+    from data_modules.suites.suite import Suite
+    from data_modules.text.module import TextSet
 
 
 _FACTS = "data-sets"
@@ -104,8 +104,8 @@ def prepare(
         UserError: If the name is unknown, or something is missing or damaged; one sentence says what to do.
     """
     from data_modules.catalog import check_name, find_suite, is_present
-    from data_modules.prepare import bring
     from data_modules.registry import IMAGE_SETS, TEXT_SETS
+    from data_modules.sets.bring import bring
 
     check_name(name)
     suite = find_suite(name)
@@ -152,7 +152,7 @@ def _prepare_suite(suite: "Suite[Any]", names: list[str], root: str, source: str
 
 def _prepare_text(module: "TextSet", source: str | None) -> None:
     """Link a text set's folder to its place, and count its texts."""
-    from data_modules.prepare import link
+    from data_modules.files.archives import link
 
     name, folder = module.info.name, module.folder
     if source is not None and not Path(source).is_dir():
@@ -188,7 +188,7 @@ def _finish(module: "ImageDataModule", shards: bool, shard_size: int) -> None:
 def _write_shards(module: "ImageDataModule", shard_size: int) -> None:
     from dataclasses import replace
 
-    from data_modules.shards import write_shards
+    from data_modules.shards.writing import write_shards
 
     folder, sizes = module.root_folder / f"{module.info.name}_shards", dict[str, int]()
     for split in ("train", "val", "test"):

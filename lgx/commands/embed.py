@@ -78,7 +78,7 @@ def _checked(
     ancestor: str, data: str, out: str, tokenizer: str | None, control: str | None, num_workers: int, force: bool
 ) -> "tuple[PretrainedNetwork, list[str]]":
     """The ancestor, and the names of the data sets; a place that is taken is refused before the ancestor is read."""
-    from data_modules.loaders import check_workers
+    from data_modules.loading.loaders import check_workers
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.artifacts.source_names import path_of
     from lgx.artifacts.sources import resolve
@@ -111,8 +111,8 @@ def _embed_all(
     from lightning.fabric import Fabric
     from torch.utils.data import DataLoader
 
-    from data_modules.loaders import loader_options
-    from data_modules.samplers import UnpaddedEvalSampler
+    from data_modules.loading.loaders import loader_options
+    from data_modules.loading.samplers import UnpaddedEvalSampler
     from lgx.artifacts.task_embeddings import TaskEmbeddings
     from lgx.components.features import sum_features
     from lgx.components.teacher import Teacher

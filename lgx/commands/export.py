@@ -122,6 +122,6 @@ def load_tokenizer_of(architecture: "Architecture | LibraryModel", tokenizer: st
 
     if not isinstance(architecture, GPT2Architecture):
         raise UserError("--tokenizer: is for text models, but this one reads images; leave it out")
-    from data_modules.tokens import load_tokenizer
+    from data_modules.text.tokens import load_tokenizer
 
     return load_tokenizer(tokenizer, architecture.vocab_size, "--tokenizer")

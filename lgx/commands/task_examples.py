@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from data_modules.catalog import open_set, open_text
-from data_modules.class_trees import read_flat
-from data_modules.images import ImageFiles, Images, LabeledImages
-from data_modules.samplers import TransformedExamples
+from data_modules.images.class_trees import read_all
+from data_modules.images.examples import ImageFiles, Images, LabeledImages
+from data_modules.loading.samplers import TransformedExamples
 from data_modules.splits import stratified_order
 from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork
@@ -94,11 +94,11 @@ class TaskReader:
 
     def _images(self, name: str) -> Examples:
         folder = Path(name).resolve()
-        flat = read_flat(Path(name), folder.name) if folder.is_dir() else None  # None for a folder with classes
-        task, images = self._labeled(name) if flat is None else self._unlabeled(folder.name, flat)
+        flat = read_all(Path(name), folder.name, deep=False) if folder.is_dir() else None
+        task, images = self._unlabeled(folder.name, flat) if flat else self._labeled(name)
         if self.limit is not None:
             images = _first(images, self.limit, task.name)
-        return Examples(task, TransformedExamples(images, eval_transform(task)), _stack, flat is None)
+        return Examples(task, TransformedExamples(images, eval_transform(task)), _stack, not flat)
 
     def _labeled(self, name: str) -> tuple[Task, Images]:
         module = open_set(name, self.root)

@@ -11,7 +11,7 @@ from jsonargparse import Namespace
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from data_modules.fingerprint import fingerprint_of_names
+from data_modules.loading.fingerprint import fingerprint_of_names
 from lgx.artifacts.checkpoints import BEST as BEST
 from lgx.artifacts.checkpoints import FINAL as FINAL
 from lgx.artifacts.checkpoints import LAST as LAST

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from data_modules import CIFAR10, DTD, SVHN, FashionMNIST, ShardedData
-from data_modules import prepare as preparing
-from data_modules.official import Archive, OfficialData
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
+from data_modules.sets import bring as preparing
 from data_modules.sets import fashion_mnist
+from data_modules.sets.official import Archive, OfficialData
 from lgx.commands.data import list_sets, prepare
 from lgx.errors import UserError
 from tests.support import fake_data
@@ -113,6 +113,12 @@ def test_debians_idx_files_go_where_torchvision_expects_them(
     assert "54 train, 6 val, 20 test" in capsys.readouterr().out
     assert len(FashionMNIST(root=str(root)).read("test")) == 20
     assert visible(root) == ["fashion_mnist"]
+
+
+def test_a_folder_in_the_publishers_layout_is_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_data.fer2013(tmp_path / "mine", monkeypatch)
+    prepare("fer2013", root=str(tmp_path / "data"), source=str(tmp_path / "mine/fer2013"))
+    assert (tmp_path / "data/fer2013").is_symlink()
 
 
 def test_an_idx_file_with_other_content_is_refused_and_nothing_is_left(tmp_path: Path, idx: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from data_modules.images import ImageFiles
+from data_modules.images.examples import ImageFiles
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from tests.support.command_line import Result, lgx

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from data_modules import TaskDataModule
-from data_modules.loaders import eval_loader, train_loader
+from data_modules.loading.loaders import eval_loader, train_loader
 from data_modules.module_checks import check_module
 from lgx.core.batch import Batch
 from lgx.core.rows import read_rows

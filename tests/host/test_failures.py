@@ -88,7 +88,11 @@ def test_full_memory_is_not_blamed_on_an_image(fit, monkeypatch, error, workers)
             raise error
         return torch.empty(2**60), 0  # torch's own error
 
-    reader = "data_modules.images.ImageReader.__call__" if error else "data_modules.images.ImageFiles.__getitem__"
+    reader = (
+        "data_modules.images.examples.ImageReader.__call__"
+        if error
+        else "data_modules.images.examples.ImageFiles.__getitem__"
+    )
     monkeypatch.setattr(reader, fill)
     result = fit("Ancestor", f"--data.num_workers={workers}")
     assert (result.code, "Traceback" in result.err) == (1, False)

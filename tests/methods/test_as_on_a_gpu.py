@@ -6,7 +6,7 @@ import pytest
 import torch
 from lightning.pytorch.strategies import SingleDeviceStrategy
 
-from data_modules.image_module import ImageDataModule
+from data_modules.images.module import ImageDataModule
 from tests.support.command_line import arguments, lgx
 
 

@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 import lgx.methods
-from data_modules import decathlon, mini
-from data_modules.task_sampler import task_weights
+from data_modules.multi_task.samplers import task_weights
+from data_modules.suites import decathlon
+from data_modules.suites import mini_decathlon as mini
 from experiments.reproduce.costs import costs_as_markdown, planned_cost, read_costs
 from tests.support.paths import EXPERIMENTS
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lightning.pytorch import Callback
 
-from data_modules.shards import write_shards
+from data_modules.shards.writing import write_shards
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError

@@ -12,7 +12,7 @@ import pytest
 import timm
 import torch
 
-from data_modules.decathlon import DECATHLON_TASKS
+from data_modules.suites.decathlon import DECATHLON_TASKS
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.task import Task
 from tests.support import fake_data, fake_decathlon, fake_text

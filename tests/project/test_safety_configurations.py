@@ -34,7 +34,7 @@ FOREIGN = [
     "torch.utils.cpp_extension.load", "torch.optim.optimizer.torch.load", "torch.nn.Module", "timm.create_model",
     "timm.models._helpers.load_state_dict", "lightning.fabric.utilities.cloud_io._load", "lightning.pytorch.Trainer",
     "lightning.pytorch.LightningModule.load_from_checkpoint", "lgx.methods.Ancestor.load_from_checkpoint",
-    "lgx.cli.main", "lgx.host.files.atomic_path", "data_modules.prepare.link", "data_modules.archives.unzip",
+    "lgx.cli.main", "lgx.host.files.atomic_path", "data_modules.sets.bring.link", "data_modules.files.archives.unzip",
     "data_modules.ADE20K.bring",
     "webdataset.gopen.gopen", "jsonargparse.set_parsing_settings", "tests.support.probes.KillAt",
 ]  # fmt: skip

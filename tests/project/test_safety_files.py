@@ -17,14 +17,14 @@ import pytest
 from PIL import Image
 
 from data_modules import CIFAR10
-from data_modules.archives import unzip
-from data_modules.folder import ImageFolderData
-from data_modules.images import ImageFiles
-from data_modules.mini_sources import read_zip
+from data_modules.files.archives import unzip
+from data_modules.images.examples import ImageFiles
+from data_modules.own_images.class_folders import ImageFolderData
 from data_modules.sets.inaturalist import INaturalist2019
 from data_modules.sets.torchvision_sets import FGVCAircraft
-from data_modules.sharded import ShardedData
-from data_modules.shards import write_shards
+from data_modules.shards.module import ShardedData
+from data_modules.shards.writing import write_shards
+from data_modules.suites.mini_archives import read_zip
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from lgx.host.images import ImageReader

@@ -24,15 +24,15 @@ import numpy as np
 import torch
 from PIL import Image, PngImagePlugin
 
-from data_modules.archives import check_tar, unzip
-from data_modules.decathlon_prepare import bring_task
-from data_modules.images import ImageFiles, LabeledImages
-from data_modules.mini_sources import EncodedImages, read_zip
-from data_modules.segmentation import MaskedImages
-from data_modules.shard_index import Shard, read_index
-from data_modules.shards import ShardImages
-from data_modules.text_files import read_json_lines, read_table
-from data_modules.tokens import _read_vocabulary
+from data_modules.files.archives import check_tar, unzip
+from data_modules.images.examples import ImageFiles, LabeledImages
+from data_modules.sets.segmentation import MaskedImages
+from data_modules.shards.index import Shard, read_index
+from data_modules.shards.reading import ShardImages
+from data_modules.suites.decathlon import DECATHLON
+from data_modules.suites.mini_archives import EncodedImages, read_zip
+from data_modules.text.rows import read_json_lines, read_table
+from data_modules.text.tokens import _read_vocabulary
 from lgx.architectures.sets import read_architectures
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
@@ -225,7 +225,7 @@ def timm_folder(path: Path) -> Any:
 
 
 def devkit(path: Path) -> Any:
-    return bring_task(path.parent / "data", "aircraft", str(path.parent))
+    return DECATHLON.prepare(path.parent / "data", "aircraft", path.parent)
 
 
 def shard(path: Path) -> Any:

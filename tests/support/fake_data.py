@@ -18,10 +18,10 @@ from PIL import Image
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo
-from data_modules.images import LabeledImages
+from data_modules.images.examples import LabeledImages
 from data_modules.sets.inaturalist import INaturalist2019
 from data_modules.sets.tiny_imagenet import TinyImageNet
-from data_modules.shards import write_shards
+from data_modules.shards.writing import write_shards
 
 
 def picture(seed: int, size: tuple[int, int] = (16, 16), mode: str = "RGB") -> Image.Image:

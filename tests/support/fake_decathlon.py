@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from data_modules.decathlon import FACTS, DecathlonTask
+from data_modules.suites.decathlon import FACTS, DecathlonTask
 from tests.support import fake_data
 
 CLASSES = 3

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from data_modules.tokens import END
+from data_modules.text.tokens import END
 
 MERGES = ["t h", "th e", "Ġ the"]
 

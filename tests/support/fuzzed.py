@@ -14,10 +14,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from data_modules import ADE20K, CoLA, IMDBSubset
-from data_modules.folder import ImageFolderData
-from data_modules.segmentation import MaskedImages, TransformedMasks
-from data_modules.sharded import ShardedData
-from data_modules.transforms import MaskTransform
+from data_modules.images.transforms import MaskTransform
+from data_modules.own_images.class_folders import ImageFolderData
+from data_modules.sets.segmentation import MaskedImages, TransformedMasks
+from data_modules.shards.module import ShardedData
 from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.architectures.sets import read_architectures
 from lgx.artifacts.export import write_descendant

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -11,10 +11,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 ROOMS = (
-    "commands", "results", "planning", "runs", "training", "methods", "hypernet", "components", "initialization",
-    "artifacts", "architectures", "core", "host",
+    "commands", "results", "planning", "runs", "training", "methods", "hypernet", "components", "data_modules",
+    "initialization", "artifacts", "architectures", "core", "host",
 )  # fmt: skip
-"""Rooms of lgx from top to bottom: a room imports from those below it."""
+"""The rooms of lgx, and data_modules among them, from top to bottom: a room imports from those below it."""
+
+ROOMS_OF_DATA = (
+    "multi_task", "catalog", "registry", "suites", "sets", "own_images", "shards", "text", "images", "loading", "files",
+)  # fmt: skip
+"""The rooms of data_modules, and the modules beside them that import from rooms, from top to bottom."""
 
 HALLWAY = ("cli", "errors", "__init__", "__main__")
 """Modules directly in lgx: the front door, and the exception that every room raises."""
@@ -59,20 +64,21 @@ def room_of(module: str) -> str:
     return rest[0] if rest and rest[0] not in HALLWAY else "hallway"
 
 
-def arrows() -> dict[tuple[str, str], list[str]]:
-    """Arrows between rooms of lgx, each with the imports behind it; the hallway is left out."""
+def room_of_data(module: str) -> str:
+    """The room of a module within data_modules, or ``hallway``."""
+    package, *rest = module.split(".")
+    return rest[0] if package == "data_modules" and rest and rest[0] in ROOMS_OF_DATA else "hallway"
+
+
+def arrows(room: Callable[[str], str] = room_of) -> dict[tuple[str, str], list[str]]:
+    """Arrows between rooms, each with the imports behind it; the hallway is left out."""
     found = defaultdict(list)
     for module in modules():
         for imported in imports_of(module):
-            ends = room_of(module), room_of(imported)
-            if ends[0] != ends[1] and "hallway" not in ends and "data_modules" not in ends:
+            ends = room(module), room(imported)
+            if ends[0] != ends[1] and "hallway" not in ends:
                 found[ends].append(f"{module} imports {imported}")
     return dict(sorted(found.items()))
-
-
-def height(room: str) -> int:
-    """Place of a room from the top; -1 for data_modules."""
-    return ROOMS.index(room) if room in ROOMS else -1
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
@@ -109,28 +115,28 @@ def kinds_checked(path: Path) -> Iterator[tuple[int, str]]:
                     yield node.lineno, name
 
 
-def diagram() -> str:
+def diagram(rooms: Sequence[str] = ROOMS, room: Callable[[str], str] = room_of) -> str:
     """The arrows between rooms as a Mermaid flowchart; an arrow that follows from others is left out."""
     direct = defaultdict(set)
-    for source, target in arrows():
+    for source, target in arrows(room):
         direct[source].add(target)
-    direct["data_modules"].add("core")
 
     def reaches(start: str, end: str) -> bool:
-        below = [room for room in direct[start] if height(room) > height(start)]
+        below = [room for room in direct[start] if rooms.index(room) > rooms.index(start)]
         return any(room == end or reaches(room, end) for room in below)
 
     lines = ["```mermaid", "flowchart TD"]
-    for source in [*ROOMS, "data_modules"]:
-        for target in sorted(direct[source], key=height):
+    for source in rooms:
+        for target in sorted(direct[source], key=rooms.index):
             if not any(reaches(other, target) for other in direct[source] - {target}):
                 lines.append(f"    {source} --> {target}")
     return "\n".join([*lines, "```"])
 
 
 if __name__ == "__main__":
-    found = arrows()
-    print(diagram())
-    print(f"\n{len(found)} arrows between {len(ROOMS)} rooms")
-    for (source, target), behind in found.items():
-        print(f"{source} -> {target}: {len(behind)} imports")
+    for rooms, room in ((ROOMS, room_of), (ROOMS_OF_DATA, room_of_data)):
+        found = arrows(room)
+        print(diagram(rooms, room))
+        print(f"\n{len(found)} arrows between {len(rooms)} rooms")
+        for (source, target), behind in found.items():
+            print(f"{source} -> {target}: {len(behind)} imports")

@@ -39,7 +39,7 @@ from tests.support.paths import ROOT
 ROOMS = {
     "methods": "lgx/methods/**/[!_]*.py", "initialization": "lgx/initialization/**/[!_]*.py",
     "components": "lgx/components/[!_]*.py", "statistics": "lgx/results/statistics.py",
-    "samplers": "data_modules/*s[ap][ml][pi]*.py",
+    "samplers": "data_modules/**/s[ap][ml][pi]*.py",
 }  # fmt: skip
 TESTS = """methods initialization components core data_modules hypernet/test_sliced_linear.py training/test_schedule.py
     training/test_updates.py results/test_statistics.py results/test_standings.py planning

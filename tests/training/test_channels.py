@@ -8,7 +8,7 @@ import timm
 import torch
 from safetensors.torch import save_file
 
-from data_modules.folder import ImageFolderData
+from data_modules.own_images.class_folders import ImageFolderData
 from lgx.errors import UserError
 from tests.support.command_line import lgx
 from tests.support.images import CLASSES, draw

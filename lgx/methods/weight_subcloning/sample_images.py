@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from data_modules.images import ImageFiles
-from data_modules.official import TREE_NAMES, tree_split
+from data_modules.images.class_trees import TREE_NAMES, tree_split
+from data_modules.images.examples import ImageFiles
 from lgx.core.eval_transforms import eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError

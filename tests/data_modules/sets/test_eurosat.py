@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from data_modules import EuroSAT
-from data_modules.official import Archive
+from data_modules.sets.official import Archive
 from lgx.commands.data import prepare
 from tests.support.fake_data import class_tree, md5
 from tests.support.image_sets import check_splits

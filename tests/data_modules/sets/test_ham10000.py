@@ -10,8 +10,8 @@ import pytest
 
 from data_modules import HAM10000, ShardedData
 from data_modules.catalog import open_set
-from data_modules.images import ImageFiles
-from data_modules.shards import ShardImages
+from data_modules.images.examples import ImageFiles
+from data_modules.shards.reading import ShardImages
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from tests.support import fake_data

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from data_modules import INaturalist2019, ShardedData, TinyImageNet
-from data_modules.images import ImageFiles
-from data_modules.official import Archive
+from data_modules.images.examples import ImageFiles
+from data_modules.sets.official import Archive
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from tests.support import fake_data

@@ -248,7 +248,7 @@ def test_a_selection_is_that_of_the_end_of_training_whatever_epoch_was_best(sele
 
 
 def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
-    from data_modules.several import MultiTask
+    from data_modules.multi_task.modules import MultiTask
     from lgx.methods.base import label_loss
 
     stored = SelectionRun.load(selections / "free/seed0")

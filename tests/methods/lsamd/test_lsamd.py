@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from data_modules.catalog import open_set
-from data_modules.several import MultiTask
+from data_modules.multi_task.modules import MultiTask
 from experiments.analyze.paths import load_runs
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint

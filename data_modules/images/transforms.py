@@ -1,0 +1,183 @@
+"""Image transforms, alone or together with masks, from timm's and torchvision's factories."""
+
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jsonargparse.typing import register_type
+from numpy.typing import NDArray
+from PIL import Image
+from timm.data.transforms_factory import create_transform
+from torch import Tensor
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+
+from data_modules.files.errors import DataError
+from lgx.core.eval_transforms import Resize, ToMode, to_tensor
+from lgx.core.eval_transforms import eval_transform as eval_transform
+from lgx.core.task import Task
+from lgx.errors import UserError
+from lgx.host.safety import error_line
+
+# Types of arguments of torchvision's transforms that jsonargparse does not know, and could not write to a file.
+register_type(numbers.Number, lambda value: value, lambda value: value + 0, type_check=isinstance)
+register_type(torch.dtype, str, lambda name: torch.empty(0, dtype=getattr(torch, name.removeprefix("torch."))).dtype)
+
+Augment = Literal["none", "crop", "crop_flip", "resized_crop", "randaugment"]
+
+
+class CropFlip:
+    """The augmentations ``crop`` and ``crop_flip`` of a batch of pixels: each image has its own crop and flip.
+
+    It gives the same images as :func:`train_transform`, which treats them one by one.
+
+    Args:
+        size: Height and width, pixels.
+        flips: Whether half of the images are flipped.
+    """
+
+    def __init__(self, size: tuple[int, int], flips: bool = True) -> None:
+        self.size, self.padding, self.flips = size, crop_padding(size), flips
+
+    def __call__(self, pixels: NDArray[np.uint8], seeds: Sequence[int]) -> NDArray[np.uint8]:
+        """Crop and flip.
+
+        Args:
+            pixels: (B, C, H, W).
+            seeds: Seed of each image.
+
+        Returns:
+            A new array, (B, C, H, W).
+        """
+        (height, width), (above, before), generator = self.size, self.padding, torch.Generator()
+        padded = np.pad(pixels, ((0, 0), (0, 0), (above, above), (before, before)))
+        result = np.empty_like(pixels)
+        for image, source, seed in zip(result, padded, seeds, strict=True):
+            generator.manual_seed(seed)
+            top, left = (int(torch.randint(0, 2 * pad + 1, (), generator=generator)) for pad in (above, before))
+            crop = source[:, top : top + height, left : left + width]
+            flipped = self.flips and torch.rand(1, generator=generator) < 0.5
+            image[...] = crop[..., ::-1] if flipped else crop
+        return result
+
+
+def crop_padding(size: tuple[int, int]) -> tuple[int, int]:
+    """Pixels by which ``crop`` and ``crop_flip`` pad above and below, left and right: an eighth of height and width."""
+    return max(1, size[0] // 8), max(1, size[1] // 8)
+
+
+def train_transform(task: Task, augment: Augment, own: Callable[[Tensor], Tensor] | None = None) -> "v2.Compose":
+    """PIL image -> normalized float tensor (C, H, W) with the chosen augmentation.
+
+    ``crop`` pads by an eighth and crops at random, as usual for small images, and ``crop_flip`` also flips.
+    ``resized_crop`` is timm's training transform, a crop of 8 % to all of the area and a flip. ``randaugment`` adds
+    DeiT's ``rand-m9-mstd0.5-inc1`` and random erasing 0.25.
+
+    Args:
+        task: Gives size, channels and normalization.
+        augment: The augmentation.
+        own: A further transform of its result, pixels, uint8 (C, H, W), before they are normalized and erased.
+    """
+    tensor = to_tensor(task) if own is None else [v2.PILToTensor(), own, *to_tensor(task)[1:]]
+    if augment == "none":
+        return v2.Compose([ToMode(task.in_chans), Resize(task), *tensor])
+    if augment in ("crop", "crop_flip"):
+        size = task.image_shape[1:]
+        flip = [v2.RandomHorizontalFlip()] if augment == "crop_flip" else []
+        crop = [v2.RandomCrop(size, padding=[*reversed(crop_padding(size))]), *flip]
+        return v2.Compose([ToMode(task.in_chans), Resize(task), *crop, *tensor])
+    heavy = augment == "randaugment"
+    timm_transform = create_transform(
+        input_size=task.image_shape,
+        is_training=True,
+        auto_augment="rand-m9-mstd0.5-inc1" if heavy else None,
+        color_jitter=0.0,
+        re_prob=0.25 if heavy else 0.0,
+        interpolation="bicubic",
+        mean=task.mean,
+        std=task.std,
+        separate=own is not None,
+    )
+    if own is None:
+        return v2.Compose([ToMode(task.in_chans), timm_transform])
+    crop_and_flip, operations, normalize_and_erase = timm_transform
+    pixels = [v2.PILToTensor(), own, v2.ToDtype(torch.float32, scale=True)]
+    return v2.Compose([ToMode(task.in_chans), crop_and_flip, operations, *pixels, normalize_and_erase])
+
+
+class PixelTransforms:
+    """A user's transforms, one after the other, of the pixels of one image.
+
+    They get pixels, uint8 (C, H, W), and must give an image of the same shape. Numbers between 0 and 1, which a few
+    transforms need (``ToDtype``), are rounded to pixels again, so that the normalization stays that of the task.
+
+    Args:
+        transforms: The transforms.
+    """
+
+    def __init__(self, transforms: Sequence[v2.Transform]) -> None:
+        self.transforms = list(transforms)
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """Transform one image.
+
+        Raises:
+            UserError: If a transform fails, or the result is no image of the same shape.
+        """
+        image: Any = pixels
+        for transform in self.transforms:
+            try:
+                image = transform(image)
+            except (MemoryError, UserError):
+                raise
+            except Exception as error:
+                name = type(transform).__name__
+                raise DataError(f"data.transforms: {name} cannot transform an image ({error_line(error)})") from error
+        if not isinstance(image, Tensor) or image.shape != pixels.shape:
+            found = tuple(image.shape) if isinstance(image, Tensor) else f"a {type(image).__name__}"
+            raise DataError(
+                f"data.transforms: the last one gives {found}, expected the shape {tuple(pixels.shape)}; give it this "
+                f"size, or set data.img_size"
+            )
+        image = image.as_subclass(Tensor)  # not one of v2's own classes
+        if image.dtype != torch.uint8 and not (image.is_floating_point() and ((image >= 0) & (image <= 1)).all()):
+            raise DataError(
+                f"data.transforms: the last one gives {image.dtype} of {image.min():g} to {image.max():g}, expected "
+                f"uint8, or numbers between 0 and 1; data.mean and data.std normalize"
+            )
+        result: Tensor = v2.functional.to_dtype(image, torch.uint8, scale=True)
+        return result
+
+
+class MaskTransform:
+    """(PIL image, class index of every pixel) -> (normalized float tensor (C, H, W), int64 tensor (H, W)).
+
+    Both get the same resizing, crop and flip. Images are interpolated bilinearly; masks take the nearest pixel, so that
+    interpolation creates no other class.
+
+    Args:
+        task: Gives size, channels and normalization.
+        augment: ``none`` resizes the whole image to the task's size, as evaluation does. ``crop_flip`` crops 1/4 to
+            all of its area, in a shape between 3:4 and 4:3, resizes the crop to that size and flips half of the crops.
+
+    Raises:
+        UserError: If ``augment`` is another one, whose operations change an image but not its mask.
+    """
+
+    def __init__(self, task: Task, augment: Augment = "none") -> None:
+        if augment not in ("none", "crop_flip"):
+            raise UserError(
+                f"data.augment: {augment} changes images of {task.name} but not their masks; use crop_flip or none"
+            )
+        size, bilinear = task.image_shape[1:], v2.InterpolationMode.BILINEAR
+        crop = [v2.RandomResizedCrop(size, scale=(0.25, 1.0), interpolation=bilinear), v2.RandomHorizontalFlip()]
+        geometry = crop if augment == "crop_flip" else [v2.Resize(size, interpolation=bilinear)]
+        # v2 treats an untyped tensor beside a mask as the image.
+        self.mode, self.joint = ToMode(task.in_chans), v2.Compose([*geometry, *to_tensor(task), v2.ToPureTensor()])
+
+    def __call__(self, image: Image.Image, mask: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
+        """Transform both."""
+        inputs, targets = self.joint(self.mode(image), tv_tensors.Mask(torch.from_numpy(mask)))
+        return inputs, targets.long()

@@ -1,0 +1,1 @@
+"""From examples to batches: options, samplers, loaders, and the base of the data modules of one set."""

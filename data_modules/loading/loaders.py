@@ -1,0 +1,277 @@
+"""Loaders of data modules: exact resume, any number of processes, every example evaluated once; shared memory."""
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler, get_worker_info
+
+from data_modules.base import WORKER_TIMEOUT, TaskDataModule, process_of
+from data_modules.loading.samplers import Batching, ResumableLoader, TrainBatchSampler, UnpaddedEvalSampler
+from lgx.core.batch import Batch
+from lgx.core.task import Task
+from lgx.errors import UserError
+
+MOST_WORKERS = max(64, 8 * (os.cpu_count() or 1))
+"""Most loader processes; more of them wait for a core and take memory."""
+
+_AHEAD = 2
+"""Batches that each loader process makes ahead: DataLoader's default."""
+
+_SHARED = Path("/dev/shm")
+"""Where torch's processes share tensors on Linux, with each of its strategies; other systems have no such folder."""
+
+
+Collate = Callable[[Sequence[Any]], Batch]
+"""Makes a batch of examples."""
+
+
+def stacked(task: str, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
+    """A batch of examples of one task: inputs are tensors of one shape, targets class indices or arrays."""
+    inputs, targets = zip(*examples, strict=True)
+    return Batch(torch.stack(inputs), torch.as_tensor(np.asarray(targets, np.int64)), task)
+
+
+class Examples(Protocol):
+    """A map-style data set: ``examples[index]`` is one example.
+
+    For training, ``examples[epoch, index]`` is asked for: the epoch for which an augmentation is drawn.
+    :class:`~data_modules.loading.samplers.TransformedExamples` answers both.
+    """
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+
+def shared(collate: Callable[[Any], Any], examples: Any) -> Any:
+    """Make a batch, in a loader process in shared memory.
+
+    Without this torch moves it there later, in a thread whose errors are only printed, so that the training process
+    waits for the batch for ever.
+
+    Args:
+        collate: Makes a batch of examples: a tensor, or a tuple with tensors.
+        examples: The examples.
+
+    Raises:
+        RuntimeError: If the shared memory is full; DataLoader raises it again in the training process.
+    """
+    batch = collate(examples)
+    if get_worker_info() is not None:
+        for part in batch if isinstance(batch, tuple) else (batch,):
+            if isinstance(part, torch.Tensor):
+                part.share_memory_()
+    return batch
+
+
+def batching_of(module: TaskDataModule, seed: int) -> Batching:
+    """How training examples become batches on this process, with the trainer's ``limit_train_batches``."""
+    limit = module.trainer.limit_train_batches if module.trainer else None
+    return Batching(module.batch_size, seed, *process_of(module), limit)
+
+
+def train_batching(module: TaskDataModule, size: int, seed: int) -> Batching:
+    """See :func:`batching_of`.
+
+    Args:
+        module: The data module.
+        size: Number of training examples.
+        seed: Seed of the order.
+
+    Raises:
+        UserError: If the examples do not fill one batch on every process.
+    """
+    batching = batching_of(module, seed)
+    if size < batching.global_batch:
+        raise UserError(
+            f"data.batch_size: {module.batch_size} x {batching.world_size} processes exceeds the {size} training "
+            f"examples of {module.task.name}; use a smaller batch_size"
+        )
+    return batching
+
+
+def check_share(module: TaskDataModule, size: int, where: str) -> tuple[int, int]:
+    """Rank and number of processes, among which the examples of evaluation are shared.
+
+    Args:
+        module: The data module.
+        size: Number of examples.
+        where: Set and split, for the message.
+
+    Raises:
+        UserError: If there are fewer examples than processes.
+    """
+    rank, world_size = process_of(module)
+    if size < world_size:
+        raise UserError(f"{where}: {size} examples for {world_size} processes; use fewer processes")
+    return rank, world_size
+
+
+def train_loader(
+    module: TaskDataModule,
+    examples: Examples,
+    seed: int,
+    collate: Collate | None = None,
+    sampler: TrainBatchSampler | None = None,
+) -> ResumableLoader:
+    """Shuffled training batches of a data module; the loader can resume in the middle of an epoch.
+
+    The order depends on (seed, epoch) alone, and the batches of all processes together are the same for any number of
+    processes. An incomplete last batch is left out.
+
+    Args:
+        module: The data module; its ``batch_size`` and ``num_workers`` count.
+        examples: The training examples, each an input and its target.
+        seed: Seed of the order.
+        collate: Makes a batch of examples; by default inputs and targets are stacked.
+        sampler: Another order of the batches.
+
+    Raises:
+        UserError: If the examples do not fill one batch on every process.
+    """
+    sampler = sampler or TrainBatchSampler(len(examples), train_batching(module, len(examples), seed))
+    options = loader_arguments(module, collate or partial(stacked, module.task.name), module.batch_size)
+    return ResumableLoader(examples, batch_sampler=sampler, **options)  # type: ignore[arg-type]
+
+
+def eval_loader(
+    module: TaskDataModule,
+    examples: Examples,
+    collate: Collate | None = None,
+    sampler: Sampler[int] | Sequence[int] | None = None,
+    batch_size: int | None = None,
+) -> DataLoader[Any]:
+    """Every example once over all processes, in order.
+
+    Args:
+        module: The data module; its ``batch_size`` and ``num_workers`` count.
+        examples: Examples of one split, each an input and its target.
+        collate: Makes a batch of examples; by default inputs and targets are stacked.
+        sampler: Another order of this process's examples.
+        batch_size: Examples of a batch; default the module's.
+
+    Raises:
+        UserError: If there are fewer examples than processes.
+    """
+    size = batch_size or module.batch_size
+    if sampler is None:
+        sampler = UnpaddedEvalSampler(len(examples), *check_share(module, len(examples), module.task.name))
+    options = loader_arguments(module, collate or partial(stacked, module.task.name), size)
+    # Keyword arguments only: Lightning rebuilds the loader from them for `lgx predict`.
+    return DataLoader(examples, batch_size=size, sampler=sampler, **options)  # type: ignore[arg-type]
+
+
+def loader_arguments(
+    module: TaskDataModule, collate: Callable[..., Batch], batch_size: int, num_workers: int | None = None
+) -> dict[str, Any]:
+    """Arguments of a data module's DataLoader, except its data set and sampler.
+
+    Args:
+        module: The data module.
+        collate: Makes a batch of examples.
+        batch_size: Examples of a batch.
+        num_workers: Loader processes; default the module's.
+
+    Raises:
+        UserError: As :func:`loader_options`.
+    """
+    workers = module.num_workers if num_workers is None else num_workers
+    local = int(module.trainer.num_devices) if module.trainer else 1  # training processes on this machine
+    tasks, timeout = module.all_tasks.values(), module.worker_timeout
+    return loader_options(workers, collate, tasks, batch_size, timeout, "data.", local)
+
+
+def loader_options(
+    num_workers: int,
+    collate: Callable[..., Any],
+    tasks: Iterable[Task],
+    batch_size: int,
+    timeout: int = WORKER_TIMEOUT,
+    prefix: str = "",
+    processes: int = 1,
+) -> dict[str, Any]:
+    """Arguments of a DataLoader, except its data set and sampler.
+
+    Args:
+        num_workers: Loader processes.
+        collate: Makes a batch of examples.
+        tasks: The tasks of its batches.
+        batch_size: Examples of a batch.
+        timeout: Seconds to wait for a batch of the loader processes; 0 waits for ever.
+        prefix: What stands before the names of options in messages.
+        processes: Training processes on this machine.
+
+    Raises:
+        UserError: If the shared memory cannot hold the batches that the loader processes make ahead.
+    """
+    if num_workers:
+        largest = max(batch_size * example_bytes(task) for task in tasks)
+        check_shared_memory(num_workers, largest, prefix, processes)
+    return {
+        "num_workers": num_workers,
+        "persistent_workers": num_workers > 0,
+        "pin_memory": torch.cuda.is_available(),
+        "collate_fn": partial(shared, collate),
+        "worker_init_fn": _leave_group,
+        "timeout": timeout if num_workers else 0,
+    }
+
+
+def _leave_group(worker: int) -> None:
+    """Let the training process alone answer a signal that a scheduler sends to its whole group of processes.
+
+    It still gets the batches of the step that it finishes, saves its state, and lets the loader processes end.
+    """
+    os.setpgid(0, 0)
+
+
+def check_workers(num_workers: int, option: str) -> None:
+    """Refuse a number of loader processes that no machine like this one can use.
+
+    Raises:
+        UserError: If it is negative or above :data:`MOST_WORKERS`.
+    """
+    if not 0 <= num_workers <= MOST_WORKERS:
+        raise UserError(
+            f"{option}: expected 0 to {MOST_WORKERS} on this machine with {os.cpu_count()} cores, got {num_workers}"
+        )
+
+
+def example_bytes(task: Task) -> int:
+    """Size of an example's tensors in a batch, at most."""
+    if task.kind == "text":
+        return 8 * task.max_len + 8
+    pixels = math.prod(task.image_shape[1:])
+    targets = {"segmentation": pixels, "multilabel": task.num_classes}.get(task.kind, 1)
+    return 4 * task.in_chans * pixels + 8 * targets
+
+
+def check_shared_memory(num_workers: int, batch: int, prefix: str = "", processes: int = 1) -> None:
+    """Refuse batches that do not fit into the shared memory of this machine.
+
+    Args:
+        num_workers: Loader processes of each training process.
+        batch: Size of a batch in bytes.
+        prefix: What stands before the names of options in the message.
+        processes: Training processes on this machine.
+
+    Raises:
+        UserError: If it is too small.
+    """
+    if not _SHARED.is_dir():
+        return
+    total, _, free = shutil.disk_usage(_SHARED)
+    needed, there = num_workers * _AHEAD * batch, min(free, total // processes)
+    if needed > there:
+        raise UserError(
+            f"{prefix}num_workers: {num_workers} loader processes hold {_AHEAD} batches of {batch / 2**20:,.1f} MiB "
+            f"each, but {_SHARED} has {there / 2**20:,.1f} MiB for them; lower {prefix}num_workers or "
+            f"{prefix}batch_size, or give the container more shared memory (docker run --shm-size)"
+        )

@@ -1,0 +1,332 @@
+"""``DataOptions``: the options that all data modules share; ``SingleSet``: the base of the modules of one data set.
+
+Options are dataclasses, from which the data modules inherit their constructors. An option stays an attribute of its
+name, exactly as it was given; a value that follows from several options is a property or part of the task.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+import numpy as np
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+
+from data_modules.base import WORKER_TIMEOUT, DatasetInfo, Split, TaskDataModule, TrainLoader, process_of
+from data_modules.loading.fingerprint import fingerprint, fingerprint_of_names
+from data_modules.loading.loaders import check_share, check_workers, eval_loader, train_batching, train_loader
+from data_modules.loading.samplers import Batching, TrainBatchSampler, TransformedExamples, UnpaddedEvalSampler
+from lgx.core.batch import Batch
+from lgx.errors import UserError
+
+VAL_FRACTION = 0.1
+
+
+@dataclass(eq=False, repr=False)
+class DataOptions:
+    """Options of every data module.
+
+    Args:
+        root: Folder that contains the data sets, one folder each.
+        batch_size: Training examples per process and step.
+        eval_batch_size: Evaluation examples per process and step; default 2 x ``batch_size``.
+        num_workers: Loader processes; 0 loads in the training process.
+        worker_timeout: Seconds that a step waits for a batch of the loader processes before the run ends; 0 waits for
+            ever.
+        val_fraction: Share of the training examples held out for validation if the set has no official split for it; 0
+            trains on all of them, without any validation.
+        split_seed: Seed of that split. Not the run's seed, so that runs with different seeds stay comparable.
+        seed: Seed of order and augmentation.
+        limit_train: Use only the first so many training examples of a class-stratified, seeded draw.
+
+    Raises:
+        UserError: If an option is out of range.
+    """
+
+    root: str = "data"
+    batch_size: int = 128
+    eval_batch_size: int | None = None
+    num_workers: int = 0
+    worker_timeout: int = WORKER_TIMEOUT
+    val_fraction: float = VAL_FRACTION
+    split_seed: int = 0
+    seed: int = 0
+    limit_train: int | None = None
+
+    def __post_init__(self) -> None:
+        self.check_options()
+
+    def check_options(self) -> None:
+        """Refuse options that are out of range.
+
+        Raises:
+            UserError: If one is.
+        """
+        check_least(self, {"batch_size": 1, "eval_batch_size": 1, "worker_timeout": 0, "limit_train": 1})
+        check_workers(self.num_workers, "data.num_workers")
+        if not 0 <= self.val_fraction < 1:
+            raise UserError(f"data.val_fraction: expected a share of at least 0 and below 1, got {self.val_fraction}")
+
+    @property
+    def root_folder(self) -> Path:
+        """``root`` as a path."""
+        return Path(self.root)
+
+    @property
+    def evaluation_batch(self) -> int:
+        """Evaluation examples per process and step."""
+        return self.eval_batch_size or 2 * self.batch_size
+
+
+def check_least(options: object, least: Mapping[str, int]) -> None:
+    """Refuse numbers that are too small.
+
+    Args:
+        options: Object with the options as attributes; None is allowed if it is the default.
+        least: Smallest value of each option.
+
+    Raises:
+        UserError: If an option is below its smallest value.
+    """
+    for option, smallest in least.items():
+        value = getattr(options, option)
+        if value is not None and value < smallest:
+            optional = " or null" if getattr(type(options), option) is None else ""
+            raise UserError(f"data.{option}: expected at least {smallest}{optional}, got {value}")
+
+
+def copy_options(kind: type[DataOptions], source: DataOptions, target: DataOptions) -> None:
+    """Give ``target`` all options of ``kind`` that ``source`` has, except ``root``.
+
+    Raises:
+        UserError: If an option is out of range.
+    """
+    assert isinstance(source, kind)
+    assert isinstance(target, kind)
+    for option in fields(kind):
+        if option.name != "root":
+            setattr(target, option.name, getattr(source, option.name))
+    target.check_options()
+
+
+ExamplesT = TypeVar("ExamplesT", bound=Sized)
+
+_SPLITS: dict[str, tuple[Split, ...]] = {
+    "fit": ("train", "val"),
+    "validate": ("val",),
+    "test": ("test",),
+    "predict": ("test",),
+}
+
+
+class AnnouncedExamples:
+    """Training examples of which only the number is known.
+
+    Args:
+        size: Number of examples.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.labels = self.lengths = np.zeros(size, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
+    """Base of the data modules of one data set with the splits train, val and test.
+
+    A subclass sets ``info`` and implements :meth:`load`, :meth:`transformed`, :meth:`collate` and :meth:`first`.
+
+    Attributes:
+        info: Facts of the set.
+        nominal_val_fraction: The ``val_fraction`` for which ``info.sizes`` holds.
+    """
+
+    info: DatasetInfo
+    nominal_val_fraction: ClassVar[float] = VAL_FRACTION
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        TaskDataModule.__init__(self)
+        self._splits: dict[Split, ExamplesT] = {}
+
+    @abstractmethod
+    def load(self, splits: Sequence[Split]) -> dict[Split, ExamplesT]:
+        """Read whole splits; the result may hold more of them than asked for.
+
+        Raises:
+            UserError: If the files are absent or damaged, or a split is empty.
+        """
+
+    @abstractmethod
+    def transformed(self, examples: ExamplesT, train: bool = False, seed: int | None = None) -> TransformedExamples:
+        """The examples as tensors.
+
+        Args:
+            examples: Examples of one split.
+            train: Whether to augment them.
+            seed: Seed of the augmentation; by default the module's.
+        """
+
+    @abstractmethod
+    def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
+        """Make a batch of transformed examples."""
+
+    @abstractmethod
+    def first(self, examples: ExamplesT, count: int, split: Split) -> ExamplesT:
+        """The first ``count`` examples of a class-stratified, seeded draw."""
+
+    @abstractmethod
+    def content(self, examples: ExamplesT) -> Iterable[bytes]:
+        """What identifies the examples of a split: two splits of the same content may differ in what it leaves out."""
+
+    def train_sampler(self, examples: ExamplesT, batching: Batching) -> TrainBatchSampler:
+        """The order of the training batches.
+
+        Args:
+            examples: Training examples.
+            batching: Size, seed and processes of the batches.
+        """
+        return TrainBatchSampler(len(examples), batching)
+
+    def eval_sampler(
+        self, examples: ExamplesT, rank: int, world_size: int, in_order: bool
+    ) -> Sampler[int] | Sequence[int]:
+        """The order of the examples in evaluation: every example once.
+
+        Args:
+            examples: Examples of one split.
+            rank: Rank of this process.
+            world_size: Number of processes.
+            in_order: Whether the order of the split must be kept, because predictions are numbered by it.
+        """
+        return UnpaddedEvalSampler(len(examples), rank, world_size)
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, known before any file is read."""
+        return self.info.num_classes
+
+    @property
+    def train_size(self) -> int:
+        """Number of training examples: exact after ``setup("fit")``, before it the published number or 0."""
+        return len(self._splits["train"]) if "train" in self._splits else self.info.sizes[0] or 0
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the set's files."""
+        return self.root_folder / self.info.name
+
+    def examples(self, split: Split) -> ExamplesT:
+        """The examples of a split that :meth:`setup` read."""
+        return self._splits[split]
+
+    def fingerprint(self) -> dict[str, str]:
+        """What identifies the classes and the splits that :meth:`setup` has read, by name."""
+        found = {f"{split} split": fingerprint(len(e), self.content(e)) for split, e in self._splits.items()}
+        return {"class names": fingerprint_of_names(self.info.class_names), **found}
+
+    @property
+    def class_counts(self) -> Sequence[int]:
+        """See :class:`~data_modules.base.TaskDataModule`."""
+        if self.task.kind not in ("classification", "text") or not self.num_classes:
+            raise UserError(f"data: {self.info.name} has no single class for each example, which would be counted")
+        counts: list[int] = np.bincount(cast(Any, self._splits["train"]).labels, minlength=self.num_classes).tolist()
+        return counts
+
+    @property
+    def predict_indices(self) -> Sequence[int]:
+        """Index in the test split of each example that :meth:`predict_dataloader` yields on this rank, in order."""
+        rank, world_size = process_of(self)
+        return range(rank, len(self._splits["test"]), world_size)
+
+    def setup(self, stage: str) -> None:
+        """Read the splits that ``stage`` needs (``fit``, ``validate``, ``test``, ``predict``)."""
+        wanted = [split for split in _SPLITS[stage] if split != "val" or self.has_validation or stage != "fit"]
+        missing = [split for split in wanted if split not in self._splits]
+        if not missing:
+            return
+        found = self.load(missing)
+        if "train" in found and self.limit_train is not None:
+            found["train"] = self.first(found["train"], self.limit_train, "train")
+        self._splits |= found
+
+    def train_dataloader(self) -> TrainLoader:
+        """Shuffled batches; the loader can resume in the middle of an epoch.
+
+        Raises:
+            UserError: If the examples do not fill one batch on every process.
+        """
+        examples = self._splits["train"]
+        sampler = self.train_sampler(examples, train_batching(self, len(examples), self.seed))
+        return train_loader(self, self.transformed(examples, train=True), self.seed, self.collate, sampler)
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """Every validation example once."""
+        return self.eval_dataloader("val")
+
+    def test_dataloader(self) -> DataLoader[Any]:
+        """Every test example once."""
+        return self.eval_dataloader("test")
+
+    def predict_dataloader(self) -> DataLoader[Any]:
+        """Every test example once, in the order of the split."""
+        return self.eval_dataloader("test", in_order=True)
+
+    def reference_dataloader(self, limit: int, is_shared: bool = True) -> DataLoader[Any]:
+        """Training examples once, without augmentation; of more than ``limit`` a class-stratified, seeded draw."""
+        examples = self._splits["train"]
+        if (size := len(examples)) > limit:
+            if process_of(self)[0] == 0:
+                print(
+                    f"data       {limit:,} of the {size:,} training examples of {self.info.name}, drawn class by "
+                    f"class; --data.limit_train sets a smaller number"
+                )
+            examples = self.first(examples, limit, "train")
+        return self._eval_dataloader(examples, "train", in_order=False, is_shared=is_shared)
+
+    def eval_dataloader(self, split: Split, in_order: bool = False) -> DataLoader[Any]:
+        """Every example of a split once.
+
+        Args:
+            split: The split.
+            in_order: Whether the order of the split must be kept.
+
+        Raises:
+            UserError: If there are fewer examples than processes.
+        """
+        return self._eval_dataloader(self._splits[split], split, in_order)
+
+    def _eval_dataloader(
+        self, examples: ExamplesT, split: Split, in_order: bool, is_shared: bool = True
+    ) -> DataLoader[Any]:
+        share = check_share(self, len(examples), f"{self.info.name} {split}") if is_shared else (0, 1)
+        sampler = self.eval_sampler(examples, *share, in_order)
+        return eval_loader(self, self.transformed(examples), self.collate, sampler, self.evaluation_batch)
+
+    def nominal_train_size(self) -> int | None:
+        """Published number of training examples; None if it depends on the files or on another ``val_fraction``."""
+        return self.info.sizes[0] if self.val_fraction == self.nominal_val_fraction else None
+
+    def count_train(self) -> int:
+        """See :class:`~data_modules.base.TaskDataModule`."""
+        return len(self.load(("train", "val") if self.has_validation else ("train",))["train"])
+
+    def announce_train_size(self, size: int) -> None:
+        """Continue as if :meth:`setup` had read ``size`` training examples.
+
+        ``limit_train`` applies to them. No example can be read afterwards.
+        """
+        left = size if self.limit_train is None else min(size, self.limit_train)
+        self._splits["train"] = cast(ExamplesT, AnnouncedExamples(left))
+
+    def refuse_empty(self, examples: ExamplesT, split: Split) -> ExamplesT:
+        """Return the examples, of which there must be one."""
+        if len(examples) == 0:
+            why = "; too few images of each class are left to hold some out: --data.val_fraction 0 does without"
+            remedy = why if split == "val" else ""
+            raise UserError(f"data {self.info.name}: the {split} split below {self.root} is empty{remedy}")
+        return examples

@@ -1,0 +1,293 @@
+"""Samplers and loaders whose order is a pure function of (seed, epoch, position).
+
+Three integers are enough to continue exactly where a killed run stopped, and the global batch does not depend on the
+number of processes that share it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from data_modules.library_internals import until_error
+from data_modules.splits import Indices
+from lgx.core.seed import seeded_rng
+from lgx.errors import UserError
+
+Key = tuple[int, int]
+"""(epoch, index): the index of an example, and the epoch for which its augmentation is drawn."""
+
+
+def mix_seed(*parts: int) -> int:
+    """Hash integers into one 32-bit seed.
+
+    Args:
+        parts: Any integers, e.g. (seed, epoch, index).
+
+    Returns:
+        A seed in [0, 2**32), well spread even if the parts are small and adjacent.
+    """
+    return int(np.random.SeedSequence([p & 0xFFFFFFFF for p in parts]).generate_state(1)[0])
+
+
+def limited(full: int, limit: int | float | None) -> tuple[int, int]:
+    """Apply Lightning's ``limit_train_batches``.
+
+    Args:
+        full: Batches of an epoch without a limit.
+        limit: A number of batches, a share of them, or None.
+
+    Returns:
+        The length of the loader, to which Lightning applies a share itself, and the batches of an epoch.
+    """
+    if limit is None:
+        return full, full
+    if isinstance(limit, int):
+        return min(full, limit), min(full, limit)
+    return full, int(full * limit)
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How the training examples of an epoch become batches on every process.
+
+    Attributes:
+        batch_size: Examples per process and step, B.
+        seed: Seed of the order.
+        rank: Rank of this process.
+        world_size: Number of processes, W.
+        limit: Lightning's ``limit_train_batches``: at most so many batches per epoch, or that share of them; None for
+            all. Lightning applies a share to the length of the loader, so here it only determines where an epoch ends.
+    """
+
+    batch_size: int
+    seed: int = 0
+    rank: int = 0
+    world_size: int = 1
+    limit: int | float | None = None
+
+    @property
+    def global_batch(self) -> int:
+        """Examples of a step on all processes, W * B."""
+        return self.batch_size * self.world_size
+
+
+class TrainBatchSampler(Sampler[list[Key]]):
+    """Shuffled training batches, the same global batches on any number of processes.
+
+    Batch k of the epoch is ``perm[k * W * B : (k + 1) * W * B]`` of one permutation drawn from
+    (seed, epoch); rank r of W takes its r-th part of B. An incomplete last global batch is dropped.
+
+    Args:
+        num_samples: Number of training examples.
+        batching: Size, seed and processes of the batches.
+        steps: Batches of an epoch without a limit; default as many as the examples fill.
+    """
+
+    def __init__(self, num_samples: int, batching: Batching, steps: int | None = None) -> None:
+        self.num_samples, self.batching = num_samples, batching
+        full = num_samples // batching.global_batch if steps is None else steps
+        self.length, self.epoch_length = limited(full, batching.limit)
+        self.epoch = 0
+        self.resume_at: tuple[int, int] = (0, 0)
+
+    @property
+    def sampler(self) -> "TrainBatchSampler":
+        """Itself: Lightning calls ``batch_sampler.sampler.set_epoch``."""
+        return self
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the permutation of this epoch."""
+        self.epoch = epoch
+
+    @property
+    def start(self) -> int:
+        """First batch of the current epoch: 0 unless a state was loaded for just this epoch."""
+        epoch, batch = self.resume_at
+        return batch if epoch == self.epoch else 0
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        epoch, start, size = self.epoch, self.start, self.batching.batch_size
+        order = self.drawn(torch.Generator().manual_seed(mix_seed(self.batching.seed, epoch))).tolist()
+        for k in range(start, self.length):
+            first = (k * self.batching.world_size + self.batching.rank) * size
+            yield [(epoch, i) for i in order[first : first + size]]
+
+    def __len__(self) -> int:
+        return self.length
+
+    def drawn(self, generator: torch.Generator) -> torch.Tensor:
+        """The examples of an epoch in order, (N,)."""
+        return torch.randperm(self.num_samples, generator=generator)
+
+
+class BalancedBatchSampler(TrainBatchSampler):
+    """Training batches that are drawn with replacement, all classes equally often.
+
+    Args:
+        labels: Class index of each training example.
+        counts: Training examples of each class.
+        batching: Size, seed and processes of the batches.
+    """
+
+    def __init__(self, labels: Indices, counts: Sequence[int], batching: Batching) -> None:
+        super().__init__(len(labels), batching)
+        self.weights = torch.as_tensor(counts, dtype=torch.float64).reciprocal()[torch.as_tensor(labels)]
+
+    def drawn(self, generator: torch.Generator) -> torch.Tensor:
+        """See :class:`TrainBatchSampler`."""
+        return torch.multinomial(self.weights, self.num_samples, replacement=True, generator=generator)
+
+
+class LengthBatchSampler(TrainBatchSampler):
+    """Shuffled training batches of examples of similar length, the same on any number of processes.
+
+    One permutation drawn from (seed, epoch) is cut into global batches by :func:`by_length`, whose order is drawn from
+    the same seed. An epoch leaves out as many examples as in :class:`TrainBatchSampler`.
+
+    Args:
+        lengths: Length of each training example.
+        batching: Size, seed and processes of the batches.
+        pool: Global batches that are sorted together; more of them need less padding and mix lengths less.
+    """
+
+    def __init__(self, lengths: Indices, batching: Batching, pool: int = 50) -> None:
+        super().__init__(len(lengths), batching)
+        self.lengths, self.pool = lengths, pool
+
+    def drawn(self, generator: torch.Generator) -> torch.Tensor:
+        """See :class:`TrainBatchSampler`."""
+        rng, size = np.random.default_rng(generator.initial_seed()), self.batching.global_batch
+        order = rng.permutation(self.num_samples)[: self.num_samples // size * size]
+        batches = by_length(order, self.lengths, size, self.pool, rng)
+        return torch.from_numpy(np.concatenate([order[:0], *batches]))
+
+
+class ResumableLoader(DataLoader[Any]):
+    """A DataLoader over a :class:`TrainBatchSampler` that Lightning can stop and resume within an epoch.
+
+    Its state counts the batches that were used, not those that loader processes fetched ahead.
+    """
+
+    batch_sampler: TrainBatchSampler
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        # DataLoader declares its own private iterator type; callers need only a generator.
+        self._epoch, self._batch = self.batch_sampler.epoch, self.batch_sampler.start
+        for batch in until_error(self, super().__iter__()):
+            self._batch += 1
+            yield batch
+
+    @property
+    def epoch_length(self) -> int:
+        """Batches of an epoch, Lightning's limit applied."""
+        return self.batch_sampler.epoch_length
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the next batch comes from."""
+        examples = self.batch_sampler.batching.global_batch
+        return {"epoch": getattr(self, "_epoch", 0), "batch": getattr(self, "_batch", 0), "examples": examples}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue at ``state``; a state at the end of an epoch is the start of the next one.
+
+        Raises:
+            UserError: If the run stopped within an epoch with another global batch.
+        """
+        epoch, batch = next_position(state, self.epoch_length)
+        examples, own = state["examples"], self.batch_sampler.batching.global_batch
+        if batch and examples != own:
+            raise UserError(
+                f"data.batch_size: the run stopped within an epoch of global batches of {examples}, not {own}; "
+                f"resume with the same batch_size x processes"
+            )
+        self.batch_sampler.resume_at = (epoch, batch)
+        self.batch_sampler.set_epoch(epoch)
+
+
+def next_position(state: Mapping[str, int], epoch_length: int) -> tuple[int, int]:
+    """Epoch and batch with which a run continues.
+
+    Args:
+        state: ``epoch``, and ``batch``, the number of its batches that were used.
+        epoch_length: Batches of an epoch.
+    """
+    return (state["epoch"] + 1, 0) if state["batch"] >= epoch_length else (state["epoch"], state["batch"])
+
+
+def by_length(order: Indices, lengths: Indices, size: int, pool: int, rng: np.random.Generator) -> list[Indices]:
+    """Cut shuffled examples into batches of examples of similar length.
+
+    The order is cut into pools of ``pool`` batches; the examples of a pool are sorted by length and cut into its
+    batches. Then the order of the batches is drawn; a last batch that is not full stays the last.
+
+    Args:
+        order: Shuffled examples, (N,).
+        lengths: Length of every example.
+        size: Examples of a batch.
+        pool: Batches that are sorted together; more of them need less padding and mix lengths less.
+        rng: Draws the order of the batches.
+
+    Returns:
+        The examples of each batch.
+    """
+    batches: list[Indices] = []
+    for first in range(0, len(order), pool * size):
+        part = order[first : first + pool * size]
+        batches += np.split(part[np.argsort(lengths[part], kind="stable")], range(size, len(part), size))
+    full = len(order) // size
+    return [batches[k] for k in rng.permutation(full)] + batches[full:]
+
+
+class UnpaddedEvalSampler(Sampler[int]):
+    """Every example exactly once over all ranks: rank r of W takes r, r + W, r + 2W, ...
+
+    Lightning's default repeats examples so that all ranks have equally many, which counts 9 examples on 2 ranks as 10.
+    Metrics that sum their states over ranks need no such padding.
+
+    Args:
+        num_samples: Number of examples.
+        rank: Rank of this process.
+        world_size: Number of processes, W.
+    """
+
+    def __init__(self, num_samples: int, rank: int = 0, world_size: int = 1) -> None:
+        self.indices = range(rank, num_samples, world_size)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.indices)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class TransformedExamples(Dataset[tuple[torch.Tensor, int]]):
+    """Applies a transform to labeled examples, with randomness that depends on (seed, epoch, index) alone.
+
+    Args:
+        examples: Map-style data set of (PIL image or token ids, class index).
+        transform: Makes the input tensor of an example, e.g. PIL image -> float tensor (C, H, W).
+        seed: Seed of the augmentation.
+        random: Whether the transform draws random numbers; seeding costs about 0.1 ms per image.
+    """
+
+    def __init__(self, examples: Any, transform: Any, seed: int = 0, *, random: bool = False) -> None:
+        self.examples, self.transform, self.seed, self.random = examples, transform, seed, random
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __getitem__(self, key: int | Key) -> tuple[torch.Tensor, int]:
+        epoch, index = (0, key) if isinstance(key, int) else key
+        example, label = self.examples[index]
+        if not self.random:
+            return self.transform(example), label
+        with seeded_rng(mix_seed(self.seed, epoch, index)):
+            return self.transform(example), label
+
+    def __getitems__(self, keys: Sequence[int | Key]) -> list[tuple[torch.Tensor, Any]]:
+        """The examples of a batch; DataLoader calls it in place of one call per example."""
+        return [self[key] for key in keys]

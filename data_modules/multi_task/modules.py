@@ -1,0 +1,292 @@
+"""``MultiTask`` and ``MultiText`` train on several data sets: every batch holds examples of one task."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from torch.utils.data import DataLoader
+
+from data_modules.base import Split, TaskDataModule
+from data_modules.catalog import open_set, open_text
+from data_modules.images.module import ImageDataModule, ImageOptions
+from data_modules.images.transforms import Augment
+from data_modules.loading.loaders import batching_of, check_share, loader_arguments
+from data_modules.loading.module import DataOptions, SingleSet, check_least, copy_options
+from data_modules.multi_task.samplers import (
+    TaskBatchSampler,
+    TaskEvalSampler,
+    TaskExamples,
+    TaskLoader,
+    augment_seed,
+    task_weights,
+)
+from data_modules.splits import Indices
+from data_modules.text.module import TextOptions, TextSet
+from data_modules.text.tokens import Texts
+from lgx.core.batch import Batch
+from lgx.core.image_size import ImageSize
+from lgx.core.task import Task, shared_metric
+from lgx.errors import UserError
+
+
+@dataclass(eq=False, repr=False)
+class MixOptions:
+    """Options of data modules that train on several sets.
+
+    Args:
+        tasks: The data sets, by the names of ``lgx data list``.
+        temperature: T of the draw of tasks; 1 draws by size, larger values draw more evenly, ``.inf`` draws uniformly.
+        steps_per_epoch: Training steps of an epoch; default as many as all training examples together fill.
+        limit_eval: Use only the first so many validation examples of each task's class-stratified, seeded draw; the
+            test is always whole.
+    """
+
+    tasks: tuple[str, ...]
+    _: KW_ONLY
+    temperature: float = 2.0
+    steps_per_epoch: int | None = None
+    limit_eval: int | None = None
+
+
+class SeveralSets(DataOptions, MixOptions, TaskDataModule):
+    """Trains on several data sets at once, a batch of one task at each step.
+
+    Each step draws its task with probability proportional to (N_t / sum N)^(1/T), where N_t is the number of the
+    task's training examples, and takes the next batch of that task's own endless, shuffled stream: every pass over a
+    task reads each of its examples once, however small the task is. Validation and test read the tasks in order.
+
+    A subclass adds the options of its kind of sets and implements :meth:`open`.
+
+    Attributes:
+        sets: The data module of each set, by name, in the order of ``tasks``.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.tasks:
+            raise UserError("data.tasks: expected at least one data set, got none; `lgx data list` shows all names")
+        if not self.temperature > 0:
+            raise UserError(
+                f"data.temperature: expected a number above 0 (.inf draws uniformly), got {self.temperature}"
+            )
+        check_least(self, {"steps_per_epoch": 1, "limit_eval": 1})
+        TaskDataModule.__init__(self)
+        self.sets: dict[str, SingleSet[Any]] = {}
+        for name in self.tasks:
+            module = self.open(name)
+            if module.info.name in self.sets:
+                raise UserError(f"data.tasks: expected different data sets, got {module.info.name} twice")
+            self.sets[module.info.name] = module
+
+    @abstractmethod
+    def open(self, name: str) -> SingleSet[Any]:
+        """The data module of the set called ``name``, with the options of this one.
+
+        Raises:
+            UserError: If there is no such set of this kind.
+        """
+
+    @property
+    def num_classes(self) -> int:
+        """Largest number of classes of a task, known before any file is read."""
+        return max(module.num_classes for module in self.sets.values())
+
+    @property
+    def all_tasks(self) -> dict[str, Task]:
+        """Every task by name, in the given order; ``num_train`` is exact after ``setup("fit")``."""
+        return {name: module.task for name, module in self.sets.items()}
+
+    @property
+    def task(self) -> Task:
+        """Summary of all tasks: largest number of classes, sum of training examples, mean and std of the first task.
+
+        The kind of tasks of several kinds is classification.
+        """
+        tasks = list(self.all_tasks.values())
+        if len(tasks) == 1:
+            return tasks[0]
+        kinds = {task.kind for task in tasks}
+        return Task(
+            name="multi_task",
+            num_classes=self.num_classes,
+            kind=kinds.pop() if len(kinds) == 1 else "classification",
+            metric=shared_metric(tasks),
+            num_train=sum(task.num_train for task in tasks),
+            in_chans=tasks[0].in_chans,
+            img_size=tasks[0].img_size,
+            mean=tasks[0].mean,
+            std=tasks[0].std,
+            **tasks[0].reading._asdict(),
+            max_len=max(task.max_len for task in tasks),
+            vocab_size=tasks[0].vocab_size,
+        )
+
+    def follow_normalization(self, mean: Sequence[float], std: Sequence[float]) -> bool:
+        """See :class:`~data_modules.base.TaskDataModule`; all sets follow it."""
+        return all([module.follow_normalization(mean, std) for module in self.sets.values()])
+
+    def members(self) -> Sequence[TaskDataModule]:
+        """The data module of each set."""
+        return list(self.sets.values())
+
+    @property
+    def sampling_weights(self) -> dict[str, float]:
+        """Probability of drawing each task, by name; they sum to 1. Known after ``setup("fit")``."""
+        weights = task_weights([len(part) for part in self._parts("train")], self.temperature)
+        return dict(zip(self.sets, weights.tolist(), strict=True))
+
+    def fingerprint(self) -> dict[str, str]:
+        """The fingerprint of every set, with its name."""
+        found = {name: module.fingerprint() for name, module in self.sets.items()}
+        return {f"{name} {key}": text for name, parts in found.items() for key, text in parts.items()}
+
+    def prepare_data(self) -> None:
+        """Let every set make or download its files."""
+        for module in self.sets.values():
+            module.prepare_data()
+
+    def setup(self, stage: str) -> None:
+        """Read the splits that ``stage`` needs (``fit``, ``validate``, ``test``)."""
+        for module in self.sets.values():
+            module.trainer = self.trainer
+            module.setup(stage)
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        """Let the set of the batch finish it on the device of the network."""
+        module = self.sets.get(batch.task) if isinstance(batch, Batch) else None
+        return batch if module is None else module.on_after_batch_transfer(batch, dataloader_idx)
+
+    def train_dataloader(self) -> TaskLoader:
+        """Batches of drawn tasks; the loader can resume in the middle of an epoch."""
+        batching = batching_of(self, self.seed)
+        found = dict(zip(self.sets, self._parts("train"), strict=True))
+        sizes = {name: len(part) for name, part in found.items()}
+        weights = np.array(list(self.sampling_weights.values()))
+        steps = self.steps_per_epoch or math.ceil(sum(sizes.values()) / batching.global_batch)
+        sampler = TaskBatchSampler(sizes, weights, steps, batching, self._lengths(found))
+        parts = [
+            self.sets[name].transformed(part, train=True, seed=augment_seed(self.seed, name))
+            for name, part in found.items()
+        ]
+        options = loader_arguments(self, self._collate, self.batch_size)
+        return TaskLoader(TaskExamples(parts), batch_sampler=sampler, **options)
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """Every validation example once (the first ``limit_eval`` of each task), task by task."""
+        return self._eval_loader("val")
+
+    def test_dataloader(self) -> DataLoader[Any]:
+        """Every test example once, task by task."""
+        return self._eval_loader("test")
+
+    def predict_dataloader(self) -> DataLoader[Any]:
+        """Refuse to predict several tasks at once.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError(
+            f"data: predict one task at a time, with the data module of one of {', '.join(self.sets)} instead of "
+            f"{type(self).__name__}"
+        )
+
+    def _lengths(self, parts: Mapping[str, Any]) -> dict[str, Indices] | None:
+        """Length of each example of every task if batches must hold examples of similar length, else None."""
+        return None
+
+    def _parts(self, split: Split) -> list[Any]:
+        parts = [module.examples(split) for module in self.sets.values()]
+        if split != "val" or self.limit_eval is None:
+            return parts
+        modules = self.sets.values()
+        return [module.first(part, self.limit_eval, split) for module, part in zip(modules, parts, strict=True)]
+
+    def _eval_loader(self, split: Split) -> DataLoader[Any]:
+        parts = self._parts(split)
+        for name, part in zip(self.sets, parts, strict=True):
+            rank, world_size = check_share(self, len(part), f"{name} {split}")
+        examples = [module.transformed(part) for module, part in zip(self.sets.values(), parts, strict=True)]
+        sampler = TaskEvalSampler([len(part) for part in parts], self.evaluation_batch, rank, world_size)
+        self._check_limit(split, len(sampler))
+        self._check_limit("test", len(self.sets))  # before training
+        options = loader_arguments(self, self._collate, self.evaluation_batch)
+        return DataLoader(TaskExamples(examples), batch_sampler=sampler, **options)
+
+    def _check_limit(self, split: Split, batches: int) -> None:
+        """Refuse a limit of evaluation that leaves out tasks, which are evaluated one after the other."""
+        trainer: Any = self.trainer
+        limit = getattr(trainer, f"limit_{split}_batches", 1.0)
+        is_whole = limit == 0 or (limit == 1 if isinstance(limit, float) else limit >= batches)
+        if len(self.sets) > 1 and not is_whole and not trainer.fast_dev_run:
+            option = "overfit_batches" if trainer.overfit_batches else f"limit_{split}_batches"
+            remedy = ", and use data.limit_eval" if split == "val" else ""
+            raise UserError(
+                f"trainer.{option}: leaves out whole tasks, which are evaluated one after the other; give no such "
+                f"limit{remedy}"
+            )
+
+    def _collate(self, examples: Sequence[tuple[Any, Any, int]]) -> Batch:
+        inputs, targets, tasks = zip(*examples, strict=True)
+        module = list(self.sets.values())[tasks[0]]
+        batch: Batch = module.collate(list(zip(inputs, targets, strict=True)))
+        return batch
+
+
+@dataclass(eq=False, repr=False)
+class MultiTask(ImageOptions, SeveralSets):
+    """Trains on several image sets at once.
+
+    Args:
+        tasks: The data sets: names of ``lgx data list``, or folders of your own images
+            (train/<class>/<image>, test/...).
+        img_size: Side in pixels, or ``[height, width]``, to which the images of all tasks are resized.
+        in_chans: 1 (gray) or 3 (RGB) channels, for all tasks.
+        augment_of: Augmentation of some of the tasks, by name, instead of ``augment``.
+    """
+
+    img_size: ImageSize = 224
+    in_chans: Literal[1, 3] = 3
+    augment_of: dict[str, Augment] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.balanced:
+            raise UserError(
+                "data.balanced: draws the classes of one set; MultiTask draws its tasks by data.temperature"
+            )
+        if unknown := sorted(self.augment_of.keys() - self.sets.keys()):
+            raise UserError(
+                f"data.augment_of: {', '.join(unknown)} is no task of this run, which has {', '.join(self.sets)}"
+            )
+
+    def open(self, name: str) -> ImageDataModule:
+        """The data module of an image set, with the options of this one."""
+        module = open_set(name, self.root)
+        copy_options(ImageOptions, self, module)
+        module.augment = self.augment_of.get(module.info.name, self.augment)
+        return module
+
+
+@dataclass(eq=False, repr=False)
+class MultiText(TextOptions, SeveralSets):
+    """Trains on several text sets at once.
+
+    Batches hold texts of similar length, as those of one set do.
+
+    Args:
+        tasks: The text sets: names of ``lgx data list``.
+        source: ``files`` or ``hub``, for all tasks, see :class:`~data_modules.text.module.TextOptions`.
+        max_len: Longest text, in tokens, for all tasks.
+    """
+
+    def open(self, name: str) -> TextSet:
+        """The data module of a text set, with the options of this one."""
+        module = open_text(name, self.root)
+        copy_options(TextOptions, self, module)
+        return module
+
+    def _lengths(self, parts: Mapping[str, Texts]) -> dict[str, Indices]:
+        return {name: part.lengths for name, part in parts.items()}

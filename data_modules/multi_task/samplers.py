@@ -1,0 +1,206 @@
+"""Batches of several tasks, one task each, in an order that is a pure function of (seed, step)."""
+
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import Dataset, Sampler
+
+from data_modules.loading.samplers import (
+    Batching,
+    Key,
+    ResumableLoader,
+    TrainBatchSampler,
+    TransformedExamples,
+    UnpaddedEvalSampler,
+    by_length,
+    mix_seed,
+)
+from data_modules.splits import Indices
+from lgx.errors import UserError
+
+_DRAWS, _ORDER, _AUGMENT = range(3)  # mixed into a seed, so that no two streams share random numbers
+
+
+def task_weights(sizes: Sequence[int], temperature: float) -> NDArray[np.float64]:
+    """Probability of each task, proportional to (N_t / sum N)^(1/T).
+
+    Args:
+        sizes: Training examples of every task, N_t, each at least 1.
+        temperature: T > 0; 1 draws by size, infinity draws uniformly.
+
+    Returns:
+        Probabilities, in the order of ``sizes``; they sum to 1.
+    """
+    # The largest weight is 1, so that a low temperature cannot make all of them 0.
+    logs = np.log(np.asarray(sizes, np.float64))
+    weights = np.exp((logs - logs.max()) / temperature)
+    return np.asarray(weights / weights.sum())
+
+
+def draw_tasks(weights: NDArray[np.float64], steps: int, seed: int) -> Indices:
+    """Draw the task of every step. The draw of fewer steps is the beginning of the draw of more steps.
+
+    Args:
+        weights: Probabilities that sum to 1.
+        steps: Number of steps, from the first one.
+        seed: Seed of the draw.
+
+    Returns:
+        Index of a task per step, (steps,).
+    """
+    uniform = np.random.default_rng(mix_seed(seed, _DRAWS)).random(steps)
+    drawn = np.searchsorted(weights.cumsum(), uniform, side="right")
+    return np.minimum(drawn, len(weights) - 1)  # rounding may leave the last sum below 1
+
+
+class TaskBatchSampler(TrainBatchSampler):
+    """Training batches of one task each, the same global batches on any number of processes.
+
+    The examples of a task form an endless stream: one permutation after the other. The task that a step draws gives
+    the next W * B examples of its stream, even if a pass ends among them, and rank r of W takes its r-th part of B.
+    Steps count over all epochs, so that a pass over a task continues from one epoch to the next.
+
+    Args:
+        sizes: Training examples per task name; the examples of a task are numbered after those of the task before it.
+        weights: Probability of each task, in the order of ``sizes``.
+        steps: Batches of an epoch.
+        batching: Size, seed and processes of the batches.
+        lengths: Length of each example of every task: a pass then consists of groups of W * B examples of similar
+            length.
+        pool: Global batches that are sorted together.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        weights: NDArray[np.float64],
+        steps: int,
+        batching: Batching,
+        lengths: Mapping[str, Indices] | None = None,
+        pool: int = 50,
+    ) -> None:
+        super().__init__(sum(sizes.values()), batching, steps)
+        self.sizes, self.weights = list(sizes.values()), weights
+        self.seeds = [mix_seed(batching.seed, _ORDER, name_seed(name)) for name in sizes]
+        self.lengths = [lengths[name] for name in sizes] if lengths else None
+        self.pool = pool
+        self.offsets = np.cumsum([0, *self.sizes])
+        self._orders: dict[int, tuple[int, Indices]] = {}
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        begin = self.epoch * self.epoch_length
+        tasks = draw_tasks(self.weights, begin + self.length, self.batching.seed)
+        start = begin + self.start
+        drawn = np.bincount(tasks[:start], minlength=len(self.sizes))
+        for task in tasks[start:].tolist():
+            first = (int(drawn[task]) * self.batching.world_size + self.batching.rank) * self.batching.batch_size
+            drawn[task] += 1
+            yield [self._key(task, position) for position in range(first, first + self.batching.batch_size)]
+
+    def _key(self, task: int, position: int) -> Key:
+        number, place = divmod(position, self.sizes[task])
+        known, order = self._orders.get(task, (-1, None))
+        if known != number or order is None:
+            rng = np.random.default_rng([self.seeds[task], number])
+            order = rng.permutation(self.sizes[task])
+            if self.lengths is not None:
+                groups = by_length(order, self.lengths[task], self.batching.global_batch, self.pool, rng)
+                order = np.concatenate(groups)
+            self._orders[task] = number, order
+        return number, int(self.offsets[task] + order[place])
+
+
+class TaskEvalSampler(Sampler[list[int]]):
+    """Batches of one task each, in the order of the tasks; every example exactly once over all ranks.
+
+    Args:
+        sizes: Examples of every task; the examples of a task are numbered after those of the task before it.
+        batch_size: Examples per process and step; the last batch of a task may hold fewer.
+        rank: Rank of this process.
+        world_size: Number of processes.
+    """
+
+    def __init__(self, sizes: Sequence[int], batch_size: int, rank: int = 0, world_size: int = 1) -> None:
+        self.shares = [UnpaddedEvalSampler(size, rank, world_size).indices for size in sizes]
+        self.offsets = np.cumsum([0, *sizes]).tolist()
+        self.batch_size = batch_size
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for offset, share in zip(self.offsets, self.shares, strict=False):
+            for first in range(0, len(share), self.batch_size):
+                yield [offset + index for index in share[first : first + self.batch_size]]
+
+    def __len__(self) -> int:
+        return sum(math.ceil(len(share) / self.batch_size) for share in self.shares)
+
+
+class TaskExamples(Dataset[tuple[torch.Tensor, int, int]]):
+    """The examples of several tasks one after the other, each with the number of its task.
+
+    Args:
+        parts: The examples of each task.
+    """
+
+    def __init__(self, parts: Sequence[TransformedExamples]) -> None:
+        self.parts = list(parts)
+        self.offsets = np.cumsum([0, *(len(part) for part in parts)])
+
+    def __len__(self) -> int:
+        return int(self.offsets[-1])
+
+    def __getitem__(self, key: int | Key) -> tuple[torch.Tensor, int, int]:
+        task, own = self._own(key)
+        image, label = self.parts[task][own]
+        return image, label, task
+
+    def __getitems__(self, keys: Sequence[int | Key]) -> list[tuple[torch.Tensor, int, int]]:
+        """The examples of a batch, which are of one task."""
+        owned = [self._own(key) for key in keys]
+        examples = self.parts[owned[0][0]].__getitems__([key for _, key in owned])
+        return [(image, label, task) for (image, label), (task, _) in zip(examples, owned, strict=True)]
+
+    def _own(self, key: int | Key) -> tuple[int, int | Key]:
+        """The task of an example, and the example's key within it."""
+        number, index = (None, key) if isinstance(key, int) else key
+        task = int(np.searchsorted(self.offsets, index, side="right")) - 1
+        own = index - int(self.offsets[task])
+        return task, own if number is None else (number, own)
+
+
+class TaskLoader(ResumableLoader):
+    """A :class:`~data_modules.loading.samplers.ResumableLoader` over a :class:`TaskBatchSampler`.
+
+    The steps that determine the batches count over all epochs, so that a state is valid only for epochs of one length.
+    """
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the next batch comes from."""
+        return super().state_dict() | {"steps_per_epoch": self.epoch_length}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue at ``state``; a state at the end of an epoch is the start of the next one.
+
+        Raises:
+            UserError: If the run's epochs had another length, or it stopped within an epoch with another global batch.
+        """
+        steps = state.get("steps_per_epoch")
+        if steps != self.epoch_length:
+            raise UserError(
+                f"data.steps_per_epoch: the run had epochs of {steps} steps, not {self.epoch_length}; resume with the "
+                "same data.steps_per_epoch (or tasks, batch_size x processes) and trainer.limit_train_batches"
+            )
+        super().load_state_dict(state)
+
+
+def augment_seed(seed: int, name: str) -> int:
+    """Seed of the augmentation of the task called ``name``."""
+    return mix_seed(seed, _AUGMENT, name_seed(name))
+
+
+def name_seed(name: str) -> int:
+    """A number that depends on the name of a task alone, so that its stream does not depend on the other tasks."""
+    return zlib.crc32(name.encode())

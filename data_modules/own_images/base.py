@@ -1,0 +1,169 @@
+"""What the data modules of a user's own image files share: splits by group, and a look for images in two splits."""
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, cast
+
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.files.tables import table_rows
+from data_modules.images.class_trees import say_once
+from data_modules.images.examples import ImageFiles, Images, files_of
+from data_modules.images.module import ImageDataModule
+from data_modules.splits import Indices, split_by_group, stratified_split
+from lgx.core.csv_cells import refuse_doubles
+from lgx.core.schema import LINE, shortened
+from lgx.errors import UserError
+
+_COMPARED = 20_000
+"""Most images of a set whose contents are compared: those files are read whole whose size occurs in two splits."""
+
+
+@dataclass(eq=False, repr=False)
+class OwnImages(ImageDataModule):
+    """Base of the data modules that read a user's own image files.
+
+    Args:
+        groups: Keep images of one group (a patient, a place) in one split when validation images are held out: a CSV
+            file with the columns ``file``, relative to ``root``, and ``group``; or a regular expression with one part
+            in parentheses, e.g. ``(patient[0-9]+)_``, that is searched in the path of each image below the folder of
+            its split or, of a label table, in the path that the table names.
+        name: Name of the task; default the name of the folder.
+        img_size: Side in pixels, or ``[height, width]``; default that of the run's network, 224 without one.
+    """
+
+    groups: str | None = None
+    name: str | None = None
+    sized_by_network: ClassVar = True
+
+    def describe(self, num_classes: int, splits: str, **facts: Any) -> DatasetInfo:
+        """Facts of the user's set.
+
+        Raises:
+            UserError: If its name cannot be printed in one line.
+        """
+        name = self.name or self.root_folder.resolve().name
+        if not LINE.holds(name):
+            raise UserError(
+                f"data.root: the name of the folder {name!a} is the name of the task, but cannot be printed in one "
+                f"line; give the task a name with --data.name"
+            )
+        sizes = (None, None, None)
+        return DatasetInfo(name, num_classes, sizes, "the user's own", str(self.root_folder), splits, **facts)
+
+    def check_options(self) -> None:
+        """See :class:`~data_modules.loading.module.DataOptions`; ``groups`` must be a pattern with one group."""
+        super().check_options()
+        if self.groups is None or self.groups.endswith(".csv"):
+            return
+        try:
+            parts, reason = re.compile(self.groups).groups, ""
+        except re.error as error:
+            parts, reason = 0, f" ({error})"
+        if parts != 1:
+            raise UserError(
+                f"data.groups: expected a .csv file, or a regular expression with one part in parentheses as in "
+                f"(patient[0-9]+)_, got {shortened(self.groups)}{reason}"
+            )
+
+    def hold_out(self, files: ImageFiles, strata: Indices, split: Split) -> ImageFiles:
+        """The training images that remain, or those held out as validation images.
+
+        Args:
+            files: All training images.
+            strata: Class index of each, (N,); the same share of each class is held out.
+            split: ``train`` or ``val``.
+
+        Raises:
+            UserError: If an image has no group, or all groups are too large to be held out.
+        """
+        if self.groups is None:
+            kept, held = stratified_split(strata, self.val_fraction, self.split_seed)
+        else:
+            groups = self._groups_of(files)
+            kept, held = split_by_group(strata, groups, self.val_fraction, self.split_seed)
+            if self.val_fraction and not len(held):
+                raise UserError(
+                    f"data.groups: none of {len(set(groups)):,} groups can be held out as a share of "
+                    f"{self.val_fraction} without most images of a class; raise data.val_fraction"
+                )
+        return files.take(held if split == "val" else kept)
+
+    def load(self, splits: Sequence[Split]) -> dict[Split, Images]:
+        """See :class:`~data_modules.images.module.ImageDataModule`; it also says which images are in two splits."""
+        found = super().load(splits)
+        if "train" in found:
+            self._say_leaks({split: images for split, images in found.items() if isinstance(images, ImageFiles)})
+        return found
+
+    @rank_zero_only
+    def _say_leaks(self, parts: dict[Split, ImageFiles]) -> None:
+        if self.groups is None and sum(map(len, parts.values())) > _COMPARED:
+            return
+        with suppress(UserError):  # a run needs no test images
+            parts["test"] = cast(ImageFiles, self.read("test"))
+        if self.groups is not None:
+            groups = {split: {*self._groups_of(files, split == "test")} - {""} for split, files in parts.items()}
+            for one, other in combinations(groups, 2):
+                if shared := sorted(groups[one] & groups[other]):
+                    say_once(f"data.groups: {len(shared):,} groups of {other} are in {one}, too, such as {shared[0]!a}")
+        if sum(map(len, parts.values())) <= _COMPARED:
+            with suppress(OSError):  # decoding the file says what is wrong
+                _say_copies(parts)
+
+    def _groups_of(self, files: ImageFiles, is_test: bool = False) -> list[str]:
+        """The group of each image, which those of a test need not have: they get an empty one."""
+        names, option = files_of(files), self.groups or ""
+        if option.endswith(".csv"):
+            table = _read_groups(Path(option) if Path(option).is_file() else self.root_folder / option)
+            below = PurePosixPath(files.folder.relative_to(self.root_folder).as_posix())
+            groups = [table.get(str(below / name), "") for name in names]
+        else:
+            found = (re.search(option, name) for name in names)
+            groups = [(match and match.group(1)) or "" for match in found]
+        without = [index for index, group in enumerate(groups) if not group]
+        if without and not is_test:
+            raise UserError(
+                f"data.groups: {len(without):,} of {len(files):,} images have no group by {shortened(option)}, first "
+                f"{files.path(without[0])}"
+            )
+        return groups
+
+
+def _read_groups(path: Path) -> dict[str, str]:
+    """The group of each file of a table."""
+    rows = table_rows(path)
+    line, header = next(rows, (1, []))
+    refuse_doubles(header, f"{path}, line {line}")
+    if not {"file", "group"} <= set(header):
+        raise UserError(f"{path}, line {line}: the header is {shortened(','.join(header))}; expected file,group")
+    groups: dict[str, str] = {}
+    for line, row in rows:
+        cells = dict(zip(header, row, strict=False))
+        file, group = str(PurePosixPath(cells.get("file", ""))), cells.get("group", "")
+        if groups.setdefault(file, group) != group:
+            raise UserError(f"{path}, line {line}: {shortened(file)} is in two groups; give it one")
+    return groups
+
+
+def _say_copies(parts: Mapping[Split, ImageFiles]) -> None:
+    """Say how many files have the same content as one of another split. Of one size alone, a file is not read."""
+    by_size: dict[int, list[tuple[Split, Path]]] = defaultdict(list)
+    for split, files in parts.items():
+        for path in map(files.path, range(len(files))):
+            by_size[path.stat().st_size].append((split, path))
+    same: dict[str, dict[Split, Path]] = defaultdict(dict)
+    for places in by_size.values():
+        for split, path in places if len({split for split, _ in places}) > 1 else ():
+            with path.open("rb") as file:
+                same[hashlib.file_digest(file, "sha256").hexdigest()].setdefault(split, path)
+    if copies := [list(paths.values()) for paths in same.values() if len(paths) > 1]:
+        first, second = copies[0][:2]
+        say_once(f"data: {len(copies):,} files have the content of one in another split, such as {first} and {second}")

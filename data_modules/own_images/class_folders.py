@@ -1,0 +1,139 @@
+"""Images of a user in folders: ``ImageFolderData`` with classes, ``UnlabeledFolderData`` without."""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from data_modules.base import Split
+from data_modules.images.class_trees import (
+    TREE_NAMES,
+    class_folders,
+    listed_classes,
+    read_all,
+    read_class_tree,
+    say_unread_folders,
+    tree_split,
+)
+from data_modules.images.examples import Images
+from data_modules.own_images.base import OwnImages
+from lgx.core.eval_transforms import pixel_transform
+from lgx.errors import UserError
+from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
+
+_MEASURED = 256
+"""Training images of which mean and std are measured, at most."""
+
+
+@dataclass(eq=False, repr=False)
+class ImageFolderData(OwnImages):
+    """Images at ``root/{train,val,test}/<class>/<image>``.
+
+    If there is no folder ``val``, a stratified share of the training images is held out. The classes are the folders in
+    ``train``, so that their number is known before any image is read. Their indices follow the numbers if all names are
+    numbers, else the alphabet, or ``root/classes.txt``, if it exists, which names one class folder in each line.
+
+    With ``in_chans`` other than 1 and 3, files are ``.npy`` arrays, or TIFF images whose bands or pages are channels
+    (:class:`~lgx.host.images.ImageReader`). Unless mean and std are given, or those of a network are followed, they
+    are measured on at most 256 training images.
+
+    Args:
+        root: The folder that holds ``train`` and ``test``.
+    """
+
+    root: str = field()
+    any_channels: ClassVar = True
+
+    def __post_init__(self) -> None:
+        folder = self.root_folder
+        train = tree_split(folder, TREE_NAMES["train"])
+        if train is None:
+            raise UserError(f"data.root: {folder} has no folder train/; expected {folder}/train/<class>/<image>")
+        self.classes = listed_classes(folder / "classes.txt") or class_folders(train)
+        if len(self.classes) < 2:
+            raise UserError(
+                f"data.root: expected at least 2 class folders in {train}, found {len(self.classes)} {self.classes}"
+            )
+        splits = "the folders train, val (or a stratified share of train) and test"
+        self.info = self.describe(len(self.classes), splits, class_names=tuple(self.classes))
+        super().__post_init__()
+
+    def setup(self, stage: str) -> None:
+        """See :class:`~data_modules.loading.module.SingleSet`; also measure mean and std of several channels."""
+        super().setup(stage)
+        is_known = self.mean is not None or len(self.info.mean) == self.in_chans
+        if self.has_channels and "train" in self._splits and not is_known:
+            images = self.first(self._splits["train"], _MEASURED, "train")
+            pixels = torch.stack([pixel_transform(self.task)(images[i][0]) for i in range(len(images))]) / 255
+            mean, std = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3)).clamp(min=1e-3)
+            self.info = replace(self.info, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
+
+    def read(self, split: Split) -> Images:
+        """See :class:`~data_modules.images.module.ImageDataModule`."""
+        name = self.info.name
+        has_val = tree_split(self.root_folder, TREE_NAMES["val"]) is not None
+        place = tree_split(self.root_folder, TREE_NAMES["train" if split == "val" and not has_val else split])
+        if place is None:
+            raise UserError(f"{name}: {self.root} has no folder {split}/; expected {self.root}/{split}/<class>/<image>")
+        files = read_class_tree(place, self.classes, f"{name} {split}")
+        if len(files) == 0:
+            raise UserError(f"{name} {split}: no image below {place} (looked for {', '.join(IMAGE_SUFFIXES)})")
+        if split == "train":
+            say_unread_folders(self.root_folder)
+            present = set(np.unique(files.labels).tolist())
+            empty = [folder for label, folder in enumerate(self.classes) if label not in present]
+            if empty:
+                unread = list_images(place / empty[0])[1]
+                raise UserError(
+                    f"{name} train: no image of class {empty[0]} in {place / empty[0]} (looked for "
+                    f"{', '.join(IMAGE_SUFFIXES)}{f'; it holds {skipped_files(unread)}' if unread else ''}); add some "
+                    f"or remove the folder"
+                )
+        if split == "test" or has_val:
+            return files
+        return self.hold_out(files, files.labels, split)
+
+
+@dataclass(eq=False, repr=False)
+class UnlabeledFolderData(OwnImages):
+    """Images in a folder and in all folders below it, without labels: for methods that learn from an ancestor alone.
+
+    If the folder holds a folder ``train``, the images in it are the training images, those in ``val`` and ``test`` the
+    others; else all images are training images. Without ``val`` a share of them is held out. Names of folders below
+    these count for nothing.
+
+    Args:
+        root: The folder.
+        labels: Always false.
+    """
+
+    root: str = field()
+    labels: bool = False
+
+    def __post_init__(self) -> None:
+        if self.labels:
+            raise UserError("data.labels: UnlabeledFolderData has none; use ImageFolderData for class folders")
+        if not self.root_folder.is_dir():
+            raise UserError(f"data.root: {self.root} is no folder; give one that holds images")
+        self.info = self.describe(
+            0, "the folders train, val (or a share of train) and test, or a share of all images as val"
+        )
+        super().__post_init__()
+
+    def read(self, split: Split) -> Images:
+        """The images of one split, all of class 0."""
+        name, folder = self.info.name, self.root_folder
+        train, own = (tree_split(folder, TREE_NAMES[part]) for part in ("train", split))
+        if split == "test" and (train is None or own is None):
+            raise UserError(f"{name}: {folder} has no folder test/ beside a folder train/; only training reads it")
+        has_val = train is not None and tree_split(folder, TREE_NAMES["val"]) is not None
+        place = (own if split == "test" or has_val else train) or folder
+        if train is not None:
+            say_unread_folders(folder)
+        files = read_all(place, f"{name} {split}")
+        if len(files) == 0:
+            raise UserError(f"{name} {split}: no image in {place} or below (looked for {', '.join(IMAGE_SUFFIXES)})")
+        if split == "test" or has_val:
+            return files
+        return self.hold_out(files, files.labels, split)

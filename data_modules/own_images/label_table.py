@@ -1,0 +1,254 @@
+"""Images with any number of labels each: the table ``labels.csv``, and ``MultiLabelFolderData``, which reads it."""
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_modules.base import Split
+from data_modules.files.tables import table_rows
+from data_modules.images.class_trees import listed_classes
+from data_modules.images.examples import ImageFiles, Images
+from data_modules.own_images.base import OwnImages
+from data_modules.splits import Indices, stratified_order
+from lgx.core.batch import IGNORE
+from lgx.core.csv_cells import refuse_doubles
+from lgx.core.schema import LINE, shortened
+from lgx.errors import UserError
+
+FILE, LABELS, SPLIT = "file", "labels", "split"
+SPLITS = ("train", "val", "test")
+_CELLS = {"0": 0, "1": 1, "": IGNORE, "-1": IGNORE}
+_MOST_ENTRIES = 2**30
+"""Most images x labels of a table; each takes a byte."""
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """The images of a table with their labels.
+
+    Attributes:
+        classes: Names of the labels, in index order, K.
+        files: Path of each image, relative to the folder of the table, N.
+        labels: 1 for each label that an image has, ``IGNORE`` for each that is unknown, else 0, (N, K).
+        splits: Split of each image, N; ``train`` where the table names none.
+    """
+
+    classes: tuple[str, ...]
+    files: list[str]
+    labels: NDArray[np.uint8]
+    splits: list[str]
+
+    def rows_of(self, split: str) -> NDArray[np.int64]:
+        """Positions of the images of a split."""
+        return np.flatnonzero(np.asarray(self.splits) == split)
+
+
+def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTable:
+    """Read a table with a header and a row per image, in one of two forms.
+
+    ``file,labels`` names the labels of an image, separated by semicolons; an empty cell says that it has none.
+    ``file,cat,dog,...`` has a column for each label, with 1 where an image has it, else 0, and blank or -1 where
+    that is unknown. Both may have a further column ``split`` with train, val or test. Empty lines are skipped.
+
+    Args:
+        path: The file, UTF-8, with commas.
+        known: All labels in index order: the lines of ``classes.txt``. None takes the columns or, in the first form,
+            the labels of the training images, sorted by name.
+
+    Raises:
+        UserError: If the table cannot be read or is wrong; the sentence names the file and, for a wrong cell, the line.
+    """
+    rows = table_rows(path)
+    header_line, header = next(rows, (1, []))
+    columns = [name for name in header if name not in (FILE, SPLIT)]
+    _check_header(f"{path}, line {header_line}", header, columns)
+    at = {name: header.index(name) for name in header}
+    files: list[str] = []
+    splits: list[str] = []
+    cells: list[tuple[int, list[str]]] = []
+    for number, row in rows:
+        if len(row) != len(header):
+            raise UserError(
+                f"{path}, line {number}: {len(row)} cells, expected {len(header)} ({', '.join(header)[:200]})"
+            )
+        files.append(_file(row[at[FILE]], f"{path}, line {number}"))
+        splits.append(_split(row[at[SPLIT]], f"{path}, line {number}") if SPLIT in at else "train")
+        cells.append((number, [row[at[name]] for name in columns]))
+    if not files:
+        raise UserError(f"{path}: has no row below its header; expected one per image")
+    file, times = Counter(files).most_common(1)[0]
+    if times > 1:
+        raise UserError(f"{path}: names {file} {times} times; give one row per image")
+    if columns == [LABELS]:
+        given = [(number, _names_in(of_row[0])) for number, of_row in cells]
+        found = {name for (_, names), split in zip(given, splits, strict=True) if split == "train" for name in names}
+        classes = tuple(known or sorted(found))
+        _check_classes(path, classes)
+        labels = _from_names(
+            path, given, classes, "labels of classes.txt" if known else "labels of the training images"
+        )
+    else:
+        if known is not None and set(known) != set(columns):
+            other = sorted(set(known) ^ set(columns))[0]
+            raise UserError(f"{path}: its columns and classes.txt differ, first in {other!r}; make them agree")
+        classes = tuple(known or columns)
+        _check_classes(path, classes)
+        labels = _from_columns(path, cells, columns)[:, [columns.index(name) for name in classes]]
+    return LabelTable(classes, files, labels, splits)
+
+
+def _check_header(place: str, header: list[str], columns: list[str]) -> None:
+    expected = f"expected {FILE},{LABELS} or {FILE} and a column for each label, and perhaps {SPLIT}"
+    if FILE not in header or not columns:
+        raise UserError(f"{place}: the header is {shortened(','.join(header))}; {expected}")
+    refuse_doubles(header, place)
+
+
+def _check_classes(path: Path, classes: tuple[str, ...]) -> None:
+    for name in classes:
+        if not name or not LINE.holds(name):
+            raise UserError(f"{path}: the label {name!a} cannot be printed in one line; rename it")
+    if len(classes) < 2:
+        raise UserError(f"{path}: expected at least 2 labels, found {len(classes)} {list(classes)}")
+
+
+def _file(name: str, place: str) -> str:
+    """The path of an image, which must lie below the folder of the table."""
+    path = PurePosixPath(name)
+    if not name or path.is_absolute() or ".." in path.parts or not LINE.holds(name):
+        raise UserError(f"{place}: the file {shortened(name)} is no path below the folder of the table")
+    return str(path)  # one name of each file: without ./ and //
+
+
+def _split(name: str, place: str) -> str:
+    if name not in SPLITS:
+        raise UserError(f"{place}: the split {shortened(name)}, expected {', '.join(SPLITS)}")
+    return name
+
+
+def _names_in(cell: str) -> list[str]:
+    return [name for part in cell.split(";") if (name := part.strip())]
+
+
+def _zeros(path: Path, images: int, labels: int) -> NDArray[np.uint8]:
+    """Labels (images, labels), all 0; refused above :data:`_MOST_ENTRIES`."""
+    if images * labels > _MOST_ENTRIES:
+        raise UserError(f"{path}: {images:,} images x {labels:,} labels are more than {_MOST_ENTRIES:,} entries")
+    return np.zeros((images, labels), np.uint8)
+
+
+def _from_names(
+    path: Path, given: Sequence[tuple[int, list[str]]], classes: Sequence[str], which: str
+) -> NDArray[np.uint8]:
+    labels, index = _zeros(path, len(given), len(classes)), {name: k for k, name in enumerate(classes)}
+    for row, (line, names) in enumerate(given):
+        for name in names:
+            if name not in index:
+                close = difflib.get_close_matches(name, classes, n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                raise UserError(f"{path}, line {line}: the label {shortened(name)} is not among the {which}{hint}")
+            labels[row, index[name]] = 1
+    return labels
+
+
+def _from_columns(path: Path, cells: Sequence[tuple[int, list[str]]], columns: Sequence[str]) -> NDArray[np.uint8]:
+    labels = _zeros(path, len(cells), len(columns))
+    for row, (number, of_row) in enumerate(cells):
+        if wrong := next((name for name, cell in zip(columns, of_row, strict=True) if cell not in _CELLS), None):
+            found = of_row[columns.index(wrong)]
+            raise UserError(f"{path}, line {number}: {wrong} is {shortened(found)}, expected 0, 1, or -1 for unknown")
+        labels[row] = [_CELLS[cell] for cell in of_row]
+    return labels
+
+
+class MultiLabelFiles(ImageFiles):
+    """Image files with any number of labels each.
+
+    Args:
+        folder: The folder.
+        names: Paths relative to it.
+        labels: 1 for each label that an image has, ``IGNORE`` for each that is unknown, else 0, (N, K).
+        where: Set and split, for error messages.
+    """
+
+    def __init__(self, folder: Path, names: Sequence[str], labels: Any, where: str) -> None:
+        super().__init__(folder, names, np.zeros(len(names), np.int64), where)
+        self.labels = np.asarray(labels, np.uint8)
+
+    def strata(self) -> Indices:
+        """The rarest label of each image, or K if it has none: images of one stratum are drawn evenly."""
+        has = self.labels == 1
+        counts = np.where(has, has.sum(axis=0), np.iinfo(np.int64).max)
+        strata: Indices = np.where(has.any(axis=1), counts.argmin(axis=1), self.labels.shape[1])
+        return strata
+
+
+@dataclass(eq=False, repr=False)
+class MultiLabelFolderData(OwnImages):
+    """Images with any number of labels each, which ``root/labels.csv`` lists.
+
+    The table has a header and a row per image, in one of two forms: ``file,labels`` with ``cats/1.jpg,cat;indoors``,
+    where an empty cell means no label; or ``file,cat,dog,...`` with 1 for each label that the image has, else 0, and
+    blank or -1 where it is unknown: such a label counts neither in the loss nor in metrics. Paths are relative to
+    ``root``. A further column ``split`` may say train, val or test; without it all images are training images. Without
+    val images a share of the training images is held out by ``split_seed``, the same share of the images with the same
+    rarest label. The labels are the columns; in the first form those of the training images, in the order of the
+    alphabet, or the lines of ``root/classes.txt``, if it exists.
+
+    Args:
+        root: The folder with the table.
+    """
+
+    root: str = field()
+
+    def __post_init__(self) -> None:
+        folder = self.root_folder
+        table = folder / "labels.csv"
+        if not table.is_file():
+            raise UserError(
+                f"data.root: {folder} has no labels.csv; expected a table with the header file,labels and a row per "
+                f"image, e.g. images/1.jpg,cat;dog"
+            )
+        self.table = read_label_table(table, listed_classes(folder / "classes.txt"))
+        splits = "the column split of labels.csv, or all train, with a share of train as val"
+        names = self.table.classes
+        self.info = self.describe(len(names), splits, class_names=names, kind="multilabel", metric="map")
+        super().__post_init__()
+
+    def read(self, split: Split) -> Images:
+        """See :class:`~data_modules.images.module.ImageDataModule`."""
+        has_val = len(self.table.rows_of("val")) > 0
+        rows = self.table.rows_of("train" if split == "val" and not has_val else split)
+        table = self.root_folder / "labels.csv"
+        if len(rows) == 0:
+            raise UserError(f"{table}: has no {split} image; give it a column split with train, val and test")
+        files = MultiLabelFiles(
+            self.root_folder,
+            [self.table.files[row] for row in rows],
+            self.table.labels[rows],
+            f"{self.info.name} {split}",
+        )
+        missing = [files.path(index) for index in range(len(files)) if not files.path(index).is_file()]
+        if missing:
+            raise UserError(
+                f"{table}: {len(missing):,} of {len(files):,} {split} images are missing, first {missing[0]}; restore "
+                f"them or remove their rows"
+            )
+        if split == "train" and (absent := np.flatnonzero(~(files.labels == 1).any(axis=0))).size:
+            raise UserError(
+                f"{table}: no training image has the label {self.table.classes[absent[0]]}; remove it or add some"
+            )
+        if split == "test" or has_val:
+            return files
+        return self.hold_out(files, files.strata(), split)
+
+    def first(self, examples: Images, count: int, split: Split) -> Images:
+        """The first ``count`` examples of a seeded draw that is stratified by the rarest label of each image."""
+        files = cast(MultiLabelFiles, examples)
+        return files.take(stratified_order(files.strata(), self.split_seed)[:count])

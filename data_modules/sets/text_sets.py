@@ -1,0 +1,229 @@
+"""The sets of GLUE (Wang et al., 2019, https://gluebenchmark.com) that classify (STS-B is a regression), and IMDB."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.text.module import HELD_OUT, TextSet
+from data_modules.text.rows import Row, read_folders, read_json_lines
+
+_GLUE = "https://gluebenchmark.com/tasks"
+_DEV = "test is the official dev (the test has no labels)"
+_TRAIN_AND_DEV: dict[Split, str] = {"train": "train", "test": "validation"}
+_PAIR = ("sentence1", "sentence2")
+_ENTAILMENT = ("entailment", "not_entailment")
+
+
+def _info(
+    name: str,
+    sizes: tuple[int, int, int],
+    license: str,
+    class_names: tuple[str, ...],
+    splits: str = f"{_DEV}; {HELD_OUT}",
+    metric: str = "acc",
+    source: str = _GLUE,
+) -> DatasetInfo:
+    return DatasetInfo(
+        name, len(class_names), sizes, license, source, splits, class_names=class_names, kind="text", metric=metric
+    )
+
+
+class CoLA(TextSet):
+    """Corpus of Linguistic Acceptability (Warstadt et al., 2019); the metric is the Matthews correlation.
+
+    Two forms of the files are read: that of the corpus itself, ``raw/in_domain_train.tsv``, ``raw/in_domain_dev.tsv``
+    and ``raw/out_of_domain_dev.tsv`` (the last two together are GLUE's dev), and that of GLUE. Neither has a header.
+    """
+
+    info = _info(
+        "cola",
+        (7_696, 855, 1_043),
+        "none stated; fair use of published linguistics texts",
+        ("unacceptable", "acceptable"),
+        f"test is the official dev, in and out of domain (the test has no labels); {HELD_OUT}",
+        "mcc",
+        "https://nyu-mll.github.io/CoLA/",
+    )
+    header = ("source", "label", "mark", "sentence")
+    hub = ("nyu-mll/glue", "cola", _TRAIN_AND_DEV)
+
+    def layout(self) -> str:
+        """See :class:`TextSet`."""
+        return f"unpack cola_public of {self.info.source} there, which holds raw/in_domain_train.tsv"
+
+    def read_files(self, split: Split) -> list[Row] | None:
+        """See :class:`TextSet`."""
+        if not (self.folder / "raw").is_dir():
+            return super().read_files(split)
+        if split == "val":
+            return None
+        names = ("in_domain_train",) if split == "train" else ("in_domain_dev", "out_of_domain_dev")
+        return [row for name in names for row in self.read_table(f"raw/{name}.tsv")]
+
+
+class MNLI(TextSet):
+    """Multi-Genre Natural Language Inference (Williams et al., 2018); accuracy on the genres of training."""
+
+    info = _info(
+        "mnli",
+        (353_432, 39_270, 9_815),
+        "OANC and others, see the paper",
+        ("entailment", "neutral", "contradiction"),
+        f"test is the official dev_matched (the test has no labels); {HELD_OUT}",
+    )
+    columns = _PAIR
+    label = "gold_label"
+    labels: ClassVar[dict[str, int]] = {"entailment": 0, "neutral": 1, "contradiction": 2}
+    hub = ("nyu-mll/glue", "mnli", {"train": "train", "test": "validation_matched"})
+    hub_columns = ("premise", "hypothesis")
+
+    def layout(self) -> str:
+        """See :class:`TextSet`."""
+        return f"place train.tsv and dev_matched.tsv of {self.info.source} there"
+
+    def read_files(self, split: Split) -> list[Row] | None:
+        """See :class:`TextSet`."""
+        return None if split == "val" else self.read_table("train.tsv" if split == "train" else "dev_matched.tsv")
+
+
+class MRPC(TextSet):
+    """Microsoft Research Paraphrase Corpus (Dolan and Brockett, 2005); F1 of the paraphrases and accuracy.
+
+    The files are those of its publishers, ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``, or GLUE's
+    ``train.tsv`` and ``dev.tsv``, whose development set is then the test. Where both are, the publishers' are read.
+    """
+
+    info = _info(
+        "mrpc",
+        (3_668, 408, 1_725),
+        "Microsoft Shared Source License (non-commercial)",
+        ("no paraphrase", "paraphrase"),
+        f"official test (labeled); {HELD_OUT}; on the hub GLUE's validation is val",
+        "f1",
+        "https://www.microsoft.com/en-us/download/details.aspx?id=52398",
+    )
+    columns = ("#1 String", "#2 String")
+    label = "Quality"
+    hub_columns = _PAIR
+    hub = ("nyu-mll/glue", "mrpc", {"train": "train", "val": "validation", "test": "test"})
+
+    def layout(self) -> str:
+        """See :class:`TextSet`."""
+        files = "msr_paraphrase_train.txt and msr_paraphrase_test.txt"
+        return f"place {files} of {self.info.source}, or GLUE's train.tsv and dev.tsv, there"
+
+    def read_files(self, split: Split) -> list[Row] | None:
+        """See :class:`TextSet`."""
+        if (self.folder / "train.tsv").is_file() and not (self.folder / "msr_paraphrase_test.txt").is_file():
+            return super().read_files(split)
+        return None if split == "val" else self.read_table(f"msr_paraphrase_{split}.txt")
+
+
+class QNLI(TextSet):
+    """Whether a sentence answers a question of SQuAD (Rajpurkar et al., 2016); the metric is accuracy."""
+
+    info = _info("qnli", (94_269, 10_474, 5_463), "CC BY-SA 4.0", _ENTAILMENT)
+    columns = ("question", "sentence")
+    labels: ClassVar[dict[str, int]] = {"entailment": 0, "not_entailment": 1}
+    hub = ("nyu-mll/glue", "qnli", _TRAIN_AND_DEV)
+
+
+class QQP(TextSet):
+    """Quora Question Pairs; the metrics are F1 of the duplicates and accuracy.
+
+    Some questions have line breaks, which GLUE's files do not mark; such rows are left out, as GLUE's own readers do.
+    """
+
+    info = _info(
+        "qqp",
+        (327_461, 36_385, 40_430),
+        "Quora's terms of service, not for commercial use",
+        ("not_duplicate", "duplicate"),
+        metric="f1",
+    )
+    columns = ("question1", "question2")
+    label = "is_duplicate"
+    has_broken_rows = True
+    hub = ("nyu-mll/glue", "qqp", _TRAIN_AND_DEV)
+
+
+class RTE(TextSet):
+    """Recognizing Textual Entailment, RTE 1, 2, 3 and 5 together; the metric is accuracy."""
+
+    info = _info("rte", (2_241, 249, 277), "none stated", _ENTAILMENT, f"{_DEV}; val.tsv, or else {HELD_OUT}")
+    columns = _PAIR
+    header = ("index", "sentence1", "sentence2", "label")
+    labels: ClassVar[dict[str, int]] = {"entailment": 0, "not_entailment": 1}
+    hub = ("nyu-mll/glue", "rte", _TRAIN_AND_DEV)
+
+
+class SST2(TextSet):
+    """Stanford Sentiment Treebank with two classes (Socher et al., 2013); the metric is accuracy."""
+
+    info = _info(
+        "sst2",
+        (60_614, 6_735, 872),
+        "none stated",
+        ("negative", "positive"),
+        f"{_DEV}; {HELD_OUT}, or dev.tsv if test.tsv has labels",
+    )
+    hub = ("nyu-mll/glue", "sst2", _TRAIN_AND_DEV)
+
+
+class WNLI(TextSet):
+    """Whether a pronoun of the Winograd Schema Challenge (Levesque et al., 2012) is replaced rightly; accuracy.
+
+    Sentences of train and dev overlap with opposite labels, so that a network that fits train is below chance on dev.
+    """
+
+    info = _info("wnli", (571, 64, 71), "CC BY 4.0", ("not_entailment", "entailment"))
+    columns = _PAIR
+    hub = ("nyu-mll/glue", "wnli", _TRAIN_AND_DEV)
+
+
+class IMDB(TextSet):
+    """Large Movie Review Dataset; the metric is accuracy.
+
+    The files are those of its publishers, ``{train,test}/{neg,pos}/*.txt``, or ``{train,test}.jsonl`` with the keys
+    ``text`` and ``label``. In both forms a split called ``validation`` is val.
+    """
+
+    info = DatasetInfo(
+        name="imdb",
+        num_classes=2,
+        sizes=(22_500, 2_500, 25_000),
+        license="none stated; cite Maas et al., 2011",
+        source="https://ai.stanford.edu/~amaas/data/sentiment/",
+        splits=f"official test; {HELD_OUT}",
+        class_names=("negative", "positive"),
+        kind="text",
+    )
+    columns = ("text",)
+    folders: ClassVar[Sequence[str]] = ("neg", "pos")
+    hub = ("stanfordnlp/imdb", None, {"train": "train", "test": "test"})
+
+    def layout(self) -> str:
+        """See :class:`TextSet`."""
+        return f"unpack aclImdb of {self.info.source} there, which holds train/pos"
+
+    def read_files(self, split: Split) -> list[Row] | None:
+        """See :class:`TextSet`."""
+        name = "validation" if split == "val" else split
+        lines, folder = self.folder / f"{name}.jsonl", self.folder / name
+        if split == "val" and not (lines.is_file() or folder.is_dir()):
+            return None
+        if folder.is_dir():
+            return read_folders(folder, self.folders)
+        return read_json_lines(lines, "text", "label", self.num_classes)
+
+
+class IMDBSubset(IMDB):
+    """A part of IMDB with its own validation split. A figure measured on it is not a figure of IMDB."""
+
+    info = replace(
+        IMDB.info,
+        name="imdb_subset",
+        sizes=(5_000, 2_000, 2_000),
+        splits="train.jsonl, validation.jsonl and test.jsonl",
+    )

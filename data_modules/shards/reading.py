@@ -1,0 +1,286 @@
+"""Read webdataset shards: tar files of images with their class indices."""
+
+import errno
+import hashlib
+import os
+import re
+import tarfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import webdataset as wds
+from numpy.typing import NDArray
+
+from data_modules.files.archives import BoundedInfo
+from data_modules.files.errors import DataError, unreadable
+from data_modules.shards.index import UNKNOWN, Shard
+from data_modules.splits import Indices
+from lgx.core.schema import shortened
+from lgx.errors import UserError
+from lgx.host.cache import cache_root, make_room
+from lgx.host.files import atomic_path
+from lgx.host.images import SOME, ImageReader
+from lgx.host.safety import error_line, parse_json
+
+_VERSION = 2
+"""Of the kept tables."""
+
+IMAGE_KEYS = ("png", "jpg", "jpeg", "webp")
+_NUMBER = re.compile(rb"[0-9]{1,9}[\r\n]*")
+"""A class index as text; ``int`` would also take ``1_0`` and digits of other scripts."""
+
+
+def read_shard(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
+    """Read the raw samples of a shard, in order, through webdataset's tar reader.
+
+    Args:
+        shard: The shard.
+        contents: Whether to read the images; otherwise each is a pair of its position in the file and its size.
+
+    Yields:
+        Dictionaries of ``__key__`` and bytes per suffix.
+
+    Raises:
+        UserError: If the file is missing, truncated, or holds another number of samples than the index says.
+    """
+    path, count = shard.path, 0
+    remedy = "write the shards again (`lgx data prepare` resumes)"
+    try:
+        for sample in wds.tariterators.group_by_keys(_members(path, contents)):
+            sample["cls"] = str(_label(sample, shard.classes)).encode()
+            count += 1
+            yield sample
+    except OSError as error:
+        raise DataError(f"shard {path} cannot be read ({error.strerror or error}); {remedy}") from error
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:
+        raise DataError(f"shard {path} is truncated or corrupted ({error_line(error)}); {remedy}") from error
+    if shard.count not in (count, UNKNOWN):
+        raise DataError(f"shard {path} holds {count} examples instead of {shard.count}; {remedy}")
+
+
+def _label(sample: dict[str, Any], classes: int) -> int:
+    """Class index of a raw sample: its ``cls``, or ``label`` or ``cls`` in its ``json``; it must have one image."""
+    place = f"shard {sample['__url__']}: example {sample['__key__']}"
+    images = [key for key in IMAGE_KEYS if key in sample]
+    if len(images) != 1:
+        has = " and ".join(f".{key}" for key in images) or "no image"
+        raise DataError(f"{place} has {has}, expected one image, {', '.join(IMAGE_KEYS)}; write it again")
+    about = sample
+    if "cls" not in sample and "json" in sample:
+        about = parse_json(sample["json"], place, "write it again")
+    label = next((about[key] for key in ("cls", "label") if key in about), None) if isinstance(about, dict) else None
+    if isinstance(label, bytes) and _NUMBER.fullmatch(label):
+        label = int(label)
+    if type(label) is not int or not 0 <= label < classes:
+        has = "no label" if label is None else f"the label {shortened(label)}"
+        raise DataError(
+            f"{place} has {has}, expected a whole number from 0 to {classes - 1:,} as .cls, or as label of .json; "
+            f"write it again"
+        )
+    return label
+
+
+def _members(path: Path, contents: bool) -> Iterator[dict[str, Any]]:
+    """Images and labels of a tar file, in order, as webdataset groups them.
+
+    webdataset's own reader is not used: it unpacks compressed and sparse files, of which a kilobyte may expand to a
+    terabyte. This function reads no more bytes than the file has.
+    """
+    if not path.is_file():  # opening a pipe would wait forever
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    size, seen = path.stat().st_size, set()
+    with path.open("rb") as stream, tarfile.open(fileobj=stream, mode="r:", tarinfo=BoundedInfo) as tar:
+        for member in tar:
+            if member.issparse() or member.size > size:
+                raise ValueError(f"{member.name} is larger than the file")
+            key, suffix = wds.tariterators.base_plus_ext(member.name)
+            if member.isdir() or key is None or (suffix := suffix.lower()) not in (*IMAGE_KEYS, "cls", "json"):
+                continue
+            if (key, suffix) in seen or not member.isreg():
+                what = "is in it twice" if (key, suffix) in seen else "is a link, not a file"
+                raise DataError(f"shard {path}: {shortened(member.name)} {what}; write it again")
+            seen.add((key, suffix))
+            if suffix in IMAGE_KEYS and not contents and member.offset_data + member.size <= size:
+                yield {"fname": member.name, "data": (member.offset_data, member.size), "__url__": str(path)}
+            elif content := tar.extractfile(member):
+                yield {"fname": member.name, "data": content.read(), "__url__": str(path)}
+        # tarfile takes the end of a file, and whatever is no header, for the end of the archive.
+        stream.seek(tar.offset)
+        if len(end := stream.read(tarfile.BLOCKSIZE)) < tarfile.BLOCKSIZE or any(end):
+            raise ValueError("no mark of the end of the archive after its last file")
+        if any(block.strip(b"\0") for block in iter(lambda: stream.read(2**20), b"")):
+            raise ValueError("further files after the end of the archive")
+
+
+def with_image(sample: dict[str, Any]) -> dict[str, Any]:
+    """A raw sample with the bytes of its image, where it has their position and size instead.
+
+    Raises:
+        UserError: If the shard cannot be read any more.
+    """
+    suffix = next(key for key in IMAGE_KEYS if key in sample)
+    if isinstance(sample[suffix], bytes):
+        return sample
+    offset, size = sample[suffix]
+    try:
+        with open(sample["__url__"], "rb") as file:
+            file.seek(offset)
+            return sample | {suffix: file.read(size)}
+    except OSError as error:
+        raise DataError(f"shard {sample['__url__']} cannot be read ({error.strerror or error})") from error
+
+
+def decode(sample: dict[str, Any], where: str, reader: ImageReader) -> tuple[Any, int]:
+    """Decode one raw sample, see :class:`~lgx.host.images.ImageReader`.
+
+    Raises:
+        UserError: If it lacks an image or a class, or the image cannot be decoded.
+    """
+    try:
+        data = next(sample[key] for key in IMAGE_KEYS if key in sample)
+        return reader(data), int(sample["cls"])
+    except MemoryError:
+        raise
+    except Exception as error:
+        place = f"{where}: example {sample.get('__key__')} of {sample.get('__url__')}"
+        raise unreadable(place, error, "write the shards again") from error
+
+
+def images_in(samples: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    """The bytes of the image of each raw sample that has one."""
+    yield from (sample[key] for sample in samples for key in IMAGE_KEYS if key in sample)
+
+
+@dataclass(frozen=True)
+class ShardTable:
+    """The examples of a shard.
+
+    Attributes:
+        keys: Name of each example.
+        suffixes: Format of each image: ``png``, ``jpg``, ...
+        offsets: Position of each image in the file, bytes.
+        sizes: Size of each image, bytes.
+        labels: Class index of each example.
+    """
+
+    keys: NDArray[np.str_]
+    suffixes: NDArray[np.str_]
+    offsets: Indices
+    sizes: Indices
+    labels: Indices
+
+    @classmethod
+    def of(cls, shard: Shard, samples: Iterator[dict[str, Any]]) -> "ShardTable":
+        """The table of a shard; read from the cache, if the file was neither replaced nor changed since.
+
+        Args:
+            shard: The shard.
+            samples: Its examples without their content; read only if the cache does not have the table.
+
+        Raises:
+            UserError: As ``samples``.
+        """
+        place = _place(shard)
+        if (known := cls._load(place, shard)) is not None:
+            return known
+        rows = [(s["__key__"], *_image(s), int(s["cls"])) for s in samples]
+        columns = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+        kinds = (np.str_, np.str_, np.int64, np.int64, np.int64)
+        table = cls(*(np.asarray(column, kind) for column, kind in zip(columns, kinds, strict=True)))
+        with suppress(OSError):  # without a place for it, it is read again
+            place.parent.mkdir(parents=True, exist_ok=True)
+            make_room(place.parent, "npz", 0)
+            with atomic_path(place) as temporary, temporary.open("wb") as file:
+                np.savez(file, **{field.name: getattr(table, field.name) for field in fields(cls)})
+        return table
+
+    @classmethod
+    def _load(cls, place: Path, shard: Shard) -> "ShardTable | None":
+        try:
+            with np.load(place, allow_pickle=False) as file:
+                table = cls(*(file[field.name] for field in fields(cls)))
+        except (OSError, ValueError, KeyError, EOFError):
+            return None
+        lengths = {len(getattr(table, field.name)) for field in fields(cls)}
+        ends = table.offsets + table.sizes
+        fits = len(lengths) == 1 and (shard.count == UNKNOWN or lengths == {shard.count})
+        fits = fits and int(ends.max(initial=0)) <= shard.path.stat().st_size
+        return (
+            table if fits and 0 <= table.labels.min(initial=0) <= table.labels.max(initial=0) < shard.classes else None
+        )
+
+
+def _image(sample: dict[str, Any]) -> tuple[str, int, int]:
+    """Format, position and size of an example's image."""
+    return next((suffix, *place) for suffix, place in sample.items() if isinstance(place, tuple))
+
+
+def _place(shard: Shard) -> Path:
+    try:
+        state = shard.path.stat()
+    except OSError:  # reading it will say what is wrong
+        return Path(os.devnull)
+    parts = (_VERSION, shard.path.resolve(), state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+    digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
+    return cache_root() / "shards" / f"{digest[:32]}.npz"
+
+
+class ShardImages:
+    """All examples of some shards, read and decoded one by one.
+
+    Args:
+        shards: The shards.
+        where: Set and split, for error messages.
+
+    Raises:
+        UserError: If a shard is missing, damaged, or holds another number of examples than the index says.
+
+    Attributes:
+        reader: Decodes the images.
+    """
+
+    reader = ImageReader()
+
+    def __init__(self, shards: Iterable[Shard], where: str) -> None:
+        self.where, self.shards = where, list(shards)
+        self.tables = [ShardTable.of(shard, read_shard(shard, contents=False)) for shard in self.shards]
+        self.labels: Indices = np.concatenate([np.zeros(0, np.int64), *(table.labels for table in self.tables)])
+        self._ends = np.cumsum([len(table.labels) for table in self.tables])
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        return decode(self.sample(index), self.where, self.reader)
+
+    def sources(self) -> Iterator[bytes]:
+        """The bytes of some images, evenly spread."""
+        yield from images_in(map(self.sample, range(0, len(self), len(self) // SOME + 1)))
+
+    def sample(self, index: int) -> dict[str, Any]:
+        """An example as :func:`read_shard` gives it.
+
+        Raises:
+            UserError: If its shard cannot be read any more.
+        """
+        number = int(np.searchsorted(self._ends, index, side="right"))
+        shard, table = self.shards[number], self.tables[number]
+        row = index - (int(self._ends[number - 1]) if number else 0)
+        place = int(table.offsets[row]), int(table.sizes[row])
+        label = str(table.labels[row]).encode()
+        about = {"__key__": str(table.keys[row]), "__url__": str(shard.path)}
+        return with_image({**about, str(table.suffixes[row]): place, "cls": label})
+
+    @property
+    def chosen(self) -> Indices:
+        """The positions of those examples that belong to the split."""
+        starts = [0, *self._ends.tolist()]
+        return np.array(
+            [start + row for start, s in zip(starts, self.shards, strict=False) for row in s.rows], np.int64
+        )

@@ -1,0 +1,247 @@
+"""Stream batches from shards, in an order that is a pure function of (seed, epoch, rank, worker).
+
+The examples of an epoch form one virtual sequence: the shards one after the other, in the epoch's order. Every loader
+process of every rank reads its own contiguous part of that sequence, which may begin and end within a shard. So nothing
+is read twice or left out, every rank has the same number of training batches, and the number of shards does not have to
+be a multiple of the number of processes.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from typing import Any
+
+import torch
+import webdataset as wds
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+from data_modules.library_internals import until_error
+from data_modules.loading.loaders import stacked
+from data_modules.loading.samplers import Batching, limited, mix_seed, next_position
+from data_modules.shards.index import Shard
+from data_modules.shards.reading import decode, images_in, read_shard, with_image
+from lgx.core.batch import Batch
+from lgx.core.seed import seeded_rng
+from lgx.errors import UserError
+from lgx.host.images import ImageReader
+
+
+class StreamedShards:
+    """The shards of one split, which are not read yet.
+
+    Args:
+        shards: In the order of the index.
+        where: Set and split, for error messages.
+
+    Attributes:
+        reader: Decodes the images.
+    """
+
+    reader = ImageReader()
+
+    def __init__(self, shards: Sequence[Shard], where: str) -> None:
+        self.shards, self.where = list(shards), where
+
+    def __len__(self) -> int:
+        return sum(len(shard.rows) for shard in self.shards)
+
+    def sources(self) -> Iterator[bytes]:
+        """The bytes of the first images."""
+        yield from images_in(sample for shard in self.shards for sample in read_shard(shard))
+
+    @property
+    def labels(self) -> Any:
+        """Refused: they are not known before every shard was read."""
+        raise UserError(
+            f"{self.where}: a stream has no labels in advance; data.limit_train, data.balanced and model.class_weights "
+            f"need data.in_memory: true"
+        )
+
+    def __getitem__(self, index: int) -> Any:
+        raise UserError(f"{self.where}: streamed shards have no random access; set data.in_memory: true")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of one shard.
+
+    Attributes:
+        shard: The shard.
+        skip: Examples of the shard before this part; only those of the split count.
+        take: Examples of this part.
+        first: Number of the shard's first example within the split.
+    """
+
+    shard: Shard
+    skip: int
+    take: int
+    first: int
+
+
+def stretches(shards: Sequence[Shard], order: Sequence[int], start: int, length: int) -> list[Stretch]:
+    """Find the examples [start, start + length) of the sequence of all shards in ``order``.
+
+    Args:
+        shards: All shards.
+        order: A permutation of their indices.
+        start: First example of the virtual sequence.
+        length: Number of examples.
+
+    Returns:
+        The parts of shards that consist of exactly those examples.
+    """
+    sizes = [len(shard.rows) for shard in shards]
+    firsts = [0, *accumulate(sizes)]
+    found, position = [], 0
+    for i in order:
+        begin, end = max(start, position), min(start + length, position + sizes[i])
+        if begin < end:
+            found.append(Stretch(shards[i], begin - position, end - begin, firsts[i]))
+        position += sizes[i]
+    return found
+
+
+class ShardBatches(IterableDataset[Batch]):
+    """Batches of one rank.
+
+    Args:
+        source: The shards.
+        transform: PIL image -> float tensor (C, H, W).
+        task: Name of the task of every batch.
+        batching: Size, seed and processes of the batches; the seed is that of order and augmentation.
+        train: True for shuffled batches, equally many full ones on every rank; False for every example once, in order.
+        buffer: Size of each loader process's shuffle buffer in examples.
+    """
+
+    def __init__(
+        self,
+        source: StreamedShards,
+        transform: Callable[[Any], torch.Tensor],
+        task: str,
+        batching: Batching,
+        train: bool = True,
+        buffer: int = 1000,
+    ) -> None:
+        self.source, self.transform, self.task = source, transform, task
+        self.batching, self.train, self.buffer = batching, train, buffer
+        total, rank, world_size = len(source), batching.rank, batching.world_size
+        if train:
+            self.num_batches, self.epoch_length = limited(total // batching.global_batch, batching.limit)
+            self.length = self.num_batches * batching.batch_size
+            self.start = rank * self.length
+        else:
+            self.start = total * rank // world_size
+            self.length = total * (rank + 1) // world_size - self.start
+            self.num_batches = self.epoch_length = -(-self.length // batching.batch_size)
+        # Shared memory: loader processes that persist over epochs have a copy of everything else.
+        self.progress = torch.zeros(2, dtype=torch.int64)
+        self.progress.share_memory_()
+
+    def begin(self, epoch: int, batch: int = 0) -> None:
+        """Let the next iteration start with batch ``batch`` of ``epoch``."""
+        self.progress.copy_(torch.tensor([epoch, batch]))
+
+    def __iter__(self) -> Iterator[Batch]:
+        epoch, first_batch = map(int, self.progress.tolist())
+        info = get_worker_info()
+        worker, workers = (info.id, info.num_workers) if info else (0, 1)
+        # The loader asks worker 0 first: after a resume that worker must own the next batch.
+        worker = (worker + first_batch) % workers
+        own = range(worker, self.num_batches, workers)
+        before = sum(len(range(w, self.num_batches, workers)) for w in range(worker))
+        size, seed = self.batching.batch_size, self.batching.seed
+        start = before * size
+        length = min(len(own) * size, self.length - start)
+        done = sum(k < first_batch for k in own) * size
+
+        order = list(range(len(self.source.shards)))
+        if self.train:
+            random.Random(mix_seed(seed, epoch)).shuffle(order)
+        samples = self._read(stretches(self.source.shards, order, self.start + start, length))
+        if self.train:
+            rng = random.Random(mix_seed(seed, epoch, self.batching.rank, worker))
+            samples = wds.shuffle(self.buffer, initial=self.buffer, rng=rng)(samples)
+        examples = self._decode(islice(samples, done, None), epoch)
+        while batch := list(islice(examples, size)):
+            yield stacked(self.task, batch)
+
+    def _read(self, parts: Sequence[Stretch]) -> Iterator[tuple[int, dict[str, Any]]]:
+        for part in parts:
+            rows = part.shard.rows[part.skip : part.skip + part.take]
+            numbers = {int(row): part.first + part.skip + k for k, row in enumerate(rows)}
+            for row, sample in enumerate(read_shard(part.shard, contents=part.shard.chosen is None)):
+                if not numbers:
+                    break
+                if row in numbers:
+                    yield numbers.pop(row), with_image(sample)
+
+    def _decode(self, samples: Iterator[tuple[int, dict[str, Any]]], epoch: int) -> Iterator[tuple[torch.Tensor, int]]:
+        for position, sample in samples:
+            image, label = decode(sample, self.source.where, self.source.reader)
+            with seeded_rng(mix_seed(self.batching.seed, epoch, position)) if self.train else nullcontext():
+                pixels = self.transform(image)
+            yield pixels, label
+
+
+class StreamLoader(DataLoader[Any]):
+    """Loader of :class:`ShardBatches` that Lightning can stop and resume within an epoch.
+
+    After a resume the skipped examples are read again, but not decoded.
+
+    Args:
+        batches: The batches of this rank.
+        epoch: Called at the start of every iteration for the number of the epoch.
+        options: Further arguments of DataLoader.
+    """
+
+    dataset: ShardBatches
+
+    def __init__(self, batches: ShardBatches, epoch: Callable[[], int], **options: Any) -> None:
+        super().__init__(batches, batch_size=None, **options)
+        self._epoch_of = epoch
+        self._resume_at, self._epoch, self._batch = (0, 0), 0, 0
+
+    def __len__(self) -> int:
+        return self.dataset.num_batches
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        # DataLoader declares its own private iterator type; callers need only a generator.
+        self._epoch = self._epoch_of()
+        self._batch = self._resume_at[1] if self._resume_at[0] == self._epoch else 0
+        self.dataset.begin(self._epoch, self._batch)
+        for batch in until_error(self, super().__iter__()):
+            self._batch += 1
+            yield batch
+
+    @property
+    def epoch_length(self) -> int:
+        """Batches of an epoch, Lightning's limit applied."""
+        return self.dataset.epoch_length
+
+    @property
+    def _order(self) -> dict[str, int]:
+        """The options on which the order of an epoch depends, besides its seed."""
+        batches = self.dataset
+        own = {"batch_size": batches.batching.batch_size, "shuffle_buffer": batches.buffer}
+        return own | {"num_workers": max(self.num_workers, 1), "processes": batches.batching.world_size}
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the next batch comes from."""
+        return {"epoch": self._epoch, "batch": self._batch, **self._order}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue at ``state``; a state at the end of an epoch is the start of the next one.
+
+        Raises:
+            UserError: If the run stopped within an epoch that had another order.
+        """
+        epoch, batch = next_position(state, self.epoch_length)
+        for name, own in self._order.items():
+            if batch and state.get(name, own) != own:
+                raise UserError(
+                    f"{self.dataset.source.where}: the run stopped within an epoch of {name} {state[name]}, not {own}; "
+                    f"resume with the same, or examples are read twice or never"
+                )
+        self._resume_at = (epoch, batch)

@@ -1,0 +1,118 @@
+"""webdataset shards that a user has written: without an index, so that they are counted."""
+
+import hashlib
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.images.class_trees import TREE_NAMES, listed_classes, say_unread_folders
+from data_modules.shards.index import INDEX, UNKNOWN, Shard, read_index, refuse_url
+from data_modules.shards.reading import ShardTable, read_shard
+from data_modules.splits import Indices, stratified_split
+from lgx.core.progress import tracked
+from lgx.errors import UserError
+
+_TAR = re.compile(r"\.(tar(\.(gz|bz2|xz|zst))?|tgz)$")
+"""Names of tar files, also of compressed ones, which are refused."""
+
+
+def read_any_index(directory: str | Path, fraction: float, seed: int) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
+    """The facts and shards of a folder: of its index, else of its tar files.
+
+    Those are ``<split>*.tar`` or ``<split>/**/*.tar``; an example has one image, and ``cls``, its class index, or
+    ``json`` with the class index as ``label``. All headers are read once, and kept in the cache. Without shards of
+    ``val`` a share of the examples of each class of ``train`` is held out, wherever in the shards they are.
+
+    Args:
+        directory: The folder.
+        fraction: The share to hold out.
+        seed: Seed of the draw of these examples.
+
+    Raises:
+        UserError: As :func:`~data_modules.shards.index.read_index`; if a tar file is damaged, of no split or without
+            labels; or if a class has no training image.
+    """
+    folder = refuse_url(directory)
+    if (folder / INDEX).exists() or not (files := _files(folder)).get("train"):
+        return read_index(folder)
+    say_unread_folders(folder)
+    counted = {split: [_counted(path) for path in tracked(paths, f"counting {split}", unit="shards")]
+               for split, paths in files.items()}  # fmt: skip
+    labels = {split: np.concatenate([of_shard for _, of_shard in pairs]) for split, pairs in counted.items()}
+    splits = {split: [shard for shard, _ in pairs] for split, pairs in counted.items()}
+    names = tuple(listed_classes(folder / "classes.txt") or ())
+    classes = _count_classes(folder, labels, names)
+    if "val" not in splits:
+        kept, held = stratified_split(labels["train"], fraction, seed)
+        splits["val"], splits["train"] = (_choose(splits["train"], indices) for indices in (held, kept))
+    sizes = {split: sum(len(shard.rows) for shard in shards) for split, shards in splits.items()}
+    info = DatasetInfo(
+        name=folder.resolve().name,
+        num_classes=classes,
+        sizes=(sizes["train"], sizes["val"], sizes.get("test")),
+        license="the user's own",
+        source=str(folder),
+        splits="the shards of train, val (or a stratified share of the examples of train) and test",
+        class_names=names,
+    )
+    return info, {split: [replace(shard, classes=classes) for shard in splits[split]] for split in splits}
+
+
+def _files(folder: Path) -> dict[Split, list[Path]]:
+    """The tar files of each split that has some, each once."""
+    split_of: dict[str, Split] = {name: split for split, names in TREE_NAMES.items() for name in names}
+    beside = [(re.split("[^a-z]", path.name, maxsplit=1)[0], "*.tar", path) for path in folder.glob("*.t*")]
+    within = [(name, "/", path) for name in split_of for path in (folder / name).rglob("*.t*")]
+    places: dict[Split, dict[str, list[Path]]] = {}
+    for name, form, path in sorted((*beside, *within)):
+        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)  # macOS adds such files
+        if is_hidden or not _TAR.search(path.name):
+            continue
+        if name not in split_of or path.suffix != ".tar":
+            raise UserError(
+                f"{path}: is in no split; expected an uncompressed .tar whose name begins with one of the words "
+                f"{', '.join(split_of)}; rename it or move it away"
+            )
+        places.setdefault(split_of[name], {}).setdefault(name + form, []).append(path)
+    for several in places.values():
+        if len(several) > 1:
+            raise UserError(f"{folder}: has {' and '.join(several)}, which name one split; keep one")
+    return {split: next(iter(several.values())) for split, several in places.items()}
+
+
+def _choose(shards: list[Shard], indices: Indices) -> list[Shard]:
+    """The shards with those of their examples that are at ``indices``, counted through all shards."""
+    ends = np.cumsum([shard.count for shard in shards])
+    parts = np.split(indices, np.searchsorted(indices, ends[:-1]))
+    starts = [0, *ends[:-1].tolist()]
+    chosen = [replace(shard, chosen=part - start) for shard, part, start in zip(shards, parts, starts, strict=True)]
+    return [shard for shard in chosen if len(shard.rows)]
+
+
+def _count_classes(folder: Path, labels: dict[Split, Indices], names: tuple[str, ...]) -> int:
+    """Number of classes: of ``classes.txt``, else all up to the largest label, each of which has a training image."""
+    largest = max(int(of_split.max(initial=-1)) for of_split in labels.values())
+    if names and largest >= len(names):
+        raise UserError(
+            f"{folder}: has the label {largest}, but classes.txt names {len(names)} classes, 0 to {len(names) - 1}; "
+            f"count the labels from 0, or name all classes"
+        )
+    present = np.unique(labels["train"])
+    if not names and len(present) <= max(largest, 0):
+        absent = next(k for k, label in enumerate([*present.tolist(), -1]) if k != label)
+        raise UserError(
+            f"{folder}: labels reach {largest}, but no training image has the label {absent}; number the classes from "
+            f"0 without a gap, or name all of them in classes.txt"
+        )
+    return len(names) or largest + 1
+
+
+def _counted(path: Path) -> tuple[Shard, Indices]:
+    """A shard with the number of its examples, and their labels."""
+    shard = Shard(path, UNKNOWN, "")
+    table = ShardTable.of(shard, read_shard(shard, contents=False))
+    digest = hashlib.sha256(table.labels.tobytes() + table.sizes.tobytes()).hexdigest()
+    return Shard(path, len(table.labels), digest), table.labels

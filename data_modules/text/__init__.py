@@ -1,0 +1,1 @@
+"""Texts: rows of files and of the hub, tokens, and the bases of all text data modules."""

@@ -1,0 +1,203 @@
+"""GPT-2's byte-pair tokenizer, from local files or the hub, and texts as token ids.
+
+Texts are tokenized once, when a data module is set up, and held in memory as one array of ids.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from data_modules.files.errors import guarded
+from data_modules.files.tables import read_lines
+from data_modules.splits import Indices
+from data_modules.text.rows import Row
+from lgx.errors import UserError
+from lgx.host.extras import extra
+from lgx.host.hub import hub_or_cache
+from lgx.host.safety import read_json
+
+END = "<|endoftext|>"
+_FILES = (("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt"))  # OpenAI's names, transformers' names
+
+
+def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.tokenizer") -> Any:
+    """Load GPT-2's tokenizer.
+
+    The last token, ``<|endoftext|>``, is used for padding only: these characters in a text become ordinary tokens.
+
+    Args:
+        where: Folder with ``encoder.json`` and ``vocab.bpe`` (or ``vocab.json`` and ``merges.txt``), or, as a string, a
+            name on the Hugging Face hub, e.g. ``openai-community/gpt2``.
+        vocab_size: Number of tokens that the model knows.
+        option: The option with which the user gave ``where``, for messages.
+
+    Returns:
+        transformers' ``GPT2Tokenizer``.
+
+    Raises:
+        UserError: If there is none, its files are damaged or do not belong together, or its size is another one; the
+            sentence names the file and, in the list of merges, the line.
+    """
+    # If this is not set, tokenizers warn when loader processes are forked.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    with extra("nlp", option):
+        from transformers import GPT2Tokenizer
+    folder = Path(where)
+    names = next((pair for pair in _FILES if (folder / pair[0]).is_file()), None)
+    if names is not None:
+        vocabulary, merges = _read_vocabulary(folder / names[0], option), _read_merges(folder / names[1], option)
+        source = str(folder / names[0])
+        tokenizer = guarded(
+            lambda: GPT2Tokenizer(vocab=vocabulary, merges=merges, split_special_tokens=True),
+            f"{option}: {folder / names[1]}",
+            f"use the file that belongs to {names[0]}",
+        )
+    elif isinstance(where, Path) or folder.exists() or where.startswith((".", "/")):
+        raise UserError(
+            f"{option}: {folder} holds no encoder.json (or vocab.json); give the folder with GPT-2's "
+            f"encoder.json and vocab.bpe, or a name on the Hugging Face hub such as openai-community/gpt2"
+        )
+    else:
+        source = str(where)
+        remedy = "give the folder with GPT-2's encoder.json and vocab.bpe"
+        try:
+            with hub_or_cache(f"{option}: {where}", remedy):
+                tokenizer = GPT2Tokenizer.from_pretrained(str(where), split_special_tokens=True)
+                if len(tokenizer) <= 1:  # transformers makes a tokenizer without words if it finds no files
+                    raise OSError(f"{where} has no vocabulary")
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"{option}: {where} is not a folder and could not be loaded from the Hugging Face hub "
+                f"({str(error).splitlines()[0][:120]})"
+            ) from error
+    if len(tokenizer) != vocab_size or tokenizer.convert_tokens_to_ids(END) != vocab_size - 1:
+        raise UserError(
+            f"{option}: {source} has {len(tokenizer)} tokens, but vocab_size is {vocab_size}, and the last token "
+            f"must be {END}; give the vocabulary of the model"
+        )
+    return tokenizer
+
+
+def _read_vocabulary(path: Path, option: str) -> dict[str, int]:
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    try:
+        found = read_json(path, "copy GPT-2's vocabulary again")
+    except UserError as error:
+        raise UserError(f"{option}: {error}") from error
+    numbers: list[Any] = list(found.values()) if isinstance(found, dict) else [None]
+    if not all(type(number) is int for number in numbers) or sorted(numbers) != list(range(len(numbers))):
+        raise UserError(f"{option}: {path} is not a vocabulary: tokens must have the numbers 0, 1, 2, ... once each")
+    missing = [token for token in (END, *sorted(ByteLevel.alphabet())) if token not in found]
+    if missing:
+        raise UserError(f"{option}: {path} lacks the token {missing[0]!r}; use GPT-2's vocabulary")
+    vocabulary: dict[str, int] = found
+    return vocabulary
+
+
+def _read_merges(path: Path, option: str) -> list[tuple[str, str]]:
+    """Read the list of merges; its first line may be a comment."""
+    try:
+        lines = read_lines(path)
+    except UserError as error:
+        raise UserError(f"{option}: {path} cannot be read ({error}); copy GPT-2's merges again") from error
+    merges = []
+    for number, line in enumerate(lines, 1):
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        left, _, right = line.partition(" ")
+        if not left or not right or " " in right:
+            raise UserError(f"{option}: {path}, line {number}: expected two tokens with a space between them")
+        merges.append((left, right))
+    return merges
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Tokenized texts of one split.
+
+    Attributes:
+        ids: Token ids of all texts, one text after the other, int32.
+        offsets: Position in ``ids`` at which each of the N texts begins, and at which the last one ends, int64,
+            (N + 1,).
+        labels: Class indices, int64, (N,).
+    """
+
+    ids: NDArray[np.int32]
+    offsets: Indices
+    labels: Indices
+
+    @property
+    def lengths(self) -> Indices:
+        """Tokens of each text, (N,)."""
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        begin, end = self.offsets[index : index + 2]
+        return torch.from_numpy(self.ids[begin:end].astype(np.int64)), int(self.labels[index])
+
+    def take(self, indices: Indices) -> "Texts":
+        """The texts at ``indices``."""
+        parts = [self.ids[self.offsets[i] : self.offsets[i + 1]] for i in indices.tolist()]
+        return Texts.of(parts, self.labels[indices])
+
+    @classmethod
+    def of(cls, texts: Sequence[Any], labels: Any) -> "Texts":
+        """Concatenate texts, each a sequence of ids."""
+        offsets = np.cumsum([0, *(len(text) for text in texts)], dtype=np.int64)
+        ids = np.concatenate([np.asarray(text, np.int32) for text in texts]) if len(texts) else np.empty(0, np.int32)
+        return cls(ids, offsets, np.asarray(labels, np.int64))
+
+
+def tokenize(rows: Sequence[Row], tokenizer: Any, max_len: int) -> tuple[Texts, int]:
+    """Turn rows into token ids.
+
+    GPT-2 has no separator, and its only special token is used for padding. So the two texts of a pair are joined by a
+    line break, which a sentence does not contain. A single text is cut at ``max_len`` tokens; of a pair the longer text
+    is cut first.
+
+    Args:
+        rows: The rows of one split.
+        tokenizer: See :func:`load_tokenizer`.
+        max_len: Longest text, in tokens.
+
+    Returns:
+        The texts, and the number of texts that were cut.
+    """
+    encoded = [_encode(tokenizer, list(texts)) for texts in zip(*(row.texts for row in rows), strict=True)]
+    ((separator,),) = _encode(tokenizer, ["\n"])
+    joined: list[list[int]] = []
+    cut = 0
+    for parts in map(list, zip(*encoded, strict=True)):
+        length = sum(len(part) for part in parts) + len(parts) - 1
+        if length > max_len:
+            cut += 1
+            parts = _shorten(parts, max_len - len(parts) + 1)
+        joined.append(parts[0] if len(parts) == 1 else [*parts[0], separator, *parts[1]])
+    return Texts.of(joined, [row.label for row in rows]), cut
+
+
+def _encode(tokenizer: Any, texts: list[str]) -> list[list[int]]:
+    ids: list[list[int]] = tokenizer(
+        texts, add_special_tokens=False, return_attention_mask=False, split_special_tokens=True, verbose=False
+    )["input_ids"]
+    return ids
+
+
+def _shorten(parts: Sequence[list[int]], room: int) -> list[list[int]]:
+    """Cut texts at the end. Each text of a pair may keep half of ``room``, and more if the other needs less."""
+    if len(parts) == 1:
+        return [parts[0][:room]]
+    first, second = parts
+    kept = min(len(second), max(room // 2, room - len(first)))
+    return [first[: room - kept], second[:kept]]

@@ -1,0 +1,158 @@
+"""Class folders with names, files or permissions that would lead to a wrong or puzzling result are named."""
+
+import os
+import shutil
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from data_modules import ImageFolderData
+from data_modules.images.class_trees import read_class_tree
+from data_modules.images.examples import ImageFiles
+from lgx.errors import UserError
+from lgx.host.safety import list_images
+from tests.support.fake_data import class_tree
+from tests.support.images import write_images
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A small set of three classes."""
+    return write_images(tmp_path / "mine", {"train": 6, "val": 3, "test": 3})
+
+
+def test_skipped_files_are_counted_by_suffix(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("a.svg", "b.SVG", "notes.txt", ".hidden.svg", "README"):
+        (tree / "train" / "circle" / name).write_bytes(b"x")
+    module = ImageFolderData(root=str(tree))
+    with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
+        assert len(module.read("train")) == 6
+        module.read("train")
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert line.startswith(f"{tree / 'train'}: 4 files (.svg 2, without suffix 1, .txt 1) were skipped; .jpg, .jpeg")
+
+
+def test_a_class_folder_with_unread_files_only_is_named(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for split in ("train", "test"):
+        for picture in (tree / split / "circle").iterdir():
+            picture.rename(picture.with_suffix(".svg"))
+    module = ImageFolderData(root=str(tree))
+    with pytest.raises(UserError, match=r"no image of class circle in .*; it holds 2 files \(\.svg 2\)\); add some"):
+        module.read("train")
+    caplog.clear()
+    with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
+        module.read("test")
+    assert f"no image is left in {tree / 'test' / 'circle'}" in caplog.text
+
+
+def test_an_unreadable_class_folder_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir, closed = os.scandir, str(tree / "train" / "circle")
+
+    def refuse(place: str) -> object:  # root may read every folder, whatever its mode
+        if os.fspath(place) == closed:
+            raise PermissionError(13, os.strerror(13), closed)
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(UserError, match=rf"^{closed}: Permission denied; "):
+        ImageFolderData(root=str(tree)).read("train")
+
+
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", os.fsdecode(b"caf\xe9")])
+def test_a_class_name_that_cannot_be_printed_is_refused(tree: Path, name: str) -> None:
+    (tree / "train" / "circle").rename(tree / "train" / name)
+    with pytest.raises(UserError) as caught:
+        ImageFolderData(root=str(tree))
+    assert f"the class folder {name!a} has a tab, a line break or another character" in str(caught.value)
+
+
+def test_a_folder_whose_name_cannot_be_a_task_is_refused(tree: Path) -> None:
+    odd = tree.rename(tree.parent / "my\nset")
+    with pytest.raises(UserError, match=r"data\.root: the name of the folder 'my\\nset' .* --data\.name"):
+        ImageFolderData(root=str(odd))
+    assert ImageFolderData(root=str(odd), name="mine").info.name == "mine"
+
+
+def test_names_that_look_the_same_are_told_apart(tree: Path) -> None:
+    nfc, nfd = (unicodedata.normalize(form, "pâté") for form in ("NFC", "NFD"))
+    (tree / "train" / "circle").rename(tree / "train" / nfc)
+    for split in ("val", "test"):
+        (tree / split / "circle").rename(tree / split / nfd)
+    with pytest.raises(UserError, match=r"lacks 'p\\xe2t\\xe9' and has the unknown class folders 'pa\\u0302te\\u0301'"):
+        ImageFolderData(root=str(tree)).read("test")
+
+
+def test_files_that_belong_to_a_set_are_not_reported(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tree / "test" / "circle" / "boxes.txt").write_text("0 0 8 8")
+    classes = sorted(path.name for path in (tree / "test").iterdir())
+    with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
+        assert len(read_class_tree(tree / "test", classes, "mine test", others=(".txt",))) == 3
+    assert not caplog.records
+
+
+def test_linked_folders_are_read_once_and_hidden_ones_never(tree: Path, tmp_path: Path) -> None:
+    name = next(path.name for path in sorted((tree / "train").iterdir()))
+    folder, elsewhere = tree / "train" / name, tmp_path / "elsewhere"
+    before = len(list_images(folder)[0])
+    class_tree(elsewhere, ["batch"], 3)
+    (folder / "more").symlink_to(elsewhere)
+    (elsewhere / "back").symlink_to(folder)
+    class_tree(folder, [".thumbnails"], 2)
+    images = [str(path.relative_to(folder)) for path in list_images(folder)[0]]
+    assert len(images) == before + 3
+    assert [path for path in images if "batch" in path] == [f"more/batch/{i:03d}.png" for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [
+        (["10", "2", "01", "1"], ["01", "1", "2", "10"]),
+        (["1", "001", "01"], ["001", "01", "1"]),
+        (["b10", "b9", "A"], ["A", "b10", "b9"]),
+    ],
+)
+def test_the_order_of_classes_depends_on_their_names_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], order: list[str]
+) -> None:
+    for split in ("train", "test"):
+        class_tree(tmp_path / split, names, 2)
+    listed = Path.iterdir
+    for turn in (1, -1):  # a file system may list a folder in any order
+        monkeypatch.setattr(Path, "iterdir", lambda self, turn=turn: iter(sorted(listed(self))[::turn]))
+        module = ImageFolderData(root=str(tmp_path))
+        assert module.classes == order
+        assert module.read("test").labels.tolist() == sorted([*range(len(order))] * 2)
+
+
+def test_classes_txt_gives_the_order_and_names_what_differs(tree: Path) -> None:
+    found = ImageFolderData(root=str(tree)).classes
+    (tree / "classes.txt").write_text("\n".join(found[::-1]))
+    module = ImageFolderData(root=str(tree), val_fraction=0.5)
+    assert module.task.class_names == tuple(found[::-1])
+    files = module.read("test")
+    assert isinstance(files, ImageFiles)
+    assert {files.path(index).parent.name for index in range(len(files)) if files.labels[index] == 0} == {found[-1]}
+    (tree / "classes.txt").write_text("\n".join([*found[1:], "cube"]))
+    with pytest.raises(UserError, match=rf"lacks 'cube' and has the unknown class folders '{found[0]}'"):
+        ImageFolderData(root=str(tree)).read("test")
+
+
+def test_links_never_give_the_images_of_one_class_to_another(tree: Path) -> None:
+    before = ImageFolderData(root=str(tree)).read("train").labels.tolist()
+    (tree / "train" / "circle" / "up").symlink_to("..")
+    assert ImageFolderData(root=str(tree)).read("train").labels.tolist() == before
+    other = next(path for path in sorted((tree / "train").iterdir()) if path.name != "circle")
+    (tree / "train" / "circle" / "same").symlink_to(other)
+    with pytest.raises(UserError, match=r"is linked from the class .*; an image has one class"):
+        ImageFolderData(root=str(tree)).read("train")
+
+
+def test_a_split_with_two_folders_and_a_hidden_class_are_named(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class_tree(tree / "train", [".NET"], 1)
+    with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
+        assert ".NET" not in ImageFolderData(root=str(tree)).classes
+    assert str(tree / "train" / ".NET") in caplog.text
+    shutil.copytree(tree / "val", tree / "validation")
+    with pytest.raises(UserError, match="val and validation, which name one split"):
+        ImageFolderData(root=str(tree)).read("train")

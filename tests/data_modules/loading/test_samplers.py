@@ -1,0 +1,149 @@
+"""The order depends only on seed, epoch and position, for any number of processes."""
+
+import random
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from data_modules.loading.samplers import (
+    BalancedBatchSampler,
+    Batching,
+    ResumableLoader,
+    TrainBatchSampler,
+    TransformedExamples,
+    UnpaddedEvalSampler,
+    limited,
+    next_position,
+)
+from data_modules.multi_task.samplers import TaskExamples
+from data_modules.splits import stratified_order, stratified_split
+from lgx.core.seed import seeded_rng
+from lgx.errors import UserError
+
+worlds = st.integers(1, 5)
+
+
+@given(st.integers(1, 200), st.integers(1, 9), worlds, st.integers(0, 3), st.integers(0, 9))
+def test_the_global_batch_does_not_depend_on_the_number_of_processes(n, batch, world, epoch, seed):
+    whole = TrainBatchSampler(n, Batching(batch * world, seed))
+    parts = [TrainBatchSampler(n, Batching(batch, seed, rank, world)) for rank in range(world)]
+    for sampler in (whole, *parts):
+        sampler.set_epoch(epoch)
+    joined = [list(chain(*step)) for step in zip(*parts, strict=True)]
+    assert joined == list(whole)
+    seen = [index for step in joined for _, index in step]
+    assert len(seen) == len(set(seen)) == n // (batch * world) * batch * world
+
+
+@given(st.integers(0, 50), worlds)
+@example(9, 2)
+def test_evaluation_sees_every_example_exactly_once(n, world):
+    shares = [list(UnpaddedEvalSampler(n, rank, world)) for rank in range(world)]
+    assert sorted(chain(*shares)) == list(range(n))
+    assert [len(UnpaddedEvalSampler(n, rank, world)) for rank in range(world)] == [len(s) for s in shares]
+
+
+@given(st.lists(st.integers(1, 300), min_size=2, max_size=5), worlds, st.integers(0, 9))
+def test_balanced_batches_have_every_class_equally_often_on_any_number_of_processes(counts, world, seed):
+    labels = np.repeat(np.arange(len(counts)), counts)
+    options = [(labels, counts)] * world
+    whole = BalancedBatchSampler(labels, counts, Batching(world, seed))
+    parts = [BalancedBatchSampler(*own, Batching(1, seed, rank, world)) for rank, own in enumerate(options)]
+    assert [list(chain(*step)) for step in zip(*parts, strict=True)] == list(whole)
+    drawn = np.bincount(labels[[index for step in whole for _, index in step]], minlength=len(counts))
+    expected = drawn.sum() / len(counts)
+    assert np.abs(drawn - expected).max() <= 6 * expected**0.5 + 1
+
+
+def test_epochs_and_seeds_differ():
+    orders = set()
+    for seed in range(3):
+        for epoch in range(3):
+            sampler = TrainBatchSampler(40, Batching(8, seed))
+            sampler.set_epoch(epoch)
+            orders.add(tuple(i for step in sampler for _, i in step))
+    assert len(orders) == 9
+
+
+class Numbers:
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        return index, index % 3
+
+
+def noisy(x):
+    return torch.tensor([x + random.random(), np.random.random(), torch.rand(1).item()])
+
+
+def loader(workers: int = 0) -> ResumableLoader:
+    dataset = TransformedExamples(Numbers(), noisy, seed=5, random=True)
+    return ResumableLoader(dataset, batch_sampler=TrainBatchSampler(20, Batching(4, seed=1)), num_workers=workers)
+
+
+def test_a_state_from_the_end_of_an_epoch_starts_the_next():
+    finished = loader()
+    for _ in finished:
+        pass
+    resumed = loader()
+    assert resumed.state_dict() == {"epoch": 0, "batch": 0, "examples": 4}
+    resumed.load_state_dict(finished.state_dict())
+    assert resumed.batch_sampler.epoch == 1
+    assert len(list(resumed)) == 5
+
+
+def test_seeded_rng_leaves_the_generators_as_they_were():
+    random.seed(0), np.random.seed(0), torch.manual_seed(0)
+    expected = random.random(), np.random.random(), torch.rand(1).item()
+    random.seed(0), np.random.seed(0), torch.manual_seed(0)
+    with seeded_rng(9):
+        inside = random.random(), np.random.random(), torch.rand(1).item()
+    assert (random.random(), np.random.random(), torch.rand(1).item()) == expected
+    with seeded_rng(9):
+        assert (random.random(), np.random.random(), torch.rand(1).item()) == inside
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(None, (12, 12)), (5, (5, 5)), (0.5, (12, 6)), (50, (12, 12))])
+def test_limits_are_applied_once(limit, expected):
+    assert limited(12, limit) == expected
+
+
+def test_resuming_within_an_epoch_with_another_batch_is_refused():
+    loader = ResumableLoader(range(20), batch_sampler=TrainBatchSampler(20, Batching(4)))
+    state = {"epoch": 0, "batch": 2, "examples": 8}
+    with pytest.raises(UserError, match="global batches of 8, not 4"):
+        loader.load_state_dict(state)
+    loader.load_state_dict({**state, "batch": 5})  # at the end of an epoch the batch size may change
+
+
+def test_batches_are_parts_of_the_permutation_of_seed_and_epoch_from_where_a_run_stopped():
+    sampler = TrainBatchSampler(20, Batching(3, seed=-7, rank=1, world_size=2))
+    sampler.set_epoch(4)
+    seed = int(np.random.SeedSequence([2**32 - 7, 4]).generate_state(1)[0])
+    order = torch.randperm(20, generator=torch.Generator().manual_seed(seed)).tolist()
+    expected = [[(4, i) for i in order[6 * k + 3 : 6 * k + 6]] for k in range(3)]
+    assert list(sampler) == expected
+    sampler.resume_at = (4, 2)
+    assert list(sampler) == expected[2:]
+    sampler.resume_at = (3, 2)  # another epoch
+    assert list(sampler) == expected
+    assert next_position({"epoch": 4, "batch": 3}, 3) == (5, 0)
+    assert next_position({"epoch": 4, "batch": 2}, 3) == (4, 2)
+
+
+def test_held_out_examples_follow_the_largest_remainders_and_leave_one_of_each_class():
+    labels = [0] * 10 + [1] * 5 + [2]
+    for fraction, held in ((0.25, [3, 1, 0]), (0.5, [5, 3, 0]), (0.45, [5, 2, 0]), (0.9, [9, 4, 0])):
+        out = stratified_split(labels, fraction, seed=0)[1]
+        assert np.bincount(np.asarray(labels)[out], minlength=3).tolist() == held
+    first = np.asarray(labels)[stratified_order(labels, seed=0)[:9]]
+    assert np.bincount(first, minlength=3).tolist() in ([5, 3, 1], [6, 2, 1])
+
+
+def test_examples_of_several_tasks_are_all_counted():
+    assert len(TaskExamples([range(3), range(4)])) == 7

@@ -1,0 +1,66 @@
+"""Several text sets in one run: one task per batch, batches of similar lengths."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_modules import MultiTask, MultiText
+from data_modules.loading.samplers import Batching
+from data_modules.multi_task.samplers import TaskBatchSampler
+from lgx.errors import UserError
+from tests.support.fake_text import SIZE
+
+
+def several(text_root: Path, **options) -> MultiText:
+    made = MultiText(**{
+        "tasks": ("cola", "mrpc", "imdb"), "root": str(text_root), "vocab_size": SIZE, "max_len": 40, "batch_size": 4,
+        "seed": 3, **options,
+    })  # fmt: skip
+    made.setup("fit")
+    return made
+
+
+def test_every_batch_is_of_one_text_task_drawn_by_temperature(text_root):
+    made = several(text_root, limit_train=16, steps_per_epoch=60)
+    task = made.task
+    assert (task.kind, task.metric, task.max_len, task.vocab_size) == ("text", "score", 40, SIZE)
+    assert list(made.sampling_weights.values()) == pytest.approx([1 / 3] * 3)
+    flat = several(text_root, temperature=float("inf"), steps_per_epoch=60)
+    seen = Counter(batch.task for batch in flat.train_dataloader())
+    assert min(seen.values()) > 10
+    assert set(seen) == {"cola", "mrpc", "imdb"}
+    for batch in made.train_dataloader():
+        assert batch.inputs.shape[0] == len(batch.targets) == 4
+        assert (batch.inputs != SIZE - 1).any(0).all()  # no column contains padding only
+
+
+def test_a_pass_over_a_text_task_sees_every_text_once_in_batches_of_like_length(text_root):
+    made = several(text_root, tasks=("sst2",), batch_size=3, steps_per_epoch=12)
+    texts = made.sets["sst2"].examples("train")
+    batches = list(made.train_dataloader())
+    for part in (batches[:6], batches[6:]):
+        seen = sorted(tuple(row[row != SIZE - 1].tolist()) for batch in part for row in batch.inputs)
+        assert seen == sorted(tuple(texts[i][0].tolist()) for i in range(18))
+    padded = sum(batch.inputs.numel() for batch in batches)
+    assert 2 * texts.lengths.sum() / padded > 0.85
+
+
+def test_the_global_batch_of_texts_does_not_depend_on_the_number_of_processes():
+    lengths = {"a": np.random.default_rng(0).integers(3, 60, 37), "b": np.random.default_rng(1).integers(3, 60, 11)}
+    sizes = {name: len(found) for name, found in lengths.items()}
+
+    def batches(batch: int, rank: int, world: int) -> list[list[tuple[int, int]]]:
+        weights = np.array([0.5, 0.5])
+        return list(TaskBatchSampler(sizes, weights, 25, Batching(batch, 3, rank, world), lengths, pool=3))
+
+    halves = zip(batches(4, 0, 2), batches(4, 1, 2), strict=True)
+    assert [left + right for left, right in halves] == batches(8, 0, 1)
+
+
+def test_image_sets_and_text_sets_cannot_be_mixed(text_root):
+    with pytest.raises(UserError, match="cola is a text set, an image set is needed here"):
+        MultiTask(tasks=("pocket_digits", "cola"))
+    with pytest.raises(UserError, match="pocket_digits is an image set, a text set is needed here: cola"):
+        MultiText(tasks=("cola", "pocket_digits"))

@@ -1,0 +1,165 @@
+"""Images with several labels: the table, its splits, and mistakes in it."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torchvision.transforms import v2
+
+from data_modules import MultiLabelFolderData
+from data_modules.own_images.label_table import read_label_table
+from lgx.errors import UserError
+from tests.support.label_tables import SHAPES, write_labeled
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_labeled(tmp_path_factory.mktemp("labels") / "shapes")
+
+
+def module(root: Path, **options: Any) -> MultiLabelFolderData:
+    return MultiLabelFolderData(root=str(root), **{"img_size": 16, "batch_size": 8, "val_fraction": 0.25} | options)
+
+
+def test_both_forms_of_the_table_say_the_same(root: Path, tmp_path: Path) -> None:
+    other = write_labeled(tmp_path / "columns", columns=True)
+    one, two = read_label_table(root / "labels.csv"), read_label_table(other / "labels.csv")
+    assert one.classes == two.classes == SHAPES
+    assert np.array_equal(one.labels, two.labels)
+    assert one.splits == two.splits
+    assert not one.labels[0].any(), "an empty cell means no label"
+
+
+def test_batches_have_the_labels_of_their_images(root: Path) -> None:
+    made = module(root)
+    task = made.task
+    assert (task.kind, task.metric, task.num_classes, task.class_names) == ("multilabel", "map", 3, SHAPES)
+    made.setup("test")
+    table = read_label_table(root / "labels.csv")
+    batches = list(made.predict_dataloader())
+    found = torch.cat([batch.targets for batch in batches])
+    assert found.dtype == torch.int64
+    assert np.array_equal(found.numpy(), table.labels[table.rows_of("test")])
+    assert batches[0].inputs.shape == (16, 3, 16, 16)
+    for augment in ("none", "crop_flip", "resized_crop"):
+        train = module(root, augment=augment, transforms=[v2.RandomInvert()])
+        train.setup("fit")
+        batch = next(iter(train.train_dataloader()))
+        assert (batch.inputs.dtype, batch.targets.shape, batch.targets.dtype) == (torch.float32, (8, 3), torch.int64)
+
+
+def test_val_is_a_seeded_draw_with_all_labels_and_limits_are_nested(root: Path) -> None:
+    def files(split: Any, **options: Any) -> set[str]:
+        examples: Any = module(root, **options).read(split)
+        return {str(examples.path(index)) for index in range(len(examples))}
+
+    train, val, test = (files(split) for split in ("train", "val", "test"))
+    assert (len(train), len(val), len(test)) == (48, 16, 24)
+    assert not (train & val)
+    assert not (train & test)
+    assert not (val & test)
+    assert files("val") == val != files("val", split_seed=1)
+    assert module(root).read("val").labels.any(axis=0).all()
+    limited = []
+    for limit in (5, 20):
+        made = module(root, limit_train=limit)
+        made.setup("fit")
+        examples: Any = made.examples("train")
+        assert made.task.num_train == limit
+        limited.append({str(examples.path(index)) for index in range(limit)})
+    assert limited[0] < limited[1] < train
+
+
+def test_the_fingerprint_notices_another_label(tmp_path: Path) -> None:
+    root = write_labeled(tmp_path / "shapes")
+    made = module(root)
+    made.setup("test")
+    table = root / "labels.csv"
+    table.write_text(table.read_text().replace("087.png,", "087.png,bar;dot;ring;"))
+    other = module(root)
+    other.setup("test")
+    assert made.fingerprint() != other.fingerprint()
+    assert made.fingerprint()["class names"] == other.fingerprint()["class names"]
+
+
+def test_classes_txt_gives_the_order_and_refuses_other_labels(tmp_path: Path) -> None:
+    root = write_labeled(tmp_path / "shapes")
+    (root / "classes.txt").write_text("ring\ndot\nbar\n")
+    assert module(root).task.class_names == ("ring", "dot", "bar")
+    ordered = read_label_table(root / "labels.csv", ["ring", "dot", "bar"])
+    assert np.array_equal(ordered.labels[:, ::-1], read_label_table(root / "labels.csv").labels)
+    (root / "classes.txt").write_text("rings\ndot\nbar\n")
+    with pytest.raises(
+        UserError, match=r"the label 'ring' is not among the labels of classes.txt; did you mean rings\?"
+    ):
+        module(root)
+    (root / "classes.txt").write_text("ring\nring\n")
+    with pytest.raises(UserError, match=r"classes\.txt: names .* twice"):
+        module(root)
+
+
+def test_images_without_their_labels_have_no_classes(tmp_path: Path) -> None:
+    root = write_labeled(tmp_path / "shapes", columns=True)
+    (root / "labels.csv").write_text((root / "labels.csv").read_text().replace(",0,0,", ",0,-1,"))
+    made = module(root, labels=False)
+    made.setup("fit")
+    assert (made.task.kind, made.task.num_classes, made.task.metric) == ("classification", 0, "agreement")
+    batch = next(iter(made.train_dataloader()))
+    assert (batch.inputs.shape, batch.targets.tolist()) == ((8, 3, 16, 16), [0] * 8)
+
+
+MISTAKES: dict[str, tuple[str, str]] = {
+    "no header": ("images/000.png,bar\n", r"line 1: the header is .*; expected file,labels or file and a column"),
+    "only files": ("file\nimages/000.png\n", "line 1: the header is 'file'"),
+    "no row": ("file,labels\n\n", "has no row below its header"),
+    "columns twice": ("file,bar,bar\n", "line 1: the column 'bar' occurs twice"),
+    "cells": ("file,labels\nimages/000.png,bar,dot\n", r"line 2: 3 cells, expected 2 \(file, labels\)"),
+    "value": ("file,bar,dot\nimages/000.png,1,-2\n", "line 2: dot is '-2', expected 0, 1, or -1 for unknown"),
+    "value 2": ("file,bar,dot\n\nimages/000.png,1,yes\n", "line 3: dot is 'yes', expected 0, 1, or -1"),
+    "known nowhere": ("file,bar,dot\nimages/000.png,1,\nimages/001.png,1,-1\n", "no training image has the label dot"),
+    "unknown": ("file,labels,split\na.png,bar;dot,train\nb.png,dott,test\n",
+                r"line 3: the label 'dott' is not among the labels of the training images; did you mean dot\?"),
+    "one label": ("file,labels\nimages/000.png,bar\n", "expected at least 2 labels, found 1"),
+    "split": ("file,labels,split\nimages/000.png,bar;dot,tset\n", "line 2: the split 'tset', expected train, val, te"),
+    "twice": ("file,labels\na.png,bar\na.png,dot\n", "names a.png 2 times; give one row per image"),
+    "twice in two splits": ("file,labels,split\na.png,bar;dot,train\n./a.png,bar,test\n", "names a.png 2 times"),
+    "outside": ("file,labels\n../a.png,bar;dot\n", "line 2: the file '../a.png' is no path below the folder"),
+    "absolute": ("file,labels\n/a.png,bar;dot\n", "line 2: the file '/a.png' is no path below the folder"),
+    "missing": ("file,labels\nimages/000.png,bar;dot\nimages/no.png,bar\n",
+                r"1 of 2 train images are missing, first .*images/no\.png; restore them or remove their rows"),
+    "absent": ("file,bar,dot\nimages/000.png,1,0\nimages/001.png,1,0\n", "no training image has the label dot"),
+    "no test": ("\n".join(["file,labels", *(f"images/{k:03d}.png,bar;dot" for k in range(8))]),
+                "has no test image; give it a column split"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_in_the_table_name_file_and_line(root: Path, tmp_path: Path, name: str) -> None:
+    text, sentence = MISTAKES[name]
+    (tmp_path / "images").symlink_to(root / "images")
+    (tmp_path / "labels.csv").write_text(text)
+
+    def read() -> None:
+        made = module(tmp_path)
+        made.setup("fit")
+        made.setup("test")
+
+    with pytest.raises(UserError, match=sentence) as refused:
+        read()
+    assert str(tmp_path / "labels.csv") in str(refused.value)
+
+
+def test_a_folder_without_a_table_and_a_damaged_image_are_named(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"data\.root: .* has no labels\.csv; expected a table with the header file,lab"
+    ):
+        module(tmp_path)
+    own = write_labeled(tmp_path / "shapes")
+    (own / "images/000.png").write_bytes(b"no image")
+    made = module(own, num_workers=1, val_fraction=0.1)
+    made.setup("fit")
+    with pytest.raises(UserError, match=r"shapes (train|val): .*000\.png cannot be decoded"):
+        list(itertools.chain(made.train_dataloader(), made.val_dataloader()))  # type: ignore[call-overload]

@@ -1,0 +1,133 @@
+"""Images of a user: splits by group, images that are in two splits, and folders that are not read."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_modules import ImageFolderData, MultiLabelFolderData, UnlabeledFolderData
+from data_modules.images.examples import files_of
+from data_modules.splits import split_by_group
+from lgx.errors import UserError
+from tests.support.command_line import arguments, lgx
+from tests.support.fake_data import save
+
+PATTERN = "(p[0-9]+)_"
+
+
+@given(
+    examples=st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abcdefghij")), min_size=1, max_size=60),
+    fraction=st.sampled_from([0, 0.1, 0.3]),
+    data=st.data(),
+)
+def test_no_group_is_split_and_each_class_keeps_an_example(examples, fraction, data) -> None:
+    labels, groups = zip(*examples, strict=True)
+    kept, held = split_by_group(labels, groups, fraction, 3)
+    assert sorted([*kept, *held]) == list(range(len(examples)))
+    assert not {groups[i] for i in kept} & {groups[i] for i in held}
+    assert {labels[i] for i in kept} == set(labels)
+    assert fraction or not len(held)
+    order = data.draw(st.permutations(range(len(examples))))
+    again = split_by_group([labels[i] for i in order], [groups[i] for i in order], fraction, 3)[1]
+    assert sorted(order[i] for i in again) == held.tolist()
+
+
+@pytest.mark.parametrize("classes", [1, 7])
+def test_groups_are_drawn_by_seed_and_as_evenly_as_they_allow(classes: int) -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat([f"p{k}" for k in range(300)], rng.integers(1, 6, 300))
+    labels = rng.integers(0, classes, len(groups))
+    draws = {tuple(split_by_group(labels, groups, 0.2, seed)[1].tolist()) for seed in range(3)}
+    assert len(draws) == 3
+    for held in draws:
+        assert abs(len(held) / len(groups) - 0.2) < 0.03
+        assert abs(np.bincount(labels[list(held)], minlength=classes) / np.bincount(labels) - 0.2).max() < 0.06
+
+
+@given(st.integers(0, 9), st.floats(0.1, 0.6))
+def test_a_group_is_held_out_if_this_reduces_the_sum_of_squared_distances(seed: int, fraction: float) -> None:
+    groups, labels = np.random.default_rng(seed).integers([[9], [2]], size=(2, 50))
+    parts = np.stack([labels == 0, labels == 1, labels >= 0])  # of each class, and of all
+    total, held = parts.sum(1), np.zeros(50, bool)
+    for group in np.random.default_rng(seed).permutation(np.unique(groups)):
+        more = held | (groups == group)
+        now, then = (((parts[:, part].sum(1) - fraction * total) ** 2 / total).sum() for part in (held, more))
+        held = more if then < now and (parts[:, ~more].sum(1) > 0).all() else held
+    assert split_by_group(labels, groups.astype(str), fraction, seed)[1].tolist() == np.flatnonzero(held).tolist()
+
+
+@pytest.fixture
+def patients(tmp_path: Path) -> Path:
+    """Images of patients 0 to 11 in both classes; patient 11 is in the test, too, with one image of ``train``."""
+    root = tmp_path / "photos"
+    for n in range(48):
+        save(root / "train" / ("healthy", "ill")[n // 24] / f"p{n % 12}_{n}.png", n)
+    for n, name in enumerate(("healthy/p11_60", "ill/p11_60", "healthy/p20_61", "ill/p20_61"), start=60):
+        save(root / f"test/{name}.png", n)
+    (root / "test/ill/q_1.png").write_bytes((root / "train/ill/p5_29.png").read_bytes())
+    files = [(path, path.relative_to(root).as_posix()) for path in root.rglob("*.png")]
+    lines = [f"{name},{path.name.split('_')[0]}" for path, name in files]
+    (root / "groups.csv").write_text("\n".join(["file,group", *lines, "./train/ill/p5_29.png,p5", ""]))
+    rows = [f"{name},{path.parent.name},{name.split('/')[0]}" for path, name in files]
+    (root / "labels.csv").write_text("\n".join(["file,labels,split", *rows]))
+    return root
+
+
+@pytest.mark.parametrize("groups", ["groups.csv", PATTERN])
+@pytest.mark.parametrize("kind", [ImageFolderData, UnlabeledFolderData, MultiLabelFolderData])
+def test_a_patient_is_in_one_split(patients: Path, kind: type, groups: str) -> None:
+    def split(**options: Any) -> list[set[str]]:
+        made = kind(root=str(patients), **{"val_fraction": 0.25, "groups": groups} | options)
+        return [{Path(name).name.split("_")[0] for name in files_of(made.read(s))} for s in ("train", "val")]
+
+    (train, val), (_, other) = split(), split(split_seed=1)
+    assert (len(train), len(val)) == (9, 3)
+    assert not train & val
+    assert val != other
+    assert set.intersection(*split(groups=None))
+    assert len(split(val_fraction=0)[0]) == 12
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ("p[0-9]+_", r"data\.groups: expected .* one part in parentheses"),
+        ("(p)([0-9]+)", r"one part in parentheses .* got '\(p\)"),
+        ("(p", r"one part in parentheses .*unterminated"),
+        ("(p1)_", r"data\.groups: 44 of 48 images have no group by '\(p1\)_', first .*\.png"),
+        ("(x)?p", r"48 of 48 images have no group"),
+        ("(healthy|ill)", r"none of 2 groups can be held out .* raise data\.val_fraction"),
+        ("no.csv", r"no\.csv: No such file"),
+        ("file,patient\na,b\n", r"line 1: the header is 'file,patient'; expected file,group"),
+        ("file,group,group\na,b,c\n", r"line 1: the column 'group' occurs twice"),
+        ("file,group\na,b\na,c\n", r"line 3: 'a' is in two groups"),
+        ("file,group\ntrain/ill/p5_29.png,p5\n", r"47 of 48 images have no group by 'groups\.csv'"),
+    ],
+)
+def test_wrong_groups_are_refused_in_one_sentence(patients: Path, groups: str, words: str) -> None:
+    if "\n" in groups:
+        (patients / "groups.csv").write_text(groups)
+        groups = "groups.csv"
+    with pytest.raises(UserError, match=words) as refused:
+        ImageFolderData(root=str(patients), groups=groups).read("train")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_run_names_shared_groups_copies_and_folders_that_are_not_read(patients, tmp_path, caplog) -> None:
+    save(patients / "dev/ill/1.png", 1)
+    (patients / ".cache").mkdir()
+    options = [f"--data.groups={PATTERN}", "--data.val_fraction=0.25", "--trainer.limit_train_batches=1"]
+    with caplog.at_level("INFO"):
+        result = lgx(*arguments("fit", "Ancestor", patients, tmp_path / "runs", *options))
+    assert result.code == 0, result.err
+    told = [record.getMessage() for record in caplog.records]
+    for words in (
+        r"data\.groups: 1 groups of test are in .*'p11'",
+        r"data: 1 files have the content of one in another split.*p5_29\.png and .*q_1\.png",
+        rf"{patients}: 'dev' beside train are ignored; train, val.*",
+    ):
+        assert sum(re.fullmatch(words, line) is not None for line in told) == 1, words

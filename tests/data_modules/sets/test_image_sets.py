@@ -1,0 +1,275 @@
+"""Image sets: the real formats, their splits, and messages about wrong files."""
+
+import multiprocessing
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_modules import CIFAR10, FER2013, GTSRB, FashionMNIST, ImageDataModule, ImageFolderData, Omniglot
+from data_modules.catalog import infos, open_set
+from data_modules.images.examples import ImageFiles, LabeledImages
+from data_modules.registry import IMAGE_SETS
+from data_modules.shards.streaming import StreamedShards
+from data_modules.shards.writing import write_shards
+from data_modules.splits import grouped_split, stratified_order, stratified_split
+from lgx.commands.data import prepare
+from lgx.errors import UserError
+from tests.support import fake_data, fake_masks
+from tests.support.image_sets import SPLITS, check_splits
+from tests.support.paths import SHARED
+
+
+def with_classes(kind: type[ImageDataModule], classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kind, "info", replace(kind.info, num_classes=classes))
+
+
+@pytest.mark.parametrize("name", fake_data.FORMATS)
+def test_every_format_is_read_into_disjoint_splits(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_data.FORMATS[name](tmp_path, monkeypatch)
+    kind = IMAGE_SETS[name]
+    if name == "imagenet":
+        with_classes(kind, 2, monkeypatch)
+    assert kind.is_present(tmp_path)
+    check_splits(kind(root=str(tmp_path), val_fraction=0.2, batch_size=4))
+
+
+def test_every_set_has_a_format_test_or_shares_one() -> None:
+    own_files = {path.stem.removeprefix("test_") for path in Path(__file__).parent.rglob("test_*.py")}
+    tested = {*fake_data.FORMATS, *fake_masks.MASKED_FORMATS, *own_files}
+    assert set(IMAGE_SETS) - tested == {"cifar100", "pocket_scenes"}  # CIFAR-100's reader is CIFAR-10's
+
+
+def test_gtsrb_never_splits_a_track(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_data.gtsrb(tmp_path, monkeypatch)
+    module = GTSRB(root=str(tmp_path), val_fraction=0.25)
+    tracks = {}
+    for split in ("train", "val"):
+        images = module.read(split)
+        assert isinstance(images, LabeledImages)
+        paths = [Path(images.source._samples[i][0]) for i in images.indices]
+        tracks[split] = {(p.parent.name, p.name.split("_")[0]) for p in paths}
+    assert len(tracks["val"]) == 3
+    assert not tracks["train"] & tracks["val"]
+
+
+def test_omniglot_is_split_by_drawer_and_joins_both_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_data.omniglot(tmp_path, monkeypatch)
+    module = Omniglot(root=str(tmp_path))
+    assert [len(module.read(s)) for s in SPLITS] == [4 * 11, 4 * 4, 4 * 5]
+    assert set(np.asarray(module.read("test").labels)) == {0, 1, 2, 3}
+
+
+def test_imagenet_tests_on_the_official_val_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_data.imagenet(tmp_path, monkeypatch)
+    kind = IMAGE_SETS["imagenet"]
+    with_classes(kind, 2, monkeypatch)
+    module = kind(root=str(tmp_path), val_fraction=0.1)
+    folders = {split: images.folder.name for split in SPLITS if isinstance(images := module.read(split), ImageFiles)}
+    assert folders == {"train": "train", "val": "train", "test": "val"}
+    for split in SPLITS:
+        write_shards(module.read(split), tmp_path / "imagenet_shards", split, kind.info, shard_size=4)
+    streamed = kind(root=str(tmp_path), batch_size=4)
+    streamed.setup("fit")
+    assert [type(streamed.examples(split)) for split in ("train", "val")] == [StreamedShards] * 2
+    assert streamed.task.num_train == len(module.read("train"))
+    assert {tuple(batch.inputs.shape[1:]) for batch in streamed.train_dataloader()} == {(3, 224, 224)}
+
+
+def test_class_folders_are_accepted_in_place_of_the_publishers_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for k, split in enumerate(("train", "validation", "test")):
+        fake_data.class_tree(tmp_path / "fer2013" / split, list(FER2013.info.class_names), 2, k)
+    for k, split in enumerate(("train", "test")):
+        fake_data.class_tree(tmp_path / "fashion_mnist" / split, [str(i) for i in range(10)], 10, k)
+        fake_data.class_tree(tmp_path / "cifar10" / split, list(CIFAR10.info.class_names), 10, k)
+    assert [len(FER2013(root=str(tmp_path)).read(s)) for s in SPLITS] == [14, 14, 14]
+    assert [len(FashionMNIST(root=str(tmp_path)).read(s)) for s in SPLITS] == [90, 10, 100]
+    assert [len(CIFAR10(root=str(tmp_path)).read(s)) for s in SPLITS] == [90, 10, 100]
+    for name, test in (("tiny_imagenet", "val"), ("inat2019", "test"), ("ham10000", "test")):
+        with_classes(IMAGE_SETS[name], 2, monkeypatch)
+        for k, split in enumerate(("train", test)):
+            fake_data.class_tree(tmp_path / name / split, ["a", "b"], 10, k)
+        assert [len(IMAGE_SETS[name](root=str(tmp_path)).read(s)) for s in SPLITS] == [18, 2, 20]
+    neutral = FER2013(root=str(tmp_path)).read("train")
+    assert isinstance(neutral, ImageFiles)
+    assert {neutral.path(i).parent.name for i in np.flatnonzero(neutral.labels == 6)} == {"neutral"}
+
+
+def test_limit_train_is_a_seeded_stratified_subset(tmp_path: Path) -> None:
+    for k, split in enumerate(("train", "test")):
+        fake_data.class_tree(tmp_path / "own" / split, ["a", "b", "c"], 10, k)
+    module = ImageFolderData(root=str(tmp_path / "own"), img_size=16, limit_train=6, batch_size=2)
+    module.setup("fit")
+    assert module.task.num_train == 6
+    labels = torch.cat([batch.targets for batch in module.train_dataloader()])
+    assert labels.bincount().tolist() == [2, 2, 2]
+
+
+def test_custom_images_know_their_task_before_setup(tmp_path: Path) -> None:
+    for k, split in enumerate(("train", "test")):
+        fake_data.class_tree(tmp_path / "birds" / split, ["crow", "tit"], 10, k)
+    module = ImageFolderData(root=str(tmp_path / "birds"), img_size=16)
+    assert (module.task.name, module.num_classes, module.task.class_names) == ("birds", 2, ("crow", "tit"))
+    assert [len(module.read(s)) for s in SPLITS] == [18, 2, 20]
+    fake_data.class_tree(tmp_path / "birds" / "val", ["crow", "tit"], 1, 7)
+    assert [len(module.read(s)) for s in SPLITS] == [20, 2, 20]
+
+
+def test_custom_images_may_have_any_names(tmp_path: Path) -> None:
+    fake_data.class_tree(tmp_path / "train", ["crow", "tit"], 3)
+    image = (tmp_path / "train/tit/000.png").read_bytes()
+    (tmp_path / "train/tit/._000.png").write_bytes(b"what macOS adds to archives")
+    for name in (b"a b.png", "\u00fc.png".encode(), b"\xff.png"):
+        Path(os.fsdecode(os.fsencode(tmp_path / "train/tit") + b"/" + name)).write_bytes(image)
+    module = ImageFolderData(root=str(tmp_path), img_size=16, batch_size=1)
+    module.setup("fit")
+    assert len(module.read("train")) + len(module.read("val")) == 9
+    assert len(list(module.train_dataloader())) == len(module.read("train"))
+
+
+# -- messages about mistakes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [info.name for info in infos() if info.kind != "text"])
+def test_absent_data_name_the_set_and_the_command(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=rf"^{name}: no.*; run `lgx data prepare {name} --root {tmp_path}"):
+        open_set(name, str(tmp_path)).setup("fit")
+
+
+def test_a_corrupted_archive_names_split_and_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_data.fashion_mnist(tmp_path, monkeypatch)
+    images = tmp_path / "fashion_mnist" / "FashionMNIST" / "raw" / "train-images-idx3-ubyte"
+    images.write_bytes(images.read_bytes()[:5000])
+    with pytest.raises(UserError, match=r"fashion_mnist train: .* incomplete or corrupted .*lgx data prepare"):
+        FashionMNIST(root=str(tmp_path)).setup("fit")
+
+
+def test_a_pickle_of_another_md5_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_data.cifar10(tmp_path, monkeypatch)
+    path = tmp_path / "cifar10" / "cifar-10-batches-py" / "test_batch"
+    path.write_bytes(b"cos\nsystem\n(S'touch " + str(tmp_path / "owned").encode() + b"'\ntR.")
+    with pytest.raises(UserError, match="corrupted"):
+        CIFAR10(root=str(tmp_path)).read("test")
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_truncated_image_ends_with_one_sentence_even_in_a_worker(tmp_path: Path, workers: int) -> None:
+    for k, split in enumerate(("train", "val")):
+        fake_data.class_tree(tmp_path / "own" / split, ["a", "b"], 4, k)
+    broken = tmp_path / "own" / "train" / "b" / "002.png"
+    broken.write_bytes(broken.read_bytes()[:100])
+    module = ImageFolderData(root=str(tmp_path / "own"), img_size=16, batch_size=2, num_workers=workers)
+    module.setup("fit")
+    with pytest.raises(UserError) as error:
+        list(module.train_dataloader())
+    assert str(error.value).startswith(f"own train: {broken} cannot be decoded")
+    assert "\n" not in str(error.value)
+    assert multiprocessing.active_children() == []
+
+
+def test_one_class_no_images_and_missing_folders_are_explained(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no folder train/"):
+        ImageFolderData(root=str(tmp_path))
+    fake_data.class_tree(tmp_path / "train", ["a"], 2)
+    with pytest.raises(UserError, match=r"at least 2 class folders .* found 1"):
+        ImageFolderData(root=str(tmp_path))
+    fake_data.class_tree(tmp_path / "train", ["b"], 2)
+    with pytest.raises(UserError, match="no folder test/"):
+        ImageFolderData(root=str(tmp_path)).read("test")
+    (tmp_path / "train" / "c").mkdir()
+    (tmp_path / "train" / "c" / "0.svg").touch()
+    with pytest.raises(UserError, match=r"train: no image of class c in .*c \(looked for \.jpg"):
+        ImageFolderData(root=str(tmp_path)).setup("fit")
+    shutil.rmtree(tmp_path / "train" / "c")
+    (tmp_path / "test" / "a").mkdir(parents=True)
+    (tmp_path / "test" / "b").mkdir(parents=True)
+    with pytest.raises(UserError, match="test: no image below"):
+        ImageFolderData(root=str(tmp_path)).read("test")
+    (tmp_path / "test" / "z").mkdir()
+    with pytest.raises(UserError, match=r"unknown class folders 'z'"):
+        ImageFolderData(root=str(tmp_path)).read("test")
+
+
+# -- facts and command line -------------------------------------------------------------------------------------------
+
+
+def test_facts_of_every_set_are_complete() -> None:
+    for info in infos():
+        assert info.name == info.name.lower()
+        assert info.num_classes > 1
+        assert info.license
+        assert info.source
+        assert info.splits
+        assert len(info.mean) == len(info.std) == info.in_chans
+        assert len(info.class_names) in (0, info.num_classes)
+
+
+# -- properties of the random splits ----------------------------------------------------------------------------------
+
+label_lists = st.lists(st.integers(0, 4), min_size=2, max_size=80)
+
+
+@settings(max_examples=60)
+@given(label_lists, st.floats(0.02, 0.9), st.integers(0, 3))
+def test_a_stratified_split_is_disjoint_complete_and_keeps_every_class(
+    labels: list[int], fraction: float, seed: int
+) -> None:
+    kept, held = stratified_split(labels, fraction, seed)
+    assert sorted([*kept, *held]) == list(range(len(labels)))
+    array = np.array(labels)
+    assert set(array[kept]) == set(labels)
+    for c, n in zip(*np.unique(array, return_counts=True), strict=True):
+        assert abs((array[held] == c).sum() - fraction * n) <= 1
+    again = stratified_split(labels, fraction, seed)
+    assert np.array_equal(kept, again[0])
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=2, max_size=60), st.floats(0.05, 0.8))
+def test_a_grouped_split_keeps_groups_whole(examples: list[tuple[int, int]], fraction: float) -> None:
+    labels, groups = zip(*examples, strict=True)
+    kept, held = grouped_split(labels, groups, fraction, seed=0)
+    assert sorted([*kept, *held]) == list(range(len(examples)))
+    assert not {examples[i] for i in kept} & {examples[i] for i in held}
+
+
+@settings(max_examples=60)
+@given(label_lists, st.integers(0, 3))
+def test_every_prefix_of_the_stratified_order_contains_all_classes(labels: list[int], seed: int) -> None:
+    order = stratified_order(labels, seed)
+    classes = len(set(labels))
+    assert sorted(order) == list(range(len(labels)))
+    assert len({labels[i] for i in order[:classes]}) == classes
+
+
+# -- the real files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not (SHARED / "fer2013").exists(), reason="needs the real subsets (LGX_SHARED_DATA)")
+def test_the_real_fer2013_subset_is_unzipped_and_read(tmp_path: Path) -> None:
+    prepare("fer2013", root=str(tmp_path), source=str(SHARED / "fer2013"))
+    assert [len(FER2013(root=str(tmp_path)).read(s)) for s in SPLITS] == [6436, 1256, 1255]
+
+
+def test_the_files_of_predictions_are_those_of_the_test_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_data.dtd(tmp_path, monkeypatch)
+    known = IMAGE_SETS["dtd"](root=str(tmp_path))
+    known.setup("predict")
+    images = known.examples("test")
+    assert isinstance(images, LabeledImages)
+    paths = [images.source._image_files[index] for index in images.indices]
+    assert [name.split("/")[-1] for name in known.predict_files] == [Path(path).name for path in paths]
+    assert len(set(known.predict_files)) == len(images)
+    fake_data.cifar10(tmp_path, monkeypatch)
+    unknown = IMAGE_SETS["cifar10"](root=str(tmp_path))
+    unknown.setup("predict")
+    assert list(unknown.predict_files) == []

@@ -1,0 +1,201 @@
+"""Shards that lgx did not write: in memory and streamed they give the same examples or the same refusal."""
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from data_modules.base import Split
+from data_modules.loading.samplers import Batching
+from data_modules.shards import unindexed as own_shards
+from data_modules.shards.module import ShardedData
+from data_modules.shards.streaming import ShardBatches, StreamedShards, StreamLoader
+from lgx.errors import UserError
+from tests.data_modules.shards.test_streaming import as_worker
+from tests.support import fake_data
+from tests.support.picture_files import pil, tar
+
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+Member = tuple[str, bytes]
+Files = dict[str, bytes | list[Member]]
+"""Names below the folder of the shards -> members of a tar file, or another content."""
+
+
+def image(number: int, kind: str = "png") -> bytes:
+    """An image that shows its number; JPEG keeps it, because all pixels are equal."""
+    return pil(np.full((8, 8, 3), number, np.uint8), kind.lower())
+
+
+def example(number: int, label: Any = None, key: str = "cls", kind: str = "png") -> list[Member]:
+    """The members of an example; without ``label`` its class is its number modulo 3."""
+    plain = json.dumps({"label": number % 3, "a": 1}) if key == "json" else number % 3
+    text = str(plain if label is None else label).encode()
+    return [(f"e{number}.{kind}", image(number, kind)), (f"e{number}.{key}", text)]
+
+
+def shard(numbers: Any = range(12), **options: Any) -> list[Member]:
+    return [member for number in numbers for member in example(number, **options)]
+
+
+def write(folder: Path, files: Files) -> None:
+    """Write tar files of members, and files of bytes."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else tar(content))
+
+
+def outcome(root: Path, in_memory: bool, **options: Any) -> Any:
+    """Number and label of the examples of each split, or the refusal."""
+    plain = {"mean": (0.0,) * 3, "std": (1 / 255,) * 3, "img_size": 8, "batch_size": 1, "eval_batch_size": 1}
+    try:
+        made = ShardedData(name="own", root=str(root), in_memory=in_memory, **plain, **options)
+        found: dict[Split, list[tuple[int, int]]] = {}
+        for stage, splits in {"fit": SPLITS[:2], "test": SPLITS[2:]}.items():
+            made.setup(stage)
+            for split in splits:
+                loader = getattr(made, f"{split}_dataloader")()
+                found[split] = sorted((round(float(b.inputs.mean())), int(b.targets)) for b in loader)
+        return found
+    except UserError as error:
+        return str(error)
+
+
+ONE: Files = {"train-0.tar": shard()}
+WHOLE, BLOCK = tar(shard()), tarfile.BLOCKSIZE
+FIVE = 5 * 2 * 2 * BLOCK  # where the sixth example begins: an image and a label take two blocks each
+GOOD: dict[str, Files] = {
+    "labels in json": {"train-0.tar": shard(key="json") + example(99, 1)},
+    "a line break after the label": {"train-0.tar": shard([0, 1, 2, 3]) + example(4, "1\n")},
+    "class by class": {f"train-{k}.tar": shard(range(10 * k, 10 * k + 10), label=k) for k in range(3)},
+    "folders": {"train/a/0.tar": shard(), "val/0.tar": shard(range(20, 24)), "test/0.tar": shard(range(103, 106))},
+    "validation-0": {**ONE, "validation-0.tar": shard(range(20, 26))},
+    "valid-0": {**ONE, "valid-0.tar": shard(range(20, 26)), "valid-1.tar": shard(range(26, 29))},
+    "masks and texts beside": {"train.tar": [m for n in range(6) for m in (
+        *example(n), (f"e{n}.mask.png", image(200)), (f"e{n}.txt", b"a"))] + [("README.txt", b"a")]},
+    "files of macOS, JPEG": {"train-0.tar": [("._e50.png", b"x"), *shard(kind="JPEG")], "train/._0.tar": []},
+    "a folder in the tar": {"train-0.tar": [(f"a.b/{name}", content) for name, content in shard()]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_both_ways_of_reading_give_each_example_once(name, tmp_path, monkeypatch):
+    files = {"test/1.tar": shard(range(100, 103)), **GOOD[name]}
+    write(tmp_path / "own", files)
+    wanted: dict[str, list[int]] = {"tra": [], "val": [], "tes": []}
+    for file, members in files.items():
+        wanted[file[:3]] += [int(n.split(".")[-2].rpartition("e")[2]) for n, _ in members if n[-4:] in (".cls", "json")]
+    found = []
+    for in_memory in (True, False):
+        monkeypatch.setenv("LGX_CACHE", str(tmp_path / str(in_memory)))
+        found.append(outcome(tmp_path, in_memory, val_fraction=0.25))
+    assert found[0] == found[1]
+    parts = {split: [number for number, _ in pairs] for split, pairs in found[0].items()}
+    assert parts["test"] == wanted["tes"]
+    assert parts["val"] == wanted["val"] if wanted["val"] else len(parts["val"]) > 0
+    assert sorted(parts["train"] + parts["val"]) == sorted(wanted["tra"] + wanted["val"])
+    assert {label for _, label in found[0]["train"]} >= {label for _, label in found[0]["val"]}
+
+
+REFUSED: list[tuple[Any, str]] = [
+    (WHOLE[:FIVE], r"truncated.*no mark of the end"),
+    (WHOLE[: FIVE + 300], r"truncated.*no mark of the end"),
+    (WHOLE[: FIVE + BLOCK + 9], "truncated"),
+    (WHOLE[:FIVE] + b"x" * BLOCK + WHOLE[FIVE + BLOCK :], "no mark of the end"),
+    (WHOLE + WHOLE, "further files after the end"),
+    (b"", "truncated"),
+    (shard(label=1) + example(90, 2), "no training image has the label 0; number"),
+    (shard([0, 1]) + example(2, 5), "labels reach 5, but .* the label 2; number"),
+    ([("README.txt", b"a")], "no training image has the label 0"),
+    (shard(key="json", label='{"label": true}'), "e0 has the label True, expected a whole"),
+    (shard(key="json", label='{"label": 1.0}'), "e0 has the label 1.0, expected a whole"),
+    (shard(key="json", label='{"label": "1"}'), "e0 has the label '1', expected"),
+    (shard(key="json", label="[1]"), "e0 has no label, expected a whole"),
+    (shard(key="json", label="{"), "e0: not valid JSON"),
+    (shard() + example(40, " 1_0 "), "e40 has the label b' 1_0 ', expected a whole number"),
+    (shard() + example(40, "\u0661"), "e40 has the label .*expected a whole number"),
+    (shard() + example(40, -1), "e40 has the label b'-1', expected a whole number from 0"),
+    ([*shard(), ("z.png", image(1))], "example z has no label"),
+    ([*shard(), ("z.cls", b"1")], "example z has no image, expected one image"),
+    ([*shard(), *example(50), ("e50.jpg", image(51, "jpeg"))], "e50 has .png and .jpg"),
+    (shard() + example(3), "'e3.png' is in it twice"),
+    ({**ONE, "test-0.tar": shard([5, 6, 7], label=3)}, "the label 3; number"),
+    ({**ONE, "training-1.tar": shard([20])}, r"training-1\.tar: is in no split; .*rename it"),
+    ({**ONE, "train-1.tar.gz": shard()}, "uncompress"),
+    ({**ONE, "val-0.tar": shard([20]), "valid-0.tar": shard([21])}, "which name one split"),
+    ({**ONE, "train/1.tar": shard()}, "keep"),
+    ({**ONE, "classes.txt": b"a\nb\n"}, "has the label 2, but classes.txt names 2 classes, 0 to 1"),
+]
+"""Content of a training shard, or several files, and words of the refusal."""
+
+
+@pytest.mark.parametrize(("files", "words"), REFUSED)
+def test_both_ways_of_reading_refuse_in_the_same_sentence(files, words, tmp_path):
+    write(tmp_path / "own", files if isinstance(files, dict) else {"train-0.tar": files})
+    with pytest.raises(UserError, match=words) as refused:
+        ShardedData(name="own", root=str(tmp_path))
+    assert "\n" not in str(refused.value)
+    assert outcome(tmp_path, in_memory=False) == outcome(tmp_path, in_memory=True) == str(refused.value)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Three shards, each of one class."""
+    of_classes = {f"train-{k}.tar": shard(range(20 * k, 20 * k + n), label=k) for k, n in enumerate((9, 4, 12))}
+    write(tmp_path / "own", {**of_classes, "test.tar": shard(range(90, 93))})
+    return tmp_path / "own"
+
+
+def test_the_split_is_a_stratified_draw_by_its_seed(own: Path) -> None:
+    first, other = (outcome(own.parent, False, val_fraction=0.25, split_seed=seed)["val"] for seed in (0, 1))
+    assert [sum(label == k for _, label in first) for k in range(3)] == [2, 1, 3]
+    assert first != other
+    whole = ShardedData(name="own", root=str(own.parent), in_memory=False, val_fraction=0, batch_size=1)
+    assert (whole.info.sizes, whole.has_validation) == ((25, 0, 3), False)
+    marks = set()
+    for options in ({}, {"split_seed": 1}, {"val_fraction": 0.2}):
+        for in_memory in (True, False):
+            made = ShardedData(name="own", root=str(own.parent), in_memory=in_memory, **options)
+            made.setup("fit")
+            marks.add(str(made.fingerprint()))
+    assert len(marks) == 6, "a run is not resumed with another split"
+
+
+@pytest.mark.parametrize(("world", "workers", "batch"), [(2, 3, 1), (3, 2, 2)])
+def test_streams_of_a_split_are_disjoint_and_resume_exactly(own, world, workers, batch):
+    splits = own_shards.read_any_index(own, 0.25, 0)[1]
+
+    def stream(split: Split, rank: int) -> ShardBatches:
+        shards, batching = StreamedShards(splits[split], "own"), Batching(batch, 0, rank, world)
+        return ShardBatches(shards, fake_data.number_of, "own", batching, train=split == "train", buffer=4)
+
+    seen: dict[Split, list[int]] = {"train": [], "val": []}
+    for rank in range(world):
+        for split, numbers in seen.items():
+            for worker in range(workers):
+                for one in as_worker(stream(split, rank), worker, workers):
+                    numbers += one.inputs.tolist()
+        loader, resumed = (StreamLoader(stream("train", rank), lambda: 1) for _ in range(2))
+        whole = [b.inputs.tolist() for b in loader]
+        resumed.load_state_dict({**loader.state_dict(), "batch": 2})
+        assert [b.inputs.tolist() for b in resumed] == whole[2:]
+    assert len(seen["train"]) == len(set(seen["train"])) == 19 // (batch * world) * batch * world
+    assert len(seen["val"]) == len(set(seen["val"])) == 6
+    assert not set(seen["train"]) & set(seen["val"])
+
+
+def test_own_shards_are_counted_once_and_may_have_names(own, monkeypatch):
+    counted = []
+    count = own_shards._counted
+    monkeypatch.setattr(own_shards, "_counted", lambda path: counted.append(path.name) or count(path))
+    more = shard(range(4), label=3) + shard(range(4, 9), label=0)
+    write(own, {"train-7.tar": more, "val.tar": more, "classes.txt": b"a\nb\nc\nd\ne\n"})
+    made = ShardedData(name="own", root=str(own.parent), batch_size=3, img_size=8)
+    made.setup("fit")
+    assert (made.task.num_classes, made.task.class_names[0], made.info.sizes) == (5, "a", (34, 9, 3))
+    assert sorted(counted) == ["test.tar", "train-0.tar", "train-1.tar", "train-2.tar", "train-7.tar", "val.tar"]
+    assert torch.cat([batch.targets for batch in made.val_dataloader()]).tolist() == [3] * 4 + [0] * 5
+    assert np.bincount(made.examples("train").labels).tolist() == [14, 4, 12, 4]

@@ -1,0 +1,197 @@
+"""Shards: writing, resuming, exact reading, and refusal of damaged ones."""
+
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import webdataset as wds
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from data_modules.base import DatasetInfo
+from data_modules.images.examples import ImageFiles, LabeledImages
+from data_modules.shards import reading as shards
+from data_modules.shards.index import INDEX, Shard, read_index
+from data_modules.shards.module import ShardedData
+from data_modules.shards.reading import ShardImages
+from data_modules.shards.writing import write_shards
+from lgx.errors import UserError
+from tests.support import fake_data
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """23 / 9 / 7 examples in shards of 5."""
+    root = tmp_path_factory.mktemp("shards") / "toy"
+    return fake_data.toy_shards(root)
+
+
+def test_a_written_set_is_read_and_not_written_again(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "toy")
+    assert ShardedData(name="toy", root=str(tmp_path)).info == fake_data.TOY
+    write_shards(fake_data.numbered(23), tmp_path / "toy", "train", fake_data.TOY, shard_size=5)
+    assert (tmp_path / "toy" / INDEX).read_text() == (folder / INDEX).read_text()
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(n=st.integers(1, 30), size=st.integers(1, 12), split=st.sampled_from(["train", "val"]))
+def test_writing_and_reading_gives_every_example_back(
+    tmp_path_factory: pytest.TempPathFactory, n: int, size: int, split: str
+) -> None:
+    folder = tmp_path_factory.mktemp("round")
+    write_shards(fake_data.numbered(n), folder, split, fake_data.TOY, shard_size=size)
+    info, splits = read_index(folder)
+    assert info == fake_data.TOY
+    assert [s.count for s in splits[split]] == [min(size, n - k) for k in range(0, n, size)]
+    back = ShardImages(splits[split], "toy")
+    found = sorted((int(fake_data.number_of(image)), label) for image, label in (back[i] for i in range(n)))
+    assert found == [(i, i % 4) for i in range(n)]
+
+
+def test_the_same_examples_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    write_shards(fake_data.numbered(23), tmp_path, "train", fake_data.TOY, shard_size=5)
+    for path in sorted(tmp_path.glob("*.tar")):
+        assert path.read_bytes() == (folder / path.name).read_bytes()
+
+
+def test_files_are_stored_as_they_are(tmp_path: Path) -> None:
+    fake_data.class_tree(tmp_path / "in", ["a", "b"], 3, suffix="jpg")
+    names = sorted(str(p.relative_to(tmp_path / "in")) for p in (tmp_path / "in").rglob("*.jpg"))
+    files = ImageFiles(tmp_path / "in", names, [0, 0, 0, 1, 1, 1], "own test")
+    write_shards(files, tmp_path / "out", "test", fake_data.TOY, shard_size=10)
+    with tarfile.open(tmp_path / "out" / "test-000000.tar") as tar:
+        stored = [tar.extractfile(m).read() for m in tar if m.name.endswith(".jpg")]
+    assert stored == [(tmp_path / "in" / name).read_bytes() for name in names]
+
+
+def test_interrupted_writing_resumes_without_writing_good_shards_again(tmp_path: Path) -> None:
+    class Interrupted(LabeledImages):
+        read = 0
+
+        def __getitem__(self, index: int) -> tuple[Image.Image, int]:
+            Interrupted.read += 1
+            if Interrupted.read > 12:
+                raise KeyboardInterrupt
+            return super().__getitem__(index)
+
+    whole = fake_data.numbered(23)
+    with pytest.raises(KeyboardInterrupt):
+        write_shards(
+            Interrupted(whole.source, whole.labels, "toy train"), tmp_path, "train", fake_data.TOY, shard_size=5
+        )
+    assert sorted(p.name for p in tmp_path.iterdir()) == [INDEX, "train-000000.tar", "train-000001.tar"]
+    with pytest.raises(UserError, match="train shards are incomplete"):
+        read_index(tmp_path)
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*.tar")}
+    (tmp_path / "train-000001.tar").write_bytes(b"damaged")
+    write_shards(whole, tmp_path, "train", fake_data.TOY, shard_size=5)
+    assert (tmp_path / "train-000000.tar").stat().st_mtime_ns == before[tmp_path / "train-000000.tar"]
+    assert len(ShardImages(read_index(tmp_path)[1]["train"], "toy")) == 23
+
+
+def test_the_headers_of_an_unchanged_shard_are_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = read_index(folder)[1]
+    first = ShardImages(splits["train"], "toy")
+    read: list[str] = []
+    original = shards.read_shard
+
+    def read_and_note(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
+        read.append(shard.path.name)
+        yield from original(shard, contents)
+
+    monkeypatch.setattr(shards, "read_shard", read_and_note)
+    again = ShardImages(splits["train"], "toy")
+    assert read == []
+    assert [again.sample(i) for i in range(23)] == [first.sample(i) for i in range(23)]
+    assert again.sample(0) == next(original(splits["train"][0]))
+    changed = splits["train"][1].path
+    os.utime(changed, ns=(1, 1))
+    ShardImages(splits["train"], "toy")
+    assert read == [changed.name]
+
+
+@pytest.mark.parametrize("damage", [b"", b"no archive", None])
+def test_a_damaged_or_absent_place_for_headers_does_no_harm(
+    folder: Path, damage: bytes | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LGX_CACHE", str(tmp_path / "cache"))
+    parts = read_index(folder)[1]["train"]
+    labels = ShardImages(parts, "toy").labels.tolist()
+    for file in (tmp_path / "cache" / "shards").glob("*.npz"):
+        file.unlink() if damage is None else file.write_bytes(damage)
+    if damage is None:
+        (tmp_path / "cache" / "shards").rmdir()
+        (tmp_path / "cache" / "shards").write_text("in the way")
+    assert ShardImages(parts, "toy").labels.tolist() == labels
+
+
+def test_a_shard_that_vanishes_ends_with_a_sentence(tmp_path: Path) -> None:
+    write_shards(fake_data.numbered(6), tmp_path, "train", fake_data.TOY, shard_size=5)
+    back = ShardImages(read_index(tmp_path)[1]["train"], "toy")
+    (tmp_path / "train-000001.tar").unlink()
+    assert back[0]
+    with pytest.raises(UserError, match=r"train-000001\.tar cannot be read"):
+        back[5]
+
+
+def test_another_set_does_not_overwrite_shards(folder: Path) -> None:
+    other = DatasetInfo("other", 4, (1, 1, 1), "none", "here", "made up")
+    with pytest.raises(UserError, match="holds shards of toy, not other"):
+        write_shards(fake_data.numbered(3), folder, "train", other)
+
+
+# -- damage and security ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keep", "in_memory", "workers"),
+    [(700, True, 0), (700, False, 1), (5000, True, 0), (5000, False, 0), (4096, True, 0), (4096, False, 0)],
+)
+def test_a_truncated_shard_is_named_in_one_sentence(
+    folder: Path, tmp_path: Path, keep: int, in_memory: bool, workers: int
+) -> None:
+    write_shards(fake_data.numbered(23), tmp_path / "toy", "train", fake_data.TOY, shard_size=5)
+    write_shards(fake_data.numbered(9), tmp_path / "toy", "val", fake_data.TOY, shard_size=5)
+    path = tmp_path / "toy" / "train-000002.tar"
+    path.write_bytes(path.read_bytes()[:keep])
+    module = ShardedData(name="toy", root=str(tmp_path), in_memory=in_memory, batch_size=4, num_workers=workers)
+
+    def read() -> None:
+        module.setup("fit")
+        list(module.train_dataloader())
+
+    with pytest.raises(UserError) as error:
+        read()
+    assert str(error.value).startswith(f"shard {path} ")
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_index_a_url_and_a_pipe_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no index\.json"):
+        ShardedData(name="nothing", root=str(tmp_path))
+    for place in (f"pipe:touch {tmp_path}/owned", "http://example.org/x"):
+        with pytest.raises(UserError, match="not a URL or a pipe"):
+            ShardedData(name=place, root=str(tmp_path))
+        with pytest.raises(UserError, match="not a URL or a pipe"):
+            ShardedData(name="toy", root=place)
+    with pytest.raises(ValueError, match="pipe"):  # webdataset's own shell pipes are switched off
+        list(wds.tariterators.url_opener([{"url": f"pipe:touch {tmp_path}/owned"}]))
+    assert not (tmp_path / "owned").exists()
+
+
+def test_an_index_cannot_point_outside_its_folder(tmp_path: Path) -> None:
+    write_shards(fake_data.numbered(3), tmp_path / "toy", "train", fake_data.TOY)
+    index = json.loads((tmp_path / "toy" / INDEX).read_text())
+    index["splits"]["train"]["shards"][0]["file"] = "../secret.tar"
+    (tmp_path / "toy" / INDEX).write_text(json.dumps(index))
+    with pytest.raises(UserError, match="outside"):
+        read_index(tmp_path / "toy")

@@ -1,0 +1,274 @@
+"""The Visual Decathlon: its official layout, archives and splits, and messages about wrong files."""
+
+import gzip
+import io
+import json
+import os
+import pickle
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from data_modules import Decathlon, ShardedData
+from data_modules.catalog import infos, open_set
+from data_modules.images.examples import ImageFiles
+from data_modules.shards.reading import ShardImages
+from data_modules.suites import decathlon_archives as preparing
+from data_modules.suites.decathlon import DECATHLON, DECATHLON_TASKS, FACTS, DecathlonTask
+from lgx.commands.data import prepare
+from lgx.errors import UserError
+from tests.support.fake_decathlon import add, expect_tiny_files, pack, write_task
+
+SPLITS = ("train", "val", "test")
+MADE: tuple[DecathlonTask, ...] = ("dtd", "dped", "imagenet")
+
+
+@pytest.fixture(autouse=True)
+def few_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    expect_tiny_files(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An unpacked ``decathlon-1.0`` of three tasks; not to be changed."""
+    tree = tmp_path_factory.mktemp("official") / "decathlon-1.0"
+    for task in MADE:
+        write_task(tree, task)
+    return tree
+
+
+@pytest.fixture(scope="module")
+def downloads(tree: Path) -> Path:
+    return pack(tree, tree.parent / "downloads")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A data folder that holds one task."""
+    write_task(tmp_path / "decathlon", "dtd")
+    return tmp_path
+
+
+@pytest.fixture
+def source(tmp_path: Path, downloads: Path) -> Path:
+    """A folder with the devkit alone."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source/decathlon-1.0-devkit.tar.gz").symlink_to(downloads / "decathlon-1.0-devkit.tar.gz")
+    return tmp_path / "source"
+
+
+def annotations(root: Path, part: str = "train") -> tuple[Path, dict[str, Any]]:
+    path = root / "decathlon" / "annotations" / f"dtd_{part}.json"
+    return path, json.loads(path.read_text())
+
+
+def files(module: Decathlon, split: Any) -> list[str]:
+    images = module.read(split)
+    assert isinstance(images, ImageFiles)
+    return [str(images.path(i).relative_to(module.folder)) for i in range(len(images))]
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_it_tests_on_the_official_val_and_holds_val_out_of_train(root: Path) -> None:
+    module = Decathlon("dtd", root=str(root), val_fraction=0.25, batch_size=4)
+    names = {split: files(module, split) for split in SPLITS}
+    assert {split: len(n) for split, n in names.items()} == {"train": 9, "val": 3, "test": 6}
+    assert {n.split("/")[0] for n in names["train"] + names["val"]} == {"train"}
+    assert {n.split("/")[0] for n in names["test"]} == {"val"}
+    assert not set(names["train"]) & set(names["val"])
+    assert sorted(module.read("val").labels) == [0, 1, 2]
+    module.setup("fit")
+    batch = next(iter(module.train_dataloader()))
+    assert batch.inputs.shape == (4, 3, 72, 72)
+    assert (batch.task, module.task.name, module.task.num_train) == ("decathlon_dtd", "decathlon_dtd", 9)
+
+
+def test_labels_follow_the_sorted_category_ids_and_belong_to_their_file(root: Path) -> None:
+    module = Decathlon("dtd", root=str(root))
+    for split in SPLITS:
+        labels = [int(name.split("/")[1]) - 1 for name in files(module, split)]
+        assert labels == module.read(split).labels.tolist()
+
+
+def test_no_pickle_is_opened(root: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(root / "owned"),)
+
+    (root / "decathlon" / "decathlon_mean_std.pickle").write_bytes(pickle.dumps(Trap()))
+    module = Decathlon("dtd", root=str(root))
+    module.setup("fit")
+    assert module.task.mean == FACTS["dtd"].mean
+    prepare("decathlon_dtd", root=str(root))
+    assert not (root / "owned").exists()
+
+
+# -- messages about mistakes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda c: c["categories"].pop(), "has 2 categories, expected the 3"),
+        (lambda c: c["annotations"].pop(), "11 labels for 12 images"),
+        (lambda c: c["annotations"].append(c["annotations"][0]), "13 labels for 12 images"),
+        (lambda c: c["annotations"][0].update(category_id=5), "category 5 is used but not among"),
+        (lambda c: c["images"][0].update(file_name="data/../../secret.jpg"), "expected only files below data/"),
+        (lambda c: c["images"][0].update(file_name="/etc/passwd"), "expected only files below data/"),
+        (lambda c: c.pop("images"), r"incomplete or corrupted \(KeyError.* unpack it from the devkit again"),
+        (None, r": not valid JSON .* from the devkit"),
+    ],
+)
+def test_wrong_annotations_end_with_one_sentence_that_names_the_file(root: Path, change: Any, sentence: str) -> None:
+    path, content = annotations(root)
+    if change is None:
+        path.write_bytes(path.read_bytes()[:200])
+    else:
+        change(content)
+        path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=sentence) as error:
+        Decathlon("dtd", root=str(root)).read("train")
+    assert str(error.value).startswith(str(path))
+    assert "\n" not in str(error.value)
+
+
+# -- preparing --------------------------------------------------------------------------------------------------------
+
+
+def test_absent_archives_say_what_to_download(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as error:
+        prepare("decathlon", root=str(tmp_path))
+    sentence = str(error.value)
+    for part in (preparing.DEVKIT, preparing.DATA, preparing.IMAGENET, "decathlon_ucf101", "--source FOLDER"):
+        assert part in sentence
+    assert "\n" not in sentence
+    with pytest.raises(UserError, match="lgx data prepare decathlon_dtd") as error:
+        prepare("decathlon_dtd", root=str(tmp_path))
+    assert preparing.IMAGENET not in str(error.value)
+
+
+def test_archives_are_unpacked_and_the_missing_tasks_named(
+    tmp_path: Path, downloads: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare("decathlon", root=str(tmp_path), source=str(downloads))
+    shown = capsys.readouterr().out
+    for task in MADE:
+        assert f"decathlon_{task}: 11 train, 1 val, 6 test images at" in shown
+    assert "decathlon_aircraft, decathlon_cifar100" in shown
+    assert preparing.IMAGENET not in shown
+    assert sorted(p.name for p in (tmp_path / "decathlon" / "data").iterdir()) == ["daimlerpedcls", "dtd", "imagenet12"]
+    assert Decathlon("imagenet", root=str(tmp_path)).read("test")[0][0].size == (72, 72)
+
+
+def test_one_task_can_be_prepared_alone_and_imagenet_later(tmp_path: Path, downloads: Path) -> None:
+    prepare("decathlon_dtd", root=str(tmp_path), source=str(downloads), shards=True, shard_size=5)
+    assert [p.name for p in (tmp_path / "decathlon" / "data").iterdir()] == ["dtd"]
+    shards = ShardedData(name="decathlon_dtd_shards", root=str(tmp_path))
+    assert ShardedData(name="decathlon_dtd", root=str(tmp_path)).folder == shards.folder
+    assert shards.task.name == "decathlon_dtd"
+    assert [len(shards.read(s)) for s in SPLITS] == [11, 1, 6]
+    tested = shards.read("test")
+    assert isinstance(tested, ShardImages)
+    assert "jpg" in tested.sample(0)
+    prepare("decathlon_imagenet", root=str(tmp_path), source=str(downloads))
+    assert DECATHLON.is_present(tmp_path, "imagenet")
+
+
+def test_an_unpacked_tree_is_linked(tmp_path: Path, tree: Path) -> None:
+    for source in (tree, tree.parent):
+        root = tmp_path / source.name
+        prepare("decathlon_dtd", root=str(root), source=str(source))
+        assert (root / "decathlon" / "data" / "dtd").is_symlink()
+        assert len(Decathlon("dtd", root=str(root)).read("test")) == 6
+
+
+def test_archives_of_single_tasks_are_accepted(tmp_path: Path, tree: Path, source: Path) -> None:
+    with tarfile.open(source / "dtd.tar", "w") as tar:
+        tar.add(tree / "data" / "dtd", "./dtd")
+    prepare("decathlon_dtd", root=str(tmp_path / "root"), source=str(source))
+    assert len(Decathlon("dtd", root=str(tmp_path / "root")).read("test")) == 6
+
+
+def test_missing_files_and_wrong_counts_are_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    victim = root / "decathlon" / "data" / "dtd" / "val" / "0001" / "000000.jpg"
+    victim.unlink()
+    with pytest.raises(UserError, match=r"1 of 6 annotated val images are missing, first .*0001/000000\.jpg; remove"):
+        prepare("decathlon_dtd", root=str(root))
+    monkeypatch.setitem(FACTS, "dtd", replace(FACTS["dtd"], sizes=(1_880, 1_880, 1_880)))
+    with pytest.raises(UserError, match=r"official train split has 1,880 images but its annotations .* name 12"):
+        prepare("decathlon_dtd", root=str(root))
+
+
+def test_a_source_that_is_no_folder_or_lacks_the_devkit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"has neither decathlon-1\.0-devkit\.tar\.gz nor a folder annotations/"):
+        prepare("decathlon", root=str(tmp_path / "root"), source=str(tmp_path / "empty"))
+    with pytest.raises(UserError, match="is not a folder"):
+        prepare("decathlon", root=str(tmp_path / "root"), source=str(tmp_path / "absent"))
+    assert not (tmp_path / "root").exists()
+
+
+def hostile(kind: str) -> bytes:
+    """The tar file of a task with one hostile member."""
+    inner = io.BytesIO()
+    with tarfile.open(fileobj=inner, mode="w") as tar:
+        add(tar, "dtd/train/0001/000000.jpg", b"x")
+        if kind == "link":
+            member = tarfile.TarInfo("dtd/link")
+            member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            tar.addfile(member)
+        else:
+            add(tar, kind, b"x")
+    return inner.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["dtd/../../../outside.jpg", "../outside.jpg", "/tmp/outside.jpg", "link"])
+def test_a_tar_with_links_or_paths_outside_its_folder_is_refused(tmp_path: Path, source: Path, kind: str) -> None:
+    with tarfile.open(source / "decathlon-1.0-data.tar.gz", "w:gz") as outer:
+        add(outer, "dtd.tar", hostile(kind))
+    with pytest.raises(UserError, match="do not trust it"):
+        prepare("decathlon_dtd", root=str(tmp_path / "root"), source=str(source))
+    assert list((tmp_path / "root" / "decathlon" / "data").iterdir()) == []
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["root", "source"]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "not gzip", "inner"])
+def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_partial_files(
+    tmp_path: Path, downloads: Path, source: Path, damage: str
+) -> None:
+    broken = source / "decathlon-1.0-data.tar.gz"
+    whole = (downloads / broken.name).read_bytes()
+    if damage == "truncated":
+        broken.write_bytes(whole[: len(whole) // 2])
+    elif damage == "not gzip":
+        broken.write_bytes(b"x" * 2_000)
+    else:
+        broken.write_bytes(gzip.compress(gzip.decompress(whole).replace(b"ustar", b"xxxxx")))
+    with pytest.raises(UserError, match=r"decathlon-1\.0-data\.tar\.gz: (a damaged archive|holds no)"):
+        prepare("decathlon_dtd", root=str(tmp_path / "root"), source=str(source))
+    data = tmp_path / "root" / "decathlon" / "data"
+    assert not data.exists() or list(data.iterdir()) == []
+
+
+# -- facts ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_task_is_in_the_catalog(root: Path) -> None:
+    known = {info.name for info in infos()}
+    for task in DECATHLON_TASKS:
+        assert f"decathlon_{task}" in known
+        assert np.all(np.array(FACTS[task].std) > 0.05)
+    module = open_set("decathlon_dtd", str(root))
+    assert isinstance(module, Decathlon)
+    assert len(module.read("test")) == 6
+
+
+def test_the_published_sizes_are_those_of_the_split(root: Path) -> None:
+    module = Decathlon("dtd", root=str(root))
+    assert tuple(len(module.read(split)) for split in SPLITS) == DECATHLON.info("dtd").sizes
