@@ -17,6 +17,7 @@ _LINKED = (
     "LICENSE",
     "docs/site.css",
     "docs/**/*.csv",
+    "docs/pictures/*.svg",
     "docs/**/*.ipynb",
     "experiments/**/*",
     "lgx/**/*.py",

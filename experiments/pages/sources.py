@@ -14,8 +14,9 @@ import yaml
 from experiments.analyze import length
 from experiments.pages.values import Lead, Measured, Refuted, Values
 from experiments.reproduce.costs import costs_as_markdown
-from experiments.reproduce.judged_claims import JudgedClaim, claims_as_markdown, judged_claims
+from experiments.reproduce.judged_claims import JudgedClaim, claims_as_markdown, count_answers, judged_claims
 from experiments.reproduce.recipes import Recipe, load_recipes
+from experiments.reproduce.verdicts import MEANINGS
 from lgx.core.rows import Row, read_rows
 from lgx.methods.lsamd.selection import Selection
 from lgx.methods.registry import specs
@@ -163,8 +164,12 @@ class Sources:
         return costs_as_markdown(paper)
 
     def counts(self) -> str:
-        """How many claims hold, in words."""
-        return claims_as_markdown(self.judged()).rpartition("\n\n")[2]
+        """A table that counts the verdicts and defines each one; verdicts that no claim has are left out."""
+        counts = count_answers(self.judged())
+        lines = [
+            (f"*{answer}*", str(counts[answer]), meaning) for answer, meaning in MEANINGS.items() if counts[answer]
+        ]
+        return piped([("verdict", f"of {counts.total()} claims", "meaning"), ("---", "---:", "---"), *lines])
 
     def _claims(self, table: str) -> list[JudgedClaim]:
         mini = self.recipes()[table].scales.get("mini")

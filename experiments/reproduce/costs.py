@@ -108,8 +108,8 @@ def _verdict(printed: float | None, factor: float | None) -> str:
     if factor is None:
         return "not measured" if printed is None else "computed"
     if factor <= 1:
-        return "**does not hold**"
-    return "**holds**" if factor >= 0.95 * (printed or 1) else "**holds, smaller than in the paper**"
+        return "**reversed**"
+    return "**holds**" if factor >= 0.95 * (printed or 1) else "**holds (smaller)**"
 
 
 def _sum(parts: Mapping[str, float], costs: Mapping[str, Cost], field: str) -> float:

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 from experiments.reproduce.judging import compare_and_judge
 from experiments.reproduce.recipes import Recipe
-from experiments.reproduce.verdicts import Answer, Verdict
+from experiments.reproduce.verdicts import MEANINGS, Answer, Verdict
 from lgx.errors import UserError
 from lgx.results.comparison import Options
 from lgx.results.markdown import piped
@@ -55,7 +55,7 @@ class JudgedClaim:
     def _answer(self) -> str:
         verdict = self.verdict
         answer: str = verdict.answer
-        if answer not in ("computed", "not comparable", "open", "not measured"):
+        if answer in ("holds", "holds (smaller)", "reversed"):
             answer = f"**{answer}**"
         if verdict.seeds_needed is not None:
             answer += f", {verdict.seeds_needed} seeds would decide"
@@ -104,14 +104,15 @@ def claims_as_markdown(claims: Iterable[JudgedClaim]) -> str:
         is_again = first.setdefault(claim.evidence, claim.table) != claim.table
         cells.append((*others, f"as {first[claim.evidence]}" if is_again else answer))
     lines = [piped([JudgedClaim.headings, rules, *cells])]
-    own = [claim for claim in listed if first[claim.evidence] == claim.table and not claim.is_control]
-    counts = Counter(claim.verdict.answer for claim in own)
-    words = {
-        "holds": "hold",
-        "holds, smaller than in the paper": "hold, but with less than the paper's lead",
-        "does not hold": "do not hold",
-    }
-    numbers = ", ".join(f"{counts[answer]} {words.get(answer, f'are {answer}')}" for answer in get_args(Answer))
+    counts = count_answers(listed)
+    numbers = ", ".join(f"{counts[answer]} {answer}" for answer in MEANINGS)
     if any(claim.verdict.undated for claim in listed):
         lines += ["", "† Some of the values name no commit: they were measured before rows recorded it."]
-    return "\n".join([*lines, "", f"Of {counts.total()} claims {numbers}."])
+    return "\n".join([*lines, "", f"{counts.total()} claims: {numbers}."])
+
+
+def count_answers(claims: Iterable[JudgedClaim]) -> Counter[Answer]:
+    """How many of the papers' claims have each verdict; claims on the same rows count once, controls do not count."""
+    first: dict[tuple[object, ...], str] = {}
+    listed = [claim for claim in claims if first.setdefault(claim.evidence, claim.table) == claim.table]
+    return Counter(claim.verdict.answer for claim in listed if not claim.is_control)

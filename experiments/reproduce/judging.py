@@ -9,7 +9,7 @@ from experiments.reproduce.beside import compare_beside
 from experiments.reproduce.claims import Claim
 from experiments.reproduce.paper import PaperTable, plain_name
 from experiments.reproduce.storage import judge_storage
-from experiments.reproduce.verdicts import TaskMetrics, Verdict, judge
+from experiments.reproduce.verdicts import MEANINGS, TaskMetrics, Verdict, judge
 from lgx.core.rows import Row
 from lgx.results.comparison import Comparison, Options, compare_files
 from lgx.results.headline import AVERAGES
@@ -129,12 +129,12 @@ def claim_section(verdicts: Sequence[Verdict]) -> Section:
         verdicts: One for each claim, not empty.
     """
     text = (
-        "Lead of the first method over the second, mean over all tasks, architectures and epochs that both have (own "
-        "epochs: each after its last; own networks: each in the mean over its own architectures): in the paper's "
-        "table, and as measured, paired by seed, with half of a 95 % interval. A claim holds, or does not hold, where "
-        "the interval excludes 0; it holds, smaller than in the paper, where the whole interval lies below the "
-        "paper's lead. It is smaller than in the paper where the interval includes 0 and ends below the paper's lead. "
-        "Otherwise it is open, which is always the case with one seed."
+        "The lead of the first method over the second is averaged over all tasks, architectures and epochs that both "
+        "have. Own epochs: each method is compared after its last epoch. Own networks: each method is averaged over "
+        "its own architectures. The columns give the lead in the paper's table and the measured lead; the measured "
+        "lead is paired by seed, ± is half of a 95 % interval. Verdicts: "
+        + "; ".join(f"{answer}: {meaning}" for answer, meaning in MEANINGS.items())
+        + "."
     )
     factors = (
         "Stored: how many times fewer parameters the first method stores to start all descendants. It is computed."

@@ -51,7 +51,7 @@ def judge_storage(
     one, other = (counts.get(method) for method in methods)
     if not names or not one or other is None:
         return Verdict(claim, printed, None, 0, "not measured")
-    answer: Answer = "computed" if one < other else "does not hold"
+    answer: Answer = "computed" if one < other else "reversed"
     words = " against ".join(f"{count / 1e6:.2f} M" for count in (other, one))
     differs = f"{words} parameters to start {len(names)} network{'s' * (len(names) != 1)}"
     return Verdict(claim, printed, None, 0, answer, differs, factor=other / one)

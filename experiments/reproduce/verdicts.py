@@ -20,9 +20,19 @@ _ROUNDING = 1e-4
 """Largest relative difference of two measurements of one network."""
 _MOST_SEEDS = 1000
 Answer = Literal[
-    "holds", "holds, smaller than in the paper", "does not hold", "smaller than in the paper", "computed",
-    "not comparable", "open", "not measured",
+    "holds", "holds (smaller)", "reversed", "no difference found", "no difference found (paper's lead excluded)",
+    "computed", "not comparable", "not measured",
 ]  # fmt: skip
+MEANINGS: Mapping[Answer, str] = {
+    "holds": "the 95 % interval of the measured lead lies above 0",
+    "holds (smaller)": "the interval lies above 0 and below the paper's lead",
+    "reversed": "the interval lies below 0: the second method is ahead",
+    "no difference found": "the interval includes 0, or there is only one seed",
+    "no difference found (paper's lead excluded)": "the interval includes 0 and ends below the paper's lead",
+    "computed": "arithmetic agrees with the claim; nothing was measured",
+    "not comparable": "the two sides differ in more than the method, so there is no verdict",
+    "not measured": "at least one of the two methods was not measured",
+}
 _Row = TypeVar("_Row", Row, PaperRow)
 
 
@@ -78,10 +88,7 @@ class Verdict:
             claim about stored parameters, how many times fewer they are. None where the paper has none.
         measured: Measured lead, paired by seed, mean over the cells; None where one of the two was not measured.
         cells: Number of cells in which both were measured.
-        answer: ``holds`` or ``does not hold`` where the 95 % interval excludes 0; ``holds, smaller than in the paper``
-            where the whole interval lies between 0 and the paper's lead; ``smaller than in the paper`` where it
-            includes 0, and ends below the paper's lead; else ``open``. ``not comparable`` where the two sides differ in
-            more than the method. ``computed`` where arithmetic agrees with the claim.
+        answer: The verdict; :data:`MEANINGS` defines each word.
         differs: What the two sides do not share, in words: ``tal: 100 epochs, random: 200``; empty where all is equal.
         undated: Whether some of the values name no commit, so that their code is unknown.
         factor: How many times fewer parameters the better method stores; None where the claim is not about them, or
@@ -100,8 +107,8 @@ class Verdict:
     @property
     def seeds_needed(self) -> int | None:
         """Seeds whose interval would exclude 0, if mean and deviation stayed as measured; None where it does."""
-        undecided = self.answer in ("open", "smaller than in the paper")
-        return seeds_needed(self.measured.summary) if self.measured and undecided else None
+        is_open = self.answer.startswith("no difference found")
+        return seeds_needed(self.measured.summary) if self.measured and is_open else None
 
     def line(self, of_paper: int = 2, digits: int = 2) -> tuple[str, str, str, str, str]:
         """Its line in a table: lead in the paper, measured lead, seeds, cells, answer.
@@ -182,10 +189,10 @@ def _answer(difference: Difference, printed: float | None) -> Answer:
     mean, half_width = difference.summary.mean, difference.summary.half_width
     is_smaller = bool(half_width) and printed is not None and mean + (half_width or 0.0) < printed
     if difference.claimable and mean < 0:
-        return "does not hold"
+        return "reversed"
     if difference.claimable:
-        return "holds, smaller than in the paper" if is_smaller else "holds"
-    return "smaller than in the paper" if is_smaller else "open"
+        return "holds (smaller)" if is_smaller else "holds"
+    return "no difference found (paper's lead excluded)" if is_smaller else "no difference found"
 
 
 def _of_side(rows: Iterable[_Row], side: Side) -> list[_Row]:

@@ -48,7 +48,7 @@ def address(site):
 
 
 CUT = """
-const commands = [...document.querySelectorAll(".language-bash pre > code")];
+const commands = [...document.querySelectorAll(".language-bash pre > code, .language-python pre > code")];
 return commands.some(code => code.scrollWidth > code.clientWidth + 1);
 """
 

@@ -100,7 +100,7 @@ def test_a_method_that_stores_one_source_for_all_descendants_stores_fewer_parame
     assert verdict.factor == pytest.approx(20.5, abs=0.05)
     assert verdict.differs == "759.36 M against 36.95 M parameters to start 10 networks"
     turned = judge_storage(Claim.parse("pretrained > sws, stored"), measured, {"sws": "Aux-B", "pretrained": "each"})
-    assert (turned.answer, turned.factor) == ("does not hold", pytest.approx(1 / verdict.factor))
+    assert (turned.answer, turned.factor) == ("reversed", pytest.approx(1 / verdict.factor))
     one = judge_storage(STORED, measured[:1] + measured[-10:], {"sws": "Aux-B", "pretrained": "each"})
     assert one.factor == pytest.approx(cost_of(NAMES["Des-B-6"]).parameters / cost_of(NAMES["Aux-B"]).parameters)
 

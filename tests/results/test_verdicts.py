@@ -16,6 +16,8 @@ from experiments.reproduce.verdicts import TaskMetrics, judge, seeds_needed
 from lgx.results.statistics import summarize
 from tests.results.helpers import seeds as rows
 
+UNDECIDED = "no difference found"
+
 
 def test_a_claim_holds_where_the_interval_of_paired_differences_excludes_zero():
     one, other = rows("tal", [0.5, 0.6, 0.7]), rows("logah", [0.4, 0.5, 0.61])
@@ -23,9 +25,9 @@ def test_a_claim_holds_where_the_interval_of_paired_differences_excludes_zero():
     assert verdict.answer == "holds"
     assert verdict.measured is not None
     assert verdict.measured.summary.mean == pytest.approx(100 * (0.1 + 0.1 + 0.09) / 3)
-    assert judge(Claim("logah", "tal"), [*one, *other]).answer == "does not hold"
+    assert judge(Claim("logah", "tal"), [*one, *other]).answer == "reversed"
     assert judge(Claim("tal", "ghn3"), one).answer == "not measured"
-    assert judge(Claim("tal", "logah"), [one[0], other[0]]).answer == "open"
+    assert judge(Claim("tal", "logah"), [one[0], other[0]]).answer == UNDECIDED
 
 
 def paper_lead(points: float, metric: str = "acc") -> PaperTable:
@@ -39,21 +41,21 @@ def test_a_lead_whose_interval_ends_below_the_papers_is_smaller():
     own = [*rows("tal", [0.50, 0.61, 0.69]), *rows("logah", [0.51, 0.60, 0.69])]
     summary = judge(Claim("tal", "logah"), own).measured.summary
     end = summary.mean + summary.half_width
-    assert judge(Claim("tal", "logah"), own).answer == "open"
-    assert judge(Claim("tal", "logah"), own, paper_lead(end - 0.1)).answer == "open"
+    assert judge(Claim("tal", "logah"), own).answer == UNDECIDED
+    assert judge(Claim("tal", "logah"), own, paper_lead(end - 0.1)).answer == UNDECIDED
     verdict = judge(Claim("tal", "logah"), own, paper_lead(end + 0.1))
-    assert verdict.answer == "smaller than in the paper"
+    assert verdict.answer == "no difference found (paper's lead excluded)"
     assert judge(Claim("tal", "logah"), own, paper_lead(50), confounded="steps").answer == "not comparable"
     ahead = [*rows("tal", [0.61, 0.70, 0.80]), *rows("logah", [0.51, 0.60, 0.69])]
-    assert judge(Claim("tal", "logah"), ahead, paper_lead(50)).answer == "holds, smaller than in the paper"
+    assert judge(Claim("tal", "logah"), ahead, paper_lead(50)).answer == "holds (smaller)"
     assert judge(Claim("tal", "logah"), ahead, paper_lead(5)).answer == "holds"
-    assert judge(Claim("tal", "logah"), own[::3], paper_lead(50)).answer == "open"  # one seed has no interval
-    assert JudgedClaim("tal/table2", "acc", verdict).cells()[-1] == "**smaller than in the paper**"  # no lead at all
+    assert judge(Claim("tal", "logah"), own[::3], paper_lead(50)).answer == UNDECIDED  # one seed has no interval
+    assert JudgedClaim("tal/table2", "acc", verdict).cells()[-1] == verdict.answer  # bold is conclusive
 
 
 def test_losses_are_not_compared_with_the_papers_sums():
     losses = [replace(row, metric="loss") for row in [*rows("tal", [1.0, 1.1, 1.2]), *rows("logah", [1.1, 1.0, 1.2])]]
-    assert judge(Claim("tal", "logah"), losses, paper_lead(-50, "loss"), TaskMetrics("loss")).answer == "open"
+    assert judge(Claim("tal", "logah"), losses, paper_lead(-50, "loss"), TaskMetrics("loss")).answer == UNDECIDED
 
 
 def test_a_comparison_that_is_not_of_the_methods_alone_is_no_verdict():
@@ -85,7 +87,7 @@ def test_auxiliary_nets_that_share_differently_are_compared():
     own = [replace(row, architecture=arch) for name, arch in nets.items() for row in rows(name, [0.5, 0.6])]
     assert judge(Claim.parse("sws > tleg"), own).answer == "not measured"
     verdict = judge(Claim.parse("sws > deeper, own networks"), own)
-    assert (verdict.cells, verdict.answer) == (1, "open")
+    assert (verdict.cells, verdict.answer) == (1, UNDECIDED)
     assert verdict.differs == "sws: 0 epochs of depth=4,stages=2-2; deeper: 0 epochs of depth=6"
 
 
@@ -132,7 +134,7 @@ def test_a_reversed_claim_has_the_reversed_verdict(one, other):
     measured = [*rows("a", one), *rows("b", other)]
     there, back = (judge(Claim(*pair), measured) for pair in (("a", "b"), ("b", "a")))
     assert there.measured.summary.mean == pytest.approx(-back.measured.summary.mean, abs=1e-9)
-    turned = {"holds": "does not hold", "does not hold": "holds", "open": "open"}
+    turned = {"holds": "reversed", "reversed": "holds", UNDECIDED: UNDECIDED}
     assert turned[there.answer] == back.answer
 
 
@@ -156,5 +158,5 @@ def test_claims_of_two_tables_that_rest_on_the_same_rows_count_once():
     verdict = judge(Claim("tal", "logah"), [*rows("tal", [0.61, 0.70, 0.80]), *rows("logah", [0.51, 0.60, 0.69])])
     listed = [JudgedClaim(table, "acc", verdict) for table in ("tal/table8", "tal/table9")]
     text = claims_as_markdown([*listed, replace(listed[0], table="tal/table2", metric="loss")])
-    assert "Of 2 claims 2 hold," in text
+    assert "2 claims: 2 holds, 0 holds (smaller)," in text
     assert "| as tal/table8 |" in text
