@@ -143,7 +143,6 @@ def run_command(argv: Sequence[str]) -> None:
             return
         argv = ["--help" if word == "--help-all" else word for word in argv]
         launcher.check_job()
-        importlib.import_module("lgx.training.option_names").check_names(command, argv[1:])  # before long imports
         with importlib.import_module("lgx.host.signals").STOP.requeue_noted():  # before long imports
             importlib.import_module("lgx.training.cli").run(list(argv))
     elif command in {**TRAINING, **COMMANDS}:

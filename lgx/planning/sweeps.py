@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lgx.planning.plan import make_plan
 from lgx.runs.sweeps import RunSpec, load_sweep, option_arguments
-from lgx.training.option_names import given_options
+from lgx.training.parsing import written_options
 
 _WITHOUT_COST = ("model.initializer", "model.start", "model.label", "model.head", "data.root")
 """Options of the start and of names, which do not change how long training takes."""
@@ -53,6 +53,6 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
 
 def _costly_options(spec: RunSpec) -> Iterator[str]:
     every = option_arguments(spec.options)
-    names = {name for _, name, value in given_options(["--config", spec.config, *every]) if value is not None}
+    names = {name for _, name, value in written_options(["--config", spec.config, *every]) if value is not None}
     free = [name for name in _WITHOUT_COST if "model.arch" in names or name != "model.initializer"]  # may give it
     return (text for text in every if not any(re.match(rf"--{name}[.=]", text) for name in free))

@@ -43,20 +43,38 @@ def restrict_imports() -> None:
     Raises:
         UserError: If that variable is not a list of packages.
     """
-    own = [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
+    own = admitted_packages()
     if _in_force == ["*", *own]:
         return
-    allowed, denied = [], ["*", *{*_in_force} - {*own}]  # jsonargparse keeps what an earlier call has allowed
-    for written, known in known_classes().items():
-        names = known.__module__.split(".")
-        # Any package above the module may export the class: a saved configuration has the shortest of these paths.
-        allowed += [written, *(".".join([*names[:depth], known.__qualname__]) for depth in range(1, len(names) + 1))]
-        denied += [f"{allowed[-1]}.{name}" for name, value in vars(known).items() if _is_function(value)]
+    denied = ["*", *{*_in_force} - {*own}]  # jsonargparse keeps what an earlier call has allowed
+    for known in known_classes().values():
+        path = f"{known.__module__}.{known.__qualname__}"
+        denied += [f"{path}.{name}" for name, value in vars(known).items() if _is_function(value)]
     try:
-        set_parsing_settings(import_path_denylist=denied, import_path_allowlist=[*allowed, *own])
+        set_parsing_settings(import_path_denylist=denied, import_path_allowlist=[*known_paths(), *own])
     except ValueError as error:
         raise UserError(f"LGX_ALLOW_IMPORTS: {' '.join(str(error).split())}") from error
     _in_force[:] = ["*", *own]
+
+
+def admitted_packages() -> list[str]:
+    """The packages that ``LGX_ALLOW_IMPORTS`` names."""
+    return [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
+
+
+@cache
+def known_paths() -> dict[str, None]:
+    """All paths of the classes that a configuration may name.
+
+    Any package above its module may export a class: a saved configuration has the shortest of these paths.
+    """
+    modules = {known: known.__module__.split(".") for known in known_classes().values()}
+    above = [
+        ".".join([*names[:depth], known.__qualname__])
+        for known, names in modules.items()
+        for depth in range(1, len(names) + 1)
+    ]
+    return dict.fromkeys([*known_classes(), *above])
 
 
 @cache
