@@ -126,11 +126,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def run_command(argv: Sequence[str]) -> None:
-    """Run a command line without its first word, ``lgx``.
-
-    Raises:
-        UserError: For a user's mistake. Every other error of the command is passed on as well.
-    """
+    """Run a command line without its first word, ``lgx``."""
     command = argv[0]
     if command in ("-h", "--help"):
         print(_help(), flush=True)

@@ -75,9 +75,6 @@ def parse_form(form: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
 
     Returns:
         Name of the timm model, and arguments of its network class.
-
-    Raises:
-        UserError: If timm has no such ViT, or an argument is unknown or malformed.
     """
     base, *parts = form.split("+")
     if not is_model_in_modules(base, MODULES):
@@ -108,9 +105,6 @@ def build_form(form: str, device: str | None, sizes: Mapping[str, Any]) -> ViTNe
         form: The form, not empty.
         device: ``meta`` builds shapes without memory.
         sizes: Further arguments of timm's network class: ``depth``, ``embed_dim``, ``img_size``, ...
-
-    Raises:
-        UserError: If timm cannot build it in these sizes.
     """
     base, arguments = parse_form(form)
     remedy = "choose other sizes or another form"

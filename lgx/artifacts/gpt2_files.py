@@ -40,9 +40,6 @@ def read_gpt2(
         Parameters under the names of :class:`GPT2Classifier`; the architecture; whether the head is the source's own;
         names of the classes in index order, () if unknown. A language model has no head for classes and gets a random
         one.
-
-    Raises:
-        UserError: If it differs from GPT-2 as published, or configuration and weights contradict each other.
     """
     about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING}, str(config))
     for key, own in _OWN.items():

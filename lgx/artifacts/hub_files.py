@@ -53,11 +53,7 @@ class HubName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``hf://org/name@revision/file``; all but organization and name may be left out.
-
-        Raises:
-            UserError: If the text has another form.
-        """
+        """Read ``hf://org/name@revision/file``; all but organization and name may be left out."""
         found = _HUB_NAME.fullmatch(text)
         inside = (found["inside"] or "") if found else ""
         try:
@@ -91,10 +87,6 @@ def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, 
 
     Returns:
         The file or folder, and its name at its commit.
-
-    Raises:
-        UserError: If the hub is out of reach and the cache has no copy; if repository, revision or file do not exist
-            or may not be read; if the file is no safetensors file or has another checksum.
     """
     place = str(name)
     if "." in name.inside.rpartition("/")[2] and not name.inside.endswith(SAFETENSORS):
@@ -154,11 +146,7 @@ def _kept(name: HubName) -> Path:
 
 
 def _chosen(name: HubName, files: Sequence[str], place: str) -> list[str]:
-    """The files to read, that with the weights first.
-
-    Raises:
-        UserError: If the place holds no learngene and no model folder, or several learngenes.
-    """
+    """The files to read, that with the weights first."""
     if name.inside.endswith(SAFETENSORS):
         if name.inside not in files:
             found = [file for file in files if file.endswith(SAFETENSORS)]

@@ -81,9 +81,6 @@ class PretrainedNetwork:
 
         Args:
             purpose: What needs it, for the message.
-
-        Raises:
-            UserError: If the network is neither a ViT that lgx can describe nor a GPT-2.
         """
         if self.architecture is None:
             raise UserError(f"{self.name}: {purpose} needs a ViT or a GPT-2, but {self.unknown_part}")
@@ -94,9 +91,6 @@ class PretrainedNetwork:
 
         Args:
             purpose: What needs it, for the message.
-
-        Raises:
-            UserError: If the network is no ViT that lgx can describe.
         """
         return vit_only(self.require_known(purpose), f"{self.name}: {purpose}")
 
@@ -115,9 +109,6 @@ def load_pretrained(place: str) -> PretrainedNetwork:
               to these sizes; all but the name may be left out, see :class:`~lgx.artifacts.source_names.TimmSource`,
             - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (timm downloads it),
             - ``gpt2:`` and the name of a GPT-2 on the Hugging Face hub, e.g. ``gpt2:openai-community/gpt2``.
-
-    Raises:
-        UserError: If it does not exist, cannot be read, or is not a network.
     """
     kind = kind_of(place)
     if kind == "weights":
@@ -140,9 +131,6 @@ def architecture_of(place: str) -> Architecture:
 
     Args:
         place: As for :func:`load_pretrained`, or a bare weights file of ``lgx init``, which describes its network.
-
-    Raises:
-        UserError: If it is not known.
     """
     kind = kind_of(place)
     if kind == "weights" and (text := read_metadata(place).get(ARCHITECTURE_KEY)):

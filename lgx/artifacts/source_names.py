@@ -47,9 +47,6 @@ class TimmSource:
         patch_size: Height and width of a patch, pixels; likewise.
         in_chans: Channels of the images; likewise.
         num_classes: Classes of the weights' head; 0 leaves the head out; None is what timm states.
-
-    Raises:
-        UserError: If timm does not know the model, or a number is out of range.
     """
 
     model: str
@@ -71,11 +68,7 @@ class TimmSource:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``timm:NAME`` and, after commas, any of the attributes as ``key=value``; ``timm:`` may be left out.
-
-        Raises:
-            UserError: If a key is unknown or given twice, or a value is malformed.
-        """
+        """Read ``timm:NAME`` and, after commas, any of the attributes as ``key=value``; ``timm:`` may be left out."""
         model, *parts = text.removeprefix(TIMM).split(",")
         values: dict[str, Any] = {}
         known = [field.name for field in fields(cls)[1:]]

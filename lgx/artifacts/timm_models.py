@@ -61,9 +61,6 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
 
     Returns:
         The model, in eval mode, and the names of the source's parameters that it does not have.
-
-    Raises:
-        UserError: If the weights cannot be read or downloaded, do not belong to the model, or the sizes do not suit it.
     """
     _check_sizes(source)
     tensors = read_weights(source.weights) if source.weights else None
@@ -95,9 +92,6 @@ def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
 
     Networks of one shape have different ones: DeiT-Tiny's are not ViT-Tiny's. What the file of weights says, or the
     configuration beside it, counts before what timm says of the model.
-
-    Raises:
-        UserError: If neither says it, and the file has the name of a model with another mean or std.
     """
     default: Any = timm.get_pretrained_cfg(source.model)
     own = Normalization(tuple(default.mean), tuple(default.std))
@@ -139,9 +133,6 @@ def _gray(source: TimmSource, network: Any) -> nn.Module:
 
     A gray value g = mean + std y is (g - mean_c) / std_c in channel c: the factors std / std_c of the first layer's
     weights and, where the means differ, a constant, which its bias takes.
-
-    Raises:
-        UserError: If there is a constant, but no bias, or a padding to which it would be added.
     """
     config, (means, stds) = dict(network.pretrained_cfg), normalization_of(network)
     gray, name = Normalization(means, stds).for_channels(1), str(config.get("first_conv"))
@@ -197,10 +188,6 @@ def read_weights(file: str) -> dict[str, Tensor]:
 
     Returns:
         Tensors by name; the prefixes of DDP and ``torch.compile`` are removed.
-
-    Raises:
-        UserError: If the file is missing, damaged, or holds anything but tensors and plain types; if it holds no
-            tensors, or two networks.
     """
     path = Path(file)
     if path.suffix not in WEIGHTS_SUFFIXES:
@@ -242,9 +229,6 @@ def load_timm(name: str, **arguments: Any) -> nn.Module:
     Args:
         name: A model that timm knows, or ``hf-hub:…`` or ``local-dir:…``.
         arguments: Those of ``timm.create_model``.
-
-    Raises:
-        UserError: If timm cannot load it.
     """
     known = name.removeprefix("hf-hub:").rpartition("/")[2]
     remedy = f"`lgx import {known} --weights FILE --out FOLDER` reads a file of weights"

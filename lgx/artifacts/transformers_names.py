@@ -56,9 +56,6 @@ def timm_names(tensors: Mapping[str, Tensor], place: str) -> dict[str, Tensor]:
 
     Returns:
         The weights under names that timm reads; those that transformers adds to ViT's stay as they are.
-
-    Raises:
-        UserError: If a layer lacks its queries, keys or values.
     """
     renamed: dict[str, Tensor] = {}
     parts: dict[tuple[str, str], dict[str, Tensor]] = {}

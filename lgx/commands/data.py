@@ -99,9 +99,6 @@ def prepare(
         shards: Also write an image set as webdataset shards to ROOT/NAME_shards, for the data module ShardedData.
         shard_size: Examples per shard.
         download: Whether the network may be used.
-
-    Raises:
-        UserError: If the name is unknown, or something is missing or damaged; one sentence says what to do.
     """
     from data_modules.catalog import check_name, find_suite, is_present
     from data_modules.registry import IMAGE_SETS, TEXT_SETS

@@ -75,9 +75,6 @@ def init(
         allow_non_finite: Read a learngene that holds NaN or infinity.
         force: Replace what another command, program, method or source wrote; what this command reads is never replaced.
         options: ``method`` and those of its initializer; None where an option is not given.
-
-    Raises:
-        UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
     budgets = parse_budgets(params, macs, latency)
     data, options = data_for_sizes(options, budgets)
@@ -92,11 +89,7 @@ def init(
 
 
 def _record(out: str, initializer: Initializer, named: Mapping[str, Any], force: bool) -> StartRecord:
-    """What the descendant will say of its start.
-
-    Raises:
-        UserError: If the place holds a descendant of another method or source, which a repeated ``--out`` easily loses.
-    """
+    """What the descendant will say of its start."""
     arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
     record = initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments)
     there = None if force else StartRecord.read(out)
@@ -158,9 +151,6 @@ def data_for_sizes(options: Mapping[str, Any], budgets: Sequence[Budget]) -> tup
     """The data that order sizes, and the options that are left for the initializer.
 
     A method that measures on images takes ``data``, too, also a folder without classes, which orders no sizes.
-
-    Raises:
-        UserError: If neither the method nor a budget needs the data.
     """
     data = options.get("data")
     if takes_option(options.get("method"), "data"):
@@ -191,10 +181,6 @@ def start_descendant(
         budgets: Upper limits, by which the sizes are chosen, see :func:`lgx.commands.size.choose_size`.
         batch_size: Images of a pass whose latency is measured.
         data: What orders sizes that meet the budgets alike.
-
-    Raises:
-        UserError: If none is named, no size meets the budgets, the initializer does not start such a model, or the
-            number of classes is not known.
     """
     if budgets and initializer.front is not None:
         from lgx.commands.members import best_member

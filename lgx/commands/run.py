@@ -29,9 +29,6 @@ def run(command: str, argv: list[str]) -> None:
             ``further_options`` that lists options which no signature can list; or a dict ``COMMANDS`` of functions by
             subcommand; or a function ``main`` that parses its arguments itself.
         argv: What follows the command's name.
-
-    Raises:
-        UserError: For whatever is wrong with the arguments.
     """
     name = _MODULES.get(command, command)
     module = importlib.import_module(f"lgx.commands.{name}")
@@ -46,11 +43,7 @@ def run(command: str, argv: list[str]) -> None:
 
 
 def call_one_of(program: str, functions: Mapping[str, Callable[..., None]], argv: Sequence[str]) -> None:
-    """Call the function that the first argument names, see :func:`call`; list them if there is none.
-
-    Raises:
-        UserError: For whatever is wrong with the arguments.
-    """
+    """Call the function that the first argument names, see :func:`call`; list them if there is none."""
     if not argv or argv[0] in ("-h", "--help"):
         known = "\n".join(f"  {name:<12}{_summary(function)}" for name, function in functions.items())
         print(f"usage: {program} COMMAND [options]\n\n{known}")
@@ -76,9 +69,6 @@ def call(
         function: The function, with types and a docstring.
         argv: What follows the program's name.
         options: Further options, which the function gets as one mapping ``options``.
-
-    Raises:
-        UserError: For whatever is wrong with the arguments, in one sentence.
     """
     parameters = inspect.signature(function).parameters
     parser = make_parser(program, function, options)

@@ -44,9 +44,6 @@ def sweep(
             time.
         cluster: slurm submits the runs as job arrays.
         slurm: submitit's parameters of SLURM jobs, e.g. '{partition: gpu, timeout_min: 240, gpus_per_node: 1}'.
-
-    Raises:
-        UserError: If the file or an option is wrong, or runs failed.
     """
     from lgx.runs.sweeps import load_sweep
 
@@ -83,9 +80,6 @@ def run_pending(
         results: CSV file that collects rows.
         how: How the runs are executed.
         rows_of: Gives the rows of a finished run that are added; by default its test rows.
-
-    Raises:
-        UserError: If an option is wrong, finished runs have changed, or runs failed.
     """
     import shlex
 

@@ -72,11 +72,7 @@ class TaskReader:
         return self.ancestor.architecture is not None and self.ancestor.architecture.kind == "text"
 
     def read(self, name: str) -> Examples:
-        """The training examples of the task called ``name``.
-
-        Raises:
-            UserError: If there is no such set, or its files are absent.
-        """
+        """The training examples of the task called ``name``."""
         return self._texts(name) if self.reads_texts else self._images(name)
 
     def _texts(self, name: str) -> Examples:

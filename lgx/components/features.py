@@ -36,9 +36,6 @@ def read_features(model: Any, images: Tensor) -> tuple[Features, Tensor]:
 
     Returns:
         The features, and the output of ``forward_features``, from which ``forward_head`` makes logits.
-
-    Raises:
-        UserError: If the model has no grid of patches.
     """
     tokens: Tensor = model.forward_features(images)
     return Features(model.forward_head(tokens, pre_logits=True), _patches(model, tokens)), tokens

@@ -74,9 +74,6 @@ def metrics_for(task: Task, split: str = "val") -> MetricCollection:
     Returns:
         The metrics by name, updated by :func:`update_metrics`. Without labels they are ``agreement``, ``loss`` (means)
         and ``n`` (sum), which the method updates itself.
-
-    Raises:
-        UserError: If the task's main metric is unknown.
     """
     # No compute groups: update_metrics updates each metric by itself, so none may share its state with another.
     if not task.is_labeled:

@@ -23,9 +23,6 @@ class WarmupCosine(LambdaLR):
         total_steps: Set by the method: optimizer steps of the whole run.
         warmup: Share of ``total_steps`` used for the warm-up, in [0, 1).
         final: Final learning rate as a share of the base learning rate.
-
-    Raises:
-        UserError: If ``warmup`` is outside [0, 1).
     """
 
     def __init__(self, optimizer: Optimizer, total_steps: int, warmup: float = 0.05, final: float = 0.0) -> None:
@@ -82,9 +79,6 @@ def check_class(option: str, name: str) -> None:
     Args:
         option: The option, for the message.
         name: Name or path of the class.
-
-    Raises:
-        UserError: If it is one of them.
     """
     if why := _UNSUITED.get(name := name.rpartition(".")[2]):
         raise UserError(f"{option}: {name} {why}; choose another, e.g. AdamW and WarmupCosine")
@@ -102,9 +96,6 @@ def make_scheduler(make: SchedulerCallable, optimizer: Optimizer, total_steps: i
         make: The scheduler's class, a ``functools.partial`` of it, or any function of both other arguments.
         optimizer: The optimizer.
         total_steps: Optimizer steps of the whole run.
-
-    Raises:
-        UserError: If the scheduler sets the rates of all layers alike, but they differ.
     """
     parts = (make.func, *make.args) if isinstance(make, partial) else (make,)
     kind = next((part for part in parts if inspect.isclass(part) and issubclass(part, LRScheduler)), None)
@@ -125,9 +116,6 @@ def check_length(make: SchedulerCallable, scheduler: LRScheduler, total_steps: i
         make: What has made it, see :func:`make_scheduler`.
         scheduler: The scheduler.
         total_steps: Optimizer steps of the whole run.
-
-    Raises:
-        UserError: If its length was not given and is not that of the run.
     """
     name = length_argument(type(scheduler))
     is_given = isinstance(make, partial) and make.keywords.get(name) is not None

@@ -28,9 +28,6 @@ def refuse_doubles(header: Sequence[str], place: str) -> None:
     Args:
         header: The names.
         place: File and line, for the message.
-
-    Raises:
-        UserError: If a name occurs twice.
     """
     if twice := next((name for k, name in enumerate(header) if name in header[:k]), None):
         raise UserError(f"{place}: the column {shortened(twice)} occurs twice; rename or remove one")

@@ -29,11 +29,7 @@ class ToMode:
         self.mode = "L" if in_chans == 1 else "RGB"
 
     def __call__(self, image: Image.Image | Tensor) -> Image.Image | Tensor:
-        """Convert an image, see :func:`opaque`; pixels of several channels stay as they are.
-
-        Raises:
-            UserError: If the range of its pixel values is unknown.
-        """
+        """Convert an image, see :func:`opaque`; pixels of several channels stay as they are."""
         if isinstance(image, Tensor):
             return image
         image = opaque(image)

@@ -23,9 +23,6 @@ def extra(name: str, user: str) -> Iterator[None]:
     Args:
         name: A key of :data:`EXTRAS`.
         user: What needs them, for the message.
-
-    Raises:
-        UserError: If one of them is not installed; the message says how to install it.
     """
     try:
         yield

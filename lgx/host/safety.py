@@ -66,9 +66,6 @@ def read_at_most(path: Path, largest: int, remedy: str) -> bytes:
         path: The file.
         largest: Most bytes that are read.
         remedy: What the user can do if it cannot be read, for the message.
-
-    Raises:
-        UserError: If it is absent or cannot be read.
     """
     if not path.is_file():  # a pipe is refused too: reading it may never end
         raise UserError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; {remedy}")
@@ -86,9 +83,6 @@ def read_json(path: str | Path, remedy: str, largest: int = LARGEST_JSON) -> Any
         path: The file.
         remedy: What the user can do if it cannot be read, for the message.
         largest: Most bytes that are read.
-
-    Raises:
-        UserError: If it cannot be read, is too large, or is not JSON.
     """
     return parse_json(read_at_most(Path(path), largest + 1, remedy), str(path), remedy, largest)
 
@@ -101,10 +95,6 @@ def parse_json(text: str | bytes, place: str, remedy: str, largest: int = LARGES
         place: Where it stands, for the message.
         remedy: What the user can do if it is wrong, for the message.
         largest: Most characters that are parsed.
-
-    Raises:
-        UserError: If it is too long or not JSON: a syntax error, no UTF-8, brackets nested too deeply, or a number of
-            thousands of digits.
     """
     if len(text) > largest:
         raise UserError(f"{place}: more than {largest:,} characters of JSON; {remedy}")
@@ -200,9 +190,6 @@ def read_yaml(path: Path, remedy: str, most: int = MOST, longest: int = MOST) ->
         remedy: What the user can do if it cannot be read, for the message.
         most: Most values.
         longest: Most values of one list.
-
-    Raises:
-        UserError: If it cannot be read, is not YAML, or is refused by :func:`check_yaml`.
     """
     content = read_at_most(path, LARGEST_YAML + 1, remedy)
     try:
@@ -262,9 +249,6 @@ def list_images(
         folder: The folder.
         deep: Whether the folders in it are read, too.
         suffixes: Suffixes of the files that count as images, in lower case.
-
-    Raises:
-        UserError: If a folder cannot be read.
     """
     images: list[Path] = []
     unread: Counter[str] = Counter()
@@ -313,9 +297,6 @@ def refuse_non_finite(tensors: "Mapping[str, Tensor]", place: str) -> None:
     Args:
         tensors: Parameters by name.
         place: The file, for the message.
-
-    Raises:
-        UserError: If one does, and the command was not given ``--allow_non_finite``.
     """
     if _non_finite_allowed.get():
         return

@@ -40,10 +40,6 @@ def load(
 
     Returns:
         The hypernetwork in eval mode.
-
-    Raises:
-        UserError: If the file is damaged, the configuration is missing, or the weights do not fit the configuration;
-            the message names the weights that differ.
     """
     if isinstance(source, str | Path):
         name = str(source)
@@ -117,9 +113,6 @@ def read_config(values: Any, name: str) -> HypernetConfig:
 
     Returns:
         The configuration.
-
-    Raises:
-        UserError: If an option is unknown, missing, or has an invalid or too large value.
     """
     if not isinstance(values, Mapping):
         raise UserError(f"{name}: the configuration is a {type(values).__name__}, expected keys and values")

@@ -102,9 +102,6 @@ def rename_official_options(official: Mapping[str, Any], name: str) -> dict[str,
 
     Returns:
         Arguments of :class:`~lgx.hypernet.config.HypernetConfig`.
-
-    Raises:
-        UserError: If an option is unknown, missing or not supported.
     """
     low_rank = bool(official.get("lora"))
     unneeded = {"task_embedding_dim"} if low_rank else {"task_embedding_dim", "lora_r", "max_ck_lora"}
@@ -127,9 +124,6 @@ def check_keys(values: Mapping[str, Any], known: Collection[str], wanted: Collec
         known: Options that may be given.
         wanted: Those of them that must be given.
         name: The file, for the message.
-
-    Raises:
-        UserError: If an option is unknown or missing; the message names it.
     """
     if unknown := sorted(map(str, values.keys() - set(known))):
         raise UserError(

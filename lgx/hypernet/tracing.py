@@ -53,10 +53,6 @@ def trace(
 
     Returns:
         The graph. Each parameter belongs to one node, except norm biases and class tokens, which have none.
-
-    Raises:
-        UserError: If the forward pass fails or depends on the image's values, if layers share parameters, or if
-            parameters are used by operations outside the primitives; the message names the parameters.
     """
     name = name or type(model).__name__
     repeated = _repeated(model)
@@ -299,9 +295,6 @@ def _exported(model: nn.Module, image: tuple[int, int, int], name: str) -> torch
 
     Returns:
         The recorded program for one image.
-
-    Raises:
-        UserError: If the forward pass fails or depends on the image's values.
     """
     first = next(model.parameters(), None)
     example = torch.empty(1, *image, device=None if first is None else first.device)

@@ -98,9 +98,6 @@ class Sizes:
         Args:
             arch: What is fixed, e.g. ``depth=6,img_size=64`` or ``timm:vit_small_patch14_dinov2``; None for nothing.
             num_classes: Classes of the head.
-
-        Raises:
-            UserError: If ``arch`` names a whole network, or a fixed size is unknown or cannot be filled.
         """
         like, text = self.like, arch or ""
         if text.startswith("timm:"):

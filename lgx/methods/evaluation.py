@@ -107,11 +107,7 @@ class EvaluatedModule(LightningModule, ABC):
         return frozen_features(self.network, images)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Logits, (B, K), float32.
-
-        Raises:
-            UserError: If the task is segmentation.
-        """
+        """Logits, (B, K), float32."""
         refuse_pixels(self.architecture.kind)
         return cast(Tensor, self(batch.inputs).float())
 
@@ -145,10 +141,6 @@ class EvaluatedModule(LightningModule, ABC):
 
 
 def refuse_pixels(kind: Kind) -> None:
-    """Refuse to predict for segmentation.
-
-    Raises:
-        UserError: If ``kind`` is segmentation.
-    """
+    """Refuse to predict for segmentation."""
     if kind == "segmentation":
         raise UserError("predict: writes one class per image, which segmentation has not; run `lgx test` instead")

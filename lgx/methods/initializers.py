@@ -83,10 +83,6 @@ def initializer_for(
             random start without one.
         seed: Seed of all random parameters; initializers that draw take it.
         options: Further arguments of the initializer; those that are None count as not given.
-
-    Raises:
-        UserError: If the method is unknown or does not take an option, the source is missing or of another method, or
-            the seed is not one that NumPy takes.
     """
     if seed is not None:
         check_seed(seed, "seed")

@@ -46,11 +46,7 @@ class LayerExpansion(Initializer):
 
     @cached_property
     def loaded(self) -> Learngene:
-        """The learngene.
-
-        Raises:
-            UserError: If it is of a method that this class does not expand, or lacks layers or what is outside.
-        """
+        """The learngene."""
         learngene = Learngene.load(self.source)
         self.check_source(self.source, type(self).__name__, learngene.method)
         if _OUTSIDE not in learngene.tensors or not learngene.num_layers:  # a file has all such parameters or none
@@ -86,9 +82,6 @@ class LayerExpansion(Initializer):
         The papers' descendants differ in depth alone. For a narrower one, width is selected before the layers are
         expanded: evenly spaced elements as in weight selection (Xu et al., 2024), heads kept whole
         (:func:`~lgx.initialization.width.heads_whole`).
-
-        Raises:
-            UserError: If the descendant is wider: in its width, its heads, their width, or its MLP.
         """
         architecture = vit_only(architecture, self.method)
         own = vit_only(self.loaded.architecture, self.source)

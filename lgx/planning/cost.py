@@ -47,11 +47,7 @@ PRECISIONS = {
 
 
 def precision_of(name: str) -> Precision:
-    """Number types of one of Lightning's precisions.
-
-    Raises:
-        UserError: If plans do not know it.
-    """
+    """Number types of one of Lightning's precisions."""
     if name not in PRECISIONS:
         raise UserError(f"trainer.precision: {name} cannot be planned; choose one of {', '.join(PRECISIONS)}")
     return PRECISIONS[name]
@@ -311,9 +307,6 @@ def _optimizer_bytes(method: Method) -> int | None:
 
     Returns:
         None where the optimizer does not work on such parameters.
-
-    Raises:
-        UserError: If it refuses the parameters or its options.
     """
     groups = method.trained_groups()
     for group in groups:

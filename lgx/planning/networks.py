@@ -110,9 +110,6 @@ def load_teacher(name: str, task: Task) -> Teacher | None:
     Args:
         name: What :func:`lgx.artifacts.pretrained.load_pretrained` reads.
         task: The task that it teaches.
-
-    Raises:
-        UserError: If its file is damaged.
     """
     if Path(name.removeprefix(FOLDER).removeprefix(TEXT)).exists():
         with unset_fake_temporarily():

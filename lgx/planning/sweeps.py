@@ -34,9 +34,6 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
         tflops: Peak TFLOP/s of a GPU at the runs' precision.
         mfu: Share of it that training reaches.
         samples: See :class:`~lgx.planning.configured.PlanOptions`.
-
-    Raises:
-        UserError: If the file or one of its runs is wrong.
     """
     known: dict[tuple[str, ...], float] = {}
     speed_of = ["--gpus=1", f"--tflops={tflops}", f"--mfu={mfu}", *([f"--samples={samples}"] if samples else [])]

@@ -58,9 +58,6 @@ def find_results(runs: Sequence[str]) -> list[Path]:
 
     Args:
         runs: Folders or files.
-
-    Raises:
-        UserError: If a path does not exist or there is no results file at all.
     """
     found: list[Path] = []
     for run in map(Path, runs):
@@ -101,9 +98,6 @@ def merge(files: Sequence[Path], split: str = "test") -> Merged:
     Args:
         files: The files.
         split: Split that is compared: all runs must have measured the same examples of a task.
-
-    Raises:
-        UserError: If a file is not a results file, or two sets have the name of one task.
     """
     newest: dict[_Measurement, tuple[Row, Path]] = {}
     replaced: dict[_Measurement, tuple[Row, Path]] = {}

@@ -27,9 +27,6 @@ def method_costs(
 
     Returns:
         The costs, and notes on the runs that were left out.
-
-    Raises:
-        UserError: If no row is from the folder of a run that trained or started descendants.
     """
     groups: dict[str, list[Row]] = {}
     for row in everything:

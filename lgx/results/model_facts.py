@@ -66,9 +66,6 @@ def model_facts(
     Returns:
         Name -> plain value; ``trained`` is only in the facts of trained networks, and ``method`` without it only in
         those of starts.
-
-    Raises:
-        UserError: If the file, or the results beside it, cannot be read.
     """
     place = source.place
     if place.endswith(".ckpt"):

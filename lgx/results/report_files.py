@@ -32,9 +32,6 @@ def report_path(
         force: Whether files that lgx did not write may be replaced, except those that are read.
         command: The command that writes it.
         title: The title of its reports, by which their files in Markdown are known.
-
-    Raises:
-        UserError: If the folder is a file, or the report would replace another file than that of a report.
     """
     page = Path(out) if Path(out).suffix == ".html" else Path(out) / REPORT
     folder = page.parent

@@ -151,9 +151,6 @@ def run_in_process(job: Job) -> bool:
 
     Returns:
         True if the run is finished; False if another process works on it.
-
-    Raises:
-        UserError: For a user's mistake. Every other exception of the run is passed on as well.
     """
     with locked(job.folder) as lock:
         if lock is None:

@@ -39,9 +39,6 @@ def restrict_imports() -> None:
     jsonargparse imports the module of a class path before it checks the class. An option that takes a callable would
     accept any function with its arguments, for example one that loads pickles. In both ways a foreign configuration
     could run code. ``LGX_ALLOW_IMPORTS=mypackage,other`` also admits everything in these packages.
-
-    Raises:
-        UserError: If that variable is not a list of packages.
     """
     own = admitted_packages()
     if _in_force == ["*", *own]:

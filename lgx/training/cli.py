@@ -56,9 +56,6 @@ def run(argv: list[str]) -> None:
 
     Args:
         argv: ``fit``, ``validate``, ``test`` or ``predict`` and its options.
-
-    Raises:
-        UserError: For a user's mistake.
     """
     check_job()
     try:
@@ -178,11 +175,7 @@ class LgxCLI(LightningCLI):
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
 
     def run(self) -> None:
-        """Run the command.
-
-        Raises:
-            UserError: For a user's mistake, and if the disk is full.
-        """
+        """Run the command."""
         arguments: dict[str, Any] = {"ckpt_path": self.checkpoint.path if self.checkpoint else None}
         if self.command in ("validate", "test"):
             arguments["verbose"] = False  # Report prints the scores

@@ -139,9 +139,6 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     Args:
         parser: The parser of :func:`make_parser`.
         argv: The command line without the command.
-
-    Raises:
-        UserError: For any mistake in them, in one sentence.
     """
     written = [*written_options(argv)]  # reads files within bounds: jsonargparse would read a pipe without an end
     check_classes(written)
@@ -172,9 +169,6 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
     Returns:
         The configuration with objects in place of their classes and arguments: ``model``, ``data``, .... Loggers are
         built when they are called, because some write or connect then.
-
-    Raises:
-        UserError: If a value is refused.
     """
     parser.refused.clear()
     with blame(REFUSED):
@@ -247,11 +241,7 @@ def _link(parser: RunParser) -> None:
 
 
 def _check_values(config: Namespace) -> None:
-    """Refuse values that would fail later, without their key, or write outside the run's folder.
-
-    Raises:
-        UserError: If there is one; the message names its key.
-    """
+    """Refuse values that would fail later, without their key, or write outside the run's folder."""
     if not isinstance(config.seed_everything, bool):
         check_seed(config.seed_everything, "--seed_everything")
     check_line(config.runs_dir, "--runs_dir")

@@ -149,9 +149,6 @@ class RunLoggers:
         place: The run.
         step: Step of the checkpoint from which the run's logs go on, of an evaluation too; None for new logs.
         overwrite: Whether a run of W&B with the run's id, or a table outside of the run's folder, may be replaced.
-
-    Raises:
-        UserError: If an address holds a password.
     """
 
     def __init__(
@@ -172,9 +169,6 @@ class RunLoggers:
 
         Args:
             trainer: The trainer.
-
-        Raises:
-            UserError: If one cannot start, or can no longer log.
         """
         if getattr(trainer, "fast_dev_run", False) or trainer.barebones:
             yield

@@ -14,9 +14,6 @@ def check_monitors(trainer: Trainer, method: Method) -> None:
     Args:
         trainer: The trainer.
         method: The method, which knows its tasks. One of another package may log any values.
-
-    Raises:
-        UserError: If there is one; the sentence names the callback.
     """
     known = {f"val/{name}" for name in (shared_metric(method.tasks.values()), *method.other_values)}
     known |= set() if method.evaluates_starts else {"val/loss"}

@@ -32,9 +32,6 @@ def parse(parser: Any, argv: Sequence[str]) -> Namespace:
     Args:
         parser: The parser.
         argv: The arguments; options may have hyphens in place of underscores.
-
-    Raises:
-        UserError: For any mistake in them, in one sentence.
     """
     set_loader("yaml", _load_yaml, (yaml.YAMLError,))
     set_dumper("yaml", _dump_yaml)
@@ -68,9 +65,6 @@ def written_options(argv: Sequence[str], depth: int = DEEPEST) -> Iterator[tuple
     Args:
         argv: The command line without the command.
         depth: Levels of keys to go through in files, and in values that are mappings.
-
-    Raises:
-        UserError: If a file cannot be read within bounds, or holds no mapping.
     """
     words = list(argv)
     while words and (word := words.pop(0)) != "--":

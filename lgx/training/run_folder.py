@@ -87,9 +87,6 @@ def find_checkpoint(
     Returns:
         The checkpoint; None for none. ``last`` of a run that has no checkpoint yet starts it, so that a job which is
         requeued needs one command line only.
-
-    Raises:
-        UserError: If a checkpoint is needed and there is none, or the given one cannot be read or is no run's.
     """
     if given is None and (command == "fit" or untrained):
         return None

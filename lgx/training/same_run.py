@@ -76,9 +76,6 @@ def identity_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunIdentity 
     Args:
         checkpoint: Content of the file.
         path: The file.
-
-    Raises:
-        UserError: If the identity is damaged.
     """
     if (found := checkpoint.get(IDENTITY)) is None:
         return None
@@ -105,9 +102,6 @@ def check_configuration(record: RunIdentity, now: RunIdentity, folder: Path) -> 
 
     Returns:
         Changed options that are applied, and changed versions of the code, one line each.
-
-    Raises:
-        UserError: If a difference would change what the run has learned.
     """
     changes = _changes(record, now)
     refused = [change for key, change in changes.items() if not _is_applied(key)]
@@ -125,9 +119,6 @@ def check_optimizer(record: RunIdentity, now: RunIdentity, path: str) -> None:
         record: The identity of the run that wrote the checkpoint.
         now: The identity of the run that continues from it in another folder.
         path: The checkpoint, for the message.
-
-    Raises:
-        UserError: If options of the optimizer or of its schedule differ.
     """
     changes = [change for key, change in _changes(record, now).items() if key.startswith(_OPTIMIZER)]
     remedy = (
@@ -144,9 +135,6 @@ def check_data(record: RunIdentity, now: RunIdentity, folder: Path) -> None:
         record: The run's identity.
         now: The present one.
         folder: The run's folder, for the message.
-
-    Raises:
-        UserError: If they differ.
     """
     changes = list(_differences(record.data, now.data).values())
     _refuse(changes, f"{folder}: the run was started with other data", _REMEDY)

@@ -31,9 +31,6 @@ def check_dropped(written: Sequence[tuple[str, str, Any]], config: Namespace) ->
     Args:
         written: Place, name and value of each option, see :func:`~lgx.training.parsing.written_options`.
         config: What it was parsed to.
-
-    Raises:
-        UserError: For the first option that is refused.
     """
     last: dict[str, tuple[str, Any]] = {}
     chosen: dict[str, set[str]] = defaultdict(set)
@@ -66,9 +63,6 @@ def check_classes(written: Sequence[tuple[str, str, Any]]) -> None:
 
     Args:
         written: See :func:`check_dropped`.
-
-    Raises:
-        UserError: For the first of them.
     """
     chosen = set[str]()
     for place, key, value in written:

@@ -109,10 +109,6 @@ def check_model_place(
             no model folder has is never replaced.
         reads: Paths that the command reads.
         tokenizer: The tokenizer that is written beside the model.
-
-    Raises:
-        UserError: If the place is taken by something else, the file has the suffix of a learngene, or a tokenizer has
-            no folder to be written into.
     """
     if str(out).endswith(LEARNGENE):
         raise UserError(f"--out {out}: {LEARNGENE} is the suffix of learngenes; give a folder or another suffix")

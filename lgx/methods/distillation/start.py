@@ -94,9 +94,6 @@ def start_from_ancestor(
 
     Returns:
         The network, and the record of what it was given.
-
-    Raises:
-        UserError: If the ancestor is no plain ViT or GPT-2, or if its layers have another size.
     """
     own = ancestor.require_known("model.start")
     architecture.check_source(own, "model.start")

@@ -86,9 +86,6 @@ def earlier_stage(start: str, architecture: Architecture) -> EarlierStage:
     Args:
         start: Learngene file of a hypernetwork.
         architecture: Whose inputs the new stage reads.
-
-    Raises:
-        UserError: If the file is no such learngene, or was trained on other inputs.
     """
     if not start.endswith(SUFFIX):
         raise UserError(f"model.start: expected a learngene file (*{SUFFIX}) of TAL, LoGAH or GHN-3, got {start}")
@@ -201,11 +198,7 @@ class TAL(HypernetMethod):
 
     @cached_property
     def embeddings(self) -> TaskEmbeddings | None:
-        """Embeddings of the tasks; None without task information.
-
-        Raises:
-            UserError: If their file cannot be read.
-        """
+        """Embeddings of the tasks; None without task information."""
         if self.task_embeddings is None:
             return None
         if self.assumed is not None and not Path(self.task_embeddings).exists():
@@ -219,11 +212,7 @@ class TAL(HypernetMethod):
 
     @cached_property
     def earlier(self) -> EarlierStage | None:
-        """The stage that this one starts from; None without one.
-
-        Raises:
-            UserError: If ``start`` cannot be read.
-        """
+        """The stage that this one starts from; None without one."""
         if self.start is not None and self.assumed is not None and not Path(self.start).exists():
             self.assumed.append(
                 f"model.start: {self.start} does not exist yet; the plan takes its hypernetwork to have the size that "
@@ -234,11 +223,7 @@ class TAL(HypernetMethod):
 
     @cached_property
     def config(self) -> HypernetConfig:
-        """The configuration of ``start``, or what the arguments describe, with the width of the task embeddings.
-
-        Raises:
-            UserError: If ``start`` cannot be read, or was tuned with embeddings of another width.
-        """
+        """The configuration of ``start``, or what the arguments describe, with the width of the task embeddings."""
         config = self.earlier.config if self.earlier else self.configured()
         width = self.embeddings.width if self.embeddings else None
         if None not in (width, config.task_width) and width != config.task_width:
@@ -262,22 +247,14 @@ class TAL(HypernetMethod):
         return self._label or self.spec.name
 
     def setup(self, stage: str) -> None:
-        """Learn the tasks, look up every task's embedding, and for training load the ancestor.
-
-        Raises:
-            UserError: If the ancestor cannot be read or does not fit, or a task has no embedding.
-        """
+        """Learn the tasks, look up every task's embedding, and for training load the ancestor."""
         super().setup(stage)
         if self.config.task_width is not None:
             for task in self.tasks:
                 self.task_embedding(task)
 
     def teacher_request(self) -> TeacherRequest | None:
-        """The ancestor; None without one, or where α is 0.
-
-        Raises:
-            UserError: If logits of several tasks are asked for.
-        """
+        """The ancestor; None without one, or where α is 0."""
         if self.ancestor is None or self.alpha == 0:
             return None
         if self.guidance == "logits" and len(self.tasks) > 1:

@@ -80,9 +80,6 @@ def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchit
         source: Architecture of the network.
         tensors: Its parameters.
         target: An architecture of the same depth, with a smaller width, fewer heads of the same width, or smaller MLPs.
-
-    Raises:
-        UserError: If torch-pruning is not installed.
     """
     with extra("pruning", "structured_pruning"):
         import torch_pruning

@@ -67,9 +67,6 @@ def expand_linearly(learned: Mapping[str, Tensor], depth: int) -> dict[str, Tens
 
     Returns:
         Parameters under timm's names.
-
-    Raises:
-        UserError: If there are not two layers with the same parameters.
     """
     held = [{k.removeprefix(prefix) for k in learned if k.startswith(prefix)} for prefix in (BASE, SLOPE)]
     if lone := sorted(held[0] ^ held[1]) or ["*"] * (not held[0]):

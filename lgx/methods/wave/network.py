@@ -114,11 +114,7 @@ def stored_templates(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _matrices(network: nn.Module) -> dict[str, list[Any]]:
-    """The linear layers of each kind, front to back.
-
-    Raises:
-        UserError: If the network's layers have other parts.
-    """
+    """The linear layers of each kind, front to back."""
     layers: Any = network.blocks
     try:
         found = {kind: [layer.get_submodule(kind) for layer in layers] for kind in KINDS}

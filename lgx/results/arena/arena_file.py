@@ -97,9 +97,6 @@ class Arena:
 
         Args:
             longer: Epochs of a further training from scratch, by task and size.
-
-        Raises:
-            UserError: If options are malformed; the message names the run.
         """
         runs = list(self._sources())
         for start in self.starts:
@@ -204,9 +201,6 @@ def load_arena(file: str | Path, runs_dir: str = "runs") -> Arena:
         file: YAML with ``experiment``, ``seeds``, ``config``, ``tasks``, ``sizes``, ``budgets``, ``starts`` and
             ``scratch``, and optionally ``ancestor``, ``sources`` and ``rival``.
         runs_dir: Folder of all runs.
-
-    Raises:
-        UserError: If the file is missing or malformed; the message names the key.
     """
     file = Path(file)
     content = read_mapping(file, "an arena file such as experiments/arena/pocket.yaml")

@@ -133,11 +133,7 @@ class GradientNorms(Callback):
         self.every_n_steps = every_n_steps
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse networks that processes share, and methods whose losses have no graphs.
-
-        Raises:
-            UserError: If no process holds whole parameters, or parts of the loss have no gradients of their own.
-        """
+        """Refuse networks that processes share, and methods whose losses have no graphs."""
         if isinstance(pl_module, Method) and not pl_module.one_graph:
             raise UserError(f"trainer.callbacks: GradientNorms cannot measure {pl_module.method}; leave it out")
         if isinstance(trainer.strategy, ShardedStrategy):
