@@ -70,9 +70,6 @@ def form_text(base: str, arguments: Mapping[str, Any]) -> str:
 def parse_form(form: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
     """Read a form that is not empty.
 
-    Args:
-        form: The text.
-
     Returns:
         Name of the timm model, and arguments of its network class.
     """

@@ -49,11 +49,7 @@ class GPT2Classifier(GPT2ForSequenceClassification):
         return {"transformer.wte.weight", "transformer.wpe.weight"}
 
     def group_matcher(self, coarse: bool = False) -> dict[str, Any]:
-        """Which parameters are of which layer, as timm's ViTs tell it: the last norm is of the last block.
-
-        Args:
-            coarse: Ignored; a block is one layer.
-        """
+        """Which parameters are of which layer, as timm's ViTs tell it: the last norm is of the last block."""
         blocks = [(r"^transformer\.h\.(\d+)", None), (r"^transformer\.ln_f", (99999,))]  # 99999: the group before
         return {"stem": r"^transformer\.w[tp]e", "blocks": blocks}
 

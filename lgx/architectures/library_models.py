@@ -63,9 +63,6 @@ class LibraryModel:
     def build(self, device: str | None = None) -> nn.Module:
         """Build the model with the library's own random initialization.
 
-        Args:
-            device: ``meta`` builds shapes without memory.
-
         Returns:
             The model, (B, C, H, W) -> logits (B, K).
         """

@@ -31,11 +31,6 @@ def read_gpt2(
 ) -> tuple[dict[str, Tensor], GPT2Architecture, bool, tuple[str, ...]]:
     """Read a GPT-2 of transformers, a language model or a classifier.
 
-    Args:
-        about: Content of ``config.json``.
-        tensors: The weights beside it.
-        config: Path of ``config.json``.
-
     Returns:
         Parameters under the names of :class:`GPT2Classifier`; the architecture; whether the head is the source's own;
         names of the classes in index order, () if unknown. A language model has no head for classes and gets a random

@@ -77,21 +77,13 @@ class PretrainedNetwork:
         return {name: tensor for name, tensor in state.items() if not name.startswith(self.architecture.head_prefixes)}
 
     def require_known(self, purpose: str) -> Architecture:
-        """Return the architecture.
-
-        Args:
-            purpose: What needs it, for the message.
-        """
+        """Return the architecture."""
         if self.architecture is None:
             raise UserError(f"{self.name}: {purpose} needs a ViT or a GPT-2, but {self.unknown_part}")
         return self.architecture
 
     def require_vit(self, purpose: str) -> ViTArchitecture:
-        """Return the architecture of an image model.
-
-        Args:
-            purpose: What needs it, for the message.
-        """
+        """Return the architecture of an image model."""
         return vit_only(self.require_known(purpose), f"{self.name}: {purpose}")
 
 

@@ -217,10 +217,6 @@ def check_weights(tensors: Mapping[str, Tensor], place: str) -> None:
     """Refuse tensors that lgx, which computes in float32, would read as other numbers than the file holds.
 
     Every file of weights is checked here, before anything converts its tensors.
-
-    Args:
-        tensors: Weights and buffers by name.
-        place: The file, for the message.
     """
     for name, tensor in tensors.items():
         if not is_weight(tensor):
@@ -309,13 +305,7 @@ def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, plac
 
 
 def check_timm_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path) -> None:
-    """Refuse a configuration of timm that describes a much larger network than the weights beside it.
-
-    Args:
-        about: Content of ``config.json``.
-        tensors: Content of ``model.safetensors``.
-        config: Path of ``config.json``.
-    """
+    """Refuse a configuration of timm that describes a much larger network than the weights beside it."""
     check_weights(tensors, str(config.parent))
     about = check_fields(about, {"architecture": LINE, "model_args": MAPPING, "pretrained_cfg": MAPPING}, str(config))
     for key, size in _sizes(about.get("model_args", {})):

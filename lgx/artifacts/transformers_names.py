@@ -50,10 +50,6 @@ def timm_names(tensors: Mapping[str, Tensor], place: str) -> dict[str, Tensor]:
 
     DINOv2's names become those of its authors, which timm converts further.
 
-    Args:
-        tensors: Weights for which :func:`has_transformers_names` holds.
-        place: The file, for the message.
-
     Returns:
         The weights under names that timm reads; those that transformers adds to ViT's stay as they are.
     """

@@ -87,10 +87,6 @@ def feature_losses(student: Features, teacher: Features) -> tuple[Tensor, Tensor
     ``1 - cos`` of the summaries, plus for the patches ``0.9 (1 - cos) + 0.1`` smooth L1, averaged over the patches. If
     the grids differ, the teacher's is resampled bilinearly to the student's, so that no gradient passes through it.
 
-    Args:
-        student: Projected features.
-        teacher: Features of the same widths.
-
     Returns:
         Loss of each image, (B,), at least 0; cosine similarity of the summaries, (B,), in [-1, 1].
     """

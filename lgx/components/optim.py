@@ -74,12 +74,7 @@ _LENGTHS = {"CosineAnnealingLR": "T_max", "PolynomialLR": "total_iters"}
 
 
 def check_class(option: str, name: str) -> None:
-    """Refuse optimizers and schedulers of torch with which no run can train.
-
-    Args:
-        option: The option, for the message.
-        name: Name or path of the class.
-    """
+    """Refuse optimizers and schedulers of torch with which no run can train."""
     if why := _UNSUITED.get(name := name.rpartition(".")[2]):
         raise UserError(f"{option}: {name} {why}; choose another, e.g. AdamW and WarmupCosine")
 
@@ -110,13 +105,7 @@ def make_scheduler(make: SchedulerCallable, optimizer: Optimizer, total_steps: i
 
 
 def check_length(make: SchedulerCallable, scheduler: LRScheduler, total_steps: int) -> None:
-    """Refuse a restored scheduler of torch that keeps the length of a shorter or longer run.
-
-    Args:
-        make: What has made it, see :func:`make_scheduler`.
-        scheduler: The scheduler.
-        total_steps: Optimizer steps of the whole run.
-    """
+    """Refuse a restored scheduler of torch that keeps the length of a shorter or longer run."""
     name = length_argument(type(scheduler))
     is_given = isinstance(make, partial) and make.keywords.get(name) is not None
     if not is_given and (planned := getattr(scheduler, name, total_steps)) != total_steps:

@@ -52,11 +52,7 @@ def make_room(folder: Path, suffix: str, needed: int) -> None:
 
 
 def recall(name: str) -> Any | None:
-    """A fact that was remembered for this very code; None if there is none.
-
-    Args:
-        name: Name of the fact.
-    """
+    """A fact that was remembered for this very code; None if there is none."""
     try:
         return json.loads(_file(name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -64,12 +60,7 @@ def recall(name: str) -> Any | None:
 
 
 def remember(name: str, value: Any) -> None:
-    """Keep a fact; nothing happens where the cache cannot be written.
-
-    Args:
-        name: Name of the fact.
-        value: Plain values.
-    """
+    """Keep a fact; nothing happens where the cache cannot be written."""
     with suppress(OSError, UserError):
         file = _file(name)
         for old in file.parent.glob(f"{name}-{'?' * _DIGITS}.json"):

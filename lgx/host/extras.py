@@ -18,12 +18,7 @@ EXTRAS = {
 
 @contextmanager
 def extra(name: str, user: str) -> Iterator[None]:
-    """Import packages of an extra inside the block.
-
-    Args:
-        name: A key of :data:`EXTRAS`.
-        user: What needs them, for the message.
-    """
+    """Import packages of an extra inside the block."""
     try:
         yield
     except ModuleNotFoundError as error:

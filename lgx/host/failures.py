@@ -105,12 +105,7 @@ def _reports_killed_worker(error: BaseException) -> bool:
 
 
 def reason_of(error: BaseException, longest: int = 200) -> str:
-    """The first line of an error's message, or its class where it has no message; without passwords of URLs.
-
-    Args:
-        error: The error.
-        longest: Number of characters to keep.
-    """
+    """The first line of an error's message, or its class where it has no message; without passwords of URLs."""
     line = next(iter(str(error).strip().splitlines()), type(error).__name__).strip()
     return _USER_OF_URL.sub("//", line)[:longest]
 

@@ -113,11 +113,6 @@ def check_yaml(text: str, most: int = MOST, longest: int = MOST) -> None:
 
     Numbers beyond 64 bits are refused, too: no option takes one, and each library fails on them in its own way.
 
-    Args:
-        text: The YAML.
-        most: Most values.
-        longest: Most values of one list.
-
     Raises:
         TooLarge: If it is refused.
         yaml.YAMLError: If it is not YAML.
@@ -174,11 +169,7 @@ def check_text(text: str, most: int = MOST, longest: int = MOST) -> None:
 
 
 def load_plain(text: str) -> Any:
-    """Plain values of YAML that lgx has written or checked, with libyaml where it is installed: ten times as fast.
-
-    Args:
-        text: The YAML.
-    """
+    """Plain values of YAML that lgx has written or checked, with libyaml where it is installed: ten times as fast."""
     return yaml.load(text, Loader=_Loader)  # a loader of plain values only
 
 
@@ -202,10 +193,6 @@ def read_yaml(path: Path, remedy: str, most: int = MOST, longest: int = MOST) ->
 
 def open_undecoded(source: Path | bytes, formats: tuple[str, ...] = FORMATS) -> Image.Image:
     """Open an image without decoding its pixels.
-
-    Args:
-        source: File, or the bytes of one.
-        formats: Formats of Pillow that are decoded.
 
     Raises:
         Exception: Any exception of Pillow for a file in another format, or with more pixels than :data:`MOST_PIXELS`.
@@ -292,12 +279,7 @@ def non_finite_allowed(allowed: bool) -> Iterator[None]:
 
 
 def refuse_non_finite(tensors: "Mapping[str, Tensor]", place: str) -> None:
-    """Refuse tensors that hold NaN or infinity.
-
-    Args:
-        tensors: Parameters by name.
-        place: The file, for the message.
-    """
+    """Refuse tensors that hold NaN or infinity."""
     if _non_finite_allowed.get():
         return
     wrong = [name for name, tensor in tensors.items() if tensor.is_floating_point() and not tensor.isfinite().all()]

@@ -103,13 +103,7 @@ def predict_with_projections(
 
 
 def projection_graph(architecture: Architecture, width: int, convention: Convention = "msa") -> Graph:
-    """The architecture's graph with an additional node M, the only node with a parameter.
-
-    Args:
-        architecture: The network.
-        width: Width T of the ancestor's features.
-        convention: See :func:`~lgx.hypernet.architecture_graph.computational_graph`.
-    """
+    """The architecture's graph with an additional node M, the only node with a parameter."""
     graph = computational_graph(architecture, convention)
     count = len(graph.nodes)
     norm = max(n for n, node in enumerate(graph.nodes) if node.op == "ln")

@@ -62,9 +62,6 @@ class EvaluatedModule(LightningModule, ABC):
     def with_run_weights(self, folder: Path) -> dict[str, "Figure"]:
         """Measure what the run's weights can do, when training has ended. Called on every process.
 
-        Args:
-            folder: The run's folder.
-
         Returns:
             Figures by name, which are drawn on the first process.
         """

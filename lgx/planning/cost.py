@@ -278,13 +278,7 @@ def _reached(loss: Tensor) -> Iterator[nn.Parameter]:
 
 
 def mean_over(whole: Sequence[Architecture], some: Sequence[Architecture], costs: Sequence[float]) -> float:
-    """Mean cost over a set from the costs of some of it: a constant, a multiple of L D and one of L D².
-
-    Args:
-        whole: The set.
-        some: The members that :func:`spread` chose.
-        costs: Their costs.
-    """
+    """Mean cost over a set from the costs of some of it: a constant, a multiple of L D and one of L D²."""
 
     def terms(architectures: Sequence[Architecture]) -> NDArray[np.float64]:
         sizes = np.array([(a.depth, a.embed_dim) for a in architectures], np.float64)
@@ -301,9 +295,6 @@ def _key(tensor: Tensor) -> int:
 
 def _optimizer_bytes(method: Method) -> int | None:
     """Bytes of the optimizer's state, measured by one step on parameters without memory.
-
-    Args:
-        method: The method, with its network.
 
     Returns:
         None where the optimizer does not work on such parameters.

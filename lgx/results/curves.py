@@ -91,10 +91,6 @@ def read_curves(folder: str | Path, tags: Sequence[str] = TAGS) -> Mapping[str, 
 
     Where a run was resumed, the point written last counts. A damaged file is read up to the damage.
 
-    Args:
-        folder: Folder of the run.
-        tags: Names of the scalars.
-
     Returns:
         The recorded curves by tag.
     """

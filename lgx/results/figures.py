@@ -56,13 +56,7 @@ def legend_width(lines: Iterable[Style]) -> float:
 def average_figure(
     found: Sequence[Standing], looks: Mapping[str, Style], levels: Mapping[str, float]
 ) -> ReportFigure | None:
-    """The averages as dots with intervals, a panel for each number of epochs; None where nothing is compared.
-
-    Args:
-        found: Standings, ascending.
-        looks: Style of every method.
-        levels: Chance levels by task.
-    """
+    """The averages as dots with intervals, a panel for each number of epochs; None where nothing is compared."""
     shown = _few([standing for standing in found if len(standing.values) > 1])
     if not shown:
         return None

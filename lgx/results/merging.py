@@ -54,11 +54,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def find_results(runs: Sequence[str]) -> list[Path]:
-    """Find the results files of runs; files that an earlier comparison wrote count only if there are no others.
-
-    Args:
-        runs: Folders or files.
-    """
+    """Find the results files of runs; files that an earlier comparison wrote count only if there are no others."""
     found: list[Path] = []
     for run in map(Path, runs):
         if not run.exists():

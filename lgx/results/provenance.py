@@ -21,11 +21,7 @@ _HEALTH = ("loss_at_start", "loss_at_end", "gradient_norm")
 
 
 def method_section(names: Iterable[str]) -> Section:
-    """The methods of a report: for each its labels and names in the tables, what it does, and its paper.
-
-    Args:
-        names: Names in results.
-    """
+    """The methods of a report: for each its labels and names in the tables, what it does, and its paper."""
     ordered = sorted(set(names), key=method_order)
     specs = {name: registry.find_spec(name) for name in ordered}
     items = []

@@ -67,10 +67,6 @@ def write_report(report: Report, page: Path) -> list[str]:
 def write_comparison(comparison: Comparison, page: Path) -> list[str]:
     """Write a comparison with its figures and all of its rows.
 
-    Args:
-        comparison: The comparison.
-        page: What :func:`report_path` gives.
-
     Returns:
         Names of the other files.
     """

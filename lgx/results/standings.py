@@ -67,11 +67,7 @@ class Standing:
         return f"{sizes} on {next(iter(tasks))}" if len(tasks) == 1 else f"{len(tasks)} tasks × {sizes}"
 
     def chance(self, levels: Mapping[str, float]) -> float | None:
-        """Chance level of the averages; None where that of some task is unknown.
-
-        Args:
-            levels: Chance levels by task, see :func:`chance_levels`.
-        """
+        """Chance level of the averages; None where that of some task is unknown."""
         known = [levels[task] for task, _ in self.places if task in levels]
         return fmean(known) if len(known) == len(self.places) and self.metric in _GUESSED else None
 

@@ -79,10 +79,6 @@ def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
 
     ``{seed}``, ``{runs}`` (the experiment's folder) and the variables of the matrix are replaced in names and options.
     A matrix variable is a list of values, or a mapping from a value to the options that belong to it.
-
-    Args:
-        file: YAML with ``experiment``, ``seeds`` and ``runs``.
-        runs_dir: Folder of all runs.
     """
     file = Path(file)
     return expand_sweep(file, read_mapping(file, "a sweep file such as experiments/sws/demo.yaml"), runs_dir)

@@ -98,10 +98,6 @@ def make_parser(command: str, extra: type | None = None) -> RunParser:
 
     A process makes each parser once, which takes a tenth of a short run, and uses it for one command line after the
     other.
-
-    Args:
-        command: ``fit``, ``validate``, ``test`` or ``predict``.
-        extra: Dataclass whose fields are further options.
     """
     silence_known_warnings()
     registry.load_all()
@@ -134,12 +130,7 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
 
 
 def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
-    """Parse a command line and the configuration files that it names.
-
-    Args:
-        parser: The parser of :func:`make_parser`.
-        argv: The command line without the command.
-    """
+    """Parse a command line and the configuration files that it names."""
     written = [*written_options(argv)]  # reads files within bounds: jsonargparse would read a pipe without an end
     check_classes(written)
     for _, option, value in written:
@@ -187,12 +178,7 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
 
 
 def configuration_text(parser: RunParser, config: Namespace) -> str:
-    """A configuration as YAML, without ``ckpt_path`` and ``overwrite``, which concern one start of the run only.
-
-    Args:
-        parser: The parser that has parsed it.
-        config: The configuration.
-    """
+    """A configuration as YAML, without ``ckpt_path`` and ``overwrite``, which concern one start of the run only."""
     config = config.clone()
     config.ckpt_path, config.overwrite = None, False
     return str(parser.dump(config, skip_unset=False, skip_validation=True))

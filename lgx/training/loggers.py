@@ -165,11 +165,7 @@ class RunLoggers:
 
     @contextmanager
     def started(self, trainer: Trainer) -> Iterator[None]:
-        """Give the trainer its loggers in the block, unless it may log nothing, and close them at its end.
-
-        Args:
-            trainer: The trainer.
-        """
+        """Give the trainer its loggers in the block, unless it may log nothing, and close them at its end."""
         if getattr(trainer, "fast_dev_run", False) or trainer.barebones:
             yield
             return

@@ -138,11 +138,7 @@ def _own(folder: Path, command: str, given: str, overwrite: bool) -> Path | None
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a run has finished and its files are still there.
-
-    Args:
-        folder: The run's folder.
-    """
+    """Whether a run has finished and its files are still there."""
     try:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):

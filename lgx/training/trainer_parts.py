@@ -56,16 +56,7 @@ def as_list(given: Any) -> list[Any]:
 def every_callback(
     command: str, config: Namespace, built: Namespace, folder: Path, health: TrainingHealth, io: AtomicCheckpointIO
 ) -> list[Callback]:
-    """The callbacks of a run, in their order.
-
-    Args:
-        command: ``fit``, ``validate``, ``test`` or ``predict``.
-        config: The configuration.
-        built: The same with objects.
-        folder: The run's folder.
-        health: Watches the losses.
-        io: What reads the run's checkpoints.
-    """
+    """The callbacks of a run, in their order."""
     trainer, checkpoints, results = built.trainer, folder / "checkpoints", SaveResults()
     given = as_list(trainer.callbacks)
     averages = [callback for callback in given if isinstance(callback, StochasticWeightAveraging | WeightAveraging)]
@@ -101,11 +92,7 @@ def every_callback(
 
 
 def every_plugin(given: Any) -> tuple[list[Any], AtomicCheckpointIO]:
-    """The user's plugins, atomic checkpoints, and on SLURM an environment that leaves requeueing to the callback.
-
-    Args:
-        given: Value of ``trainer.plugins``.
-    """
+    """The user's plugins, atomic checkpoints, and on SLURM an environment that leaves requeueing to the callback."""
     io = AtomicCheckpointIO()
     plugins = [*as_list(given), io]
     # Within a job of SLURM torchrun may start the processes.

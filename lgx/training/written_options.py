@@ -59,11 +59,7 @@ def check_dropped(written: Sequence[tuple[str, str, Any]], config: Namespace) ->
 
 
 def check_classes(written: Sequence[tuple[str, str, Any]]) -> None:
-    """Refuse unknown classes, and options of a class before it: jsonargparse takes them for options of its base.
-
-    Args:
-        written: See :func:`check_dropped`.
-    """
+    """Refuse unknown classes, and options of a class before it: jsonargparse takes them for options of its base."""
     chosen = set[str]()
     for place, key, value in written:
         option = key.removesuffix(".class_path")

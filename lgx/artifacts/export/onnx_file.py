@@ -85,9 +85,6 @@ def silent() -> Iterator[None]:
 def run_onnx(path: str | Path) -> tuple[Program, dict[str, str]]:
     """Open an ONNX file with onnxruntime, on the processor.
 
-    Args:
-        path: The file.
-
     Returns:
         The program, and the file's metadata.
     """

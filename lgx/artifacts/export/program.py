@@ -76,13 +76,7 @@ def write_pt2(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str,
 
 
 def random_inputs(task: Task, batch: int, seed: int = 0) -> Tensor:
-    """Random inputs: images (B, C, H, W) with normally distributed values, or token ids (B, N), the shorter padded.
-
-    Args:
-        task: What the network reads.
-        batch: Number of examples B.
-        seed: Seed of the values.
-    """
+    """Random inputs: images (B, C, H, W) with normally distributed values, or token ids (B, N), the shorter padded."""
     generator = torch.Generator().manual_seed(seed)
     if task.kind != "text":
         return torch.randn(batch, *task.image_shape, generator=generator)

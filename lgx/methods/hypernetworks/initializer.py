@@ -175,7 +175,7 @@ class HypernetPrediction(Initializer):
         return Sizes.free(vit_only(learngene.architecture, self.source), widest)
 
     def embedding(self, task: Task | None = None) -> Tensor | None:
-        """The embedding, (T,), of the task that the constructor names, otherwise of ``task``; None where none is read."""
+        """The embedding, (T,), of the constructor's task, otherwise of ``task``; None where none is read."""
         if self.loaded.config.task_width is None:
             if self.task or self.task_embeddings:
                 raise UserError(f"{self.source}: takes no task embedding; leave out task and task_embeddings")
@@ -224,10 +224,6 @@ class HypernetPrediction(Initializer):
 
     def for_model(self, model: nn.Module, graph: Graph) -> dict[str, Tensor]:
         """Predict all parameters of any model.
-
-        Args:
-            model: Names and shapes of the parameters.
-            graph: What :func:`~lgx.hypernet.trace` makes of the model.
 
         Returns:
             Parameters under the model's names; class tokens, which the graph does not contain, are zero.

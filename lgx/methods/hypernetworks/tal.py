@@ -81,12 +81,7 @@ class EarlierStage(NamedTuple):
 
 
 def earlier_stage(start: str, architecture: Architecture) -> EarlierStage:
-    """The stage that left a learngene file.
-
-    Args:
-        start: Learngene file of a hypernetwork.
-        architecture: Whose inputs the new stage reads.
-    """
+    """The stage that left a learngene file."""
     if not start.endswith(SUFFIX):
         raise UserError(f"model.start: expected a learngene file (*{SUFFIX}) of TAL, LoGAH or GHN-3, got {start}")
     learngene = Learngene.load(start)

@@ -47,9 +47,6 @@ def least_squares_shares(depth: int) -> Tensor:
     pseudo-inverse of the matrix with rows ``(1, (l − 1) / L)``. So θ_A is the slope of the regression line of every
     parameter over the layers, and θ_B its value at the first layer. Of a single layer θ_B is a copy, and θ_A is 0.
 
-    Args:
-        depth: Layers of the network, L.
-
     Returns:
         Rows for θ_B and θ_A, (2, L), float64.
     """

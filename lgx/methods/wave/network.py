@@ -58,11 +58,6 @@ def templates_of(network: nn.Module, number: int, size: int) -> dict[str, Tensor
     Kronecker products is a truncated singular value decomposition of the rearranged matrix), scaled so that scalers of
     1 give entries as large as the network's.
 
-    Args:
-        network: A plain ViT.
-        number: Templates of each kind, T.
-        size: Height and width of a template.
-
     Returns:
         Kind -> templates, (T, size, size).
     """
