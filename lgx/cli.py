@@ -32,9 +32,7 @@ _GROUPS = {
         "data": "list and prepare data sets",
         "config": "print a configuration that ships with lgx",
     },
-    "use what was trained": {
-        "export": "write the network of a trained run as a model folder",
-    },
+    "use what was trained": {"export": "write the network of a trained run as a model folder"},
     "many runs and what they say": {
         "compare": "tables and report of methods x descendants x tasks over seeds",
         "sweep": "many runs from one file, resumable, on one machine or a cluster",
@@ -46,9 +44,7 @@ _GROUPS = {
         "embed": "compute task embeddings for a task-aware hypernetwork",
         "sample": "sample an architecture set",
     },
-    "this installation": {
-        "doctor": "check the installation and this machine",
-    },
+    "this installation": {"doctor": "check the installation and this machine"},
 }
 COMMANDS = {name: text for commands in _GROUPS.values() for name, text in commands.items()}
 _LONGEST = 2000

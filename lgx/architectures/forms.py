@@ -105,10 +105,7 @@ def build_form(form: str, device: str | None, sizes: Mapping[str, Any]) -> ViTNe
     """
     base, arguments = parse_form(form)
     remedy = "choose other sizes or another form"
-    with (
-        foreign_errors(f"architecture of form {form}", "timm cannot build it", remedy, _ERRORS),
-        building_on(device),
-    ):
+    with foreign_errors(f"architecture of form {form}", "timm cannot build it", remedy, _ERRORS), building_on(device):
         return cast(ViTNetwork, timm.create_model(base, pretrained=False, **{**dict(arguments), **sizes}))
 
 

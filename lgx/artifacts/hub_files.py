@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download
-from huggingface_hub.errors import (
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, RevisionNotFoundError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from lgx.artifacts.export.folders import BESIDE, CONFIG, WEIGHTS

@@ -84,12 +84,7 @@ class TaskEmbeddings:
         Raises:
             UserError: If the file cannot be written.
         """
-        about = {
-            "ancestor": self.ancestor,
-            "images": self.images,
-            "tasks": self.tasks,
-            "lgx_version": __version__,
-        }
+        about = {"ancestor": self.ancestor, "images": self.images, "tasks": self.tasks, "lgx_version": __version__}
         tensors = {name: tensor.float() for name, tensor in self.tensors.items()}
         write_safetensors(path, tensors, {_KEY: json.dumps(about)})
 

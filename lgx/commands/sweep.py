@@ -66,11 +66,7 @@ class Execution:
 
 
 def run_pending(
-    file: str,
-    sweep: "Sweep",
-    results: Path,
-    how: Execution,
-    rows_of: "Callable[[Job], list[Row]] | None" = None,
+    file: str, sweep: "Sweep", results: Path, how: Execution, rows_of: "Callable[[Job], list[Row]] | None" = None
 ) -> None:
     """Run all runs of a sweep that are not finished, or print their command lines.
 

@@ -15,11 +15,7 @@ from lgx.host.images import opaque
 
 def to_tensor(task: Task) -> list[Any]:
     """PIL image -> normalized float tensor (C, H, W), as a list of transforms."""
-    return [
-        v2.PILToTensor(),
-        v2.ToDtype(torch.float32, scale=True),
-        v2.Normalize(task.mean, task.std),
-    ]
+    return [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(task.mean, task.std)]
 
 
 class ToMode:

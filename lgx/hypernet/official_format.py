@@ -44,12 +44,7 @@ _CONV = {
     "decoder_1d.fc.2": "vector2",
     "bias_class.1": "head_bias",
 }
-_LOW_RANK = {
-    "decoder.mlp.fc.0": "fc1",
-    "decoder.mlp.fc.2": "fc2",
-    "decoder.mlp.fc.4": "fc3",
-    "decoder.l2": "basis",
-}
+_LOW_RANK = {"decoder.mlp.fc.0": "fc1", "decoder.mlp.fc.2": "fc2", "decoder.mlp.fc.4": "fc3", "decoder.l2": "basis"}
 _UNUSED = ("decoder.l1", "decoder.seq", "decoder_1d.0", "bias_class.1")
 """Parameters of the official LoGAH that it never uses (``seq`` is a second name of ``l2``)."""
 

@@ -34,10 +34,7 @@ _POOLS = {
 
 
 def trace(
-    model: nn.Module,
-    image: tuple[int, int, int],
-    convention: Convention = "msa",
-    name: str | None = None,
+    model: nn.Module, image: tuple[int, int, int], convention: Convention = "msa", name: str | None = None
 ) -> Graph:
     """Trace the graph of a model in eval mode.
 
@@ -202,11 +199,7 @@ class _Builder:
         return self._add("concat", activations) if len(activations) > 1 else activations[0]
 
     def _add(
-        self,
-        op: str,
-        before: Iterable[_Value],
-        parameter: str | None = None,
-        shape: tuple[int, ...] = (),
+        self, op: str, before: Iterable[_Value], parameter: str | None = None, shape: tuple[int, ...] = ()
     ) -> _Value:
         # Names that timm and torch give to a matrix of queries, keys and values.
         fused = parameter is not None and (".qkv." in parameter or ".in_proj_" in parameter)

@@ -79,10 +79,7 @@ def whole_report(comparison: Comparison) -> Report:
     options, merged, shown = comparison.options, comparison.merged, comparison.rows
     looks = styles({row.method for row in merged.rows})
     curves = curves_of_runs(merged.rows, merged.folders, options.metric, options.split)
-    figures = [
-        depth_section(shown, options.metric, looks, comparison.levels),
-        curve_section(curves, looks),
-    ]
+    figures = [depth_section(shown, options.metric, looks, comparison.levels), curve_section(curves, looks)]
     methods = method_section({row.method for row in shown})
     first, *others = comparison.report.sections
     if first.title == AVERAGES:

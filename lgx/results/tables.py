@@ -157,11 +157,7 @@ def _by_seed(rows: Iterable[Row], metric: str) -> Mapping[tuple[str, str, str, i
 
 
 def _table(
-    title: str,
-    entries: Sequence[Entry],
-    head: Callable[[Entry], str],
-    metric: str | None,
-    common: str,
+    title: str, entries: Sequence[Entry], head: Callable[[Entry], str], metric: str | None, common: str
 ) -> Table:
     columns = tuple(dict.fromkeys(head(entry) for entry in entries))
     best = _best(entries, head, metric) if metric else {}

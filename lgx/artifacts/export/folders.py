@@ -94,11 +94,7 @@ def _mark(writer: str) -> str:
 
 
 def check_model_place(
-    out: str | Path,
-    writer: str,
-    force: bool,
-    reads: Iterable[str | Path | None] = (),
-    tokenizer: str | None = None,
+    out: str | Path, writer: str, force: bool, reads: Iterable[str | Path | None] = (), tokenizer: str | None = None
 ) -> None:
     """Refuse to replace anything but a model that the same command wrote; an existing folder is replaced as a whole.
 

@@ -22,12 +22,7 @@ from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.methods.checks import check_option
 from lgx.methods.distillation import SPEC
-from lgx.methods.distillation.guidance import (
-    classes_of,
-    projected_features,
-    stored_widths,
-    without_projection,
-)
+from lgx.methods.distillation.guidance import classes_of, projected_features, stored_widths, without_projection
 from lgx.methods.distillation.start import Start, stage_shares, start_from_ancestor
 
 Guidance = Literal["logits", "features"]

@@ -73,10 +73,7 @@ class PanelEvaluation(Method):
     def panels(self) -> dict[str, list[Architecture]]:
         """The architectures that validation and test evaluate."""
         base = self.architecture
-        return {
-            "val": make_panel("panel", self.panel, base),
-            "test": make_panel("test_panel", self.test_panel, base),
-        }
+        return {"val": make_panel("panel", self.panel, base), "test": make_panel("test_panel", self.test_panel, base)}
 
     @property
     def hypernet(self) -> Hypernet:

@@ -34,13 +34,7 @@ class LayerChoice(FromSource):
 
     method = "layer_choice"
 
-    def __init__(
-        self,
-        source: str,
-        choice: str = "even",
-        count: int | None = None,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, source: str, choice: str = "even", count: int | None = None, seed: int = 0) -> None:
         super().__init__(source)
         self.choice, self.count, self.seed = choice, count, seed
 

@@ -169,11 +169,7 @@ class Arena:
             yield {"name": name, **source, "matrix": {key: every[key] for key in every if f"{{{key}}}" in name}}
 
     def _runs(
-        self,
-        start: str,
-        tasks: Sequence[str],
-        sizes: Sequence[str],
-        budgets: Sequence[int],
+        self, start: str, tasks: Sequence[str], sizes: Sequence[str], budgets: Sequence[int]
     ) -> Iterator[dict[str, Any]]:
         """Entries of the sweep for a start: one for budgets that train, one for a test without training."""
         entry = self.starts[start]
