@@ -34,10 +34,6 @@ _MOST_REGISTERS = 1024
 _ERRORS = (RuntimeError, AssertionError, TypeError, ValueError, ZeroDivisionError)
 
 
-def _flag(text: str) -> bool:
-    return {"True": True, "False": False}[text]
-
-
 def _registers(text: str) -> int:
     if not 0 <= (count := int(text)) <= _MOST_REGISTERS:
         raise ValueError(text)
@@ -53,7 +49,7 @@ _FLAGS = (
     "pool_include_prefix", "dynamic_img_size",
 )  # fmt: skip
 ARGUMENTS: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    **dict.fromkeys(_FLAGS, (_flag, "True or False")),
+    **dict.fromkeys(_FLAGS, ({"True": True, "False": False}.__getitem__, "True or False")),
     **dict.fromkeys(("reg_tokens", "num_reg_tokens"), (_registers, f"a number, 0 to {_MOST_REGISTERS}")),
     "global_pool": (str, "token, avg, max, avgmax or map"),
     "init_values": (_layer_scale, "a number or None"),
@@ -142,9 +138,9 @@ def difference(ours: nn.Module, theirs: nn.Module) -> str | None:
         name, kind = path or "network", type(module).__name__
         if path not in expected or (path and type(expected[path]) is not type(module)):
             return f"{name} is a {kind}"
-        wanted, there = _facts(expected[path]), _facts(module)
-        if wrong := next((key for key in there.keys() | wanted.keys() if wanted.get(key) != there.get(key)), None):
-            return f"{name} has {wrong} {there.get(wrong)}, not {wanted.get(wrong)}"
+        wanted, built = _facts(expected[path]), _facts(module)
+        if wrong := next((key for key in built.keys() | wanted.keys() if wanted.get(key) != built.get(key)), None):
+            return f"{name} has {wrong} {built.get(wrong)}, not {wanted.get(wrong)}"
     missing = next((path for path in expected if path not in found), None)
     return f"{missing} is missing" if missing else None
 
@@ -156,8 +152,8 @@ def _facts(module: nn.Module) -> dict[str, Any]:
         if not name.startswith("_") and name != "training" and name not in _ONLY_AT_START
         and isinstance(value, bool | int | float | str | tuple | None)
     }  # fmt: skip
-    own = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
-    return plain | {name: tuple(value.shape) for name, value in own}
+    tensors = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+    return plain | {name: tuple(value.shape) for name, value in tensors}
 
 
 def fill_buffers(model: nn.Module, device: str = "cpu") -> None:

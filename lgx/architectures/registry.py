@@ -60,7 +60,7 @@ def naming_source(source: Architecture | None, architecture: Architecture) -> It
     try:
         yield
     except UserError as error:
-        own = name_of(source) if source else ""
-        if own in str(error) or source == architecture:  # also if there is none
+        source_name = name_of(source) if source else ""
+        if source_name in str(error) or source == architecture:  # also if there is none
             raise
-        raise UserError(f"{error} (the source is {own})") from error
+        raise UserError(f"{error} (the source is {source_name})") from error

@@ -37,9 +37,9 @@ def read_gpt2(
         one.
     """
     about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING}, str(config))
-    for key, own in _OWN.items():
-        if (have := about.get(key, own)) != own:
-            raise UserError(f"{config}: its {key} is {str(have)[:100]}, expected GPT-2's own {own}")
+    for key, key_of_lgx in _OWN.items():
+        if (have := about.get(key, key_of_lgx)) != key_of_lgx:
+            raise UserError(f"{config}: its {key} is {str(have)[:100]}, expected GPT-2's own {key_of_lgx}")
     labels = about.get("id2label") or {}
     sizes = {field: about.get(key, getattr(GPT2Architecture(), field)) for field, key in _SIZES.items()}
     described = {"family": GPT2Architecture.family, **sizes, "num_classes": len(labels) or about.get("num_labels", 2)}

@@ -100,10 +100,6 @@ def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, 
     return path, _name_in_cache(name, path)
 
 
-def _api() -> HfApi:
-    return HfApi(library_name="lgx", library_version=__version__)
-
-
 def _newest(name: HubName, place: str, kept: Path | None) -> Path:
     """The version on the hub; the kept one, if there is one, where the hub is out of reach or fails."""
     try:
@@ -119,7 +115,9 @@ def _newest(name: HubName, place: str, kept: Path | None) -> Path:
 
 
 def _downloaded(name: HubName, place: str) -> Path:
-    info = _api().model_info(name.repository, revision=name.revision, timeout=SECONDS, files_metadata=True)
+    info = HfApi(library_name="lgx", library_version=__version__).model_info(
+        name.repository, revision=name.revision, timeout=SECONDS, files_metadata=True
+    )
     sizes = {entry.rfilename: entry.size for entry in info.siblings or ()}
     first, *others = _chosen(name, [*sizes], place)
     for file in (first, *others):

@@ -176,8 +176,8 @@ def _from_folder(name: str) -> PretrainedNetwork:
     about = check_fields(read_json(config, "write the folder again"), {}, str(config))
     tensors = _weights_beside(config)
     if about.get("model_type") == GPT2Architecture.family:
-        own, architecture, has_head, names = read_gpt2(about, tensors, config)
-        return replace(_network(name, architecture, own, {"class_names": names}), has_head=has_head)
+        weights, architecture, has_head, names = read_gpt2(about, tensors, config)
+        return replace(_network(name, architecture, weights, {"class_names": names}), has_head=has_head)
     check_timm_folder(about, tensors, config)
     network = _from_timm(f"{FOLDER}{path}")
     values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
@@ -207,10 +207,6 @@ def _from_transformers(name: str) -> PretrainedNetwork:
             if not Path(folder, WEIGHTS).is_file():
                 snapshot_download(repository, allow_patterns=[_PICKLED])
     return replace(_from_folder(folder), name=name)
-
-
-def _from_timm_source(name: str) -> PretrainedNetwork:
-    return _described(name, import_timm(TimmSource.parse(name))[0])
 
 
 def _from_timm(name: str) -> PretrainedNetwork:
@@ -259,16 +255,16 @@ def _network(
     )
 
 
-def _label_names(given: Any, classes: Any) -> tuple[str, ...]:
+def _label_names(names: Any, classes: Any) -> tuple[str, ...]:
     """Names of the classes; none unless each class has one."""
-    return tuple(map(str, given)) if isinstance(given, list | tuple) and len(given) == classes else ()
+    return tuple(map(str, names)) if isinstance(names, list | tuple) and len(names) == classes else ()
 
 
 _LOADERS = {
     "learngene": _from_learngene,
     "checkpoint": _from_checkpoint,
     "folder": _from_folder,
-    "timm": _from_timm_source,
+    "timm": lambda name: _described(name, import_timm(TimmSource.parse(name))[0]),
     "transformers": _from_transformers,
     "name": _from_timm,
 }

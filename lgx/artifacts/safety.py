@@ -321,9 +321,9 @@ def check_timm_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], c
     except Exception:  # some models of timm cannot be built on the meta device; timm reports other mistakes itself
         return
     # The names are not compared, because timm renames the parameters of other projects' models.
-    wanted, there = (sum(tensor.numel() for tensor in each.values()) for each in (expected, tensors))
-    if wanted > 2 * there + 10**7:
-        raise UserError(f"{config}: describes {wanted:,} parameters, but model.safetensors holds {there:,}; {AGAIN}")
+    described, held = (sum(tensor.numel() for tensor in each.values()) for each in (expected, tensors))
+    if described > 2 * held + 10**7:
+        raise UserError(f"{config}: describes {described:,} parameters, but model.safetensors holds {held:,}; {AGAIN}")
 
 
 def _sizes(arguments: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -69,10 +69,10 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
         network, ignored = import_timm(replace(source, in_chans=None))
         return _gray(source, network), ignored
     if source.weights is None or tensors is None:
-        own = getattr(timm.get_pretrained_cfg(source.model), "num_classes", None)
-        if source.num_classes not in (None, 0, own):
+        classes = getattr(timm.get_pretrained_cfg(source.model), "num_classes", None)
+        if source.num_classes not in (None, 0, classes):
             raise UserError(
-                f"{source.name}: timm's weights have {own} classes; leave out num_classes, or give 0 for no head"
+                f"{source.name}: timm's weights have {classes} classes; leave out num_classes, or give 0 for no head"
             )
         with _logged():
             return load_timm(source.model, **source.arguments()), ()
@@ -94,9 +94,9 @@ def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
     configuration beside it, counts before what timm says of the model.
     """
     default: Any = timm.get_pretrained_cfg(source.model)
-    own = Normalization(tuple(default.mean), tuple(default.std))
+    of_timm = Normalization(tuple(default.mean), tuple(default.std))
     if source.weights is None:
-        return own, f"timm's of {source.model}"
+        return of_timm, f"timm's of {source.model}"
     for place, values in _stated(Path(source.weights)):
         if values.keys() >= {*_INPUTS}:
             values = check_fields({key: values[key] for key in _INPUTS}, {key: TASK[key] for key in _INPUTS}, place)
@@ -108,12 +108,12 @@ def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
         tagged = ".".join(words[:2])
         name = tagged if tagged in timm.list_pretrained(f"{words[0]}.*") else words[0]
         other: Any = timm.get_pretrained_cfg(name)
-        if (tuple(other.mean), tuple(other.std)) != own:
+        if (tuple(other.mean), tuple(other.std)) != of_timm:
             raise UserError(
                 f"{source.weights}: has the name of {name}, whose mean and std are not those of {source.model}; give "
                 f"timm:{name}, or rename it"
             )
-    return own, f"timm's of {source.model}, because the weights name none"
+    return of_timm, f"timm's of {source.model}, because the weights name none"
 
 
 def _stated(weights: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -205,9 +205,9 @@ def read_weights(file: str) -> dict[str, Tensor]:
             raise UserError(f"{path}: {str(name)[:100]!r} is no ordinary tensor; save the network's state dict again")
     cleaned: dict[str, Tensor] = clean_state_dict(tensors)
     for name, tensor in tensors.items():
-        (own,) = clean_state_dict({name: tensor})
-        if own != name and own in tensors and not torch.equal(tensors[own], tensor):
-            raise UserError(f"{path}: holds both {own} and {name}; give the state dict of one network")
+        (cleaned_name,) = clean_state_dict({name: tensor})
+        if cleaned_name != name and cleaned_name in tensors and not torch.equal(tensors[cleaned_name], tensor):
+            raise UserError(f"{path}: holds both {cleaned_name} and {name}; give the state dict of one network")
     return cleaned
 
 
@@ -246,8 +246,8 @@ def _check_sizes(source: TimmSource) -> None:
         patches: Any = getattr(timm.create_model(source.model, **source.arguments()), "patch_embed", None)
     size, patch = (getattr(patches, name, None) or (1, 1) for name in ("img_size", "patch_size"))
     if size[0] % patch[0] or size[1] % patch[1]:
-        own = size_text(image_size(*size))
-        raise UserError(f"{source.name}: img_size {own} is no multiple of patch_size {patch[0]}")
+        in_words = size_text(image_size(*size))
+        raise UserError(f"{source.name}: img_size {in_words} is no multiple of patch_size {patch[0]}")
 
 
 def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> tuple[nn.Module, tuple[str, ...]]:
@@ -293,9 +293,9 @@ def _explained(source: TimmSource, error: Exception) -> UserError:
     key, theirs, ours = next((each for each in different if not each[0].startswith(_heads(name))), different[0])
     if not key.startswith(_heads(name)):
         return UserError(f"{place}: {key} has shape {theirs}, but {name} needs {ours}; give weights of {name}")
-    classes, own = (shape.strip("[]").split(",")[0] for shape in (theirs, ours))
+    classes, heads = (shape.strip("[]").split(",")[0] for shape in (theirs, ours))
     return UserError(
-        f"{place}: its head has {classes} classes, but {name} has {own}; give --num_classes {classes} (in a source "
+        f"{place}: its head has {classes} classes, but {name} has {heads}; give --num_classes {classes} (in a source "
         f"num_classes={classes}) to keep it, or 0 to import without a head"
     )
 
@@ -316,8 +316,8 @@ def _check_names(source: TimmSource, held: int, missing: Sequence[str], ignored:
 
 def _heads(name: str) -> tuple[str, ...]:
     known = timm.get_pretrained_cfg(name)
-    given = (known.classifier if known else None) or "head"
-    return tuple(f"{head}." for head in ((given,) if isinstance(given, str) else given))
+    classifier = (known.classifier if known else None) or "head"
+    return tuple(f"{head}." for head in ((classifier,) if isinstance(classifier, str) else classifier))
 
 
 def _some(names: Sequence[str]) -> str:

@@ -92,11 +92,11 @@ def _record(out: str, initializer: Initializer, named: Mapping[str, Any], force:
     """What the descendant will say of its start."""
     arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
     record = initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments)
-    there = None if force else StartRecord.read(out)
-    origin = there.arguments.get("source") if there else None
-    if there and (there.initializer, origin) != (record.initializer, record.arguments.get("source")):
+    former = None if force else StartRecord.read(out)
+    origin = former.arguments.get("source") if former else None
+    if former and (former.initializer, origin) != (record.initializer, record.arguments.get("source")):
         raise UserError(
-            f"--out {out}: holds a descendant of method {there.method}{f' from {origin}' if origin else ''}; choose "
+            f"--out {out}: holds a descendant of method {former.method}{f' from {origin}' if origin else ''}; choose "
             f"another place, or replace it with --force"
         )
     return record
@@ -204,10 +204,10 @@ def start_descendant(
             raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")
         return model, initialize_library_model(model, initializer, head="new" if head else "keep")
     architecture = initializer.named_size(arch, classes)
-    needed, there = 4 * architecture.count_parameters(), _memory()
-    if needed > there:
+    needed, most = 4 * architecture.count_parameters(), _memory()
+    if needed > most:
         raise UserError(
-            f"--arch {arch}: its parameters take {needed / 2**30:,.1f} GiB, but this machine has {there / 2**30:,.1f}; "
+            f"--arch {arch}: its parameters take {needed / 2**30:,.1f} GiB, but this machine has {most / 2**30:,.1f}; "
             f"choose a smaller descendant"
         )
     return architecture, initialize(architecture, initializer, head="new" if head else "keep")

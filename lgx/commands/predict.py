@@ -109,10 +109,10 @@ def _found(images: Sequence[str]) -> dict[str, Path]:
 
     found: dict[Path, str] = {}
     skipped: Counter[str] = Counter()
-    for given in images:
-        place = Path(given)
+    for image in images:
+        place = Path(image)
         if not place.exists():
-            raise UserError(f"{given}: no such file or folder; give images")
+            raise UserError(f"{image}: no such file or folder; give images")
         paths, unread = list_images(place) if place.is_dir() else ([place], Counter())
         skipped += unread
         for path in paths:

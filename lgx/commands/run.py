@@ -4,7 +4,6 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from docstring_parser import parse as parse_docstring
@@ -37,7 +36,8 @@ def run(command: str, argv: list[str]) -> None:
         return
     functions: dict[str, Callable[..., None]] | None = getattr(module, "COMMANDS", None)
     if functions is None:
-        call(f"lgx {command}", getattr(module, name), argv, _further(module))
+        further = module.further_options() if hasattr(module, "further_options") else None
+        call(f"lgx {command}", getattr(module, name), argv, further)
     else:
         call_one_of(f"lgx {command}", functions, argv)
 
@@ -93,7 +93,8 @@ def make_parser(
         function: The function.
         options: Further options.
     """
-    parameters, flags = inspect.signature(function).parameters, _flags(function)
+    parameters = inspect.signature(function).parameters
+    flags = {name: value for name, value in parameters.items() if value.annotation is bool}
     positional = {
         name: parameter
         for name, parameter in parameters.items()
@@ -116,15 +117,6 @@ def make_parser(
     for option in options or ():
         parser.add_argument(f"--{option.name}", type=option.type, default=None, help=option.help)
     return parser
-
-
-def _further(module: ModuleType) -> "list[InitializerOption] | None":
-    return module.further_options() if hasattr(module, "further_options") else None
-
-
-def _flags(function: Callable[..., None]) -> dict[str, Parameter]:
-    """The boolean parameters."""
-    return {name: value for name, value in inspect.signature(function).parameters.items() if value.annotation is bool}
 
 
 def _summary(function: Callable[..., None]) -> str:

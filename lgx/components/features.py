@@ -91,11 +91,11 @@ def feature_losses(student: Features, teacher: Features) -> tuple[Tensor, Tensor
         Loss of each image, (B,), at least 0; cosine similarity of the summaries, (B,), in [-1, 1].
     """
     similarity = F.cosine_similarity(student.summary.float(), teacher.summary.float(), dim=1)
-    own, wanted = student.patches.float(), teacher.patches.float()
-    if wanted.shape[2:] != own.shape[2:]:
-        wanted = F.interpolate(wanted, size=own.shape[2:], mode="bilinear", align_corners=False, antialias=True)
-    angles = 1 - F.cosine_similarity(own, wanted, dim=1).mean(dim=(1, 2))
-    distances = F.smooth_l1_loss(own, wanted, reduction="none").mean(dim=(1, 2, 3))
+    patches, wanted = student.patches.float(), teacher.patches.float()
+    if wanted.shape[2:] != patches.shape[2:]:
+        wanted = F.interpolate(wanted, size=patches.shape[2:], mode="bilinear", align_corners=False, antialias=True)
+    angles = 1 - F.cosine_similarity(patches, wanted, dim=1).mean(dim=(1, 2))
+    distances = F.smooth_l1_loss(patches, wanted, reduction="none").mean(dim=(1, 2, 3))
     return (1 - similarity) + COSINE_SHARE * angles + (1 - COSINE_SHARE) * distances, similarity
 
 

@@ -96,11 +96,11 @@ def make_scheduler(make: SchedulerCallable, optimizer: Optimizer, total_steps: i
     kind = next((part for part in parts if inspect.isclass(part) and issubclass(part, LRScheduler)), None)
     if kind is None:
         return make(optimizer, total_steps)
-    known, given = inspect.signature(kind).parameters, make.keywords if isinstance(make, partial) else {}
+    known, options = inspect.signature(kind).parameters, make.keywords if isinstance(make, partial) else {}
     if "max_lr" in known and len({group["lr"] for group in optimizer.param_groups}) > 1:
         raise UserError(f"model.scheduler: {kind.__name__} sets one rate, against model.layer_decay; choose another")
     name = length_argument(kind)
-    length = {name: total_steps} if name in known and given.get(name) is None else {}
+    length = {name: total_steps} if name in known and options.get(name) is None else {}
     return partial(make, optimizer, **length)()
 
 
@@ -156,10 +156,10 @@ def fuse(optimizer: Optimizer) -> None:
     """
     if type(optimizer) not in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
         return
-    given = optimizer.defaults
-    if any(given.get(option) is not None for option in ("fused", "foreach")) or given.get("differentiable"):
+    defaults = optimizer.defaults
+    if any(defaults.get(option) is not None for option in ("fused", "foreach")) or defaults.get("differentiable"):
         return
-    if given.get("momentum"):
+    if defaults.get("momentum"):
         return
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if all(type(p) is nn.Parameter and p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters):

@@ -16,9 +16,9 @@ def run_seed() -> int:
     return int(os.environ.get("PL_GLOBAL_SEED", 0))
 
 
-def seed_of(given: int | bool) -> int:
+def seed_of(value: int | bool) -> int:
     """The seed of a run; ``true`` and ``false`` are Lightning's words for the seed 0 and for none."""
-    return 0 if isinstance(given, bool) else given
+    return 0 if isinstance(value, bool) else value
 
 
 def check_seed(seed: int, place: str) -> None:

@@ -11,7 +11,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -224,9 +224,7 @@ def error_line(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__
 
 
-def list_images(
-    folder: Path, deep: bool = True, suffixes: Collection[str] = IMAGE_SUFFIXES
-) -> tuple[list[Path], Counter[str]]:
+def list_images(folder: Path, deep: bool = True) -> tuple[list[Path], Counter[str]]:
     """The images below a folder in order, and the number of other files by suffix.
 
     Links to folders are followed, except to a folder that holds ``folder``. Files and folders whose names begin with a
@@ -235,7 +233,6 @@ def list_images(
     Args:
         folder: The folder.
         deep: Whether the folders in it are read, too.
-        suffixes: Suffixes of the files that count as images, in lower case.
     """
     images: list[Path] = []
     unread: Counter[str] = Counter()
@@ -250,7 +247,7 @@ def list_images(
         seen.add(real)
         for name in names:
             suffix = os.path.splitext(name)[1].lower()
-            if suffix in suffixes and not name.startswith("."):
+            if suffix in IMAGE_SUFFIXES and not name.startswith("."):
                 images.append(Path(place, name))
             elif not name.startswith("."):
                 unread[suffix] += 1

@@ -95,9 +95,9 @@ def _check_weights(weights: Mapping[str, Tensor], config: HypernetConfig, name: 
         )
     # On the meta device, sizes that a file claims take no memory before they are checked.
     with building_on("meta"):
-        own = Hypernet(config)
+        hypernet = Hypernet(config)
     try:
-        own.load_state_dict(dict(weights), assign=True)  # without a warning for each weight
+        hypernet.load_state_dict(dict(weights), assign=True)  # without a warning for each weight
     except RuntimeError as error:
         differ = " ".join(str(error).partition("\n")[2].split())
         raise UserError(f"{name}: does not fit the configuration; these weights differ: {differ[:300]}") from error

@@ -273,9 +273,8 @@ def _repeated(model: nn.Module) -> list[str]:
     return [name for name, _ in model.named_parameters(remove_duplicate=False) if name not in once]
 
 
-def _listing(names: list[str], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _listing(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _exported(model: nn.Module, image: tuple[int, int, int], name: str) -> torch.export.ExportedProgram:

@@ -73,13 +73,13 @@ def heads_whole(source: Axis, target: Axis) -> list[int]:
 
 def head_widths(source: Axis, target: Axis) -> tuple[int, int]:
     """Width of a head in the source and in the target."""
-    own, wanted = source.size // source.heads, target.size // target.heads
-    if target.heads > source.heads or wanted > own:
+    width, wanted = source.size // source.heads, target.size // target.heads
+    if target.heads > source.heads or wanted > width:
         raise UserError(
-            f"{source.owner}: the source has {source.heads} heads of width {own}, the descendant {target.heads} of "
+            f"{source.owner}: the source has {source.heads} heads of width {width}, the descendant {target.heads} of "
             f"{wanted}; it must not have more heads or wider ones"
         )
-    return own, wanted
+    return width, wanted
 
 
 def evenly_spaced(source: int, target: int) -> list[int]:

@@ -52,8 +52,8 @@ def stored_normalization(about: Mapping[str, Any]) -> Normalization | None:
     if about.get("normalization") is None:
         return None
     schema = {key: TASK[key] for key in ("mean", "std")}
-    own = check_fields(about["normalization"], schema, "--ckpt_path: normalization", complete=True)
-    return Normalization(tuple(own["mean"]), tuple(own["std"]))
+    stored = check_fields(about["normalization"], schema, "--ckpt_path: normalization", complete=True)
+    return Normalization(tuple(stored["mean"]), tuple(stored["std"]))
 
 
 def order_classes(

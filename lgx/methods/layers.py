@@ -68,9 +68,9 @@ class LayerExpansion(Initializer):
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """One line where the width was selected."""
-        own, other = vit_only(self.loaded.architecture, self.source), vit_only(architecture, self.method)
-        line = f"width     selected from the learngene's layers: {_words(other)} of {_words(own)}"
-        return () if _width(own) == _width(other) else (line,)
+        source, other = vit_only(self.loaded.architecture, self.source), vit_only(architecture, self.method)
+        line = f"width     selected from the learngene's layers: {_words(other)} of {_words(source)}"
+        return () if _width(source) == _width(other) else (line,)
 
     def sizes(self) -> Sizes:
         """Any depth from the learngene's number of layers, and no more than its width."""
@@ -84,15 +84,15 @@ class LayerExpansion(Initializer):
         (:func:`~lgx.initialization.width.heads_whole`).
         """
         architecture = vit_only(architecture, self.method)
-        own = vit_only(self.loaded.architecture, self.source)
-        if _width(architecture) == _width(own):
+        source = vit_only(self.loaded.architecture, self.source)
+        if _width(architecture) == _width(source):
             return self.loaded.tensors
-        if any(wanted > ours for ours, wanted in zip(_width(own), _width(architecture), strict=True)):
+        if any(wanted > ours for ours, wanted in zip(_width(source), _width(architecture), strict=True)):
             raise UserError(
                 f"{self.source}: the descendant ({_words(architecture)}) must not be wider than the learngene "
-                f"({_words(own)}), in heads and their width, too"
+                f"({_words(source)}), in heads and their width, too"
             )
-        return narrow(self.loaded.tensors, own, architecture, heads_whole)
+        return narrow(self.loaded.tensors, source, architecture, heads_whole)
 
 
 def _width(architecture: ViTArchitecture) -> tuple[int, int, int, int]:

@@ -219,10 +219,10 @@ def stored(tensors: Sequence[Tensor]) -> int:
     return sum(storage.nbytes() for storage in storages.values())
 
 
-def spread(architectures: Sequence[Architecture], count: int = SPREAD) -> list[Architecture]:
+def spread(architectures: Sequence[Architecture]) -> list[Architecture]:
     """Some architectures of a set, evenly spaced in size, with the smallest and the largest."""
     ordered = sorted(set(architectures), key=lambda a: (a.depth * a.embed_dim, a.embed_dim, a.num_heads))
-    places = np.linspace(0, len(ordered) - 1, min(count, len(ordered))).round().astype(int)
+    places = np.linspace(0, len(ordered) - 1, min(SPREAD, len(ordered))).round().astype(int)
     return [ordered[place] for place in places]
 
 

@@ -145,8 +145,8 @@ def _depth_figure(
     figure, panels = make_panels(len(shown), share_y=True, legend=legend_width(lines))
     for axes, count in zip(panels, shown, strict=True):
         for method, look in zip(methods, lines, strict=True):
-            own = [entry for entry in entries if entry.method == method and (entry.epochs or 0) == count]
-            points = sorted((depth_of(e.architecture) or 0, e.summary) for e in own if e.summary is not None)
+            drawn_entries = [entry for entry in entries if entry.method == method and (entry.epochs or 0) == count]
+            points = sorted((depth_of(e.architecture) or 0, e.summary) for e in drawn_entries if e.summary is not None)
             if points:
                 axes.errorbar(
                     [depth for depth, _ in points],

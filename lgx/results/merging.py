@@ -105,7 +105,9 @@ def merge(files: Sequence[Path], split: str = "test") -> Merged:
         is_of_one_run = len({row.run for row in rows}) == 1
         for row in rows:
             what = row.key[:-1]
-            if what in newest and _is_another(newest[what], (row, file)):
+            old, place = newest.get(what, (row, file))
+            # Two projects may have runs of one name.
+            if old.run != row.run or (place != file and old.value != row.value):
                 replaced[what] = newest[what]
             newest[what] = row, file
             # The run's own name may be the path of a folder that was moved since.
@@ -173,11 +175,6 @@ def _check_sets(rows: Iterable[Row], folders: Mapping[str, Path]) -> None:
                     f"{row.task} has different {fact} in {run} ({first}) and in {row.run} ({value}), so two sets have "
                     f"this name; give folders of one, or train on one of them with another --data.name"
                 )
-
-
-def _is_another(old: tuple[Row, Path], new: tuple[Row, Path]) -> bool:
-    """Whether two rows of one measurement are of different runs, whose names may be the same in two projects."""
-    return old[0].run != new[0].run or (old[1] != new[1] and old[0].value != new[0].value)
 
 
 def _notes(newest: dict[_Measurement, tuple[Row, Path]], replaced: dict[_Measurement, tuple[Row, Path]]) -> list[str]:

@@ -141,9 +141,9 @@ def _standing(
 
     places = max(candidates, key=score)
     values: dict[str, dict[int, float]] = {}
-    for (method, seed), own in measured.items():
-        if places <= own.keys():
-            values.setdefault(method, {})[seed] = fmean(own[place] for place in sorted(places))
+    for (method, seed), by_place in measured.items():
+        if places <= by_place.keys():
+            values.setdefault(method, {})[seed] = fmean(by_place[place] for place in sorted(places))
     left_out = sorted({method for method, _ in measured} - values.keys(), key=method_order)
     named: Sequence[str | None] = [baseline] if baseline else [name for name in values if is_random(name)]
     reference = next((name for name in named if name in values), None)

@@ -120,9 +120,9 @@ def run_rows(job: Job) -> list[Row]:
 
 def _collect(job: Job, results: Path, rows_of: Callable[[Job], list[Row]]) -> Failure | None:
     """Add the rows of a run to those of the sweep, in place of its earlier ones."""
-    own = Path(job.folder).resolve()
+    folder = Path(job.folder).resolve()
     try:
-        keep_rows(results, lambda row: Path(row.run).resolve() != own, rows_of(job))
+        keep_rows(results, lambda row: Path(row.run).resolve() != folder, rows_of(job))
     except UserError as error:
         return Failure(str(error))
     return None

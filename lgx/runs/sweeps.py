@@ -138,8 +138,8 @@ def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
             f"{file}: a run must have name and config, and may have command, options and matrix; "
             f"got {', '.join(sorted(map(str, entry)))[:200]}"
         )
-    given = {key: value for key, value in entry.items() if value is not None}
-    check_fields(given, _RUN, f"{file}: run {shortened(entry['name'])}")
+    values = {key: value for key, value in entry.items() if value is not None}
+    check_fields(values, _RUN, f"{file}: run {shortened(entry['name'])}")
 
 
 def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> Iterator[RunSpec]:

@@ -4,7 +4,6 @@ import importlib
 import inspect
 import os
 from functools import cache
-from typing import Any
 
 from jsonargparse import set_parsing_settings
 
@@ -40,18 +39,22 @@ def restrict_imports() -> None:
     accept any function with its arguments, for example one that loads pickles. In both ways a foreign configuration
     could run code. ``LGX_ALLOW_IMPORTS=mypackage,other`` also admits everything in these packages.
     """
-    own = admitted_packages()
-    if _in_force == ["*", *own]:
+    admitted = admitted_packages()
+    if _in_force == ["*", *admitted]:
         return
-    denied = ["*", *{*_in_force} - {*own}]  # jsonargparse keeps what an earlier call has allowed
+    denied = ["*", *{*_in_force} - {*admitted}]  # jsonargparse keeps what an earlier call has allowed
     for known in known_classes().values():
-        path = f"{known.__module__}.{known.__qualname__}"
-        denied += [f"{path}.{name}" for name, value in vars(known).items() if _is_function(value)]
+        functions = [
+            name
+            for name, value in vars(known).items()
+            if inspect.isroutine(value) or isinstance(value, classmethod | staticmethod)
+        ]
+        denied += [f"{known.__module__}.{known.__qualname__}.{name}" for name in functions]
     try:
-        set_parsing_settings(import_path_denylist=denied, import_path_allowlist=[*known_paths(), *own])
+        set_parsing_settings(import_path_denylist=denied, import_path_allowlist=[*known_paths(), *admitted])
     except ValueError as error:
         raise UserError(f"LGX_ALLOW_IMPORTS: {' '.join(str(error).split())}") from error
-    _in_force[:] = ["*", *own]
+    _in_force[:] = ["*", *admitted]
 
 
 def admitted_packages() -> list[str]:
@@ -88,7 +91,3 @@ def known_classes() -> dict[str, type]:
         for name, value in vars(importlib.import_module(package)).items()
         if inspect.isclass(value) and f"{value.__module__}.".startswith(f"{home}.") and not name.startswith("_")
     }
-
-
-def _is_function(value: Any) -> bool:
-    return inspect.isroutine(value) or isinstance(value, classmethod | staticmethod)

@@ -48,15 +48,15 @@ def warm_up_average(callback: "Callback") -> None:
     """
     from lightning.pytorch.callbacks import EMAWeightAveraging
 
-    given: Any = getattr(callback, "_kwargs", {})
-    if not isinstance(callback, EMAWeightAveraging) or "avg_fn" not in given:
+    options: Any = getattr(callback, "_kwargs", {})
+    if not isinstance(callback, EMAWeightAveraging) or "avg_fn" not in options:
         return
-    decay = float(given["avg_fn"](1.0, 0.0, 0))
+    decay = float(options["avg_fn"](1.0, 0.0, 0))
 
     def warmed(mean: "Tensor", now: "Tensor", averaged: "Tensor") -> "Tensor":
         return mean + (1 - ((1 + averaged) / (10 + averaged)).clamp(max=decay)) * (now - mean)
 
-    given["avg_fn"] = warmed
+    options["avg_fn"] = warmed
 
 
 def averaged_model(callback: "Callback") -> "AveragedModel | None":

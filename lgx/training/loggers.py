@@ -110,9 +110,9 @@ class MetricsTable:
         if not self.metrics:
             return
         with changing(self.folder):
-            there = self.columns()
-            columns = sorted({*there}.union(*self.metrics))
-            if columns != there:
+            former = self.columns()
+            columns = sorted({*former}.union(*self.metrics))
+            if columns != former:
                 self.write(columns, [*self.read(), *self.metrics])
             else:
                 with self.path.open("a", newline="", encoding="utf-8") as file:
@@ -207,11 +207,11 @@ class RunLoggers:
                 logger.experiment.update_run(logger.run_id, status="RUNNING")
         return logger
 
-    def _options(self, kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _options(self, kind: type, options_of_user: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a logger; what the user does not give follows the run."""
         if kind not in (TensorBoardLogger, CSVLogger, WandbLogger, MLFlowLogger):
-            return dict(given)
-        own = {key: value for key, value in given.items() if value is not None and value != UNSET.get(key)}
+            return dict(options_of_user)
+        own = {key: value for key, value in options_of_user.items() if value is not None and value != UNSET.get(key)}
         place, folder = self.place, str(self.place.folder)
         if kind is WandbLogger:
             resume = "allow" if self.step is not None else None if self.overwrite else "never"

@@ -19,8 +19,8 @@ def check_monitors(trainer: Trainer, method: Method) -> None:
     known |= set() if method.evaluates_starts else {"val/loss"}
     known |= {f"{method.tag('val', name)}/{task.metric}" for name, task in method.tasks.items()}
     for evaluation in method.evaluations("val"):
-        own = method.reported_metrics(method.tasks[evaluation.task], "val")
-        known |= {f"{evaluation.tag}/{name}" for name in (*own, *method.other_values)}
+        metrics = method.reported_metrics(method.tasks[evaluation.task], "val")
+        known |= {f"{evaluation.tag}/{name}" for name in (*metrics, *method.other_values)}
     known = {"train/loss", *(known if trainer.limit_val_batches else ())}
     is_own = type(method).__module__.startswith("lgx.")
     for callback in trainer.callbacks:  # type: ignore[attr-defined]

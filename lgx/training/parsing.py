@@ -115,7 +115,7 @@ def _explain(message: str, argv: Sequence[str], options: Sequence[str]) -> str:
     if not named:
         return reason
     place, name, value = max(named, key=lambda entry: len(entry[1]))
-    got = "" if reason.endswith(str(value)) else f", got {value!s:.100}"
+    got = "" if reason.endswith(f" {value}") else f", got {value!s:.100}"
     return f"{place}{name}: {reason}{got}{_hint(name, options)}"
 
 

@@ -61,8 +61,8 @@ def parse_budgets(params: str | None = None, macs: str | None = None, latency: s
         macs: Multiply-accumulates of one example, e.g. ``1.2G``.
         latency: Time of a forward pass, e.g. ``5ms``.
     """
-    given: dict[Quantity, str | None] = {"params": params, "macs": macs, "latency": latency}
-    return [Budget(quantity, _parsed(quantity, text)) for quantity, text in given.items() if text is not None]
+    limits: dict[Quantity, str | None] = {"params": params, "macs": macs, "latency": latency}
+    return [Budget(quantity, _parsed(quantity, text)) for quantity, text in limits.items() if text is not None]
 
 
 def _parsed(quantity: Quantity, text: str) -> float:

@@ -251,8 +251,8 @@ class HypernetMethod(PanelEvaluation):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """See :class:`Method`."""
         super().on_load_checkpoint(checkpoint)
-        stored, own = checkpoint["lgx"].get("hypernet", {}), self.config.to_dict()
-        if differ := [f"{key} {stored.get(key)}, not {own[key]}" for key in own if stored.get(key) != own[key]]:
+        stored, now = checkpoint["lgx"].get("hypernet", {}), self.config.to_dict()
+        if differ := [f"{key} {stored.get(key)}, not {now[key]}" for key in now if stored.get(key) != now[key]]:
             raise UserError(f"--ckpt_path: holds a hypernetwork with other options: {', '.join(differ)}")
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:

@@ -270,11 +270,11 @@ class HypernetPrediction(Initializer):
 
     def _untrained_inputs(self, architecture: Architecture) -> tuple[str, ...]:
         """One line where the network reads inputs of a size on which the hypernetwork was not trained."""
-        own = self.learngene.architecture if self.learngene else architecture
+        source = self.learngene.architecture if self.learngene else architecture
         keys = ("max_len",) if architecture.kind == "text" else ("img_size", "patch_size", "in_chans")
-        if (own.kind == "text") != (architecture.kind == "text"):
+        if (source.kind == "text") != (architecture.kind == "text"):
             return ()
-        other = [f"{key}={value}" for key in keys if (value := getattr(own, key)) != getattr(architecture, key)]
+        other = [f"{key}={value}" for key in keys if (value := getattr(source, key)) != getattr(architecture, key)]
         if not other:
             return ()
         return (f"check     trained with {' and '.join(other)}: embeddings of other patches and positions are random",)

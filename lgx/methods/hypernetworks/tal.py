@@ -87,9 +87,9 @@ def earlier_stage(start: str, architecture: Architecture) -> EarlierStage:
     learngene = Learngene.load(start)
     if learngene.hypernet is None:
         raise UserError(f"model.start: {start} is a learngene of {learngene.method}, not a hypernetwork")
-    own, trained = (getattr(network, "vocab_size", None) for network in (architecture, learngene.architecture))
-    if own != trained:
-        read = ["images" if size is None else f"texts of {size} tokens" for size in (trained, own)]
+    vocabulary, trained = (getattr(network, "vocab_size", None) for network in (architecture, learngene.architecture))
+    if vocabulary != trained:
+        read = ["images" if size is None else f"texts of {size} tokens" for size in (trained, vocabulary)]
         raise UserError(f"model.start: {start} was trained on {read[0]}, but model.arch reads {read[1]}")
     return EarlierStage(read_config(learngene.hypernet, start), learngene.trained_widths)
 
@@ -231,10 +231,10 @@ class TAL(HypernetMethod):
     @cached_property
     def trained_widths(self) -> tuple[int, ...]:
         """See :class:`HypernetMethod`; also those of the stage that this one starts from, none if these are unknown."""
-        own = super().trained_widths
+        widths = super().trained_widths
         if self.earlier is None:
-            return own
-        return tuple(sorted({*own, *self.earlier.trained_widths})) if self.earlier.trained_widths else ()
+            return widths
+        return tuple(sorted({*widths, *self.earlier.trained_widths})) if self.earlier.trained_widths else ()
 
     @property
     def method(self) -> str:
@@ -269,9 +269,9 @@ class TAL(HypernetMethod):
         """The hypernetwork with the start's weights; modulations that ``start`` lacks are initialized to zero."""
         hypernet = Hypernet(self.config)
         if self.start is not None and not self.skips_start:
-            own = hypernet.state_dict()
-            weights = {name: w for name, w in Learngene.load(self.start).weights.items() if name in own}
-            hypernet.load_state_dict({**own, **weights})
+            state = hypernet.state_dict()
+            weights = {name: w for name, w in Learngene.load(self.start).weights.items() if name in state}
+            hypernet.load_state_dict({**state, **weights})
         if self.freeze_encoder:
             for name, parameter in hypernet.encoder.named_parameters():
                 parameter.requires_grad_(".film." in name)

@@ -190,8 +190,8 @@ class SelectionRun:
 
     def same_ancestor(self, other: "SelectionRun") -> bool:
         """Whether both have the same ancestor."""
-        own, theirs = self.base, other.base
-        return own.keys() == theirs.keys() and all(torch.equal(tensor, theirs[name]) for name, tensor in own.items())
+        ours, theirs = self.base, other.base
+        return ours.keys() == theirs.keys() and all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
 
     def _measured(self, what: str) -> dict[str, list[float]]:
         return {name: self.state[f"branches.{i}.{what}"].tolist() for i, name in enumerate(self.about["tasks"])}

@@ -86,8 +86,8 @@ class WAVE(Distill):
     def build_network(self) -> nn.Module:
         """The network at its start, with matrices from templates."""
         network = super().build_network()
-        own = self.given_templates or templates_of(network, self.number, self.size)
-        return use_templates(network, own, learned=self.templates is None)
+        templates = self.given_templates or templates_of(network, self.number, self.size)
+        return use_templates(network, templates, learned=self.templates is None)
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The templates and all parameters outside of the layers; with given templates the whole network."""
