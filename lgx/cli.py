@@ -32,9 +32,7 @@ _GROUPS = {
         "data": "list and prepare data sets",
         "config": "print a configuration that ships with lgx",
     },
-    "use what was trained": {
-        "export": "write the network of a trained run as a model folder",
-    },
+    "use what was trained": {"export": "write the network of a trained run as a model folder"},
     "many runs and what they say": {
         "compare": "tables and report of methods x descendants x tasks over seeds",
         "sweep": "many runs from one file, resumable, on one machine or a cluster",
@@ -46,9 +44,7 @@ _GROUPS = {
         "embed": "compute task embeddings for a task-aware hypernetwork",
         "sample": "sample an architecture set",
     },
-    "this installation": {
-        "doctor": "check the installation and this machine",
-    },
+    "this installation": {"doctor": "check the installation and this machine"},
 }
 COMMANDS = {name: text for commands in _GROUPS.values() for name, text in commands.items()}
 _LONGEST = 2000
@@ -126,11 +122,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def run_command(argv: Sequence[str]) -> None:
-    """Run a command line without its first word, ``lgx``.
-
-    Raises:
-        UserError: For a user's mistake. Every other error of the command is passed on as well.
-    """
+    """Run a command line without its first word, ``lgx``."""
     command = argv[0]
     if command in ("-h", "--help"):
         print(_help(), flush=True)
@@ -143,7 +135,6 @@ def run_command(argv: Sequence[str]) -> None:
             return
         argv = ["--help" if word == "--help-all" else word for word in argv]
         launcher.check_job()
-        importlib.import_module("lgx.training.option_names").check_names(command, argv[1:])  # before long imports
         with importlib.import_module("lgx.host.signals").STOP.requeue_noted():  # before long imports
             importlib.import_module("lgx.training.cli").run(list(argv))
     elif command in {**TRAINING, **COMMANDS}:

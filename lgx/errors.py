@@ -6,6 +6,8 @@ class UserError(Exception):
 
     The message is one sentence: the file, key or argument; what is wrong; what would be right.
 
+    Every function that reads what a user wrote may raise it. Only the docstrings in docs/api.md say when.
+
     It is not a ``ValueError``, because argument parsers catch ValueErrors to try other types, and lose the message.
     """
 

@@ -54,9 +54,6 @@ def axes_of(architecture: ViTArchitecture, name: str) -> Axes:
     Args:
         architecture: The network.
         name: The parameter's name. Its layer may have any number, because all layers have the same axes.
-
-    Raises:
-        UserError: If the network has no such parameter.
     """
     prefix, own = architecture.layers, name
     if name.startswith(prefix):

@@ -231,13 +231,13 @@ class Architecture(ABC):
         Raises:
             UserError: If a key is unknown, or a value is out of range.
         """
-        own = {key: value for key, value in values.items() if (key, value) != ("family", cls.family)}
+        fields_of_class = {key: value for key, value in values.items() if (key, value) != ("family", cls.family)}
         known = [field.name for field in fields(cls)]
-        if unknown := set(own) - set(known):
+        if unknown := set(fields_of_class) - set(known):
             raise UserError(
                 f"architecture: unknown key(s) {', '.join(sorted(unknown))[:200]}; known are {', '.join(known)}"
             )
-        return cls(**own)
+        return cls(**fields_of_class)
 
     def count_parameters(self) -> int:
         """Number of parameters; shared ones count once."""

@@ -37,9 +37,6 @@ def cost_of(architecture: Architecture, way: Way = "whole") -> Cost:
             layers of a model: parameters without position embedding and class token; MACs of linear layers and
             convolutions, and four operations for each element that a layer norm reads, but no attention products and
             no biases.
-
-    Raises:
-        UserError: If ``modules`` is asked for a text model, which no paper counts in this way.
     """
     if way == "whole":
         return Cost(architecture.count_parameters(), architecture.count_macs())

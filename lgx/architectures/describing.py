@@ -84,9 +84,6 @@ def vit_of_timm(name: str) -> ViTArchitecture:
 
     Args:
         name: The model, e.g. ``vit_small_patch14_dinov2``, with or without the tag of its weights.
-
-    Raises:
-        UserError: If timm has no such model, or lgx cannot express it.
     """
     found = describe_timm_model(name)
     if found.architecture is None:

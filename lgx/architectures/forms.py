@@ -34,10 +34,6 @@ _MOST_REGISTERS = 1024
 _ERRORS = (RuntimeError, AssertionError, TypeError, ValueError, ZeroDivisionError)
 
 
-def _flag(text: str) -> bool:
-    return {"True": True, "False": False}[text]
-
-
 def _registers(text: str) -> int:
     if not 0 <= (count := int(text)) <= _MOST_REGISTERS:
         raise ValueError(text)
@@ -53,7 +49,7 @@ _FLAGS = (
     "pool_include_prefix", "dynamic_img_size",
 )  # fmt: skip
 ARGUMENTS: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    **dict.fromkeys(_FLAGS, (_flag, "True or False")),
+    **dict.fromkeys(_FLAGS, ({"True": True, "False": False}.__getitem__, "True or False")),
     **dict.fromkeys(("reg_tokens", "num_reg_tokens"), (_registers, f"a number, 0 to {_MOST_REGISTERS}")),
     "global_pool": (str, "token, avg, max, avgmax or map"),
     "init_values": (_layer_scale, "a number or None"),
@@ -70,14 +66,8 @@ def form_text(base: str, arguments: Mapping[str, Any]) -> str:
 def parse_form(form: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
     """Read a form that is not empty.
 
-    Args:
-        form: The text.
-
     Returns:
         Name of the timm model, and arguments of its network class.
-
-    Raises:
-        UserError: If timm has no such ViT, or an argument is unknown or malformed.
     """
     base, *parts = form.split("+")
     if not is_model_in_modules(base, MODULES):
@@ -108,16 +98,10 @@ def build_form(form: str, device: str | None, sizes: Mapping[str, Any]) -> ViTNe
         form: The form, not empty.
         device: ``meta`` builds shapes without memory.
         sizes: Further arguments of timm's network class: ``depth``, ``embed_dim``, ``img_size``, ...
-
-    Raises:
-        UserError: If timm cannot build it in these sizes.
     """
     base, arguments = parse_form(form)
     remedy = "choose other sizes or another form"
-    with (
-        foreign_errors(f"architecture of form {form}", "timm cannot build it", remedy, _ERRORS),
-        building_on(device),
-    ):
+    with foreign_errors(f"architecture of form {form}", "timm cannot build it", remedy, _ERRORS), building_on(device):
         return cast(ViTNetwork, timm.create_model(base, pretrained=False, **{**dict(arguments), **sizes}))
 
 
@@ -154,9 +138,9 @@ def difference(ours: nn.Module, theirs: nn.Module) -> str | None:
         name, kind = path or "network", type(module).__name__
         if path not in expected or (path and type(expected[path]) is not type(module)):
             return f"{name} is a {kind}"
-        wanted, there = _facts(expected[path]), _facts(module)
-        if wrong := next((key for key in there.keys() | wanted.keys() if wanted.get(key) != there.get(key)), None):
-            return f"{name} has {wrong} {there.get(wrong)}, not {wanted.get(wrong)}"
+        wanted, built = _facts(expected[path]), _facts(module)
+        if wrong := next((key for key in built.keys() | wanted.keys() if wanted.get(key) != built.get(key)), None):
+            return f"{name} has {wrong} {built.get(wrong)}, not {wanted.get(wrong)}"
     missing = next((path for path in expected if path not in found), None)
     return f"{missing} is missing" if missing else None
 
@@ -168,8 +152,8 @@ def _facts(module: nn.Module) -> dict[str, Any]:
         if not name.startswith("_") and name != "training" and name not in _ONLY_AT_START
         and isinstance(value, bool | int | float | str | tuple | None)
     }  # fmt: skip
-    own = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
-    return plain | {name: tuple(value.shape) for name, value in own}
+    tensors = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+    return plain | {name: tuple(value.shape) for name, value in tensors}
 
 
 def fill_buffers(model: nn.Module, device: str = "cpu") -> None:

@@ -35,9 +35,6 @@ class GPT2Architecture(Architecture):
         vocab_size: Tokens, V. The last one, GPT-2's ``<|endoftext|>``, pads.
         num_classes: Outputs of the head, K.
         kind: What the head predicts: the class of a text.
-
-    Raises:
-        UserError: If a value is not a positive whole number or ``num_heads`` does not divide ``embed_dim``.
     """
 
     depth: int = 12
@@ -62,11 +59,7 @@ class GPT2Architecture(Architecture):
     source_sizes: ClassVar = "embed_dim and vocab_size, and at most the max_len"
 
     def check(self) -> None:
-        """Check the vocabulary.
-
-        Raises:
-            UserError: If it has no token beside the padding.
-        """
+        """Check the vocabulary."""
         if self.vocab_size < 2:
             raise UserError("architecture: vocab_size must be at least 2: one token is the padding")
 
@@ -81,9 +74,6 @@ class GPT2Architecture(Architecture):
         Args:
             task: The task.
             owner: What has this architecture, for the message.
-
-        Raises:
-            UserError: If the vocabularies differ in size, or texts may be longer than ``max_len``.
         """
         if self.vocab_size != task.vocab_size or self.max_len < task.max_len:
             raise UserError(
@@ -108,9 +98,6 @@ class GPT2Architecture(Architecture):
 
         Returns:
             The model, token ids (B, N), int64, padded on the right with :attr:`pad_id` -> logits (B, K).
-
-        Raises:
-            UserError: If transformers is not installed.
         """
         with extra("nlp", f"architecture {name_of(self)}"):
             from transformers import GPT2Config

@@ -31,22 +31,14 @@ class GPT2Classifier(GPT2ForSequenceClassification):
         return logits
 
     def features(self, ids: Tensor) -> Tensor:
-        """Features of each text's last token after the last norm, (B, D), like those of a ViT's class token.
-
-        Raises:
-            UserError: If the texts are longer than the position embedding.
-        """
+        """Features of each text's last token after the last norm, (B, D), like those of a ViT's class token."""
         tokens = self.tokens(ids)
         places = torch.arange(ids.shape[1], device=ids.device)
         last = ((ids != self.config.pad_token_id) * places).argmax(dim=1)
         return tokens[torch.arange(len(ids), device=ids.device), last]
 
     def mean_features(self, ids: Tensor) -> Tensor:
-        """Mean features of each text's tokens after the last norm, (B, D), without the padding.
-
-        Raises:
-            UserError: If the texts are longer than the position embedding.
-        """
+        """Mean features of each text's tokens after the last norm, (B, D), without the padding."""
         real = (ids != self.config.pad_token_id).unsqueeze(-1)
         total = (self.tokens(ids) * real).sum(dim=1)
         mean: Tensor = total / real.sum(dim=1).clamp(min=1)
@@ -57,20 +49,12 @@ class GPT2Classifier(GPT2ForSequenceClassification):
         return {"transformer.wte.weight", "transformer.wpe.weight"}
 
     def group_matcher(self, coarse: bool = False) -> dict[str, Any]:
-        """Which parameters are of which layer, as timm's ViTs tell it: the last norm is of the last block.
-
-        Args:
-            coarse: Ignored; a block is one layer.
-        """
+        """Which parameters are of which layer, as timm's ViTs tell it: the last norm is of the last block."""
         blocks = [(r"^transformer\.h\.(\d+)", None), (r"^transformer\.ln_f", (99999,))]  # 99999: the group before
         return {"stem": r"^transformer\.w[tp]e", "blocks": blocks}
 
     def tokens(self, ids: Tensor) -> Tensor:
-        """Features of all tokens after the last norm, (B, N, D); those of padding are meaningless.
-
-        Raises:
-            UserError: If the texts are longer than the position embedding.
-        """
+        """Features of all tokens after the last norm, (B, N, D); those of padding are meaningless."""
         if ids.shape[1] > self.config.n_positions:
             raise UserError(
                 f"a text has {ids.shape[1]} tokens, but the architecture has max_len {self.config.n_positions}; "

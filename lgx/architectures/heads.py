@@ -18,9 +18,6 @@ def class_order(known: Sequence[str], wanted: Sequence[str], place: str) -> list
 
     Returns:
         The index of each wanted class among the known ones; None where both orders are the same or one is unknown.
-
-    Raises:
-        UserError: If the names are not the same; the sentence says which.
     """
     if not known or not wanted or tuple(known) == tuple(wanted):
         return None

@@ -29,9 +29,6 @@ class LibraryModel:
         num_classes: Outputs of the head, K.
         img_size: Size of the image.
         in_chans: Image channels; 3 for torchvision's models.
-
-    Raises:
-        UserError: If the library has no such model, or the model takes other channels.
     """
 
     library: Library
@@ -66,14 +63,8 @@ class LibraryModel:
     def build(self, device: str | None = None) -> nn.Module:
         """Build the model with the library's own random initialization.
 
-        Args:
-            device: ``meta`` builds shapes without memory.
-
         Returns:
             The model, (B, C, H, W) -> logits (B, K).
-
-        Raises:
-            UserError: If the library cannot build it.
         """
         kinds = (TypeError, ValueError, RuntimeError, AssertionError, NotImplementedError)
         with (
@@ -103,9 +94,6 @@ def parse_library_model(text: str, num_classes: int) -> LibraryModel:
     Args:
         text: Library, model and options. The default image size is the model's own, for torchvision 224.
         num_classes: Number of classes of the head.
-
-    Raises:
-        UserError: If the name or a key is unknown or a value is malformed.
     """
     first, *rest = [part.strip() for part in text.split(",")]
     library, _, model = first.partition(":")

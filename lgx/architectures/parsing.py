@@ -143,8 +143,7 @@ def _check_kind(text: str, kind: Kind | None) -> None:
     if kind is None or kind in family_of(text).kinds:
         return
     fitting = next(family for family in FAMILIES.values() if kind in family.kinds)
-    reads, given = ("images", "text") if kind == "text" else ("text", "images")
+    reads, gets = ("images", "text") if kind == "text" else ("text", "images")
     raise UserError(
-        f"architecture {text!r}: reads {reads}, but the task has {given}; "
-        f"name a {fitting.label}, e.g. {fitting.example}"
+        f"architecture {text!r}: reads {reads}, but the task has {gets}; name a {fitting.label}, e.g. {fitting.example}"
     )

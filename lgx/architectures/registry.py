@@ -33,11 +33,7 @@ def register_family(family: type[A], named: Mapping[str, A]) -> None:
 
 
 def architecture_from_dict(values: Mapping[str, Any]) -> Architecture:
-    """Inverse of :meth:`Architecture.to_dict` of every family; without the key ``family`` it is a ViT.
-
-    Raises:
-        UserError: If the family or a key is unknown, or a value is out of range.
-    """
+    """Inverse of :meth:`Architecture.to_dict` of every family; without the key ``family`` it is a ViT."""
     family = values.get("family", DEFAULT_FAMILY)
     if not isinstance(family, str) or family not in FAMILIES:
         raise UserError(f"architecture: family {family!r} is unknown; known are {' and '.join(FAMILIES)}")
@@ -60,14 +56,11 @@ def naming_source(source: Architecture | None, architecture: Architecture) -> It
     Args:
         source: Architecture of the source; None without one.
         architecture: That of the network that starts.
-
-    Raises:
-        UserError: That of the context, with the name.
     """
     try:
         yield
     except UserError as error:
-        own = name_of(source) if source else ""
-        if own in str(error) or source == architecture:  # also if there is none
+        source_name = name_of(source) if source else ""
+        if source_name in str(error) or source == architecture:  # also if there is none
             raise
-        raise UserError(f"{error} (the source is {own})") from error
+        raise UserError(f"{error} (the source is {source_name})") from error

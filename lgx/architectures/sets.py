@@ -82,9 +82,6 @@ def sample_architectures(
         seed: Seed; 1 in the released generators.
         base: Gives the values that all architectures share: image size, patch size, channels and classes (default 224
             px, patch 16, 3 channels, 1000 classes), or vocabulary, longest text and classes (default 50257, 1024, 2).
-
-    Raises:
-        UserError: If the set is unknown or of another family than ``base``, or ``count`` is not positive.
     """
     if name not in SETS:
         raise UserError(f"architecture set {name!r} is unknown; known are {', '.join(SETS)}")
@@ -113,10 +110,6 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
         path: The file, one object per line.
         base: Gives the image size and channels, or the vocabulary and longest text, that every line must have; None
             accepts any.
-
-    Raises:
-        UserError: If the file cannot be read or holds no architecture; with the line's number, if a line is not a
-            valid JSON object, does not describe a valid architecture, or reads other inputs than ``base``.
     """
     remedy = "give a file that `lgx sample --out FILE.jsonl` wrote"
     content = read_at_most(Path(path), LARGEST_JSON + 1, remedy)
@@ -152,9 +145,6 @@ def architecture_set(source: str, count: int | None, base: A) -> list[A]:
         source: Name of a set, or a ``.jsonl`` file.
         count: Number of architectures; None takes 1000 of a named set, and all of a file.
         base: As for :func:`sample_architectures` and :func:`read_architectures`.
-
-    Raises:
-        UserError: If ``count`` is not positive, or the set or file cannot be read.
     """
     if count is not None and count < 1:
         raise UserError(f"count must be at least 1, got {count}")

@@ -109,7 +109,7 @@ class ViTArchitecture(Architecture):
             object.__setattr__(self, "stages", tuple(self.stages))
         if self.form:
             parse_form(self.form)
-            _ = self._one_layer  # timm refuses sizes that contradict the form
+            self._one_layer()  # timm refuses sizes that contradict the form
 
     def check_inputs(self, task: Task, owner: str) -> None:
         """Refuse a task of images that have another size or another number of channels.
@@ -122,10 +122,10 @@ class ViTArchitecture(Architecture):
             UserError: If image size or channels differ.
         """
         if (self.img_size, self.in_chans) != (task.img_size, task.in_chans):
-            own, given = size_text(self.img_size), size_text(task.img_size)
+            size, wanted = size_text(self.img_size), size_text(task.img_size)
             raise UserError(
-                f"{owner}: reads {self.in_chans} channels of {own} px, but task {task.name} gives {task.in_chans} of "
-                f"{given} px; write img_size={given},in_chans={task.in_chans} in the architecture, or set "
+                f"{owner}: reads {self.in_chans} channels of {size} px, but task {task.name} gives {task.in_chans} of "
+                f"{wanted} px; write img_size={wanted},in_chans={task.in_chans} in the architecture, or set "
                 f"data.img_size and data.in_chans to match"
             )
 
@@ -173,12 +173,12 @@ class ViTArchitecture(Architecture):
     @property
     def num_prefix_tokens(self) -> int:
         """Tokens before those of the patches: class token, registers, distillation token."""
-        return 1 if self.is_plain else int(self._one_layer.num_prefix_tokens)
+        return 1 if self.is_plain else int(self._one_layer().num_prefix_tokens)
 
     @property
     def has_rotary_positions(self) -> bool:
         """Whether its layers rotate pairs of the elements of queries and keys, by angles that positions give."""
-        return not self.is_plain and getattr(self._one_layer, "rope", None) is not None
+        return not self.is_plain and getattr(self._one_layer(), "rope", None) is not None
 
     @property
     def timm_name(self) -> str:
@@ -188,7 +188,7 @@ class ViTArchitecture(Architecture):
     @property
     def head_prefixes(self) -> tuple[str, ...]:
         """Prefixes of the names of all heads' parameters; a distillation token has a head of its own."""
-        distilled = not self.is_plain and hasattr(self._one_layer, "head_dist")
+        distilled = not self.is_plain and hasattr(self._one_layer(), "head_dist")
         return (self.head, "head_dist.") if distilled else (self.head,)
 
     def check_source(self, source: Architecture, method: str) -> None:
@@ -211,7 +211,6 @@ class ViTArchitecture(Architecture):
         ratio = {} if "mlp_ratio=" in text else {"mlp_ratio": source.mlp_ratio}
         return self.replace(form=source.form, **ratio)
 
-    @property
     def _one_layer(self) -> ViTNetwork:
         """The network with a single layer, on the meta device; only for a form that is not plain."""
         return meta_network(self.form, tuple({**self.timm_args(), "depth": 1}.items()))
@@ -243,9 +242,8 @@ class ViTArchitecture(Architecture):
     @property
     def _embedded_prefix_tokens(self) -> int:
         """Prefix tokens that have a row of the position embedding."""
-        if self.is_plain or self._one_layer.pos_embed is None:
-            return self.num_prefix_tokens
-        return int(self._one_layer.pos_embed.shape[1]) - math.prod(self.grid)
+        embedding = None if self.is_plain else self._one_layer().pos_embed
+        return self.num_prefix_tokens if embedding is None else int(embedding.shape[1]) - math.prod(self.grid)
 
     def timm_args(self) -> dict[str, Any]:
         """Arguments of timm's network class or, for a form, of ``timm.create_model`` with :attr:`timm_name`.

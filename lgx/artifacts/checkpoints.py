@@ -25,9 +25,6 @@ def weights_of_run(source: str) -> str:
 
     They are the weights that the end of the run has tested: the best or the last ones, as its summary says. Of a run
     that has not finished they are the best so far.
-
-    Raises:
-        UserError: If the run has no checkpoint.
     """
     folder = Path(source) / "checkpoints"
     if runs := sorted(path.parent for path in Path(source).glob("seed*/checkpoints")):
@@ -63,9 +60,6 @@ def load_checkpoint(path: str | Path, also: Sequence[type] = (), skips_others: b
         path: The file.
         also: Further classes that it may hold; they must do nothing but keep attributes.
         skips_others: Whether objects of any other class become :class:`Skipped`, instead of an error.
-
-    Raises:
-        UserError: If the file is missing or damaged, or holds anything but tensors and plain types.
     """
     path = Path(path)
     if not path.is_file():

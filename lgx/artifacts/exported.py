@@ -37,11 +37,7 @@ class ExportedModel:
 
     @torch.no_grad()
     def logits(self, inputs: Tensor) -> Tensor:
-        """Logits (B, K) of images (B, C, H, W).
-
-        Raises:
-            UserError: If the program fails, or gives outputs of another shape or that are not finite.
-        """
+        """Logits (B, K) of images (B, C, H, W)."""
         with foreign_errors(self.name, "the model does not run", "write it again with `lgx export`"):
             logits = self.program(inputs)
         if tuple(logits.shape[:2]) != (len(inputs), self.task.num_classes):
@@ -60,9 +56,6 @@ def load_exported(source: str) -> ExportedModel:
     Args:
         source: A file ``*.onnx`` of ``lgx export``, a model folder, the folder of a run, a checkpoint, or a learngene
             file of a whole network.
-
-    Raises:
-        UserError: If it does not exist, is damaged, or does not describe its inputs and classes.
     """
     if not Path(source).exists():
         raise UserError(f"{source}: no such file or folder; give what `lgx export` wrote")

@@ -31,23 +31,15 @@ def read_gpt2(
 ) -> tuple[dict[str, Tensor], GPT2Architecture, bool, tuple[str, ...]]:
     """Read a GPT-2 of transformers, a language model or a classifier.
 
-    Args:
-        about: Content of ``config.json``.
-        tensors: The weights beside it.
-        config: Path of ``config.json``.
-
     Returns:
         Parameters under the names of :class:`GPT2Classifier`; the architecture; whether the head is the source's own;
         names of the classes in index order, () if unknown. A language model has no head for classes and gets a random
         one.
-
-    Raises:
-        UserError: If it differs from GPT-2 as published, or configuration and weights contradict each other.
     """
     about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING}, str(config))
-    for key, own in _OWN.items():
-        if (have := about.get(key, own)) != own:
-            raise UserError(f"{config}: its {key} is {str(have)[:100]}, expected GPT-2's own {own}")
+    for key, key_of_lgx in _OWN.items():
+        if (have := about.get(key, key_of_lgx)) != key_of_lgx:
+            raise UserError(f"{config}: its {key} is {str(have)[:100]}, expected GPT-2's own {key_of_lgx}")
     labels = about.get("id2label") or {}
     sizes = {field: about.get(key, getattr(GPT2Architecture(), field)) for field, key in _SIZES.items()}
     described = {"family": GPT2Architecture.family, **sizes, "num_classes": len(labels) or about.get("num_labels", 2)}

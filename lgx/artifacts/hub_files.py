@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download
-from huggingface_hub.errors import (
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, RevisionNotFoundError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from lgx.artifacts.export.folders import BESIDE, CONFIG, WEIGHTS
@@ -53,11 +48,7 @@ class HubName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``hf://org/name@revision/file``; all but organization and name may be left out.
-
-        Raises:
-            UserError: If the text has another form.
-        """
+        """Read ``hf://org/name@revision/file``; all but organization and name may be left out."""
         found = _HUB_NAME.fullmatch(text)
         inside = (found["inside"] or "") if found else ""
         try:
@@ -91,10 +82,6 @@ def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, 
 
     Returns:
         The file or folder, and its name at its commit.
-
-    Raises:
-        UserError: If the hub is out of reach and the cache has no copy; if repository, revision or file do not exist
-            or may not be read; if the file is no safetensors file or has another checksum.
     """
     place = str(name)
     if "." in name.inside.rpartition("/")[2] and not name.inside.endswith(SAFETENSORS):
@@ -113,10 +100,6 @@ def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, 
     return path, _name_in_cache(name, path)
 
 
-def _api() -> HfApi:
-    return HfApi(library_name="lgx", library_version=__version__)
-
-
 def _newest(name: HubName, place: str, kept: Path | None) -> Path:
     """The version on the hub; the kept one, if there is one, where the hub is out of reach or fails."""
     try:
@@ -132,7 +115,9 @@ def _newest(name: HubName, place: str, kept: Path | None) -> Path:
 
 
 def _downloaded(name: HubName, place: str) -> Path:
-    info = _api().model_info(name.repository, revision=name.revision, timeout=SECONDS, files_metadata=True)
+    info = HfApi(library_name="lgx", library_version=__version__).model_info(
+        name.repository, revision=name.revision, timeout=SECONDS, files_metadata=True
+    )
     sizes = {entry.rfilename: entry.size for entry in info.siblings or ()}
     first, *others = _chosen(name, [*sizes], place)
     for file in (first, *others):
@@ -154,11 +139,7 @@ def _kept(name: HubName) -> Path:
 
 
 def _chosen(name: HubName, files: Sequence[str], place: str) -> list[str]:
-    """The files to read, that with the weights first.
-
-    Raises:
-        UserError: If the place holds no learngene and no model folder, or several learngenes.
-    """
+    """The files to read, that with the weights first."""
     if name.inside.endswith(SAFETENSORS):
         if name.inside not in files:
             found = [file for file in files if file.endswith(SAFETENSORS)]

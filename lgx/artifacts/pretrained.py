@@ -77,27 +77,13 @@ class PretrainedNetwork:
         return {name: tensor for name, tensor in state.items() if not name.startswith(self.architecture.head_prefixes)}
 
     def require_known(self, purpose: str) -> Architecture:
-        """Return the architecture.
-
-        Args:
-            purpose: What needs it, for the message.
-
-        Raises:
-            UserError: If the network is neither a ViT that lgx can describe nor a GPT-2.
-        """
+        """Return the architecture."""
         if self.architecture is None:
             raise UserError(f"{self.name}: {purpose} needs a ViT or a GPT-2, but {self.unknown_part}")
         return self.architecture
 
     def require_vit(self, purpose: str) -> ViTArchitecture:
-        """Return the architecture of an image model.
-
-        Args:
-            purpose: What needs it, for the message.
-
-        Raises:
-            UserError: If the network is no ViT that lgx can describe.
-        """
+        """Return the architecture of an image model."""
         return vit_only(self.require_known(purpose), f"{self.name}: {purpose}")
 
 
@@ -115,9 +101,6 @@ def load_pretrained(place: str) -> PretrainedNetwork:
               to these sizes; all but the name may be left out, see :class:`~lgx.artifacts.source_names.TimmSource`,
             - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (timm downloads it),
             - ``gpt2:`` and the name of a GPT-2 on the Hugging Face hub, e.g. ``gpt2:openai-community/gpt2``.
-
-    Raises:
-        UserError: If it does not exist, cannot be read, or is not a network.
     """
     kind = kind_of(place)
     if kind == "weights":
@@ -140,9 +123,6 @@ def architecture_of(place: str) -> Architecture:
 
     Args:
         place: As for :func:`load_pretrained`, or a bare weights file of ``lgx init``, which describes its network.
-
-    Raises:
-        UserError: If it is not known.
     """
     kind = kind_of(place)
     if kind == "weights" and (text := read_metadata(place).get(ARCHITECTURE_KEY)):
@@ -196,8 +176,8 @@ def _from_folder(name: str) -> PretrainedNetwork:
     about = check_fields(read_json(config, "write the folder again"), {}, str(config))
     tensors = _weights_beside(config)
     if about.get("model_type") == GPT2Architecture.family:
-        own, architecture, has_head, names = read_gpt2(about, tensors, config)
-        return replace(_network(name, architecture, own, {"class_names": names}), has_head=has_head)
+        weights, architecture, has_head, names = read_gpt2(about, tensors, config)
+        return replace(_network(name, architecture, weights, {"class_names": names}), has_head=has_head)
     check_timm_folder(about, tensors, config)
     network = _from_timm(f"{FOLDER}{path}")
     values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
@@ -227,10 +207,6 @@ def _from_transformers(name: str) -> PretrainedNetwork:
             if not Path(folder, WEIGHTS).is_file():
                 snapshot_download(repository, allow_patterns=[_PICKLED])
     return replace(_from_folder(folder), name=name)
-
-
-def _from_timm_source(name: str) -> PretrainedNetwork:
-    return _described(name, import_timm(TimmSource.parse(name))[0])
 
 
 def _from_timm(name: str) -> PretrainedNetwork:
@@ -279,16 +255,16 @@ def _network(
     )
 
 
-def _label_names(given: Any, classes: Any) -> tuple[str, ...]:
+def _label_names(names: Any, classes: Any) -> tuple[str, ...]:
     """Names of the classes; none unless each class has one."""
-    return tuple(map(str, given)) if isinstance(given, list | tuple) and len(given) == classes else ()
+    return tuple(map(str, names)) if isinstance(names, list | tuple) and len(names) == classes else ()
 
 
 _LOADERS = {
     "learngene": _from_learngene,
     "checkpoint": _from_checkpoint,
     "folder": _from_folder,
-    "timm": _from_timm_source,
+    "timm": lambda name: _described(name, import_timm(TimmSource.parse(name))[0]),
     "transformers": _from_transformers,
     "name": _from_timm,
 }

@@ -19,11 +19,7 @@ from lgx.host.files import atomic_path, folder_beside
 
 
 def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write tensors and metadata atomically.
-
-    Raises:
-        UserError: If the file cannot be written.
-    """
+    """Write tensors and metadata atomically."""
     # safetensors refuses tensors that share memory.
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with atomic_path(path) as temporary, write_errors(SafetensorError), folder_beside(temporary) as folder:
@@ -54,21 +50,13 @@ def read_metadata(path: str | Path) -> dict[str, str]:
 
 
 def read_header(path: str | Path) -> dict[str, str]:
-    """The metadata of a file.
-
-    Raises:
-        UserError: If the file is missing, damaged or in another format.
-    """
+    """The metadata of a file."""
     with _opened(path) as file:
         return dict(file.metadata() or {})
 
 
 def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read tensors and metadata.
-
-    Raises:
-        UserError: If the file is missing, damaged or in another format.
-    """
+    """Read tensors and metadata."""
     with _opened(path) as file:
         tensors, metadata = {k: file.get_tensor(k) for k in file.keys()}, dict(file.metadata() or {})
     if wrong := next((name for name in tensors if not LINE.holds(name)), None):

@@ -91,9 +91,6 @@ def described_architecture(values: Any, place: str) -> Architecture:
     Args:
         values: What ``to_dict`` of an architecture gives.
         place: Where the values stand, for the message.
-
-    Raises:
-        UserError: If they do not describe an architecture.
     """
     try:
         return architecture_from_dict(check_fields(values, {}, f"{place}: architecture"))
@@ -107,11 +104,7 @@ def described_architecture(values: Any, place: str) -> Architecture:
 
 
 def check_size(size: int | None, place: str) -> None:
-    """Refuse a file that is too large to download; None stands for a size that the server does not say.
-
-    Raises:
-        UserError: If it is larger than :data:`LARGEST`.
-    """
+    """Refuse a file that is too large to download; None stands for a size that the server does not say."""
     if (size or 0) > LARGEST:
         raise UserError(f"{place}: is larger than {LARGEST:,} bytes; download it, and give its path")
 
@@ -132,9 +125,6 @@ def check_digest(path: Path, expected: str | None, place: str) -> str:
 
     Returns:
         The file's SHA-256.
-
-    Raises:
-        UserError: If they differ.
     """
     digest = digest_of(path)
     if expected is not None and digest != expected:
@@ -143,22 +133,14 @@ def check_digest(path: Path, expected: str | None, place: str) -> str:
 
 
 def check_intact(path: Path, place: str) -> None:
-    """Read a safetensors header, and compare the size that it states with the file's; no tensor is read.
-
-    Raises:
-        UserError: If the file is damaged, in another format, e.g. an error page, or its header is too large.
-    """
+    """Read a safetensors header, and compare the size that it states with the file's; no tensor is read."""
     check_header(path, place)
     with safetensors_errors(place), safe_open(path, framework="pt"):
         pass
 
 
 def check_header(path: Path, place: str) -> None:
-    """Refuse a safetensors file whose header would take too much memory.
-
-    Raises:
-        UserError: If the header is larger than :data:`LARGEST_HEADER`.
-    """
+    """Refuse a safetensors file whose header would take too much memory."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
     if LARGEST_HEADER < size <= path.stat().st_size:  # otherwise the file is damaged, which safetensors reports
@@ -235,14 +217,6 @@ def check_weights(tensors: Mapping[str, Tensor], place: str) -> None:
     """Refuse tensors that lgx, which computes in float32, would read as other numbers than the file holds.
 
     Every file of weights is checked here, before anything converts its tensors.
-
-    Args:
-        tensors: Weights and buffers by name.
-        place: The file, for the message.
-
-    Raises:
-        UserError: If a tensor is of another type than floating-point numbers, and no buffer that counts; if it holds
-            numbers beyond float32, or numbers that are not finite without ``--allow_non_finite``.
     """
     for name, tensor in tensors.items():
         if not is_weight(tensor):
@@ -280,9 +254,6 @@ def count_layers(names: Iterable[str], prefix: str, place: str) -> int:
         names: Names of parameters; those of layers begin with ``prefix`` and the layer's number.
         prefix: :attr:`Architecture.layers`.
         place: Where the names come from, for the message.
-
-    Raises:
-        UserError: If the layers are not numbered 0, 1, 2, ... without a gap.
     """
     found = {name.removeprefix(prefix).split(".")[0] for name in names if name.startswith(prefix)}
     if wrong := found ^ {str(layer) for layer in range(len(found))}:
@@ -304,9 +275,6 @@ def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, plac
 
     Returns:
         Number of layers among the tensors.
-
-    Raises:
-        UserError: If a tensor has another shape, or the layers are not numbered without a gap.
     """
     # Only as many layers are built as the file has, so a false description takes no memory.
     layers = count_layers(tensors, architecture.layers, place)
@@ -337,17 +305,7 @@ def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, plac
 
 
 def check_timm_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path) -> None:
-    """Refuse a configuration of timm that describes a much larger network than the weights beside it.
-
-    Args:
-        about: Content of ``config.json``.
-        tensors: Content of ``model.safetensors``.
-        config: Path of ``config.json``.
-
-    Raises:
-        UserError: If the weights are no ordinary numbers, or a size or the number of parameters is far larger than they
-            allow.
-    """
+    """Refuse a configuration of timm that describes a much larger network than the weights beside it."""
     check_weights(tensors, str(config.parent))
     about = check_fields(about, {"architecture": LINE, "model_args": MAPPING, "pretrained_cfg": MAPPING}, str(config))
     for key, size in _sizes(about.get("model_args", {})):
@@ -363,9 +321,9 @@ def check_timm_folder(about: Mapping[str, Any], tensors: Mapping[str, Tensor], c
     except Exception:  # some models of timm cannot be built on the meta device; timm reports other mistakes itself
         return
     # The names are not compared, because timm renames the parameters of other projects' models.
-    wanted, there = (sum(tensor.numel() for tensor in each.values()) for each in (expected, tensors))
-    if wanted > 2 * there + 10**7:
-        raise UserError(f"{config}: describes {wanted:,} parameters, but model.safetensors holds {there:,}; {AGAIN}")
+    described, held = (sum(tensor.numel() for tensor in each.values()) for each in (expected, tensors))
+    if described > 2 * held + 10**7:
+        raise UserError(f"{config}: describes {described:,} parameters, but model.safetensors holds {held:,}; {AGAIN}")
 
 
 def _sizes(arguments: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -47,9 +47,6 @@ class TimmSource:
         patch_size: Height and width of a patch, pixels; likewise.
         in_chans: Channels of the images; likewise.
         num_classes: Classes of the weights' head; 0 leaves the head out; None is what timm states.
-
-    Raises:
-        UserError: If timm does not know the model, or a number is out of range.
     """
 
     model: str
@@ -66,16 +63,12 @@ class TimmSource:
             close = difflib.get_close_matches(self.model, known, n=2, cutoff=0.4 if tag else 0.6)
             hint = f"did you mean {' or '.join(close)}?" if close else "see `lgx backbones`"
             raise UserError(f"{self.model[:100]}: not a file, a folder or a model that timm knows; {hint}")
-        given = {key: value for key, value in vars(self).items() if value is not None}
-        check_fields(given, _FIELDS, f"{TIMM}{self.model}")
+        values = {key: value for key, value in vars(self).items() if value is not None}
+        check_fields(values, _FIELDS, f"{TIMM}{self.model}")
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``timm:NAME`` and, after commas, any of the attributes as ``key=value``; ``timm:`` may be left out.
-
-        Raises:
-            UserError: If a key is unknown or given twice, or a value is malformed.
-        """
+        """Read ``timm:NAME`` and, after commas, any of the attributes as ``key=value``; ``timm:`` may be left out."""
         model, *parts = text.removeprefix(TIMM).split(",")
         values: dict[str, Any] = {}
         known = [field.name for field in fields(cls)[1:]]
@@ -94,8 +87,8 @@ class TimmSource:
     @property
     def name(self) -> str:
         """The text form."""
-        given = vars(self) | {"img_size": self.img_size and size_text(self.img_size)}
-        model, options = given.pop("model"), [f"{key}={value}" for key, value in given.items() if value is not None]
+        values = vars(self) | {"img_size": self.img_size and size_text(self.img_size)}
+        model, options = values.pop("model"), [f"{key}={value}" for key, value in values.items() if value is not None]
         return ",".join([f"{TIMM}{model}", *options])
 
     def arguments(self) -> dict[str, Any]:

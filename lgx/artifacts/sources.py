@@ -53,10 +53,6 @@ def resolve(text: str, download: bool = True) -> Source:
             opens; each with ``#sha256=…`` if wanted. A model of timm whose weights have such a name
             (``timm:NAME,weights=…``). Every other text is its own name and place.
         download: Whether servers may be asked; otherwise only what was downloaded before is found.
-
-    Raises:
-        UserError: If it cannot be found or downloaded, is another file than its checksum says, or is no safetensors
-            file.
     """
     if (weights := weights_of(text)) and is_remote(weights):
         model, found = TimmSource.parse(text), resolve(weights, download)
@@ -78,9 +74,6 @@ def place_in_run(source: str) -> str:
 
     Returns:
         The learngene file where it holds more than one network, otherwise the checkpoint with the run's weights.
-
-    Raises:
-        UserError: If the run has neither.
     """
     from lgx.artifacts.checkpoints import weights_of_run
 

@@ -53,9 +53,6 @@ class StartRecord:
 
         Returns:
             The record; None at other places.
-
-        Raises:
-            UserError: If the record is damaged.
         """
         place = place.removeprefix(FOLDER)
         file = os.path.join(place, RECORD)

@@ -70,12 +70,12 @@ class TaskEmbeddings:
             As many embeddings of the same width. Their ancestor's name says which control they are.
         """
         names = sorted(self.tensors)
-        given = torch.stack([self.tensors[name] for name in names])
+        stacked = torch.stack([self.tensors[name] for name in names])
         if kind == "permuted":
-            drawn = given.roll(-1, 0)
+            drawn = stacked.roll(-1, 0)
         else:
-            noise = torch.randn(given.shape, generator=torch.Generator().manual_seed(0))
-            drawn = given.mean(0) + given.std(0) * noise.to(given)
+            noise = torch.randn(stacked.shape, generator=torch.Generator().manual_seed(0))
+            drawn = stacked.mean(0) + stacked.std(0) * noise.to(stacked)
         return replace(self, tensors=dict(zip(names, drawn, strict=True)), ancestor=f"{self.ancestor} ({kind})")
 
     def save(self, path: str | Path) -> None:
@@ -84,12 +84,7 @@ class TaskEmbeddings:
         Raises:
             UserError: If the file cannot be written.
         """
-        about = {
-            "ancestor": self.ancestor,
-            "images": self.images,
-            "tasks": self.tasks,
-            "lgx_version": __version__,
-        }
+        about = {"ancestor": self.ancestor, "images": self.images, "tasks": self.tasks, "lgx_version": __version__}
         tensors = {name: tensor.float() for name, tensor in self.tensors.items()}
         write_safetensors(path, tensors, {_KEY: json.dumps(about)})
 

@@ -61,9 +61,6 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
 
     Returns:
         The model, in eval mode, and the names of the source's parameters that it does not have.
-
-    Raises:
-        UserError: If the weights cannot be read or downloaded, do not belong to the model, or the sizes do not suit it.
     """
     _check_sizes(source)
     tensors = read_weights(source.weights) if source.weights else None
@@ -72,10 +69,10 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
         network, ignored = import_timm(replace(source, in_chans=None))
         return _gray(source, network), ignored
     if source.weights is None or tensors is None:
-        own = getattr(timm.get_pretrained_cfg(source.model), "num_classes", None)
-        if source.num_classes not in (None, 0, own):
+        classes = getattr(timm.get_pretrained_cfg(source.model), "num_classes", None)
+        if source.num_classes not in (None, 0, classes):
             raise UserError(
-                f"{source.name}: timm's weights have {own} classes; leave out num_classes, or give 0 for no head"
+                f"{source.name}: timm's weights have {classes} classes; leave out num_classes, or give 0 for no head"
             )
         with _logged():
             return load_timm(source.model, **source.arguments()), ()
@@ -95,14 +92,11 @@ def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
 
     Networks of one shape have different ones: DeiT-Tiny's are not ViT-Tiny's. What the file of weights says, or the
     configuration beside it, counts before what timm says of the model.
-
-    Raises:
-        UserError: If neither says it, and the file has the name of a model with another mean or std.
     """
     default: Any = timm.get_pretrained_cfg(source.model)
-    own = Normalization(tuple(default.mean), tuple(default.std))
+    of_timm = Normalization(tuple(default.mean), tuple(default.std))
     if source.weights is None:
-        return own, f"timm's of {source.model}"
+        return of_timm, f"timm's of {source.model}"
     for place, values in _stated(Path(source.weights)):
         if values.keys() >= {*_INPUTS}:
             values = check_fields({key: values[key] for key in _INPUTS}, {key: TASK[key] for key in _INPUTS}, place)
@@ -114,12 +108,12 @@ def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
         tagged = ".".join(words[:2])
         name = tagged if tagged in timm.list_pretrained(f"{words[0]}.*") else words[0]
         other: Any = timm.get_pretrained_cfg(name)
-        if (tuple(other.mean), tuple(other.std)) != own:
+        if (tuple(other.mean), tuple(other.std)) != of_timm:
             raise UserError(
                 f"{source.weights}: has the name of {name}, whose mean and std are not those of {source.model}; give "
                 f"timm:{name}, or rename it"
             )
-    return own, f"timm's of {source.model}, because the weights name none"
+    return of_timm, f"timm's of {source.model}, because the weights name none"
 
 
 def _stated(weights: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -139,9 +133,6 @@ def _gray(source: TimmSource, network: Any) -> nn.Module:
 
     A gray value g = mean + std y is (g - mean_c) / std_c in channel c: the factors std / std_c of the first layer's
     weights and, where the means differ, a constant, which its bias takes.
-
-    Raises:
-        UserError: If there is a constant, but no bias, or a padding to which it would be added.
     """
     config, (means, stds) = dict(network.pretrained_cfg), normalization_of(network)
     gray, name = Normalization(means, stds).for_channels(1), str(config.get("first_conv"))
@@ -197,10 +188,6 @@ def read_weights(file: str) -> dict[str, Tensor]:
 
     Returns:
         Tensors by name; the prefixes of DDP and ``torch.compile`` are removed.
-
-    Raises:
-        UserError: If the file is missing, damaged, or holds anything but tensors and plain types; if it holds no
-            tensors, or two networks.
     """
     path = Path(file)
     if path.suffix not in WEIGHTS_SUFFIXES:
@@ -218,9 +205,9 @@ def read_weights(file: str) -> dict[str, Tensor]:
             raise UserError(f"{path}: {str(name)[:100]!r} is no ordinary tensor; save the network's state dict again")
     cleaned: dict[str, Tensor] = clean_state_dict(tensors)
     for name, tensor in tensors.items():
-        (own,) = clean_state_dict({name: tensor})
-        if own != name and own in tensors and not torch.equal(tensors[own], tensor):
-            raise UserError(f"{path}: holds both {own} and {name}; give the state dict of one network")
+        (cleaned_name,) = clean_state_dict({name: tensor})
+        if cleaned_name != name and cleaned_name in tensors and not torch.equal(tensors[cleaned_name], tensor):
+            raise UserError(f"{path}: holds both {cleaned_name} and {name}; give the state dict of one network")
     return cleaned
 
 
@@ -242,9 +229,6 @@ def load_timm(name: str, **arguments: Any) -> nn.Module:
     Args:
         name: A model that timm knows, or ``hf-hub:…`` or ``local-dir:…``.
         arguments: Those of ``timm.create_model``.
-
-    Raises:
-        UserError: If timm cannot load it.
     """
     known = name.removeprefix("hf-hub:").rpartition("/")[2]
     remedy = f"`lgx import {known} --weights FILE --out FOLDER` reads a file of weights"
@@ -262,8 +246,8 @@ def _check_sizes(source: TimmSource) -> None:
         patches: Any = getattr(timm.create_model(source.model, **source.arguments()), "patch_embed", None)
     size, patch = (getattr(patches, name, None) or (1, 1) for name in ("img_size", "patch_size"))
     if size[0] % patch[0] or size[1] % patch[1]:
-        own = size_text(image_size(*size))
-        raise UserError(f"{source.name}: img_size {own} is no multiple of patch_size {patch[0]}")
+        in_words = size_text(image_size(*size))
+        raise UserError(f"{source.name}: img_size {in_words} is no multiple of patch_size {patch[0]}")
 
 
 def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> tuple[nn.Module, tuple[str, ...]]:
@@ -309,9 +293,9 @@ def _explained(source: TimmSource, error: Exception) -> UserError:
     key, theirs, ours = next((each for each in different if not each[0].startswith(_heads(name))), different[0])
     if not key.startswith(_heads(name)):
         return UserError(f"{place}: {key} has shape {theirs}, but {name} needs {ours}; give weights of {name}")
-    classes, own = (shape.strip("[]").split(",")[0] for shape in (theirs, ours))
+    classes, heads = (shape.strip("[]").split(",")[0] for shape in (theirs, ours))
     return UserError(
-        f"{place}: its head has {classes} classes, but {name} has {own}; give --num_classes {classes} (in a source "
+        f"{place}: its head has {classes} classes, but {name} has {heads}; give --num_classes {classes} (in a source "
         f"num_classes={classes}) to keep it, or 0 to import without a head"
     )
 
@@ -332,8 +316,8 @@ def _check_names(source: TimmSource, held: int, missing: Sequence[str], ignored:
 
 def _heads(name: str) -> tuple[str, ...]:
     known = timm.get_pretrained_cfg(name)
-    given = (known.classifier if known else None) or "head"
-    return tuple(f"{head}." for head in ((given,) if isinstance(given, str) else given))
+    classifier = (known.classifier if known else None) or "head"
+    return tuple(f"{head}." for head in ((classifier,) if isinstance(classifier, str) else classifier))
 
 
 def _some(names: Sequence[str]) -> str:

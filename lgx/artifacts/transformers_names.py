@@ -50,15 +50,8 @@ def timm_names(tensors: Mapping[str, Tensor], place: str) -> dict[str, Tensor]:
 
     DINOv2's names become those of its authors, which timm converts further.
 
-    Args:
-        tensors: Weights for which :func:`has_transformers_names` holds.
-        place: The file, for the message.
-
     Returns:
         The weights under names that timm reads; those that transformers adds to ViT's stay as they are.
-
-    Raises:
-        UserError: If a layer lacks its queries, keys or values.
     """
     renamed: dict[str, Tensor] = {}
     parts: dict[tuple[str, str], dict[str, Tensor]] = {}
@@ -70,10 +63,10 @@ def timm_names(tensors: Mapping[str, Tensor], place: str) -> dict[str, Tensor]:
             parts.setdefault((found[1], found[3]), {})[found[2]] = tensor
         else:
             renamed[new] = tensor
-    for (attention, suffix), own in parts.items():
-        if own.keys() != {*"qkv"}:
-            raise UserError(f"{place}: {attention}{{q,k,v}}{suffix} has only {', '.join(own)}; give the whole file")
-        renamed[f"{attention}qkv{suffix}"] = torch.cat([own[part] for part in "qkv"])
+    for (attention, suffix), pieces in parts.items():
+        if pieces.keys() != {*"qkv"}:
+            raise UserError(f"{place}: {attention}{{q,k,v}}{suffix} has only {', '.join(pieces)}; give the whole file")
+        renamed[f"{attention}qkv{suffix}"] = torch.cat([pieces[part] for part in "qkv"])
     if "register_tokens" in renamed:  # by its mask token timm knows DINOv2
         renamed.setdefault("mask_token", torch.zeros(0))
     return renamed

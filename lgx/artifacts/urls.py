@@ -42,9 +42,6 @@ def fetch_url(url: str, sha256: str | None, download: bool) -> tuple[Path, str]:
 
     Returns:
         The file, and its checksum.
-
-    Raises:
-        UserError: If it cannot be read, has another checksum, or is no safetensors file.
     """
     _check_url(url)
     if not url.endswith(SAFETENSORS):
@@ -141,11 +138,7 @@ def _about(path: Path) -> Path:
 
 
 def _check_url(url: str) -> None:
-    """Refuse a URL with a password, a token or a signature: records of runs and model folders would store it.
-
-    Raises:
-        UserError: If it has one, or cannot be parsed.
-    """
+    """Refuse a URL with a password, a token or a signature: records of runs and model folders would store it."""
     for link in url.split("::"):  # fsspec chains URLs: simplecache::https://host/file
         try:
             parts = urlsplit(link)

@@ -28,9 +28,6 @@ def arch(
         count: whole counts everything. modules counts as in LSAMD's Table 2, without position embedding, class token
             and attention products.
         json: Print a JSON list with all sizes instead of a table.
-
-    Raises:
-        UserError: If a name or specification is wrong, or modules is asked for a text model.
     """
     from lgx.architectures import parse_any_architecture
     from lgx.architectures.cost import cost_of

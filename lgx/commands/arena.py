@@ -44,9 +44,6 @@ def arena(
         slurm: submitit's parameters of SLURM jobs, as of lgx sweep.
         metric: Metric that counts as accuracy; by default acc, or balanced_acc where the classes of a test are uneven.
         force: Replace files in ``out`` that no arena wrote; the results are never replaced.
-
-    Raises:
-        UserError: If the file or an option is wrong, or runs failed.
     """
     from lgx.commands.sweep import Execution
 

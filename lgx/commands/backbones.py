@@ -22,9 +22,6 @@ def backbones(pattern: str) -> None:
 
     Args:
         pattern: A part of the name, or a pattern with * for all of it.
-
-    Raises:
-        UserError: If no backbone has such a name.
     """
     names = names_of_backbones(pattern)
     if not names:

@@ -25,9 +25,6 @@ def compare(
         cost: Also show the cost of each method's descendants: parameters to store, epochs and MACs to train, and how
             many times as much training from scratch and pretraining of every architecture need.
         force: Replace files in ``out`` that no comparison wrote; what is compared is never replaced.
-
-    Raises:
-        UserError: If there are no such runs, rows or method, or ``out`` cannot be written.
     """
     from lgx.results.comparison import Options, compare_files
     from lgx.results.merging import find_results

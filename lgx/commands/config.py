@@ -12,9 +12,6 @@ def config(name: str) -> None:
 
     Args:
         name: Its name: own_images fine-tunes a network, for example what `lgx init` wrote, on images in class folders.
-
-    Raises:
-        UserError: If there is none of this name.
     """
     files = {file.stem: file for file in FOLDER.glob("*.yaml")}
     if name not in files:

@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from data_modules.text.module import TextSet
 
 
-_FACTS = "data-sets"
-"""Name under which the facts of all sets are kept."""
-
-
 def list_sets(root: str = "data", json: bool = False) -> None:
     """Show every data set: classes, sizes, license, source, and whether its files are present.
 
@@ -32,8 +28,9 @@ def list_sets(root: str = "data", json: bool = False) -> None:
     """
     from lgx.core.markers import any_exist
     from lgx.core.readable import aligned
+    from lgx.host.cache import remembered
 
-    sets = _listed()
+    sets = remembered("data-sets", _facts)  # the data modules take seconds to import
     present = {facts["name"] for facts in sets if any_exist(Path(root), facts["markers"])}
     if json:
         shown = [{**facts, "present": facts["name"] in present} for facts in sets]
@@ -48,16 +45,11 @@ def list_sets(root: str = "data", json: bool = False) -> None:
     print(f"\nbelow {root}; --json shows licenses and sources too")
 
 
-def _listed() -> list[dict[str, Any]]:
-    """Facts of every set; they are kept, because the data modules take seconds to import."""
-    from lgx.host.cache import recall, remember
-
-    if (kept := recall(_FACTS)) is not None:
-        found: list[dict[str, Any]] = kept
-        return found
+def _facts() -> list[dict[str, Any]]:
+    """Facts of every set."""
     from data_modules.catalog import infos, markers
 
-    sets = [
+    return [
         {
             "name": info.name,
             "classes": info.num_classes,
@@ -69,8 +61,6 @@ def _listed() -> list[dict[str, Any]]:
         }
         for info in infos()
     ]
-    remember(_FACTS, sets)
-    return sets
 
 
 def prepare(
@@ -99,9 +89,6 @@ def prepare(
         shards: Also write an image set as webdataset shards to ROOT/NAME_shards, for the data module ShardedData.
         shard_size: Examples per shard.
         download: Whether the network may be used.
-
-    Raises:
-        UserError: If the name is unknown, or something is missing or damaged; one sentence says what to do.
     """
     from data_modules.catalog import check_name, find_suite, is_present
     from data_modules.registry import IMAGE_SETS, TEXT_SETS
@@ -138,16 +125,16 @@ def _prepare_suite(suite: "Suite[Any]", names: list[str], root: str, source: str
         if not suite.is_present(root, suite.tasks[name]):
             suite.check(suite.tasks[name], source)
     shown = track(names, f"preparing the {suite.title}", transient=True) if suite.in_shards else names
-    there = [name for name in shown if suite.prepare(root, suite.tasks[name], source)]
-    if absent := [name for name in names if name not in there]:
+    present = [name for name in shown if suite.prepare(root, suite.tasks[name], source)]
+    if absent := [name for name in names if name not in present]:
         remedy = suite.what_to_fetch(absent, root)
-        if not there:
+        if not present:
             raise UserError(remedy)
         print(remedy)
     if suite.in_shards:
-        print(f"{len(there)} task(s) of the {suite.title} below {root}")
+        print(f"{len(present)} task(s) of the {suite.title} below {root}")
         return []
-    return [suite.module(suite.tasks[name], root) for name in there]
+    return [suite.module(suite.tasks[name], root) for name in present]
 
 
 def _prepare_text(module: "TextSet", source: str | None) -> None:

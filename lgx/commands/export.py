@@ -43,9 +43,6 @@ def export(
         most_lost: Points of accuracy that it may lose; otherwise nothing is written.
         tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or name on the hub, to write beside a text model.
         force: Replace what another command or program wrote; what this command reads is never replaced.
-
-    Raises:
-        UserError: If the source or the place cannot be used, or a program gives other logits than the network.
     """
     from lgx.architectures import name_of
     from lgx.artifacts.export import check_model_place, write_descendant
@@ -114,9 +111,6 @@ def load_tokenizer_of(architecture: "Architecture | LibraryModel", tokenizer: st
     Args:
         architecture: The model's description.
         tokenizer: Folder or name of the tokenizer.
-
-    Raises:
-        UserError: If the tokenizer cannot be read or has another vocabulary, or the model reads images.
     """
     from lgx.architectures import GPT2Architecture
 

@@ -20,10 +20,6 @@ def extract(runs: list[str], *, out: str, threshold: float | None = None, force:
         out: Learngene file to write, ending in .learngene.safetensors.
         threshold: A layer is taken if more data sets than this use its base block; by default half of them.
         force: Replace what another command or program wrote; what this command reads is never replaced.
-
-    Raises:
-        UserError: If a run is not one of LSAMD, the runs do not belong together, or no layer or every layer would be
-            taken, or the place is taken.
     """
     from lgx.artifacts.learngene import SUFFIX, is_learngene_of
     from lgx.errors import UserError

@@ -35,9 +35,6 @@ def import_weights(
         num_classes: Classes of the weights' head where they are not the model's own; 0 leaves the head out.
         allow_non_finite: Read weights that hold NaN or infinity.
         force: Replace what another command or program wrote; what this command reads is never replaced.
-
-    Raises:
-        UserError: If an option is wrong, or the weights cannot be read or written.
     """
     from lgx.artifacts.export import check_model_place
     from lgx.artifacts.export.timm_folder import describe_model, write_imported

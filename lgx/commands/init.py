@@ -75,9 +75,6 @@ def init(
         allow_non_finite: Read a learngene that holds NaN or infinity.
         force: Replace what another command, program, method or source wrote; what this command reads is never replaced.
         options: ``method`` and those of its initializer; None where an option is not given.
-
-    Raises:
-        UserError: If an option is wrong, or the descendant cannot be initialized or written.
     """
     budgets = parse_budgets(params, macs, latency)
     data, options = data_for_sizes(options, budgets)
@@ -92,18 +89,14 @@ def init(
 
 
 def _record(out: str, initializer: Initializer, named: Mapping[str, Any], force: bool) -> StartRecord:
-    """What the descendant will say of its start.
-
-    Raises:
-        UserError: If the place holds a descendant of another method or source, which a repeated ``--out`` easily loses.
-    """
+    """What the descendant will say of its start."""
     arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
     record = initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments)
-    there = None if force else StartRecord.read(out)
-    origin = there.arguments.get("source") if there else None
-    if there and (there.initializer, origin) != (record.initializer, record.arguments.get("source")):
+    former = None if force else StartRecord.read(out)
+    origin = former.arguments.get("source") if former else None
+    if former and (former.initializer, origin) != (record.initializer, record.arguments.get("source")):
         raise UserError(
-            f"--out {out}: holds a descendant of method {there.method}{f' from {origin}' if origin else ''}; choose "
+            f"--out {out}: holds a descendant of method {former.method}{f' from {origin}' if origin else ''}; choose "
             f"another place, or replace it with --force"
         )
     return record
@@ -158,9 +151,6 @@ def data_for_sizes(options: Mapping[str, Any], budgets: Sequence[Budget]) -> tup
     """The data that order sizes, and the options that are left for the initializer.
 
     A method that measures on images takes ``data``, too, also a folder without classes, which orders no sizes.
-
-    Raises:
-        UserError: If neither the method nor a budget needs the data.
     """
     data = options.get("data")
     if takes_option(options.get("method"), "data"):
@@ -191,10 +181,6 @@ def start_descendant(
         budgets: Upper limits, by which the sizes are chosen, see :func:`lgx.commands.size.choose_size`.
         batch_size: Images of a pass whose latency is measured.
         data: What orders sizes that meet the budgets alike.
-
-    Raises:
-        UserError: If none is named, no size meets the budgets, the initializer does not start such a model, or the
-            number of classes is not known.
     """
     if budgets and initializer.front is not None:
         from lgx.commands.members import best_member
@@ -218,10 +204,10 @@ def start_descendant(
             raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")
         return model, initialize_library_model(model, initializer, head="new" if head else "keep")
     architecture = initializer.named_size(arch, classes)
-    needed, there = 4 * architecture.count_parameters(), _memory()
-    if needed > there:
+    needed, most = 4 * architecture.count_parameters(), _memory()
+    if needed > most:
         raise UserError(
-            f"--arch {arch}: its parameters take {needed / 2**30:,.1f} GiB, but this machine has {there / 2**30:,.1f}; "
+            f"--arch {arch}: its parameters take {needed / 2**30:,.1f} GiB, but this machine has {most / 2**30:,.1f}; "
             f"choose a smaller descendant"
         )
     return architecture, initialize(architecture, initializer, head="new" if head else "keep")

@@ -36,9 +36,6 @@ def quantize(out: str, model: nn.Module, task: Task, texts: Mapping[str, str], d
         texts: What the file says of it.
         data: Name of an image set, or folder with ``train/<class>/<image>``.
         most_lost: Points of accuracy that it may lose.
-
-    Raises:
-        UserError: If the set does not suit the network, a package is missing or fails, or the accuracy falls further.
     """
     if task.kind != "classification":
         raise UserError(f"--int8: is for networks that predict one class for each image, this one is for {task.kind}")

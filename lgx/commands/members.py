@@ -28,9 +28,6 @@ def load_chosen(
 
     Returns:
         The network, and of a family its score by tag, ``val/acc``, where it was measured; None of other sources.
-
-    Raises:
-        UserError: If a family is given without a choice, or something else with one, or no network fits.
     """
     initializer = initializer_for(source=place) if place.endswith(SUFFIX) else None
     front = initializer.front if initializer else None
@@ -66,9 +63,6 @@ def best_member(
         front: The score of each size that was measured.
         arch: Sizes that are fixed, e.g. ``depth=6``.
         budgets: What it may take, at least one.
-
-    Raises:
-        UserError: If no size was measured, or none keeps to the budgets.
     """
     limits = " and ".join(map(str, budgets))
     if not front:

@@ -6,9 +6,6 @@ def main(argv: list[str]) -> None:
 
     Args:
         argv: Any options of ``lgx fit``, and those of :class:`~lgx.planning.configured.PlanOptions`.
-
-    Raises:
-        UserError: For whatever is wrong with them, in one sentence.
     """
     if not argv or argv[0] in ("-h", "--help"):
         print(_help())

@@ -90,13 +90,7 @@ def predict(
     files = _found(images)
     exported = _opened(model, arch, parse_budgets(params, macs, latency))
     _check_model(exported, top_k)
-    check_file(
-        out,
-        "lgx predict",
-        lambda file: _is_table(file, exported.task),
-        force=force,
-        reads=(*images, model),
-    )
+    check_file(out, "lgx predict", lambda file: _is_table(file, exported.task), force=force, reads=(*images, model))
     classes = exported.task.class_names if exported.task.kind == "classification" else ()
     true = {name: path.parent.name for name, path in files.items() if path.parent.name in classes}
     unread = _write(Path(out), files, exported, top_k, batch_size, true)
@@ -115,10 +109,10 @@ def _found(images: Sequence[str]) -> dict[str, Path]:
 
     found: dict[Path, str] = {}
     skipped: Counter[str] = Counter()
-    for given in images:
-        place = Path(given)
+    for image in images:
+        place = Path(image)
         if not place.exists():
-            raise UserError(f"{given}: no such file or folder; give images")
+            raise UserError(f"{image}: no such file or folder; give images")
         paths, unread = list_images(place) if place.is_dir() else ([place], Counter())
         skipped += unread
         for path in paths:

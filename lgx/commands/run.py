@@ -4,7 +4,6 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from docstring_parser import parse as parse_docstring
@@ -29,9 +28,6 @@ def run(command: str, argv: list[str]) -> None:
             ``further_options`` that lists options which no signature can list; or a dict ``COMMANDS`` of functions by
             subcommand; or a function ``main`` that parses its arguments itself.
         argv: What follows the command's name.
-
-    Raises:
-        UserError: For whatever is wrong with the arguments.
     """
     name = _MODULES.get(command, command)
     module = importlib.import_module(f"lgx.commands.{name}")
@@ -40,17 +36,14 @@ def run(command: str, argv: list[str]) -> None:
         return
     functions: dict[str, Callable[..., None]] | None = getattr(module, "COMMANDS", None)
     if functions is None:
-        call(f"lgx {command}", getattr(module, name), argv, _further(module))
+        further = module.further_options() if hasattr(module, "further_options") else None
+        call(f"lgx {command}", getattr(module, name), argv, further)
     else:
         call_one_of(f"lgx {command}", functions, argv)
 
 
 def call_one_of(program: str, functions: Mapping[str, Callable[..., None]], argv: Sequence[str]) -> None:
-    """Call the function that the first argument names, see :func:`call`; list them if there is none.
-
-    Raises:
-        UserError: For whatever is wrong with the arguments.
-    """
+    """Call the function that the first argument names, see :func:`call`; list them if there is none."""
     if not argv or argv[0] in ("-h", "--help"):
         known = "\n".join(f"  {name:<12}{_summary(function)}" for name, function in functions.items())
         print(f"usage: {program} COMMAND [options]\n\n{known}")
@@ -76,9 +69,6 @@ def call(
         function: The function, with types and a docstring.
         argv: What follows the program's name.
         options: Further options, which the function gets as one mapping ``options``.
-
-    Raises:
-        UserError: For whatever is wrong with the arguments, in one sentence.
     """
     parameters = inspect.signature(function).parameters
     parser = make_parser(program, function, options)
@@ -103,7 +93,8 @@ def make_parser(
         function: The function.
         options: Further options.
     """
-    parameters, flags = inspect.signature(function).parameters, _flags(function)
+    parameters = inspect.signature(function).parameters
+    flags = {name: value for name, value in parameters.items() if value.annotation is bool}
     positional = {
         name: parameter
         for name, parameter in parameters.items()
@@ -126,15 +117,6 @@ def make_parser(
     for option in options or ():
         parser.add_argument(f"--{option.name}", type=option.type, default=None, help=option.help)
     return parser
-
-
-def _further(module: ModuleType) -> "list[InitializerOption] | None":
-    return module.further_options() if hasattr(module, "further_options") else None
-
-
-def _flags(function: Callable[..., None]) -> dict[str, Parameter]:
-    """The boolean parameters."""
-    return {name: value for name, value in inspect.signature(function).parameters.items() if value.annotation is bool}
 
 
 def _summary(function: Callable[..., None]) -> str:

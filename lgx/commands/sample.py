@@ -18,9 +18,6 @@ def sample(
         arch: Gives image size, patch size, channels and classes, e.g. 12-Tiny,img_size=32,patch_size=4; for text models
             the longest text and the vocabulary, e.g. 6-GPT2,max_len=128.
         force: Replace a file that another command or program wrote.
-
-    Raises:
-        UserError: If an option is wrong, or the file exists and is no such list.
     """
     from lgx.architectures import name_of, parse_any_architecture, sample_architectures
     from lgx.core.seed import check_seed

@@ -40,9 +40,6 @@ def choose_size(
 
     Returns:
         The specification of an architecture.
-
-    Raises:
-        UserError: If no size that the start can fill meets a budget, or the data cannot be read.
     """
     is_timed, on_gpu = any(budget.quantity == "latency" for budget in budgets), torch.cuda.is_available()
     classes = num_classes or initializer.origin().num_classes or ViTArchitecture().num_classes

@@ -44,9 +44,6 @@ def sweep(
             time.
         cluster: slurm submits the runs as job arrays.
         slurm: submitit's parameters of SLURM jobs, e.g. '{partition: gpu, timeout_min: 240, gpus_per_node: 1}'.
-
-    Raises:
-        UserError: If the file or an option is wrong, or runs failed.
     """
     from lgx.runs.sweeps import load_sweep
 
@@ -69,11 +66,7 @@ class Execution:
 
 
 def run_pending(
-    file: str,
-    sweep: "Sweep",
-    results: Path,
-    how: Execution,
-    rows_of: "Callable[[Job], list[Row]] | None" = None,
+    file: str, sweep: "Sweep", results: Path, how: Execution, rows_of: "Callable[[Job], list[Row]] | None" = None
 ) -> None:
     """Run all runs of a sweep that are not finished, or print their command lines.
 
@@ -83,9 +76,6 @@ def run_pending(
         results: CSV file that collects rows.
         how: How the runs are executed.
         rows_of: Gives the rows of a finished run that are added; by default its test rows.
-
-    Raises:
-        UserError: If an option is wrong, finished runs have changed, or runs failed.
     """
     import shlex
 

@@ -72,11 +72,7 @@ class TaskReader:
         return self.ancestor.architecture is not None and self.ancestor.architecture.kind == "text"
 
     def read(self, name: str) -> Examples:
-        """The training examples of the task called ``name``.
-
-        Raises:
-            UserError: If there is no such set, or its files are absent.
-        """
+        """The training examples of the task called ``name``."""
         return self._texts(name) if self.reads_texts else self._images(name)
 
     def _texts(self, name: str) -> Examples:
@@ -119,9 +115,9 @@ class TaskReader:
 
     def _form(self) -> tuple[ImageSize, Literal[1, 3]]:
         """Size and channels of the images."""
-        own = self.ancestor.architecture
-        own = own if isinstance(own, ViTArchitecture) else ViTArchitecture()
-        return self.img_size or own.img_size, self.in_chans or (1 if own.in_chans == 1 else 3)
+        architecture = self.ancestor.architecture
+        architecture = architecture if isinstance(architecture, ViTArchitecture) else ViTArchitecture()
+        return self.img_size or architecture.img_size, self.in_chans or (1 if architecture.in_chans == 1 else 3)
 
 
 def _first(images: Images, count: int, where: str) -> Images:

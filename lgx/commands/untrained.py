@@ -26,9 +26,6 @@ def knn_scores(
         initializer: Starts them.
         data: Data set by name, or folder with ``train/<class>/<image>``.
         seed: Seed of random parameters.
-
-    Raises:
-        UserError: If the data cannot be read, have no classes, or are too few.
     """
     like = architectures[0]
     inputs = initializer.normalization(), initializer.origin().reading

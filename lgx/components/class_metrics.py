@@ -159,13 +159,12 @@ def interval(share: float, examples: int) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
-def confusions(matrix: Tensor, most: int = 3) -> list[tuple[int, int, int]]:
-    """The most frequent mistakes: (class, predicted class, number), without ties broken by anything but order.
+def confusions(matrix: Tensor) -> list[tuple[int, int, int]]:
+    """The three most frequent mistakes: (class, predicted class, number), in order where they are equal.
 
     Args:
         matrix: (K, K), rows are the true classes.
-        most: How many.
     """
     wrong = matrix.clone().fill_diagonal_(0).flatten()
-    order = torch.argsort(wrong, descending=True, stable=True)[:most].tolist()
+    order = torch.argsort(wrong, descending=True, stable=True)[:3].tolist()
     return [(*divmod(place, len(matrix)), int(wrong[place])) for place in order if wrong[place]]

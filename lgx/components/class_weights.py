@@ -12,9 +12,6 @@ def balanced_weights(counts: Sequence[int]) -> Tensor:
 
     Their mean over the examples is 1 (scikit-learn's ``balanced``).
 
-    Args:
-        counts: Examples of each class.
-
     Returns:
         (number of classes,), float32.
     """

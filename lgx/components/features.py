@@ -36,9 +36,6 @@ def read_features(model: Any, images: Tensor) -> tuple[Features, Tensor]:
 
     Returns:
         The features, and the output of ``forward_features``, from which ``forward_head`` makes logits.
-
-    Raises:
-        UserError: If the model has no grid of patches.
     """
     tokens: Tensor = model.forward_features(images)
     return Features(model.forward_head(tokens, pre_logits=True), _patches(model, tokens)), tokens
@@ -90,19 +87,15 @@ def feature_losses(student: Features, teacher: Features) -> tuple[Tensor, Tensor
     ``1 - cos`` of the summaries, plus for the patches ``0.9 (1 - cos) + 0.1`` smooth L1, averaged over the patches. If
     the grids differ, the teacher's is resampled bilinearly to the student's, so that no gradient passes through it.
 
-    Args:
-        student: Projected features.
-        teacher: Features of the same widths.
-
     Returns:
         Loss of each image, (B,), at least 0; cosine similarity of the summaries, (B,), in [-1, 1].
     """
     similarity = F.cosine_similarity(student.summary.float(), teacher.summary.float(), dim=1)
-    own, wanted = student.patches.float(), teacher.patches.float()
-    if wanted.shape[2:] != own.shape[2:]:
-        wanted = F.interpolate(wanted, size=own.shape[2:], mode="bilinear", align_corners=False, antialias=True)
-    angles = 1 - F.cosine_similarity(own, wanted, dim=1).mean(dim=(1, 2))
-    distances = F.smooth_l1_loss(own, wanted, reduction="none").mean(dim=(1, 2, 3))
+    patches, wanted = student.patches.float(), teacher.patches.float()
+    if wanted.shape[2:] != patches.shape[2:]:
+        wanted = F.interpolate(wanted, size=patches.shape[2:], mode="bilinear", align_corners=False, antialias=True)
+    angles = 1 - F.cosine_similarity(patches, wanted, dim=1).mean(dim=(1, 2))
+    distances = F.smooth_l1_loss(patches, wanted, reduction="none").mean(dim=(1, 2, 3))
     return (1 - similarity) + COSINE_SHARE * angles + (1 - COSINE_SHARE) * distances, similarity
 
 

@@ -42,12 +42,7 @@ def make_panels(
 
 
 def to_panels(figure: Figure, prefix: str) -> list[str]:
-    """Each panel of a figure as an ``<svg>`` of its own, in the ink of the page, so that a page can place them.
-
-    Args:
-        figure: The figure.
-        prefix: See :func:`to_svg`.
-    """
+    """Each panel of a figure as an ``<svg>`` of its own, in the ink of the page, so that a page can place them."""
     _lay_out(figure)  # what is hidden keeps its place
     panels, hidden = list(figure.axes), [*figure.axes, *figure.legends]
     inches = figure.dpi_scale_trans.inverted()
@@ -71,14 +66,7 @@ def in_ink(svg: str) -> str:
 
 
 def glyph(color: str, dash: Literal["-", "--", ":", "-."], marker: str, prefix: str) -> str:
-    """A short line with a marker, as an ``<svg>`` element for a legend.
-
-    Args:
-        color: Color, ``#rrggbb``.
-        dash: Dash of the line.
-        marker: matplotlib's letter of the marker.
-        prefix: See :func:`to_svg`.
-    """
+    """A short line with a marker, as an ``<svg>`` element for a legend."""
     figure = Figure(figsize=(0.5, 0.16))
     at = [0.06, 0.5, 0.94]
     line = Line2D(at, [0.5] * 3, color=color, linestyle=dash, marker=marker, markersize=5, markevery=[1])

@@ -60,8 +60,8 @@ _MULTILABEL_METRICS: dict[str, Callable[[int, int | None], Metric]] = {
 
 def metric_names(task: Task, split: str = "val") -> list[str]:
     """Names of the values that are reported for a task: the main metric first, ``loss`` last."""
-    own = class_metric_names(task) if split == "test" else []
-    return list(dict.fromkeys((task.metric, "acc", *own, "loss"))) if task.is_labeled else [AGREEMENT, "loss"]
+    of_classes = class_metric_names(task) if split == "test" else []
+    return list(dict.fromkeys((task.metric, "acc", *of_classes, "loss"))) if task.is_labeled else [AGREEMENT, "loss"]
 
 
 def metrics_for(task: Task, split: str = "val") -> MetricCollection:
@@ -74,9 +74,6 @@ def metrics_for(task: Task, split: str = "val") -> MetricCollection:
     Returns:
         The metrics by name, updated by :func:`update_metrics`. Without labels they are ``agreement``, ``loss`` (means)
         and ``n`` (sum), which the method updates itself.
-
-    Raises:
-        UserError: If the task's main metric is unknown.
     """
     # No compute groups: update_metrics updates each metric by itself, so none may share its state with another.
     if not task.is_labeled:
@@ -134,6 +131,6 @@ def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -
         KL divergence ``KL(softmax(p_t / τ) ‖ softmax(p_s / τ))`` of each example, (B,), which is the distillation loss
         without the entropy of the teacher's prediction; and 1 where both predict the same class, else 0, (B,).
     """
-    own, wanted = ((logits / temperature).float().log_softmax(dim=-1) for logits in (student, teacher))
-    divergence = F.kl_div(own, wanted, log_target=True, reduction="none").sum(dim=1)
+    log_p, wanted = ((logits / temperature).float().log_softmax(dim=-1) for logits in (student, teacher))
+    divergence = F.kl_div(log_p, wanted, log_target=True, reduction="none").sum(dim=1)
     return divergence, (predicted_classes(student) == predicted_classes(teacher)).float()

@@ -18,9 +18,6 @@ def make_mixup(mixup: float, cutmix: float, architecture: Architecture) -> Mixup
 
     Returns:
         The function that mixes a batch, or None if both are off.
-
-    Raises:
-        UserError: If an α is negative, infinite or NaN, or if the architecture does not classify images.
     """
     for option, alpha in (("mixup", mixup), ("cutmix", cutmix)):
         if not 0 <= alpha < math.inf:

@@ -23,9 +23,6 @@ class WarmupCosine(LambdaLR):
         total_steps: Set by the method: optimizer steps of the whole run.
         warmup: Share of ``total_steps`` used for the warm-up, in [0, 1).
         final: Final learning rate as a share of the base learning rate.
-
-    Raises:
-        UserError: If ``warmup`` is outside [0, 1).
     """
 
     def __init__(self, optimizer: Optimizer, total_steps: int, warmup: float = 0.05, final: float = 0.0) -> None:
@@ -77,15 +74,7 @@ _LENGTHS = {"CosineAnnealingLR": "T_max", "PolynomialLR": "total_iters"}
 
 
 def check_class(option: str, name: str) -> None:
-    """Refuse optimizers and schedulers of torch with which no run can train.
-
-    Args:
-        option: The option, for the message.
-        name: Name or path of the class.
-
-    Raises:
-        UserError: If it is one of them.
-    """
+    """Refuse optimizers and schedulers of torch with which no run can train."""
     if why := _UNSUITED.get(name := name.rpartition(".")[2]):
         raise UserError(f"{option}: {name} {why}; choose another, e.g. AdamW and WarmupCosine")
 
@@ -102,33 +91,21 @@ def make_scheduler(make: SchedulerCallable, optimizer: Optimizer, total_steps: i
         make: The scheduler's class, a ``functools.partial`` of it, or any function of both other arguments.
         optimizer: The optimizer.
         total_steps: Optimizer steps of the whole run.
-
-    Raises:
-        UserError: If the scheduler sets the rates of all layers alike, but they differ.
     """
     parts = (make.func, *make.args) if isinstance(make, partial) else (make,)
     kind = next((part for part in parts if inspect.isclass(part) and issubclass(part, LRScheduler)), None)
     if kind is None:
         return make(optimizer, total_steps)
-    known, given = inspect.signature(kind).parameters, make.keywords if isinstance(make, partial) else {}
+    known, options = inspect.signature(kind).parameters, make.keywords if isinstance(make, partial) else {}
     if "max_lr" in known and len({group["lr"] for group in optimizer.param_groups}) > 1:
         raise UserError(f"model.scheduler: {kind.__name__} sets one rate, against model.layer_decay; choose another")
     name = length_argument(kind)
-    length = {name: total_steps} if name in known and given.get(name) is None else {}
+    length = {name: total_steps} if name in known and options.get(name) is None else {}
     return partial(make, optimizer, **length)()
 
 
 def check_length(make: SchedulerCallable, scheduler: LRScheduler, total_steps: int) -> None:
-    """Refuse a restored scheduler of torch that keeps the length of a shorter or longer run.
-
-    Args:
-        make: What has made it, see :func:`make_scheduler`.
-        scheduler: The scheduler.
-        total_steps: Optimizer steps of the whole run.
-
-    Raises:
-        UserError: If its length was not given and is not that of the run.
-    """
+    """Refuse a restored scheduler of torch that keeps the length of a shorter or longer run."""
     name = length_argument(type(scheduler))
     is_given = isinstance(make, partial) and make.keywords.get(name) is not None
     if not is_given and (planned := getattr(scheduler, name, total_steps)) != total_steps:
@@ -179,10 +156,10 @@ def fuse(optimizer: Optimizer) -> None:
     """
     if type(optimizer) not in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
         return
-    given = optimizer.defaults
-    if any(given.get(option) is not None for option in ("fused", "foreach")) or given.get("differentiable"):
+    defaults = optimizer.defaults
+    if any(defaults.get(option) is not None for option in ("fused", "foreach")) or defaults.get("differentiable"):
         return
-    if given.get("momentum"):
+    if defaults.get("momentum"):
         return
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if all(type(p) is nn.Parameter and p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters):

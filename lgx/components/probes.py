@@ -49,9 +49,6 @@ class Probe:
     Args:
         name: ``knn`` or ``linear``.
         neighbors: Neighbors that vote, k.
-
-    Raises:
-        UserError: If no neighbor votes.
     """
 
     name: ProbeName
@@ -79,10 +76,6 @@ class Probe:
             known_labels: Their classes, (N,).
             tested: Features of other images, (M, T).
             tested_labels: Their classes, (M,).
-
-        Raises:
-            UserError: If the training images are of one class, fewer than the neighbors that vote, or a feature is not
-                finite.
         """
         if not (known.isfinite().all() and tested.isfinite().all()):
             raise UserError(f"--probe {self.name}: a feature is not finite; check the weights of the network")

@@ -48,10 +48,6 @@ def shard(network: nn.Module, strategy: object, layers: str | None, method: str)
         strategy: The trainer's strategy.
         layers: Common prefix of the layers' names; None for a network that cannot be sharded.
         method: Name of the method, for the message.
-
-    Raises:
-        UserError: If the network cannot be sharded, or the strategy is Lightning's own ``ModelParallelStrategy``, which
-            expects that the module shards its own network.
     """
     if isinstance(strategy, ShardedStrategy):
         if layers is None:

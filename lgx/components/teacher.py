@@ -68,9 +68,6 @@ class Teacher:
             source: The network.
             task: The task to teach.
             features_only: Whether only :meth:`features` will be used; then its classes need not be the task's.
-
-        Raises:
-            UserError: If the network's kind, classes, image size or channels are not the task's.
         """
         _check_kind(source, task, features_only)
         if source.architecture is not None:
@@ -94,9 +91,6 @@ class Teacher:
         Args:
             request: What the method asks for.
             images_vary: Whether training images differ from epoch to epoch.
-
-        Raises:
-            UserError: See :meth:`of`; if its answers are to be kept although images vary.
         """
         if request.cached and images_vary:
             raise UserError(

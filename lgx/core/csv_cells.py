@@ -23,14 +23,6 @@ def unescape_cell(cell: str) -> str:
 
 
 def refuse_doubles(header: Sequence[str], place: str) -> None:
-    """Refuse a table of which two columns have one name.
-
-    Args:
-        header: The names.
-        place: File and line, for the message.
-
-    Raises:
-        UserError: If a name occurs twice.
-    """
+    """Refuse a table of which two columns have one name."""
     if twice := next((name for k, name in enumerate(header) if name in header[:k]), None):
         raise UserError(f"{place}: the column {shortened(twice)} occurs twice; rename or remove one")

@@ -15,11 +15,7 @@ from lgx.host.images import opaque
 
 def to_tensor(task: Task) -> list[Any]:
     """PIL image -> normalized float tensor (C, H, W), as a list of transforms."""
-    return [
-        v2.PILToTensor(),
-        v2.ToDtype(torch.float32, scale=True),
-        v2.Normalize(task.mean, task.std),
-    ]
+    return [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(task.mean, task.std)]
 
 
 class ToMode:
@@ -29,11 +25,7 @@ class ToMode:
         self.mode = "L" if in_chans == 1 else "RGB"
 
     def __call__(self, image: Image.Image | Tensor) -> Image.Image | Tensor:
-        """Convert an image, see :func:`opaque`; pixels of several channels stay as they are.
-
-        Raises:
-            UserError: If the range of its pixel values is unknown.
-        """
+        """Convert an image, see :func:`opaque`; pixels of several channels stay as they are."""
         if isinstance(image, Tensor):
             return image
         image = opaque(image)

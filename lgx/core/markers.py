@@ -9,8 +9,7 @@ Markers = Sequence[Sequence[str]]
 
 def any_exist(folder: Path, markers: Markers) -> bool:
     """Whether all that one of the alternatives names exists below ``folder``."""
-    return any(all(_exists(folder / name, name) for name in names) for names in markers)
-
-
-def _exists(path: Path, name: str) -> bool:
-    return path.is_dir() if name.endswith("/") else path.exists()
+    return any(
+        all((folder / name).is_dir() if name.endswith("/") else (folder / name).exists() for name in names)
+        for names in markers
+    )

@@ -15,10 +15,6 @@ def check_name(name: str, place: str) -> None:
     Args:
         name: The name.
         place: The option or key that gives it, for the message.
-
-    Raises:
-        UserError: If the name is empty, absolute, leads upwards, cannot be printed, or has a part like
-            ``seed0``, which is the folder of a run within its name.
     """
     check_line(name, place)
     parts = name.split("/")
@@ -36,9 +32,6 @@ def check_line(text: str, place: str) -> None:
     Args:
         text: The text.
         place: The option or key that gives it, for the message.
-
-    Raises:
-        UserError: If it holds one.
     """
     if wrong := next((c for c in text if not c.isprintable()), None):
         raise UserError(f"{place}: {text[:100]!r} holds the character {wrong!r}, which cannot be printed; leave it out")
@@ -50,9 +43,6 @@ def check_label(label: str | None, place: str) -> None:
     Args:
         label: The name; None where the method has its own.
         place: The option that gives it, for the message.
-
-    Raises:
-        UserError: If it has other characters than letters, digits and underscores.
     """
     if label is not None and not label.replace("_", "").isalnum():
         raise UserError(f"{place}: expected letters, digits and underscores, got {label!r}")

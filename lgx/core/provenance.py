@@ -31,11 +31,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def config_hash(text: str) -> str:
-    """First 12 digits of the SHA-256 of a configuration without its comments.
-
-    Args:
-        text: Content of ``config.yaml``.
-    """
+    """First 12 digits of the SHA-256 of a configuration without its comments."""
     lines = [line for line in text.splitlines(keepends=True) if not line.startswith("#")]
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:12]
 

@@ -91,9 +91,6 @@ def check_fields(values: Any, fields: Mapping[str, Field], place: str, complete:
 
     Returns:
         The mapping.
-
-    Raises:
-        UserError: If ``values`` is not a mapping, lacks a key, or has a wrong value.
     """
     if not isinstance(values, dict):
         raise UserError(f"{place}: {shortened(values)}, expected keys and values")

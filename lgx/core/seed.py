@@ -16,9 +16,9 @@ def run_seed() -> int:
     return int(os.environ.get("PL_GLOBAL_SEED", 0))
 
 
-def seed_of(given: int | bool) -> int:
+def seed_of(value: int | bool) -> int:
     """The seed of a run; ``true`` and ``false`` are Lightning's words for the seed 0 and for none."""
-    return 0 if isinstance(given, bool) else given
+    return 0 if isinstance(value, bool) else value
 
 
 def check_seed(seed: int, place: str) -> None:
@@ -27,9 +27,6 @@ def check_seed(seed: int, place: str) -> None:
     Args:
         seed: The seed.
         place: The option or key that gives it, for the message.
-
-    Raises:
-        UserError: If it is no whole number, negative, or needs more than 32 bits.
     """
     if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed <= LARGEST_SEED:
         raise UserError(f"{place}: a seed is a whole number from 0 to {LARGEST_SEED} (2**32 - 1), got {seed}")

@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -17,14 +18,12 @@ _MOST = 16 * 2**30
 """Bytes of all files of one kind; those that were used least recently make room for new ones."""
 
 _PACKAGES = ("lgx", "data_modules")
-_DIGITS = 16
-"""Digits of the hash in a file's name."""
 
 
 def cache_root() -> Path:
     """``$LGX_CACHE``, else ``lgx`` in the user's cache folder; of a user without a home in the temporary folder."""
-    if own := os.environ.get("LGX_CACHE"):
-        return Path(own)
+    if folder := os.environ.get("LGX_CACHE"):
+        return Path(folder)
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(tempfile.gettempdir() if home.startswith("~") else home) / "lgx"
 
@@ -51,35 +50,23 @@ def make_room(folder: Path, suffix: str, needed: int) -> None:
         total -= state.st_size
 
 
-def recall(name: str) -> Any | None:
-    """A fact that was remembered for this very code; None if there is none.
+def remembered(name: str, compute: Callable[[], Any]) -> Any:
+    """A fact about this very code, of plain values: kept by an earlier process, or computed and kept where it can be.
 
     Args:
         name: Name of the fact.
+        compute: Computes it.
     """
-    try:
-        return json.loads(_file(name).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-
-
-def remember(name: str, value: Any) -> None:
-    """Keep a fact; nothing happens where the cache cannot be written.
-
-    Args:
-        name: Name of the fact.
-        value: Plain values.
-    """
+    file = cache_root() / "facts" / f"{name}-{_state()}.json"
+    with suppress(OSError, ValueError):
+        return json.loads(file.read_text(encoding="utf-8"))
+    value = compute()
     with suppress(OSError, UserError):
-        file = _file(name)
-        for old in file.parent.glob(f"{name}-{'?' * _DIGITS}.json"):
+        for old in file.parent.glob(f"{name}-*.json"):
             old.unlink(missing_ok=True)
         with atomic_path(file) as temporary:
             temporary.write_text(json.dumps(value), encoding="utf-8")
-
-
-def _file(name: str) -> Path:
-    return cache_root() / "facts" / f"{name}-{_state()}.json"
+    return value
 
 
 @cache
@@ -88,4 +75,4 @@ def _state() -> str:
     root = Path(__file__).parents[2]
     files = sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py"))
     stats = [(str(path), state.st_size, state.st_mtime_ns) for path in files for state in [path.stat()]]
-    return hashlib.sha256(repr(stats).encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256(repr(stats).encode()).hexdigest()[:16]

@@ -18,15 +18,7 @@ EXTRAS = {
 
 @contextmanager
 def extra(name: str, user: str) -> Iterator[None]:
-    """Import packages of an extra inside the block.
-
-    Args:
-        name: A key of :data:`EXTRAS`.
-        user: What needs them, for the message.
-
-    Raises:
-        UserError: If one of them is not installed; the message says how to install it.
-    """
+    """Import packages of an extra inside the block."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -105,12 +105,7 @@ def _reports_killed_worker(error: BaseException) -> bool:
 
 
 def reason_of(error: BaseException, longest: int = 200) -> str:
-    """The first line of an error's message, or its class where it has no message; without passwords of URLs.
-
-    Args:
-        error: The error.
-        longest: Number of characters to keep.
-    """
+    """The first line of an error's message, or its class where it has no message; without passwords of URLs."""
     line = next(iter(str(error).strip().splitlines()), type(error).__name__).strip()
     return _USER_OF_URL.sub("//", line)[:longest]
 
@@ -124,9 +119,6 @@ def foreign_errors(place: str, wrong: str, remedy: str, kinds: Kinds = Exception
         wrong: What is wrong with it.
         remedy: What the user can do.
         kinds: Classes of the errors to translate. A UserError and full memory always pass.
-
-    Raises:
-        UserError: If the block raises such an error.
     """
     try:
         yield
@@ -147,9 +139,6 @@ def blame(mistake: str, *others: type[Exception]) -> Iterator[None]:
     Args:
         mistake: What the user gave, and that it is refused.
         others: Classes of errors that pass, as a UserError, a Preempted and full memory always do.
-
-    Raises:
-        UserError: In place of any other error.
     """
     try:
         yield
@@ -176,9 +165,6 @@ def checkpoint_errors(path: object) -> Iterator[None]:
 
     A damaged file leads to errors of pickle, zip and torch of many kinds. Their messages explain how to load the file
     in an unsafe way, so the sentence quotes only messages of our own checks, which are ValueErrors.
-
-    Raises:
-        UserError: If the file is damaged or holds more than tensors and plain types.
     """
     try:
         yield

@@ -36,9 +36,6 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
     Yields:
         The temporary path to write to.
-
-    Raises:
-        UserError: If the operating system refuses (no permission, disk full, ...); the message names ``path``.
     """
     path = Path(path)
     temporary = path.parent / f".{path.name}.{_machine()}-{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"

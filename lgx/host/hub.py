@@ -47,9 +47,6 @@ def hub_or_cache(what: str, remedy: str) -> Iterator[str]:
 
     Yields:
         Why the hub is out of reach; empty if it answers.
-
-    Raises:
-        UserError: If the hub is out of reach and the block fails. Errors of a hub that answers are passed on.
     """
     reason = (
         "HF_HUB_OFFLINE is set"

@@ -197,12 +197,7 @@ class ImageReader:
 
 
 def opaque(image: Image.Image) -> Image.Image:
-    """Convert an image to the mode L, if it is gray, or RGB; what is transparent is shown over white.
-
-    Raises:
-        UserError: If it is so narrow that enlarging its short side would take gigabytes, or the range of its values
-            is unknown.
-    """
+    """Convert an image to the mode L, if it is gray, or RGB; what is transparent is shown over white."""
     _check_shape((image.height, image.width, 1))
     if image.mode in ("I", "F"):
         raise UserError(f"mode {image.mode} has no known range of values; save it with 8 or 16 bits")

@@ -16,21 +16,13 @@ _REMEDY = "start lgx with srun, or unset the variables of SLURM"
 
 
 def check_numbers() -> None:
-    """Refuse variables that are not whole numbers. Lightning reads some of them while it is imported.
-
-    Raises:
-        UserError: If one is not a whole number; the message names it.
-    """
+    """Refuse variables that are not whole numbers. Lightning reads some of them while it is imported."""
     for name in _COUNTS:
         _number(name)
 
 
 def check_job() -> None:
-    """Refuse variables of SLURM that contradict each other, as outside of srun; a run would wait without end.
-
-    Raises:
-        UserError: If a variable is missing beside another, or too large; the message names both.
-    """
+    """Refuse variables of SLURM that contradict each other, as outside of srun; a run would wait without end."""
     variables = os.environ
     if "SLURM_ARRAY_JOB_ID" in variables and "SLURM_ARRAY_TASK_ID" not in variables:
         raise UserError(f"SLURM_ARRAY_JOB_ID is set, but SLURM_ARRAY_TASK_ID is not; {_REMEDY}")
@@ -56,11 +48,7 @@ def rank() -> int:
 
 
 def job_rank() -> int:
-    """Rank of this process in its SLURM job; 0 outside of jobs that lgx submitted.
-
-    Raises:
-        UserError: If SLURM's variable is not a whole number.
-    """
+    """Rank of this process in its SLURM job; 0 outside of jobs that lgx submitted."""
     return _number("SLURM_PROCID") if os.environ.get("SUBMITIT_EXECUTOR") == "slurm" else 0
 
 

@@ -50,9 +50,6 @@ def run_lock(folder: str | Path) -> Iterator[None]:
 
     Args:
         folder: The run's folder, which need not exist.
-
-    Raises:
-        UserError: If another process holds it, or it cannot be made.
     """
     path, folder = _lock_file(folder), Path(folder)
     made = [parent for parent in path.parents if not parent.exists()]

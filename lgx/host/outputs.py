@@ -34,9 +34,6 @@ def check_file(
         is_own: Whether this command wrote an existing file.
         force: Whether files of other commands and programs may be replaced.
         reads: What the command reads: files and folders. Names of other things and None are ignored.
-
-    Raises:
-        UserError: If the place is taken.
     """
     path, place = Path(path), _place(path)
     if not os.path.lexists(path):
@@ -72,9 +69,6 @@ def check_folder(
         content: What such a folder is called, and the names that it may hold.
         force: Whether such folders of other commands and programs may be replaced.
         reads: What the command reads, see :func:`check_file`.
-
-    Raises:
-        UserError: If the place is taken.
     """
     path, place = Path(path), _place(path)
     if not os.path.lexists(path):

@@ -11,7 +11,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -66,9 +66,6 @@ def read_at_most(path: Path, largest: int, remedy: str) -> bytes:
         path: The file.
         largest: Most bytes that are read.
         remedy: What the user can do if it cannot be read, for the message.
-
-    Raises:
-        UserError: If it is absent or cannot be read.
     """
     if not path.is_file():  # a pipe is refused too: reading it may never end
         raise UserError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; {remedy}")
@@ -86,9 +83,6 @@ def read_json(path: str | Path, remedy: str, largest: int = LARGEST_JSON) -> Any
         path: The file.
         remedy: What the user can do if it cannot be read, for the message.
         largest: Most bytes that are read.
-
-    Raises:
-        UserError: If it cannot be read, is too large, or is not JSON.
     """
     return parse_json(read_at_most(Path(path), largest + 1, remedy), str(path), remedy, largest)
 
@@ -101,10 +95,6 @@ def parse_json(text: str | bytes, place: str, remedy: str, largest: int = LARGES
         place: Where it stands, for the message.
         remedy: What the user can do if it is wrong, for the message.
         largest: Most characters that are parsed.
-
-    Raises:
-        UserError: If it is too long or not JSON: a syntax error, no UTF-8, brackets nested too deeply, or a number of
-            thousands of digits.
     """
     if len(text) > largest:
         raise UserError(f"{place}: more than {largest:,} characters of JSON; {remedy}")
@@ -122,11 +112,6 @@ def check_yaml(text: str, most: int = MOST, longest: int = MOST) -> None:
     """Refuse YAML that would exhaust the interpreter: nested too deeply, too long, or multiplied by aliases.
 
     Numbers beyond 64 bits are refused, too: no option takes one, and each library fails on them in its own way.
-
-    Args:
-        text: The YAML.
-        most: Most values.
-        longest: Most values of one list.
 
     Raises:
         TooLarge: If it is refused.
@@ -184,11 +169,7 @@ def check_text(text: str, most: int = MOST, longest: int = MOST) -> None:
 
 
 def load_plain(text: str) -> Any:
-    """Plain values of YAML that lgx has written or checked, with libyaml where it is installed: ten times as fast.
-
-    Args:
-        text: The YAML.
-    """
+    """Plain values of YAML that lgx has written or checked, with libyaml where it is installed: ten times as fast."""
     return yaml.load(text, Loader=_Loader)  # a loader of plain values only
 
 
@@ -200,9 +181,6 @@ def read_yaml(path: Path, remedy: str, most: int = MOST, longest: int = MOST) ->
         remedy: What the user can do if it cannot be read, for the message.
         most: Most values.
         longest: Most values of one list.
-
-    Raises:
-        UserError: If it cannot be read, is not YAML, or is refused by :func:`check_yaml`.
     """
     content = read_at_most(path, LARGEST_YAML + 1, remedy)
     try:
@@ -215,10 +193,6 @@ def read_yaml(path: Path, remedy: str, most: int = MOST, longest: int = MOST) ->
 
 def open_undecoded(source: Path | bytes, formats: tuple[str, ...] = FORMATS) -> Image.Image:
     """Open an image without decoding its pixels.
-
-    Args:
-        source: File, or the bytes of one.
-        formats: Formats of Pillow that are decoded.
 
     Raises:
         Exception: Any exception of Pillow for a file in another format, or with more pixels than :data:`MOST_PIXELS`.
@@ -250,9 +224,7 @@ def error_line(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__
 
 
-def list_images(
-    folder: Path, deep: bool = True, suffixes: Collection[str] = IMAGE_SUFFIXES
-) -> tuple[list[Path], Counter[str]]:
+def list_images(folder: Path, deep: bool = True) -> tuple[list[Path], Counter[str]]:
     """The images below a folder in order, and the number of other files by suffix.
 
     Links to folders are followed, except to a folder that holds ``folder``. Files and folders whose names begin with a
@@ -261,10 +233,6 @@ def list_images(
     Args:
         folder: The folder.
         deep: Whether the folders in it are read, too.
-        suffixes: Suffixes of the files that count as images, in lower case.
-
-    Raises:
-        UserError: If a folder cannot be read.
     """
     images: list[Path] = []
     unread: Counter[str] = Counter()
@@ -279,7 +247,7 @@ def list_images(
         seen.add(real)
         for name in names:
             suffix = os.path.splitext(name)[1].lower()
-            if suffix in suffixes and not name.startswith("."):
+            if suffix in IMAGE_SUFFIXES and not name.startswith("."):
                 images.append(Path(place, name))
             elif not name.startswith("."):
                 unread[suffix] += 1
@@ -308,15 +276,7 @@ def non_finite_allowed(allowed: bool) -> Iterator[None]:
 
 
 def refuse_non_finite(tensors: "Mapping[str, Tensor]", place: str) -> None:
-    """Refuse tensors that hold NaN or infinity.
-
-    Args:
-        tensors: Parameters by name.
-        place: The file, for the message.
-
-    Raises:
-        UserError: If one does, and the command was not given ``--allow_non_finite``.
-    """
+    """Refuse tensors that hold NaN or infinity."""
     if _non_finite_allowed.get():
         return
     wrong = [name for name, tensor in tensors.items() if tensor.is_floating_point() and not tensor.isfinite().all()]

@@ -22,8 +22,8 @@ def one_interrupt() -> Iterator[None]:
             raise KeyboardInterrupt
 
     # A job in a shell's background ignores Ctrl-C, and other threads may not set handlers.
-    own = threading.current_thread() is threading.main_thread()
-    if not own or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
     signal.signal(signal.SIGINT, interrupt)

@@ -177,9 +177,9 @@ def _stand_ins(names: Iterable[str]) -> Iterator[None]:
         for name, stand_in in placed.items():
             if sys.modules.get(name) is stand_in:
                 del sys.modules[name]
-            parent, _, own = name.rpartition(".")
-            if parent and vars(sys.modules[parent]).get(own) is stand_in:
-                delattr(sys.modules[parent], own)
+            parent, _, child = name.rpartition(".")
+            if parent and vars(sys.modules[parent]).get(child) is stand_in:
+                delattr(sys.modules[parent], child)
 
 
 _WARNINGS = (
@@ -214,7 +214,7 @@ def silence_known_warnings() -> None:
     ):
         logging.getLogger(name).addFilter(_concerns_the_user)
     for name in _OF_EACH_PROCESS:
-        logging.getLogger(name).addFilter(_is_of_first_process)
+        logging.getLogger(name).addFilter(lambda record: launcher.rank() == 0)
     threading.excepthook = _report_unless_tensorboard
 
 
@@ -227,7 +227,3 @@ def _report_unless_tensorboard(failed: threading.ExceptHookArgs) -> None:
 def _concerns_the_user(record: logging.LogRecord) -> bool:
     """Whether a message is a warning, or not Lightning's own: lgx prints device, precision and checkpoint by itself."""
     return record.levelno > logging.INFO or "lightning" not in Path(record.pathname).parts
-
-
-def _is_of_first_process(record: logging.LogRecord) -> bool:
-    return launcher.rank() == 0

@@ -29,10 +29,6 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
 
     Returns:
         The graph. Its distances are cached and must not be changed.
-
-    Raises:
-        UserError: If the architecture is neither a ViT nor a GPT-2, has no classification head, or has layers that
-            share weights.
     """
     if not isinstance(architecture, ViTArchitecture | GPT2Architecture):
         raise UserError(

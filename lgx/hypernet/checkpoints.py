@@ -40,10 +40,6 @@ def load(
 
     Returns:
         The hypernetwork in eval mode.
-
-    Raises:
-        UserError: If the file is damaged, the configuration is missing, or the weights do not fit the configuration;
-            the message names the weights that differ.
     """
     if isinstance(source, str | Path):
         name = str(source)
@@ -99,9 +95,9 @@ def _check_weights(weights: Mapping[str, Tensor], config: HypernetConfig, name: 
         )
     # On the meta device, sizes that a file claims take no memory before they are checked.
     with building_on("meta"):
-        own = Hypernet(config)
+        hypernet = Hypernet(config)
     try:
-        own.load_state_dict(dict(weights), assign=True)  # without a warning for each weight
+        hypernet.load_state_dict(dict(weights), assign=True)  # without a warning for each weight
     except RuntimeError as error:
         differ = " ".join(str(error).partition("\n")[2].split())
         raise UserError(f"{name}: does not fit the configuration; these weights differ: {differ[:300]}") from error
@@ -117,9 +113,6 @@ def read_config(values: Any, name: str) -> HypernetConfig:
 
     Returns:
         The configuration.
-
-    Raises:
-        UserError: If an option is unknown, missing, or has an invalid or too large value.
     """
     if not isinstance(values, Mapping):
         raise UserError(f"{name}: the configuration is a {type(values).__name__}, expected keys and values")

@@ -66,9 +66,6 @@ class Decoder(nn.Module, ABC):
 
         Args:
             target: What to predict; its count does not matter.
-
-        Raises:
-            UserError: If the decoder has too few rows for it.
         """
 
     @abstractmethod
@@ -82,7 +79,4 @@ class Decoder(nn.Module, ABC):
         Returns:
             For each target (n, out, in, kernel height, kernel width), dense or as factors; (n, 2, size) for a norm's
             weight and bias; (n, size) for a bias.
-
-        Raises:
-            UserError: If a target is too large for the decoder.
         """

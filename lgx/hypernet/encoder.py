@@ -171,9 +171,6 @@ class Encoder(nn.Module):
     def embed(self, graphs: GraphBatch) -> Tensor:
         """Embed each node's operation and shape, without the graph's edges.
 
-        Args:
-            graphs: G graphs, padded.
-
         Returns:
             (G, N, D).
         """

@@ -44,12 +44,6 @@ def dense_is_faster(rows: int, outputs: int, inputs: int, rank: int) -> bool:
 
     The forward pass costs ``rows`` x out x in multiplications, and the product ``rank`` x out x in, against ``rows`` x
     ``rank`` x (out + in); the backward pass costs twice as much in both.
-
-    Args:
-        rows: Rows of the layer's input, n.
-        outputs: Rows of W.
-        inputs: Columns of W.
-        rank: r.
     """
     return outputs * inputs * (rows + rank) < THIN * rows * rank * (outputs + inputs)
 

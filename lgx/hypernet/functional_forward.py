@@ -24,9 +24,6 @@ def skeleton(architecture: Architecture) -> "VisionTransformer | GPT2Classifier"
 
     It is the model of timm or transformers, except that the layers of a ViT are replaced by :class:`_Layer`.
 
-    Args:
-        architecture: The network.
-
     Returns:
         The network; it is cached and must not be changed.
     """
@@ -59,11 +56,6 @@ def functional_forward_with_features(
     architecture: Architecture, parameters: Mapping[str, Tensor], inputs: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Compute logits and features of an architecture with the given parameters.
-
-    Args:
-        architecture: See :func:`functional_forward`.
-        parameters: See :func:`functional_forward`.
-        inputs: See :func:`functional_forward`.
 
     Returns:
         Logits, (B, K), and features after the last norm, (B, D): of a ViT's class token, or of a text's last token.

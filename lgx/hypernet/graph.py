@@ -134,9 +134,6 @@ class GraphBatch:
 
         Args:
             graphs: G graphs; N is the number of nodes of the largest.
-
-        Raises:
-            UserError: If the list is empty.
         """
         if not graphs:
             raise UserError("a hypernetwork needs at least one architecture, got an empty list")

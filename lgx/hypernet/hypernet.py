@@ -206,8 +206,8 @@ class Hypernet(nn.Module):
         Raises:
             UserError: If the vocabulary is too large for the decoder.
         """
-        own = ((node.parameter, node) for node in graph.nodes if node.parameter is not None)
-        return [name for name, node in own if self._target(node, 1).shape[:2] != node.shape[:2]]
+        parameters = ((node.parameter, node) for node in graph.nodes if node.parameter is not None)
+        return [name for name, node in parameters if self._target(node, 1).shape[:2] != node.shape[:2]]
 
     def _target(self, node: Node, count: int) -> Target:
         """The target of nodes like this one, cropped to ``max_shape``."""

@@ -50,9 +50,6 @@ def meta_batch_loss(
     Returns:
         The mean loss over the architectures, a scalar or (k,), and the mean of Σ ‖W‖_F over the predicted parameters, a
         scalar, which the training penalizes.
-
-    Raises:
-        UserError: See :meth:`~lgx.hypernet.hypernet.Hypernet.predict`.
     """
     projections: list[Tensor] = []
     if projection == "predicted":
@@ -94,9 +91,6 @@ def predict_with_projections(
     Returns:
         For each architecture the parameters by name, and M, (T, D). Matrices are
         :class:`~lgx.hypernet.low_rank_tensor.LowRankTensor` if the decoder predicts factors.
-
-    Raises:
-        UserError: See :meth:`~lgx.hypernet.hypernet.Hypernet.predict`.
     """
     convention = hypernet.config.convention
     graphs = [computational_graph(architecture, convention) for architecture in architectures]
@@ -109,16 +103,7 @@ def predict_with_projections(
 
 
 def projection_graph(architecture: Architecture, width: int, convention: Convention = "msa") -> Graph:
-    """The architecture's graph with an additional node M, the only node with a parameter.
-
-    Args:
-        architecture: The network.
-        width: Width T of the ancestor's features.
-        convention: See :func:`~lgx.hypernet.architecture_graph.computational_graph`.
-
-    Raises:
-        UserError: See :func:`~lgx.hypernet.architecture_graph.computational_graph`.
-    """
+    """The architecture's graph with an additional node M, the only node with a parameter."""
     graph = computational_graph(architecture, convention)
     count = len(graph.nodes)
     norm = max(n for n, node in enumerate(graph.nodes) if node.op == "ln")

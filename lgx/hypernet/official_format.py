@@ -44,12 +44,7 @@ _CONV = {
     "decoder_1d.fc.2": "vector2",
     "bias_class.1": "head_bias",
 }
-_LOW_RANK = {
-    "decoder.mlp.fc.0": "fc1",
-    "decoder.mlp.fc.2": "fc2",
-    "decoder.mlp.fc.4": "fc3",
-    "decoder.l2": "basis",
-}
+_LOW_RANK = {"decoder.mlp.fc.0": "fc1", "decoder.mlp.fc.2": "fc2", "decoder.mlp.fc.4": "fc3", "decoder.l2": "basis"}
 _UNUSED = ("decoder.l1", "decoder.seq", "decoder_1d.0", "bias_class.1")
 """Parameters of the official LoGAH that it never uses (``seq`` is a second name of ``l2``)."""
 
@@ -102,9 +97,6 @@ def rename_official_options(official: Mapping[str, Any], name: str) -> dict[str,
 
     Returns:
         Arguments of :class:`~lgx.hypernet.config.HypernetConfig`.
-
-    Raises:
-        UserError: If an option is unknown, missing or not supported.
     """
     low_rank = bool(official.get("lora"))
     unneeded = {"task_embedding_dim"} if low_rank else {"task_embedding_dim", "lora_r", "max_ck_lora"}
@@ -127,9 +119,6 @@ def check_keys(values: Mapping[str, Any], known: Collection[str], wanted: Collec
         known: Options that may be given.
         wanted: Those of them that must be given.
         name: The file, for the message.
-
-    Raises:
-        UserError: If an option is unknown or missing; the message names it.
     """
     if unknown := sorted(map(str, values.keys() - set(known))):
         raise UserError(

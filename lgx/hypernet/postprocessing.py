@@ -21,10 +21,6 @@ _OTHERS = ("mlp.fc2.weight", "mlp.c_proj.weight", "pos_embed", "wpe.weight")
 def tile(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Repeat a tensor along each dimension until it covers a shape, then crop it to that shape.
 
-    Args:
-        tensor: Has as many dimensions as ``shape``.
-        shape: The wanted shape.
-
     Returns:
         A tensor of the wanted shape.
     """

@@ -34,10 +34,7 @@ _POOLS = {
 
 
 def trace(
-    model: nn.Module,
-    image: tuple[int, int, int],
-    convention: Convention = "msa",
-    name: str | None = None,
+    model: nn.Module, image: tuple[int, int, int], convention: Convention = "msa", name: str | None = None
 ) -> Graph:
     """Trace the graph of a model in eval mode.
 
@@ -53,10 +50,6 @@ def trace(
 
     Returns:
         The graph. Each parameter belongs to one node, except norm biases and class tokens, which have none.
-
-    Raises:
-        UserError: If the forward pass fails or depends on the image's values, if layers share parameters, or if
-            parameters are used by operations outside the primitives; the message names the parameters.
     """
     name = name or type(model).__name__
     repeated = _repeated(model)
@@ -206,11 +199,7 @@ class _Builder:
         return self._add("concat", activations) if len(activations) > 1 else activations[0]
 
     def _add(
-        self,
-        op: str,
-        before: Iterable[_Value],
-        parameter: str | None = None,
-        shape: tuple[int, ...] = (),
+        self, op: str, before: Iterable[_Value], parameter: str | None = None, shape: tuple[int, ...] = ()
     ) -> _Value:
         # Names that timm and torch give to a matrix of queries, keys and values.
         fused = parameter is not None and (".qkv." in parameter or ".in_proj_" in parameter)
@@ -284,9 +273,8 @@ def _repeated(model: nn.Module) -> list[str]:
     return [name for name, _ in model.named_parameters(remove_duplicate=False) if name not in once]
 
 
-def _listing(names: list[str], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _listing(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _exported(model: nn.Module, image: tuple[int, int, int], name: str) -> torch.export.ExportedProgram:
@@ -299,9 +287,6 @@ def _exported(model: nn.Module, image: tuple[int, int, int], name: str) -> torch
 
     Returns:
         The recorded program for one image.
-
-    Raises:
-        UserError: If the forward pass fails or depends on the image's values.
     """
     first = next(model.parameters(), None)
     example = torch.empty(1, *image, device=None if first is None else first.device)

@@ -30,9 +30,6 @@ def cyclic(num_stages: int, depth: int, order: Order = "front_mid_last") -> list
 
     Returns:
         Source index of each layer, non-decreasing, length ``depth``.
-
-    Raises:
-        UserError: If ``depth`` is below ``num_stages``.
     """
     check_depth(num_stages, depth)
     if order == "front_mid_last":
@@ -58,9 +55,6 @@ def random_assigned(num_stages: int, depth: int, seed: int = 0, keeps_order: boo
 
     Returns:
         Source index of each layer, uniform and independent but for the order, length ``depth``.
-
-    Raises:
-        UserError: If ``depth`` is below ``num_stages``.
     """
     check_depth(num_stages, depth)
     rng = random.Random(seed)
@@ -95,11 +89,7 @@ def take_layers(state: Mapping[str, Tensor], layers: Sequence[int]) -> dict[str,
 
 
 def check_depth(num_stages: int, depth: int) -> None:
-    """Refuse a descendant with fewer layers than the learngene.
-
-    Raises:
-        UserError: If ``depth`` is below ``num_stages``.
-    """
+    """Refuse a descendant with fewer layers than the learngene."""
     if depth < num_stages:
         raise UserError(
             f"depth {depth} is below the learngene's {num_stages} layers: every stage needs one; "

@@ -21,9 +21,6 @@ def initialize_library_model(
 
     Returns:
         The model and a record of its initialization.
-
-    Raises:
-        UserError: If the initializer does not know such models, or the model cannot be traced.
     """
     model = architecture.build()
     tensors, notes = initializer.start_model(model, architecture, head)

@@ -83,9 +83,9 @@ class Sizes:
         """Every MLP ratio of a width, from the smallest to the largest; the hidden width is even for gated MLPs."""
         least, most = self.mlp_ratio
         steps = range(math.ceil(least * _STEP), math.floor(most * _STEP) + 1)
-        own = (self.like.embed_dim, self.like.mlp_ratio)
+        like = (self.like.embed_dim, self.like.mlp_ratio)
         found = sorted({least, most, *(step / _STEP for step in steps)})
-        return [ratio for ratio in found if int(embed_dim * ratio) % 2 == 0 or (embed_dim, ratio) == own]
+        return [ratio for ratio in found if int(embed_dim * ratio) % 2 == 0 or (embed_dim, ratio) == like]
 
     def network(self, depth: int, embed_dim: int, mlp_ratio: float) -> ViTArchitecture:
         """The network of a size."""
@@ -98,9 +98,6 @@ class Sizes:
         Args:
             arch: What is fixed, e.g. ``depth=6,img_size=64`` or ``timm:vit_small_patch14_dinov2``; None for nothing.
             num_classes: Classes of the head.
-
-        Raises:
-            UserError: If ``arch`` names a whole network, or a fixed size is unknown or cannot be filled.
         """
         like, text = self.like, arch or ""
         if text.startswith("timm:"):
@@ -128,5 +125,5 @@ class Sizes:
             least, most = getattr(self, key)
             if not least <= value <= most:
                 raise UserError(f"--arch {key}={value:g}: the start fills {least:g} to {most:g}")
-        own = {key: getattr(self.like, key) for key in ("depth", "embed_dim", "num_heads", "mlp_ratio")}
-        return replace(self, like=like.unshared().replace(**own), **ranges)
+        sizes = {key: getattr(self.like, key) for key in ("depth", "embed_dim", "num_heads", "mlp_ratio")}
+        return replace(self, like=like.unshared().replace(**sizes), **ranges)

@@ -32,9 +32,6 @@ def narrow(
 
     Returns:
         Copies, with the widths of ``target``; fused parts are selected one by one, each with the same indices.
-
-    Raises:
-        UserError: If the target is wider than the source.
     """
     return {name: _narrowed(tensor, name, source, target, choose) for name, tensor in tensors.items()}
 
@@ -66,9 +63,6 @@ def heads_whole(source: Axis, target: Axis) -> list[int]:
 
     Keeping heads whole keeps the products of queries and keys; across heads, weight selection mixes them. Networks with
     rotary positions turn the elements of narrower heads by other angles than those of the source.
-
-    Raises:
-        UserError: If the target has more heads, or wider ones.
     """
     if source.kind != "heads":
         return evenly_spaced(source.size, target.size)
@@ -78,18 +72,14 @@ def heads_whole(source: Axis, target: Axis) -> list[int]:
 
 
 def head_widths(source: Axis, target: Axis) -> tuple[int, int]:
-    """Width of a head in the source and in the target.
-
-    Raises:
-        UserError: If the target has more heads, or wider ones.
-    """
-    own, wanted = source.size // source.heads, target.size // target.heads
-    if target.heads > source.heads or wanted > own:
+    """Width of a head in the source and in the target."""
+    width, wanted = source.size // source.heads, target.size // target.heads
+    if target.heads > source.heads or wanted > width:
         raise UserError(
-            f"{source.owner}: the source has {source.heads} heads of width {own}, the descendant {target.heads} of "
+            f"{source.owner}: the source has {source.heads} heads of width {width}, the descendant {target.heads} of "
             f"{wanted}; it must not have more heads or wider ones"
         )
-    return own, wanted
+    return width, wanted
 
 
 def evenly_spaced(source: int, target: int) -> list[int]:
@@ -100,9 +90,6 @@ def evenly_spaced(source: int, target: int) -> list[int]:
     points of ``linspace(0, source - 1, target)``, so that both ends are taken. (The published file ends its linspace at
     ``source``, which is one past the last index; ours ends at ``source - 1``.) The points are computed in float32, and
     an exact half is rounded to the even neighbor, as ``torch.round`` does.
-
-    Raises:
-        UserError: If ``target`` exceeds ``source``.
     """
     if target > source:
         raise UserError(f"weight selection takes {target} of {source} elements: the descendant must not be wider")
@@ -113,11 +100,7 @@ def evenly_spaced(source: int, target: int) -> list[int]:
 
 
 def take_evenly(tensor: Tensor, shape: Sequence[int]) -> Tensor:
-    """A copy with ``shape[i]`` evenly spaced elements along each dimension i (uniform element selection).
-
-    Raises:
-        UserError: If a dimension of ``shape`` exceeds the tensor's.
-    """
+    """A copy with ``shape[i]`` evenly spaced elements along each dimension i (uniform element selection)."""
     for dim, size in enumerate(shape):
         if tensor.shape[dim] != size:
             tensor = tensor.index_select(dim, torch.tensor(evenly_spaced(tensor.shape[dim], size)))

@@ -197,8 +197,8 @@ class Method(EvaluatedModule):
         """
         module = getattr(self.trainer, "datamodule", None)
         if not isinstance(module, TaskDataModule):
-            given = "bare loaders" if module is None else type(module).__name__
-            raise UserError(f"data: a method learns its task from a TaskDataModule; give one with --data, not {given}")
+            name = "bare loaders" if module is None else type(module).__name__
+            raise UserError(f"data: a method learns its task from a TaskDataModule; give one with --data, not {name}")
         return module
 
     def setup(self, stage: str) -> None:

@@ -20,9 +20,6 @@ def check_option(option: str, value: float, holds: bool, words: str) -> None:
         value: Its value.
         holds: Whether it is accepted.
         words: What is accepted, e.g. ``a share in [0, 1]``.
-
-    Raises:
-        UserError: If it is not accepted.
     """
     if not holds:
         raise UserError(f"model.{option}: expected {words}, got {value}")
@@ -35,9 +32,6 @@ def check_resumable(about: Mapping[str, Any], method: str, architecture: Archite
         about: The checkpoint's own description, its entry ``lgx``.
         method: Name of the run's method.
         architecture: The run's architecture.
-
-    Raises:
-        UserError: If the method or the architecture differs.
     """
     if about.get("method") != method:
         raise UserError(
@@ -54,16 +48,12 @@ def check_resumable(about: Mapping[str, Any], method: str, architecture: Archite
 
 
 def stored_normalization(about: Mapping[str, Any]) -> Normalization | None:
-    """How the images of a checkpoint's network were normalized; None where unknown, and for texts.
-
-    Raises:
-        UserError: If the description is damaged.
-    """
+    """How the images of a checkpoint's network were normalized; None where unknown, and for texts."""
     if about.get("normalization") is None:
         return None
     schema = {key: TASK[key] for key in ("mean", "std")}
-    own = check_fields(about["normalization"], schema, "--ckpt_path: normalization", complete=True)
-    return Normalization(tuple(own["mean"]), tuple(own["std"]))
+    stored = check_fields(about["normalization"], schema, "--ckpt_path: normalization", complete=True)
+    return Normalization(tuple(stored["mean"]), tuple(stored["std"]))
 
 
 def order_classes(
@@ -81,10 +71,6 @@ def order_classes(
         tasks: The tasks of the data, by name.
         is_mapped: Whether the head can be given another order. In training it cannot, because averaged weights and the
             optimizer's state have one, too; a hypernetwork has no head.
-
-    Raises:
-        UserError: If images are read in another way than in training, or the classes of a task have other names, or
-            another order that is not mapped.
     """
     about = checkpoint["lgx"]
     own: dict[str, Any] = about.get("task", {})

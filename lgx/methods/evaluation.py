@@ -62,9 +62,6 @@ class EvaluatedModule(LightningModule, ABC):
     def with_run_weights(self, folder: Path) -> dict[str, "Figure"]:
         """Measure what the run's weights can do, when training has ended. Called on every process.
 
-        Args:
-            folder: The run's folder.
-
         Returns:
             Figures by name, which are drawn on the first process.
         """
@@ -107,11 +104,7 @@ class EvaluatedModule(LightningModule, ABC):
         return frozen_features(self.network, images)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Logits, (B, K), float32.
-
-        Raises:
-            UserError: If the task is segmentation.
-        """
+        """Logits, (B, K), float32."""
         refuse_pixels(self.architecture.kind)
         return cast(Tensor, self(batch.inputs).float())
 
@@ -145,10 +138,6 @@ class EvaluatedModule(LightningModule, ABC):
 
 
 def refuse_pixels(kind: Kind) -> None:
-    """Refuse to predict for segmentation.
-
-    Raises:
-        UserError: If ``kind`` is segmentation.
-    """
+    """Refuse to predict for segmentation."""
     if kind == "segmentation":
         raise UserError("predict: writes one class per image, which segmentation has not; run `lgx test` instead")

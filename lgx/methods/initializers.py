@@ -83,19 +83,15 @@ def initializer_for(
             random start without one.
         seed: Seed of all random parameters; initializers that draw take it.
         options: Further arguments of the initializer; those that are None count as not given.
-
-    Raises:
-        UserError: If the method is unknown or does not take an option, the source is missing or of another method, or
-            the seed is not one that NumPy takes.
     """
     if seed is not None:
         check_seed(seed, "seed")
-    given = {name: value for name, value in options.items() if value is not None}
+    chosen = {name: value for name, value in options.items() if value is not None}
     if source is None:
         method = method or RANDOM.name
         if (found := _class_of(method)).reads_source:
             raise UserError(f"method {method}: needs --source (a learngene file, a folder or a timm name)")
-        return _made(found, method, given, seed)
+        return _made(found, method, chosen, seed)
     maker, content = read_maker(source) if source.endswith(SUFFIX) else (None, None)
     if method is None:
         spec = spec_of(maker, content) if maker else None
@@ -104,7 +100,7 @@ def initializer_for(
     if not found.reads_source:
         raise UserError(f"method {method} takes nothing from {source}; leave out --source")
     found.check_source(source, method, maker)
-    return _made(found, method, given, seed, source)
+    return _made(found, method, chosen, seed, source)
 
 
 def _class_of(method: str, content: str | None = None, is_own: bool = False) -> type[Initializer]:
@@ -119,8 +115,10 @@ def _class_of(method: str, content: str | None = None, is_own: bool = False) -> 
     return found
 
 
-def _made(found: type[Initializer], method: str, given: dict[str, Any], seed: int | None, *source: str) -> Initializer:
-    for name in given:
+def _made(
+    found: type[Initializer], method: str, options: dict[str, Any], seed: int | None, *source: str
+) -> Initializer:
+    for name in options:
         if not _takes(found, name):
             takers = [other for other in names_with_initializer() if _takes(_class_of(other), name)]
             if not takers:
@@ -129,8 +127,8 @@ def _made(found: type[Initializer], method: str, given: dict[str, Any], seed: in
                 raise UserError(f"--{name}: unknown option; method {method} {takes}")
             raise UserError(f"--{name}: method {method} does not take it; use --method {' or '.join(takers)}")
     if seed is not None and _takes(found, "seed"):
-        given["seed"] = seed
-    return found(*source, **given)
+        options["seed"] = seed
+    return found(*source, **options)
 
 
 def _takes(initializer: type[Initializer], option: str) -> bool:

@@ -46,11 +46,7 @@ class LayerExpansion(Initializer):
 
     @cached_property
     def loaded(self) -> Learngene:
-        """The learngene.
-
-        Raises:
-            UserError: If it is of a method that this class does not expand, or lacks layers or what is outside.
-        """
+        """The learngene."""
         learngene = Learngene.load(self.source)
         self.check_source(self.source, type(self).__name__, learngene.method)
         if _OUTSIDE not in learngene.tensors or not learngene.num_layers:  # a file has all such parameters or none
@@ -72,9 +68,9 @@ class LayerExpansion(Initializer):
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """One line where the width was selected."""
-        own, other = vit_only(self.loaded.architecture, self.source), vit_only(architecture, self.method)
-        line = f"width     selected from the learngene's layers: {_words(other)} of {_words(own)}"
-        return () if _width(own) == _width(other) else (line,)
+        source, other = vit_only(self.loaded.architecture, self.source), vit_only(architecture, self.method)
+        line = f"width     selected from the learngene's layers: {_words(other)} of {_words(source)}"
+        return () if _width(source) == _width(other) else (line,)
 
     def sizes(self) -> Sizes:
         """Any depth from the learngene's number of layers, and no more than its width."""
@@ -86,20 +82,17 @@ class LayerExpansion(Initializer):
         The papers' descendants differ in depth alone. For a narrower one, width is selected before the layers are
         expanded: evenly spaced elements as in weight selection (Xu et al., 2024), heads kept whole
         (:func:`~lgx.initialization.width.heads_whole`).
-
-        Raises:
-            UserError: If the descendant is wider: in its width, its heads, their width, or its MLP.
         """
         architecture = vit_only(architecture, self.method)
-        own = vit_only(self.loaded.architecture, self.source)
-        if _width(architecture) == _width(own):
+        source = vit_only(self.loaded.architecture, self.source)
+        if _width(architecture) == _width(source):
             return self.loaded.tensors
-        if any(wanted > ours for ours, wanted in zip(_width(own), _width(architecture), strict=True)):
+        if any(wanted > ours for ours, wanted in zip(_width(source), _width(architecture), strict=True)):
             raise UserError(
                 f"{self.source}: the descendant ({_words(architecture)}) must not be wider than the learngene "
-                f"({_words(own)}), in heads and their width, too"
+                f"({_words(source)}), in heads and their width, too"
             )
-        return narrow(self.loaded.tensors, own, architecture, heads_whole)
+        return narrow(self.loaded.tensors, source, architecture, heads_whole)
 
 
 def _width(architecture: ViTArchitecture) -> tuple[int, int, int, int]:

@@ -28,11 +28,7 @@ GROUP = "lgx.methods"
 
 @cache
 def specs() -> dict[str, MethodSpec]:
-    """Every known method by its name, in the order of tables and help.
-
-    Raises:
-        UserError: If another package's entry point cannot be loaded, does not hold a spec, or declares a name twice.
-    """
+    """Every known method by its name, in the order of tables and help."""
     found: dict[str, MethodSpec] = {}
     owners: dict[str, str] = {}
     for owner, spec in (*_own(), *_of_other_packages()):

@@ -25,9 +25,6 @@ class PlanOptions:
         samples: Number of training examples, instead of the known number of the data set: 23976, or for several sets
             gtsrb=23976,ham10000=9013.
         json: Print JSON instead of a table.
-
-    Raises:
-        UserError: If a number is out of range, or the speed is given in several ways.
     """
 
     gpus: int | None = None
@@ -50,11 +47,7 @@ class PlanOptions:
         self.known_samples("")
 
     def known_samples(self, task: str) -> int | None:
-        """Training examples that the user gives for a task.
-
-        Raises:
-            UserError: If ``samples`` is neither a number nor a list of sets and numbers.
-        """
+        """Training examples that the user gives for a task."""
         parts = str(self.samples).split(",") if self.samples is not None else []
         numbers = {}
         for part in parts:
@@ -95,9 +88,6 @@ def configure(argv: list[str]) -> Configured:
 
     Args:
         argv: Options of ``lgx fit`` and of :class:`PlanOptions`.
-
-    Raises:
-        UserError: For whatever is wrong with them, in one sentence.
     """
     parser = make_parser("fit", PlanOptions)
     config = parse_configuration(parser, argv)

@@ -47,11 +47,7 @@ PRECISIONS = {
 
 
 def precision_of(name: str) -> Precision:
-    """Number types of one of Lightning's precisions.
-
-    Raises:
-        UserError: If plans do not know it.
-    """
+    """Number types of one of Lightning's precisions."""
     if name not in PRECISIONS:
         raise UserError(f"trainer.precision: {name} cannot be planned; choose one of {', '.join(PRECISIONS)}")
     return PRECISIONS[name]
@@ -223,10 +219,10 @@ def stored(tensors: Sequence[Tensor]) -> int:
     return sum(storage.nbytes() for storage in storages.values())
 
 
-def spread(architectures: Sequence[Architecture], count: int = SPREAD) -> list[Architecture]:
+def spread(architectures: Sequence[Architecture]) -> list[Architecture]:
     """Some architectures of a set, evenly spaced in size, with the smallest and the largest."""
     ordered = sorted(set(architectures), key=lambda a: (a.depth * a.embed_dim, a.embed_dim, a.num_heads))
-    places = np.linspace(0, len(ordered) - 1, min(count, len(ordered))).round().astype(int)
+    places = np.linspace(0, len(ordered) - 1, min(SPREAD, len(ordered))).round().astype(int)
     return [ordered[place] for place in places]
 
 
@@ -282,13 +278,7 @@ def _reached(loss: Tensor) -> Iterator[nn.Parameter]:
 
 
 def mean_over(whole: Sequence[Architecture], some: Sequence[Architecture], costs: Sequence[float]) -> float:
-    """Mean cost over a set from the costs of some of it: a constant, a multiple of L D and one of L D².
-
-    Args:
-        whole: The set.
-        some: The members that :func:`spread` chose.
-        costs: Their costs.
-    """
+    """Mean cost over a set from the costs of some of it: a constant, a multiple of L D and one of L D²."""
 
     def terms(architectures: Sequence[Architecture]) -> NDArray[np.float64]:
         sizes = np.array([(a.depth, a.embed_dim) for a in architectures], np.float64)
@@ -306,14 +296,8 @@ def _key(tensor: Tensor) -> int:
 def _optimizer_bytes(method: Method) -> int | None:
     """Bytes of the optimizer's state, measured by one step on parameters without memory.
 
-    Args:
-        method: The method, with its network.
-
     Returns:
         None where the optimizer does not work on such parameters.
-
-    Raises:
-        UserError: If it refuses the parameters or its options.
     """
     groups = method.trained_groups()
     for group in groups:

@@ -105,15 +105,7 @@ class StandInTeacher(Teacher):
 
 
 def load_teacher(name: str, task: Task) -> Teacher | None:
-    """A teacher by name, without downloading its weights, which do not matter; None where its shape is unknown here.
-
-    Args:
-        name: What :func:`lgx.artifacts.pretrained.load_pretrained` reads.
-        task: The task that it teaches.
-
-    Raises:
-        UserError: If its file is damaged.
-    """
+    """A teacher by name, without downloading its weights, which do not matter; None where its shape is unknown here."""
     if Path(name.removeprefix(FOLDER).removeprefix(TEXT)).exists():
         with unset_fake_temporarily():
             source = load_pretrained(name)

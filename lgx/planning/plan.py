@@ -136,19 +136,12 @@ def make_plan(argv: list[str]) -> Plan:
 
     Args:
         argv: Options of ``lgx fit`` and of :class:`~lgx.planning.configured.PlanOptions`.
-
-    Raises:
-        UserError: If an option is wrong.
     """
     return plan_of(configure(argv))
 
 
 def plan_of(run: Configured) -> Plan:
-    """Plan a run whose configuration has been read.
-
-    Raises:
-        UserError: If its parts do not suit each other, or a file is needed that does not exist.
-    """
+    """Plan a run whose configuration has been read."""
     method, options, trainer = run.method, run.options, run.trainer
     gpus = options.gpus or _number(trainer.devices)
     nodes = options.nodes or _number(trainer.num_nodes)
@@ -201,10 +194,6 @@ def count_steps(
 
     Returns:
         The steps, and where the number of training examples comes from.
-
-    Raises:
-        UserError: If the number of training examples or the end of the run is not known, or the method does not suit
-            the data.
     """
     # The attributes of a trainer that loaders, samplers and methods read.
     counting: Any = SimpleNamespace(
@@ -249,11 +238,7 @@ def _announce(member: TaskDataModule, options: PlanOptions) -> tuple[int, str]:
 
 
 def _counted(member: TaskDataModule) -> int:
-    """Count the training examples on the disk.
-
-    Raises:
-        UserError: If the files are not present.
-    """
+    """Count the training examples on the disk."""
     try:
         return member.count_train()
     except UserError as error:
@@ -284,11 +269,7 @@ def _notes(run: Configured, sources: tuple[str, ...], sharded: bool) -> list[str
 
 
 def _is_sharded(trainer: Namespace, method: Method) -> bool:
-    """Whether each GPU keeps only a share of the network.
-
-    Raises:
-        UserError: If the method's network cannot be sharded.
-    """
+    """Whether each GPU keeps only a share of the network."""
     strategy: Any = trainer.strategy
     name = strategy if isinstance(strategy, str) else str(getattr(strategy, "class_path", ""))
     sharded = name.rsplit(".", 1)[-1].lower() in ("sharded", "fsdp", "fsdpstrategy", "modelparallelstrategy")

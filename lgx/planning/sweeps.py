@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lgx.planning.plan import make_plan
 from lgx.runs.sweeps import RunSpec, load_sweep, option_arguments
-from lgx.training.option_names import given_options
+from lgx.training.parsing import written_options
 
 _WITHOUT_COST = ("model.initializer", "model.start", "model.label", "model.head", "data.root")
 """Options of the start and of names, which do not change how long training takes."""
@@ -34,9 +34,6 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
         tflops: Peak TFLOP/s of a GPU at the runs' precision.
         mfu: Share of it that training reaches.
         samples: See :class:`~lgx.planning.configured.PlanOptions`.
-
-    Raises:
-        UserError: If the file or one of its runs is wrong.
     """
     known: dict[tuple[str, ...], float] = {}
     speed_of = ["--gpus=1", f"--tflops={tflops}", f"--mfu={mfu}", *([f"--samples={samples}"] if samples else [])]
@@ -53,6 +50,6 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
 
 def _costly_options(spec: RunSpec) -> Iterator[str]:
     every = option_arguments(spec.options)
-    names = {name for _, name, value in given_options(["--config", spec.config, *every]) if value is not None}
+    names = {name for _, name, value in written_options(["--config", spec.config, *every]) if value is not None}
     free = [name for name in _WITHOUT_COST if "model.arch" in names or name != "model.initializer"]  # may give it
     return (text for text in every if not any(re.match(rf"--{name}[.=]", text) for name in free))

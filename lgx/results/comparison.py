@@ -126,8 +126,8 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
     averages = average_section(found, levels)
     sections = [averages] if averages else []
     for metric in dict.fromkeys((options.metric, *sorted({row.metric for row in shown}))):
-        if own := [row for row in shown if row.metric == metric]:
-            sections.append(table_section(own, metric, split))
+        if rows_of_metric := [row for row in shown if row.metric == metric]:
+            sections.append(table_section(rows_of_metric, metric, split))
     if options.baseline:
         sections.append(difference_section(shown, options.metric, options.baseline))
     if options.cost:

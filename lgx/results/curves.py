@@ -91,10 +91,6 @@ def read_curves(folder: str | Path, tags: Sequence[str] = TAGS) -> Mapping[str, 
 
     Where a run was resumed, the point written last counts. A damaged file is read up to the damage.
 
-    Args:
-        folder: Folder of the run.
-        tags: Names of the scalars.
-
     Returns:
         The recorded curves by tag.
     """
@@ -139,20 +135,20 @@ def curves_of_runs(
     for row in rows:
         rows_of.setdefault(row.run, []).append(row)
     found: dict[Place, dict[str, Seeds]] = {}
-    for run, own in sorted(rows_of.items()):
-        if len({(row.task, row.architecture, row.method, row.seed) for row in own}) > 1:
+    for run, rows_of_run in sorted(rows_of.items()):
+        if len({(row.task, row.architecture, row.method, row.seed) for row in rows_of_run}) > 1:
             continue
-        over_epochs = {row.epochs: row.value for row in own if (row.metric, row.split) == (metric, "train")}
+        over_epochs = {row.epochs: row.value for row in rows_of_run if (row.metric, row.split) == (metric, "train")}
         of_rows = {f"train/{metric}": _curve(over_epochs, "epoch")}
         curves = of_rows if split == "train" else read_curves(folders[run], tags)
-        place = own[0].task, own[0].architecture
+        place = rows_of_run[0].task, rows_of_run[0].architecture
         for tag, curve in curves.items():
             if len(curve.steps) < 2:  # a point is no curve
                 continue
-            seeds = found.setdefault(place, {}).setdefault(own[0].method, {})
-            known = seeds.setdefault(own[0].seed, {}).get(tag)
+            seeds = found.setdefault(place, {}).setdefault(rows_of_run[0].method, {})
+            known = seeds.setdefault(rows_of_run[0].seed, {}).get(tag)
             if known is None or known.steps[-1] < curve.steps[-1]:
-                seeds[own[0].seed][tag] = curve
+                seeds[rows_of_run[0].seed][tag] = curve
     return found
 
 

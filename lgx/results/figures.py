@@ -56,13 +56,7 @@ def legend_width(lines: Iterable[Style]) -> float:
 def average_figure(
     found: Sequence[Standing], looks: Mapping[str, Style], levels: Mapping[str, float]
 ) -> ReportFigure | None:
-    """The averages as dots with intervals, a panel for each number of epochs; None where nothing is compared.
-
-    Args:
-        found: Standings, ascending.
-        looks: Style of every method.
-        levels: Chance levels by task.
-    """
+    """The averages as dots with intervals, a panel for each number of epochs; None where nothing is compared."""
     shown = _few([standing for standing in found if len(standing.values) > 1])
     if not shown:
         return None
@@ -151,8 +145,8 @@ def _depth_figure(
     figure, panels = make_panels(len(shown), share_y=True, legend=legend_width(lines))
     for axes, count in zip(panels, shown, strict=True):
         for method, look in zip(methods, lines, strict=True):
-            own = [entry for entry in entries if entry.method == method and (entry.epochs or 0) == count]
-            points = sorted((depth_of(e.architecture) or 0, e.summary) for e in own if e.summary is not None)
+            drawn_entries = [entry for entry in entries if entry.method == method and (entry.epochs or 0) == count]
+            points = sorted((depth_of(e.architecture) or 0, e.summary) for e in drawn_entries if e.summary is not None)
             if points:
                 axes.errorbar(
                     [depth for depth, _ in points],

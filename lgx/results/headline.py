@@ -23,24 +23,14 @@ HOW_TO_READ = (
 
 
 def headlines(found: Sequence[Standing], levels: Mapping[str, float]) -> list[str]:
-    """The result in words, a sentence or two for each number of epochs: the largest first.
-
-    Args:
-        found: Standings, ascending.
-        levels: Chance levels by task.
-    """
+    """The result in words, a sentence or two for each number of epochs: the largest first."""
     compared = [standing for standing in found if len(standing.values) > 1] or list(found)
     chosen = compared[::-1] if len(compared) <= _MOST else [*compared[:-_MOST:-1], compared[0]]
     return [_headline(standing, standing.chance(levels)) for standing in chosen]
 
 
 def average_section(found: Sequence[Standing], levels: Mapping[str, float]) -> Section | None:
-    """Averages of all methods, and their leads over the reference; None with a single method.
-
-    Args:
-        found: Standings, ascending.
-        levels: Chance levels by task.
-    """
+    """Averages of all methods, and their leads over the reference; None with a single method."""
     methods = sorted({method for standing in found for method in standing.values}, key=method_order)
     if len(methods) < 2:
         return None

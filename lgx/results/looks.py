@@ -41,11 +41,7 @@ def method_order(name: str) -> tuple[int, str]:
 
 
 def label_of(name: str) -> str:
-    """Words for a legend: the declared label, or the name itself.
-
-    Args:
-        name: A name in results.
-    """
+    """Words for a legend: the declared label, or the name itself."""
     looks, known = registry.looks(), name
     while known not in looks and "_" in known:
         known = known.rpartition("_")[0]
@@ -56,11 +52,7 @@ def label_of(name: str) -> str:
 
 
 def styles(names: Iterable[str]) -> dict[str, Style]:
-    """Styles of methods: the declared one, or one that no method declares.
-
-    Args:
-        names: Names in results.
-    """
+    """Styles of methods: the declared one, or one that no method declares."""
     chosen = set(names)
     looks = {name: (look.label, look.color, look.dash) for name, look in registry.looks().items() if look.color}
     taken = {(color, dash) for _, color, dash in looks.values()}

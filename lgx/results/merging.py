@@ -54,14 +54,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def find_results(runs: Sequence[str]) -> list[Path]:
-    """Find the results files of runs; files that an earlier comparison wrote count only if there are no others.
-
-    Args:
-        runs: Folders or files.
-
-    Raises:
-        UserError: If a path does not exist or there is no results file at all.
-    """
+    """Find the results files of runs; files that an earlier comparison wrote count only if there are no others."""
     found: list[Path] = []
     for run in map(Path, runs):
         if not run.exists():
@@ -101,9 +94,6 @@ def merge(files: Sequence[Path], split: str = "test") -> Merged:
     Args:
         files: The files.
         split: Split that is compared: all runs must have measured the same examples of a task.
-
-    Raises:
-        UserError: If a file is not a results file, or two sets have the name of one task.
     """
     newest: dict[_Measurement, tuple[Row, Path]] = {}
     replaced: dict[_Measurement, tuple[Row, Path]] = {}
@@ -115,7 +105,9 @@ def merge(files: Sequence[Path], split: str = "test") -> Merged:
         is_of_one_run = len({row.run for row in rows}) == 1
         for row in rows:
             what = row.key[:-1]
-            if what in newest and _is_another(newest[what], (row, file)):
+            old, place = newest.get(what, (row, file))
+            # Two projects may have runs of one name.
+            if old.run != row.run or (place != file and old.value != row.value):
                 replaced[what] = newest[what]
             newest[what] = row, file
             # The run's own name may be the path of a folder that was moved since.
@@ -183,11 +175,6 @@ def _check_sets(rows: Iterable[Row], folders: Mapping[str, Path]) -> None:
                     f"{row.task} has different {fact} in {run} ({first}) and in {row.run} ({value}), so two sets have "
                     f"this name; give folders of one, or train on one of them with another --data.name"
                 )
-
-
-def _is_another(old: tuple[Row, Path], new: tuple[Row, Path]) -> bool:
-    """Whether two rows of one measurement are of different runs, whose names may be the same in two projects."""
-    return old[0].run != new[0].run or (old[1] != new[1] and old[0].value != new[0].value)
 
 
 def _notes(newest: dict[_Measurement, tuple[Row, Path]], replaced: dict[_Measurement, tuple[Row, Path]]) -> list[str]:

@@ -27,9 +27,6 @@ def method_costs(
 
     Returns:
         The costs, and notes on the runs that were left out.
-
-    Raises:
-        UserError: If no row is from the folder of a run that trained or started descendants.
     """
     groups: dict[str, list[Row]] = {}
     for row in everything:
@@ -82,12 +79,12 @@ def _cost(
     hypernets = [run for run in runs if not run.is_descendant]
     shared = not starts or any(start.is_shared for start in starts)
     direct = [*hypernets, *(run for start in starts for run in lineage.behind(start.arguments))]
-    own = set() if shared else {run.folder for run in direct}
+    of_one_size = set() if shared else {run.folder for run in direct}
     learning: list[Training] = []
     ancestors: list[Training] = []
     for run in lineage.all_behind(direct):
-        given = run.kind.trains == "ancestor" and run.folder not in own
-        (ancestors if given else learning).append(lineage.training(run))
+        is_ancestor = run.kind.trains == "ancestor" and run.folder not in of_one_size
+        (ancestors if is_ancestor else learning).append(lineage.training(run))
     # A stored source serves any number of descendants and tasks.
     needed = {lineage.source(start): lineage.stored(start) for start in starts}
     for run in hypernets:

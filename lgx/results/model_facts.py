@@ -66,9 +66,6 @@ def model_facts(
     Returns:
         Name -> plain value; ``trained`` is only in the facts of trained networks, and ``method`` without it only in
         those of starts.
-
-    Raises:
-        UserError: If the file, or the results beside it, cannot be read.
     """
     place = source.place
     if place.endswith(".ckpt"):
@@ -113,8 +110,8 @@ def _holds(place: str, kind: str | None) -> bool:
 def _of_weights(rows: Sequence[Row], epochs: int | None, kind: str | None, holds: bool) -> list[Row]:
     """The rows that were measured with the weights of a file after these epochs; ``holds``: those of the run."""
     tested = {row.epochs for row in rows if row.split == "test" and row.epochs} if kind and holds else set()
-    own = {"test": min(tested) if kind == "best" else max(tested)} if tested else {}
-    found = [row for row in rows if row.split != "train" and row.epochs == own.get(row.split, epochs)]
+    epochs_of = {"test": min(tested) if kind == "best" else max(tested)} if tested else {}
+    found = [row for row in rows if row.split != "train" and row.epochs == epochs_of.get(row.split, epochs)]
     return [row for row in found if holds or row.split != "test"]
 
 

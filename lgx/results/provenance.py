@@ -21,17 +21,13 @@ _HEALTH = ("loss_at_start", "loss_at_end", "gradient_norm")
 
 
 def method_section(names: Iterable[str]) -> Section:
-    """The methods of a report: for each its labels and names in the tables, what it does, and its paper.
-
-    Args:
-        names: Names in results.
-    """
+    """The methods of a report: for each its labels and names in the tables, what it does, and its paper."""
     ordered = sorted(set(names), key=method_order)
     specs = {name: registry.find_spec(name) for name in ordered}
     items = []
     for spec in dict.fromkeys(spec for spec in specs.values() if spec):
-        own = ", ".join(f"{label_of(name)} ({name})" for name, found in specs.items() if found is spec)
-        items.append(Item(own, f"{spec.summary} {spec.paper}.".strip(), spec.url))
+        labels = ", ".join(f"{label_of(name)} ({name})" for name, found in specs.items() if found is spec)
+        items.append(Item(labels, f"{spec.summary} {spec.paper}.".strip(), spec.url))
     undeclared = [name for name, spec in specs.items() if spec is None]
     rest = f"Names that no installed method declares: {', '.join(undeclared)}. The runs' configurations chose them."
     return Section("Methods", items=items, below=[rest] if undeclared else [])

@@ -32,9 +32,6 @@ def report_path(
         force: Whether files that lgx did not write may be replaced, except those that are read.
         command: The command that writes it.
         title: The title of its reports, by which their files in Markdown are known.
-
-    Raises:
-        UserError: If the folder is a file, or the report would replace another file than that of a report.
     """
     page = Path(out) if Path(out).suffix == ".html" else Path(out) / REPORT
     folder = page.parent
@@ -70,10 +67,6 @@ def write_report(report: Report, page: Path) -> list[str]:
 def write_comparison(comparison: Comparison, page: Path) -> list[str]:
     """Write a comparison with its figures and all of its rows.
 
-    Args:
-        comparison: The comparison.
-        page: What :func:`report_path` gives.
-
     Returns:
         Names of the other files.
     """
@@ -86,10 +79,7 @@ def whole_report(comparison: Comparison) -> Report:
     options, merged, shown = comparison.options, comparison.merged, comparison.rows
     looks = styles({row.method for row in merged.rows})
     curves = curves_of_runs(merged.rows, merged.folders, options.metric, options.split)
-    figures = [
-        depth_section(shown, options.metric, looks, comparison.levels),
-        curve_section(curves, looks),
-    ]
+    figures = [depth_section(shown, options.metric, looks, comparison.levels), curve_section(curves, looks)]
     methods = method_section({row.method for row in shown})
     first, *others = comparison.report.sections
     if first.title == AVERAGES:

@@ -82,11 +82,7 @@ class RunRecord:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The run's configuration.
-
-        Raises:
-            UserError: If the file is not the configuration of a run.
-        """
+        """The run's configuration."""
         path = self.folder / CONFIG
         try:
             config = read_yaml(path, "train it again")

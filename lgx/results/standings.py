@@ -67,11 +67,7 @@ class Standing:
         return f"{sizes} on {next(iter(tasks))}" if len(tasks) == 1 else f"{len(tasks)} tasks × {sizes}"
 
     def chance(self, levels: Mapping[str, float]) -> float | None:
-        """Chance level of the averages; None where that of some task is unknown.
-
-        Args:
-            levels: Chance levels by task, see :func:`chance_levels`.
-        """
+        """Chance level of the averages; None where that of some task is unknown."""
         known = [levels[task] for task, _ in self.places if task in levels]
         return fmean(known) if len(known) == len(self.places) and self.metric in _GUESSED else None
 
@@ -145,9 +141,9 @@ def _standing(
 
     places = max(candidates, key=score)
     values: dict[str, dict[int, float]] = {}
-    for (method, seed), own in measured.items():
-        if places <= own.keys():
-            values.setdefault(method, {})[seed] = fmean(own[place] for place in sorted(places))
+    for (method, seed), by_place in measured.items():
+        if places <= by_place.keys():
+            values.setdefault(method, {})[seed] = fmean(by_place[place] for place in sorted(places))
     left_out = sorted({method for method, _ in measured} - values.keys(), key=method_order)
     named: Sequence[str | None] = [baseline] if baseline else [name for name in values if is_random(name)]
     reference = next((name for name in named if name in values), None)

@@ -63,9 +63,6 @@ class Difference:
 def summarize(values: Sequence[float]) -> Summary:
     """Mean and 95 % confidence interval over seeds.
 
-    Args:
-        values: One value per seed.
-
     Raises:
         ValueError: If there is no value.
     """

@@ -143,7 +143,9 @@ def arrange(entries: Sequence[Entry], metric: str, mark_best: bool = True) -> li
     else:
         title, head, common = (lambda e: _join(e.architecture, state(e.epochs))), (lambda e: e.task), ""
     groups: dict[str, list[Entry]] = {}
-    for entry in sorted(entries, key=_entry_order):
+    for entry in sorted(
+        entries, key=lambda e: (e.task, inf if e.epochs is None else e.epochs, architecture_order(e.architecture))
+    ):
         groups.setdefault(title(entry), []).append(entry)
     return [_table(name, group, head, metric if mark_best else None, common) for name, group in groups.items()]
 
@@ -157,11 +159,7 @@ def _by_seed(rows: Iterable[Row], metric: str) -> Mapping[tuple[str, str, str, i
 
 
 def _table(
-    title: str,
-    entries: Sequence[Entry],
-    head: Callable[[Entry], str],
-    metric: str | None,
-    common: str,
+    title: str, entries: Sequence[Entry], head: Callable[[Entry], str], metric: str | None, common: str
 ) -> Table:
     columns = tuple(dict.fromkeys(head(entry) for entry in entries))
     best = _best(entries, head, metric) if metric else {}
@@ -181,10 +179,6 @@ def _best(entries: Sequence[Entry], head: Callable[[Entry], str], metric: str) -
             means.setdefault(head(entry), []).append(entry.summary.mean)
     choose = min if lower_is_better(metric) else max
     return {column: choose(values) for column, values in means.items() if len(values) > 1}
-
-
-def _entry_order(entry: Entry) -> tuple[str, float, tuple[int, list[str | int], int, str]]:
-    return entry.task, inf if entry.epochs is None else entry.epochs, architecture_order(entry.architecture)
 
 
 def _join(*parts: str) -> str:

@@ -140,7 +140,8 @@ def run_in_subprocess(job: Job, grace: float | None) -> bool:
         if code:
             raise RunFailed(f"{job.name} ended with exit code {code}; see {job.log}")
         if job_rank() == 0:
-            if job.arguments[0] == "fit" and not _summary_file(job).exists():
+            # lgx fit writes its summary last, and removes it when it trains on.
+            if job.arguments[0] == "fit" and not (Path(job.folder) / "summary.json").exists():
                 raise SystemExit(0)
             mark_finished(job)
     return True
@@ -151,9 +152,6 @@ def run_in_process(job: Job) -> bool:
 
     Returns:
         True if the run is finished; False if another process works on it.
-
-    Raises:
-        UserError: For a user's mistake. Every other exception of the run is passed on as well.
     """
     with locked(job.folder) as lock:
         if lock is None:
@@ -225,11 +223,6 @@ def _drop_former_rows(job: Job) -> None:
     """Remove the rows of other options from the folder of a test that is run again; ``lgx test`` only adds rows."""
     if job.overwrite and job.arguments[0] == "test":
         (Path(job.folder) / "results.csv").unlink(missing_ok=True)
-
-
-def _summary_file(job: Job) -> Path:
-    """The file that ``lgx fit`` writes last, and removes when it trains on."""
-    return Path(job.folder) / "summary.json"
 
 
 def _modified(file: Path) -> int:

@@ -28,12 +28,12 @@ class Progress:
         self._start_times.pop(job.folder, None)
         self._print("waiting", f"{job.name}: another process works on it")
 
-    def finished(self, job: Job, result: str = "") -> None:
+    def finished(self, job: Job) -> None:
         """A job has finished, perhaps before this command started."""
         started = self._start_times.pop(job.folder, None)
         self.ended += 1
         how = ", started by an earlier command" if started is None else f" in {time.monotonic() - started:.0f} s"
-        self._print("finished", f"{job.name}{how}{result and f': {result}'}")
+        self._print("finished", f"{job.name}{how}")
 
     def failed(self, job: Job, failure: Failure) -> None:
         """A job has failed."""

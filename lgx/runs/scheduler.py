@@ -63,9 +63,6 @@ def run_sweep(
         pool: Runs the jobs.
         results: CSV file to which the test rows of every finished run are added.
         rows_of: Gives the rows of a finished run that are added; by default its test rows.
-
-    Raises:
-        UserError: If runs failed; the message lists them and their logs.
     """
     specs = [spec for spec in sweep.runs if spec.folder in jobs]
     needs = {spec.folder: set(needed_files(sweep, spec).values()) & set(jobs) for spec in specs}
@@ -114,11 +111,7 @@ def _dependents(needs: dict[str, set[str]], failed: str) -> dict[str, str]:
 
 
 def run_rows(job: Job) -> list[Row]:
-    """The test rows of a finished run; those of its final test have the epochs of the run, not of its best weights.
-
-    Raises:
-        UserError: If they cannot be read.
-    """
+    """The test rows of a finished run; those of its final test have the epochs of the run, not of its best weights."""
     rows = read_rows(Path(job.folder) / "results.csv")
     last, tested = max((row.epochs for row in rows), default=0), [row for row in rows if row.split == "test"]
     final = max((row.epochs for row in tested), default=0)
@@ -127,9 +120,9 @@ def run_rows(job: Job) -> list[Row]:
 
 def _collect(job: Job, results: Path, rows_of: Callable[[Job], list[Row]]) -> Failure | None:
     """Add the rows of a run to those of the sweep, in place of its earlier ones."""
-    own = Path(job.folder).resolve()
+    folder = Path(job.folder).resolve()
     try:
-        keep_rows(results, lambda row: Path(row.run).resolve() != own, rows_of(job))
+        keep_rows(results, lambda row: Path(row.run).resolve() != folder, rows_of(job))
     except UserError as error:
         return Failure(str(error))
     return None

@@ -40,9 +40,6 @@ class SlurmExecutor:
         folder: Folder for submitit's files, on a file system that the cluster's machines share.
         limit: Number of jobs of an array that run at the same time.
         parameters: submitit's parameters: partition, timeout_min, gpus_per_node, ...
-
-    Raises:
-        UserError: If submitit is not installed, a parameter is wrong, or this machine has no SLURM.
     """
 
     interval = 1.0
@@ -83,11 +80,7 @@ class SlurmExecutor:
             raise UserError(f"--slurm: {str(error).splitlines()[0].replace('slurm_', '')}") from error
 
     def submit(self, jobs: Sequence[Job]) -> list[Submission]:
-        """Queue an array of jobs; wait for SLURM's controller if it does not answer.
-
-        Raises:
-            UserError: If SLURM refuses the jobs.
-        """
+        """Queue an array of jobs; wait for SLURM's controller if it does not answer."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:

@@ -79,13 +79,6 @@ def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
 
     ``{seed}``, ``{runs}`` (the experiment's folder) and the variables of the matrix are replaced in names and options.
     A matrix variable is a list of values, or a mapping from a value to the options that belong to it.
-
-    Args:
-        file: YAML with ``experiment``, ``seeds`` and ``runs``.
-        runs_dir: Folder of all runs.
-
-    Raises:
-        UserError: If the file is missing or malformed; the message names the key.
     """
     file = Path(file)
     return expand_sweep(file, read_mapping(file, "a sweep file such as experiments/sws/demo.yaml"), runs_dir)
@@ -98,9 +91,6 @@ def expand_sweep(file: Path, content: Mapping[str, Any], runs_dir: str) -> Sweep
         file: The file, for messages; paths of configuration files are relative to its folder.
         content: ``experiment``, ``seeds`` and ``runs``.
         runs_dir: Folder of all runs.
-
-    Raises:
-        UserError: If the content is malformed; the message names the key.
     """
     if set(content) != {"experiment", "seeds", "runs"}:
         raise UserError(f"{file}: a sweep file must have exactly the keys experiment, seeds and runs")
@@ -137,9 +127,6 @@ def read_mapping(file: Path, example: str) -> dict[str, Any]:
     Args:
         file: The file.
         example: Description of an expected file, for the message.
-
-    Raises:
-        UserError: If the file is missing, is not YAML, or holds no mapping.
     """
     return check_fields(read_yaml(file, f"give {example}"), {}, str(file))
 
@@ -151,8 +138,8 @@ def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
             f"{file}: a run must have name and config, and may have command, options and matrix; "
             f"got {', '.join(sorted(map(str, entry)))[:200]}"
         )
-    given = {key: value for key, value in entry.items() if value is not None}
-    check_fields(given, _RUN, f"{file}: run {shortened(entry['name'])}")
+    values = {key: value for key, value in entry.items() if value is not None}
+    check_fields(values, _RUN, f"{file}: run {shortened(entry['name'])}")
 
 
 def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> Iterator[RunSpec]:

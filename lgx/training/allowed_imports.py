@@ -4,7 +4,6 @@ import importlib
 import inspect
 import os
 from functools import cache
-from typing import Any
 
 from jsonargparse import set_parsing_settings
 
@@ -39,24 +38,43 @@ def restrict_imports() -> None:
     jsonargparse imports the module of a class path before it checks the class. An option that takes a callable would
     accept any function with its arguments, for example one that loads pickles. In both ways a foreign configuration
     could run code. ``LGX_ALLOW_IMPORTS=mypackage,other`` also admits everything in these packages.
-
-    Raises:
-        UserError: If that variable is not a list of packages.
     """
-    own = [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
-    if _in_force == ["*", *own]:
+    admitted = admitted_packages()
+    if _in_force == ["*", *admitted]:
         return
-    allowed, denied = [], ["*", *{*_in_force} - {*own}]  # jsonargparse keeps what an earlier call has allowed
-    for written, known in known_classes().items():
-        names = known.__module__.split(".")
-        # Any package above the module may export the class: a saved configuration has the shortest of these paths.
-        allowed += [written, *(".".join([*names[:depth], known.__qualname__]) for depth in range(1, len(names) + 1))]
-        denied += [f"{allowed[-1]}.{name}" for name, value in vars(known).items() if _is_function(value)]
+    denied = ["*", *{*_in_force} - {*admitted}]  # jsonargparse keeps what an earlier call has allowed
+    for known in known_classes().values():
+        functions = [
+            name
+            for name, value in vars(known).items()
+            if inspect.isroutine(value) or isinstance(value, classmethod | staticmethod)
+        ]
+        denied += [f"{known.__module__}.{known.__qualname__}.{name}" for name in functions]
     try:
-        set_parsing_settings(import_path_denylist=denied, import_path_allowlist=[*allowed, *own])
+        set_parsing_settings(import_path_denylist=denied, import_path_allowlist=[*known_paths(), *admitted])
     except ValueError as error:
         raise UserError(f"LGX_ALLOW_IMPORTS: {' '.join(str(error).split())}") from error
-    _in_force[:] = ["*", *own]
+    _in_force[:] = ["*", *admitted]
+
+
+def admitted_packages() -> list[str]:
+    """The packages that ``LGX_ALLOW_IMPORTS`` names."""
+    return [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
+
+
+@cache
+def known_paths() -> dict[str, None]:
+    """All paths of the classes that a configuration may name.
+
+    Any package above its module may export a class: a saved configuration has the shortest of these paths.
+    """
+    modules = {known: known.__module__.split(".") for known in known_classes().values()}
+    above = [
+        ".".join([*names[:depth], known.__qualname__])
+        for known, names in modules.items()
+        for depth in range(1, len(names) + 1)
+    ]
+    return dict.fromkeys([*known_classes(), *above])
 
 
 @cache
@@ -73,7 +91,3 @@ def known_classes() -> dict[str, type]:
         for name, value in vars(importlib.import_module(package)).items()
         if inspect.isclass(value) and f"{value.__module__}.".startswith(f"{home}.") and not name.startswith("_")
     }
-
-
-def _is_function(value: Any) -> bool:
-    return inspect.isroutine(value) or isinstance(value, classmethod | staticmethod)

@@ -56,9 +56,6 @@ def run(argv: list[str]) -> None:
 
     Args:
         argv: ``fit``, ``validate``, ``test`` or ``predict`` and its options.
-
-    Raises:
-        UserError: For a user's mistake.
     """
     check_job()
     try:
@@ -144,20 +141,20 @@ class LgxCLI(LightningCLI):
         self.datamodule, self.model = built.data, built.model
         self.model.skips_start = self.checkpoint is not None
         resumed = self.checkpoint if self.checkpoint is not None and self.checkpoint.is_in(self.run_dir) else None
-        given, step = built.trainer.logger, resumed.step if resumed else None
-        wanted = [] if given is False or self.command == "predict" else as_list(True if given is None else given)
+        logger, step = built.trainer.logger, resumed.step if resumed else None
+        wanted = [] if logger is False or self.command == "predict" else as_list(True if logger is None else logger)
         self.loggers = RunLoggers(wanted, self.place, step if self.command == "fit" else _ALL, self.config.overwrite)
         self.health = TrainingHealth(self.config.allow_non_finite)
         self._monitor(built.checkpoint)
         options: Any = built.trainer
         plugins, self.checkpoint_io = every_plugin(options.plugins)
         self.saved = SaveConfig(self.identity, resumed is not None)
-        own = [self.saved, self.claim] if self.command == "fit" else []
+        first = [self.saved, self.claim] if self.command == "fit" else []
         callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health, self.checkpoint_io)
         if not self.datamodule.has_validation:
             options.limit_val_batches = 0
         changed = {
-            "default_root_dir": str(self.run_dir), "plugins": plugins, "callbacks": [*own, *callbacks],
+            "default_root_dir": str(self.run_dir), "plugins": plugins, "callbacks": [*first, *callbacks],
             "logger": bool(wanted) and bool(options.fast_dev_run),  # they start when the folder is claimed
         }  # fmt: skip
         with blame(REFUSED):
@@ -178,11 +175,7 @@ class LgxCLI(LightningCLI):
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
 
     def run(self) -> None:
-        """Run the command.
-
-        Raises:
-            UserError: For a user's mistake, and if the disk is full.
-        """
+        """Run the command."""
         arguments: dict[str, Any] = {"ckpt_path": self.checkpoint.path if self.checkpoint else None}
         if self.command in ("validate", "test"):
             arguments["verbose"] = False  # Report prints the scores

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ActionConfigFile, ActionYesNo, ArgumentParser, Namespace
+from jsonargparse import ActionConfigFile, ActionYesNo, Namespace
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser
@@ -25,19 +25,15 @@ from lgx.components.probes import NEIGHBORS, ProbeName
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
-from lgx.host.cache import recall, remember
 from lgx.host.failures import blame
 from lgx.host.startup import silence_known_warnings
-from lgx.initialization import Initializer
 from lgx.methods import registry
 from lgx.methods.base import Method
-from lgx.training.allowed_imports import known_classes, restrict_imports
+from lgx.training.allowed_imports import restrict_imports
 from lgx.training.callbacks.run_weights import BestCheckpoint
-from lgx.training.dropped_options import check_dropped, check_order
-from lgx.training.lightning_internals import option_strings
 from lgx.training.loggers import UNSET
-from lgx.training.option_names import check_names, given_options
-from lgx.training.parsing import parse
+from lgx.training.parsing import parse, written_options
+from lgx.training.written_options import check_classes, check_dropped
 
 _RATES = ("model.optimizer.", "model.scheduler.")
 REFUSED = "the configuration holds a value that is refused"
@@ -58,10 +54,7 @@ class RunParser(LightningArgumentParser):
 
     Attributes:
         refused: Classes with their errors, in order; whoever builds clears it.
-        key: By which the names of its options are kept.
     """
-
-    key: str
 
     refused: ClassVar[list[tuple[type, Exception]]] = []  # of all: jsonargparse makes further parsers for classes
 
@@ -87,20 +80,6 @@ class RunParser(LightningArgumentParser):
             self.set_defaults({key: UNSET[name] for key in added if (name := key.rpartition(".")[2]) in UNSET})
         return added
 
-    def names(self) -> dict[str, Any]:
-        """What :func:`~lgx.training.option_names.check_names` needs: options, and classes that may be chosen."""
-        bases = {"model": Method, "data": TaskDataModule, "model.initializer": Initializer, "trainer.logger": Logger}
-        # Each once, in the order of names: which of several options a message suggests must not vary.
-        known = sorted({*known_classes().values()}, key=attrgetter("__module__", "__qualname__"))
-        kinds = [kind for kind in known if not inspect.isabstract(kind)]
-        classes = {root: sorted(k.__name__ for k in kinds if issubclass(k, base)) for root, base in bases.items()}
-        options = dict.fromkeys(option.removesuffix("+") for option in option_strings(self))
-        for root, base in bases.items():
-            for kind in kinds if root != "trainer.logger" else ():  # whose signatures import their libraries
-                if issubclass(kind, base):
-                    options |= dict.fromkeys(f"--{root}.{name}" for name in _arguments_of(kind))
-        return {"options": [*options], "classes": classes, "lightning": lightning.pytorch.__version__}
-
     def _build(self, kind: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
         """Build an object; a data module is checked, which may be of another package."""
         try:
@@ -114,21 +93,11 @@ class RunParser(LightningArgumentParser):
             raise
 
 
-@cache
-def _arguments_of(kind: type) -> list[str]:
-    """Names of a class's arguments, which several commands ask for."""
-    return [*ArgumentParser(exit_on_error=False).add_class_arguments(kind, None, sub_configs=True)]
-
-
 def make_parser(command: str, extra: type | None = None) -> RunParser:
     """The parser of a training command; class paths may name known classes only.
 
     A process makes each parser once, which takes a tenth of a short run, and uses it for one command line after the
     other.
-
-    Args:
-        command: ``fit``, ``validate``, ``test`` or ``predict``.
-        extra: Dataclass whose fields are further options.
     """
     silence_known_warnings()
     registry.load_all()
@@ -146,7 +115,6 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
         exit_on_error=False,
         allow_abbrev=False,  # an abbreviation would let a misspelt option pass
     )
-    parser.key = command if extra is None else f"{command}-{extra.__name__}"
     parser.add_argument("-c", "--config", action=ActionConfigFile, help="Configuration file in YAML.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of the run; false sets none.")
     parser.add_lightning_class_args(Trainer, "trainer")
@@ -162,20 +130,9 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
 
 
 def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
-    """Parse a command line and the configuration files that it names.
-
-    Args:
-        parser: The parser of :func:`make_parser`.
-        argv: The command line without the command.
-
-    Raises:
-        UserError: For any mistake in them, in one sentence.
-    """
-    if recall(f"options-{parser.key}") is None:
-        remember(f"options-{parser.key}", parser.names())
-    check_names(parser.key, argv)  # files within bounds, too: jsonargparse would read a pipe without an end
-    written = [*given_options(argv)]
-    check_order(written)
+    """Parse a command line and the configuration files that it names."""
+    written = [*written_options(argv)]  # reads files within bounds: jsonargparse would read a pipe without an end
+    check_classes(written)
     for _, option, value in written:
         if option.removesuffix(".class_path") in ("model.optimizer", "model.scheduler"):
             check_class(option, str(value))
@@ -203,9 +160,6 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
     Returns:
         The configuration with objects in place of their classes and arguments: ``model``, ``data``, .... Loggers are
         built when they are called, because some write or connect then.
-
-    Raises:
-        UserError: If a value is refused.
     """
     parser.refused.clear()
     with blame(REFUSED):
@@ -224,12 +178,7 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
 
 
 def configuration_text(parser: RunParser, config: Namespace) -> str:
-    """A configuration as YAML, without ``ckpt_path`` and ``overwrite``, which concern one start of the run only.
-
-    Args:
-        parser: The parser that has parsed it.
-        config: The configuration.
-    """
+    """A configuration as YAML, without ``ckpt_path`` and ``overwrite``, which concern one start of the run only."""
     config = config.clone()
     config.ckpt_path, config.overwrite = None, False
     return str(parser.dump(config, skip_unset=False, skip_validation=True))
@@ -278,11 +227,7 @@ def _link(parser: RunParser) -> None:
 
 
 def _check_values(config: Namespace) -> None:
-    """Refuse values that would fail later, without their key, or write outside the run's folder.
-
-    Raises:
-        UserError: If there is one; the message names its key.
-    """
+    """Refuse values that would fail later, without their key, or write outside the run's folder."""
     if not isinstance(config.seed_everything, bool):
         check_seed(config.seed_everything, "--seed_everything")
     check_line(config.runs_dir, "--runs_dir")

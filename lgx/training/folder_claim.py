@@ -74,9 +74,6 @@ class FolderClaim(Callback):
 
         Returns:
             The checkpoint; None if the run in the folder is another one and may be replaced.
-
-        Raises:
-            UserError: If the configuration does not suit the run, or the folder would lose what it holds.
         """
         if checkpoint is not None and checkpoint.is_in(self.folder):
             if self._may_resume(checkpoint.identity, now):
@@ -120,11 +117,7 @@ class FolderClaim(Callback):
         return is_complete(self.folder) and (tested or not test_end)
 
     def begin(self) -> None:
-        """Move an earlier run aside, or mark the resumed run as unfinished.
-
-        Raises:
-            UserError: If it cannot be moved.
-        """
+        """Move an earlier run aside, or mark the resumed run as unfinished."""
         if not self.writes:
             return
         if not self._replaces:
@@ -153,9 +146,6 @@ def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
         folder: The run's folder; nothing is resumed from a checkpoint in it.
         overwrite: Whether another run in the folder may be replaced.
         resumes: Whether the last checkpoint was asked for. A run that ended before it saved a checkpoint starts anew.
-
-    Raises:
-        UserError: If the folder holds another run, or files that lgx did not write.
     """
     if not folder.exists():
         return

@@ -18,11 +18,6 @@ def place_evaluation(trainer: "Trainer", step: int, epochs: int) -> None:
 
     Lightning restores progress in ``fit`` alone, so that ``test`` and ``validate`` log at step 0
     (Lightning-AI/pytorch-lightning#12724). Without the member they do so again.
-
-    Args:
-        trainer: The trainer, in ``test`` or ``validate``.
-        step: Step of the checkpoint.
-        epochs: Finished epochs of the checkpoint.
     """
     loop: Any = trainer.fit_loop
     if hasattr(loop.epoch_loop, "_batches_that_stepped"):
@@ -35,9 +30,6 @@ def find_unused_parameters(trainer: "Trainer") -> None:
 
     Which these are is known after the user's strategy is built; a name such as ``ddp`` has no options. Without the
     member DDP ends the run and names the option ``ddp_find_unused_parameters_true``.
-
-    Args:
-        trainer: The trainer, before it is used.
     """
     from lightning.pytorch.strategies import DDPStrategy
 
@@ -56,15 +48,15 @@ def warm_up_average(callback: "Callback") -> None:
     """
     from lightning.pytorch.callbacks import EMAWeightAveraging
 
-    given: Any = getattr(callback, "_kwargs", {})
-    if not isinstance(callback, EMAWeightAveraging) or "avg_fn" not in given:
+    options: Any = getattr(callback, "_kwargs", {})
+    if not isinstance(callback, EMAWeightAveraging) or "avg_fn" not in options:
         return
-    decay = float(given["avg_fn"](1.0, 0.0, 0))
+    decay = float(options["avg_fn"](1.0, 0.0, 0))
 
     def warmed(mean: "Tensor", now: "Tensor", averaged: "Tensor") -> "Tensor":
         return mean + (1 - ((1 + averaged) / (10 + averaged)).clamp(max=decay)) * (now - mean)
 
-    given["avg_fn"] = warmed
+    options["avg_fn"] = warmed
 
 
 def averaged_model(callback: "Callback") -> "AveragedModel | None":
@@ -77,10 +69,6 @@ def averaged_model(callback: "Callback") -> "AveragedModel | None":
 
 
 def option_strings(parser: ArgumentParser) -> list[str]:
-    """All options of a parser with their dashes; argparse does not list them. Without the member there is none.
-
-    Args:
-        parser: The parser, also one of jsonargparse.
-    """
+    """All options of a parser with their dashes; argparse does not list them. Without the member there is none."""
     actions = getattr(parser, "_actions", ())
     return [option for action in actions for option in action.option_strings if option.startswith("-")]

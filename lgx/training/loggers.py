@@ -110,9 +110,9 @@ class MetricsTable:
         if not self.metrics:
             return
         with changing(self.folder):
-            there = self.columns()
-            columns = sorted({*there}.union(*self.metrics))
-            if columns != there:
+            former = self.columns()
+            columns = sorted({*former}.union(*self.metrics))
+            if columns != former:
                 self.write(columns, [*self.read(), *self.metrics])
             else:
                 with self.path.open("a", newline="", encoding="utf-8") as file:
@@ -149,9 +149,6 @@ class RunLoggers:
         place: The run.
         step: Step of the checkpoint from which the run's logs go on, of an evaluation too; None for new logs.
         overwrite: Whether a run of W&B with the run's id, or a table outside of the run's folder, may be replaced.
-
-    Raises:
-        UserError: If an address holds a password.
     """
 
     def __init__(
@@ -168,14 +165,7 @@ class RunLoggers:
 
     @contextmanager
     def started(self, trainer: Trainer) -> Iterator[None]:
-        """Give the trainer its loggers in the block, unless it may log nothing, and close them at its end.
-
-        Args:
-            trainer: The trainer.
-
-        Raises:
-            UserError: If one cannot start, or can no longer log.
-        """
+        """Give the trainer its loggers in the block, unless it may log nothing, and close them at its end."""
         if getattr(trainer, "fast_dev_run", False) or trainer.barebones:
             yield
             return
@@ -217,11 +207,11 @@ class RunLoggers:
                 logger.experiment.update_run(logger.run_id, status="RUNNING")
         return logger
 
-    def _options(self, kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _options(self, kind: type, options_of_user: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a logger; what the user does not give follows the run."""
         if kind not in (TensorBoardLogger, CSVLogger, WandbLogger, MLFlowLogger):
-            return dict(given)
-        own = {key: value for key, value in given.items() if value is not None and value != UNSET.get(key)}
+            return dict(options_of_user)
+        own = {key: value for key, value in options_of_user.items() if value is not None and value != UNSET.get(key)}
         place, folder = self.place, str(self.place.folder)
         if kind is WandbLogger:
             resume = "allow" if self.step is not None else None if self.overwrite else "never"

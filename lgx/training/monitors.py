@@ -14,16 +14,13 @@ def check_monitors(trainer: Trainer, method: Method) -> None:
     Args:
         trainer: The trainer.
         method: The method, which knows its tasks. One of another package may log any values.
-
-    Raises:
-        UserError: If there is one; the sentence names the callback.
     """
     known = {f"val/{name}" for name in (shared_metric(method.tasks.values()), *method.other_values)}
     known |= set() if method.evaluates_starts else {"val/loss"}
     known |= {f"{method.tag('val', name)}/{task.metric}" for name, task in method.tasks.items()}
     for evaluation in method.evaluations("val"):
-        own = method.reported_metrics(method.tasks[evaluation.task], "val")
-        known |= {f"{evaluation.tag}/{name}" for name in (*own, *method.other_values)}
+        metrics = method.reported_metrics(method.tasks[evaluation.task], "val")
+        known |= {f"{evaluation.tag}/{name}" for name in (*metrics, *method.other_values)}
     known = {"train/loss", *(known if trainer.limit_val_batches else ())}
     is_own = type(method).__module__.startswith("lgx.")
     for callback in trainer.callbacks:  # type: ignore[attr-defined]

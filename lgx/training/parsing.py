@@ -1,25 +1,27 @@
 """Parse command lines with jsonargparse: bounded YAML, flags, and one sentence for any mistake."""
 
-import inspect
+import difflib
 import itertools
+import os
 import re
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import yaml
-from jsonargparse import ArgumentError, ArgumentParser, Namespace, get_loader, set_dumper, set_loader
+from jsonargparse import ArgumentError, Namespace, get_loader, set_dumper, set_loader
 
 from lgx.errors import UserError
-from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml
-from lgx.training.allowed_imports import KNOWN, known_classes
+from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml, load_plain, read_yaml
 from lgx.training.lightning_internals import option_strings
-from lgx.training.option_names import suggest
 
-_UNKNOWN = re.compile(
-    r"unrecognized arguments: (?P<typed>[^\s=]+)|(?:Group '(?P<group>.*?)' .*?o|O)ption '(?P<name>.*?)'"
-)
-"""How a message begins if an option is unknown, or a key of a file that belongs to no class."""
+_OTHER_WORDS = {
+    "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr", "epochs": "--trainer.max_epochs",
+    "batch_size": "--data.batch_size", "seed": "--seed_everything",
+}  # fmt: skip
+"""Last part of an option that many try -> the right one."""
+_NO_NAME = re.compile(r"\.(init_args|dict_kwargs)\b|\+$")
 
 _jsonargparse_yaml = get_loader("yaml")
 
@@ -30,9 +32,6 @@ def parse(parser: Any, argv: Sequence[str]) -> Namespace:
     Args:
         parser: The parser.
         argv: The arguments; options may have hyphens in place of underscores.
-
-    Raises:
-        UserError: For any mistake in them, in one sentence.
     """
     set_loader("yaml", _load_yaml, (yaml.YAMLError,))
     set_dumper("yaml", _dump_yaml)
@@ -46,7 +45,7 @@ def parse(parser: Any, argv: Sequence[str]) -> Namespace:
         arguments: Namespace = parser.parse_args(underscored(argv))
         return arguments
     except ArgumentError as error:
-        raise UserError(explain(str(error), option_strings(parser), parser.prog)) from error
+        raise UserError(_explain(str(error), argv, option_strings(parser))) from error
 
 
 def underscored(argv: Sequence[str]) -> list[str]:
@@ -60,107 +59,78 @@ def underscored(argv: Sequence[str]) -> list[str]:
     return words
 
 
-def explain(message: str, options: Sequence[str] = (), program: str = "lgx") -> str:
-    """Turn a message of jsonargparse, which lists every alternative that it tried, into one sentence.
+def written_options(argv: Sequence[str], depth: int = DEEPEST) -> Iterator[tuple[str, str, Any]]:
+    """The options of a command line and of its files: file, if any; name without dashes and ``init_args``; value.
 
     Args:
-        message: The message.
-        options: All options of the command, for suggestions.
-        program: The command.
-
-    Returns:
-        One line: which key, what was wrong, what would be right.
+        argv: The command line without the command.
+        depth: Levels of keys to go through in files, and in values that are mappings.
     """
-    if found := _UNKNOWN.match(message):
-        name = found["typed"] or f"--{'.'.join(filter(None, (found['group'], found['name'])))}"
-        if not name.startswith("-") or name == "--":
-            return f"{name}: unexpected argument; `{program} --help` describes what the command takes"
-        return f"unknown option {name}{suggest(name, options, '--help-all' if '--config' in options else '--help')}"
-    message = re.sub(r"NestedArg\(key='(\w+)', val=(.*)\)", r"\1=\2 without a class", message)
-    # Of an option that takes one or a list, the first problem is that of the class that was given.
-    message = re.sub(r"(?ms)^( *)(- Problem .*?)^\1- Problem .*?(?=^\1\S|^ *Given)", r"\1\2", message)
-    keys = re.findall(r'Parser key "([^"]*)"', message)
-    key = ".".join(key for key, _ in itertools.groupby(keys))  # each type that was tried names the key again
-    if found := re.search(r"the following arguments are required: ([\w.]+(?:, [\w.]+)*)", message):
-        names = [f"--{key}.{name}" if key else f"--{name}" for name in found[1].split(", ")]
-        if "-c" in options:
-            return f"{', '.join(names)}: missing; give it on the command line or in a --config file"
-        words = [name if name in options else name[2:].upper() for name in names]
-        return f"{', '.join(words)}: missing; `{program} --help` describes what the command takes"
-    if found := re.search(r"argument ([^:/]+)\S*: invalid _boolean_type value: (.*)", message):
-        return f"{found[1]}: expected true, false or nothing, got {found[2]}"
-    innermost = re.split(r'Parser key "[^"]*"', message)[-1]
-    if found := re.search(r"Option '([^']*)' is not accepted", message):
-        return _unknown_option_of_class(f"--{key}", found[1], *message.split(found[0], 1))
-    reason = _wrong_class(innermost, key) or _wrong_value(innermost)
-    if reason is None:
-        lines = [re.sub(r"\s+", " ", line).strip(" -") for line in message.splitlines()]
-        return "; ".join(line for line in lines if line)[:400]
-    return f"{key}: {reason}" if key else reason
+    words = list(argv)
+    while words and (word := words.pop(0)) != "--":
+        option, equals, value = word.partition("=")
+        if not equals and words and not words[0].startswith(("--", "-c")):  # a flag has no value
+            value = words.pop(0)
+        name, place, content = "", "", None
+        if option.startswith("--") and option != "--config":
+            name = _NO_NAME.sub("", option[2:].replace("-", "_"))
+            yield place, name, value
+        is_file = name in ("model", "data") and value.endswith((".yaml", ".yml")) and os.path.isfile(value)
+        if is_file or (option in ("-c", "--config") and value):
+            place, content = f"{value}: ", read_yaml(Path(value), "give a configuration file", MOST_OPTIONS, LONGEST)
+            if not isinstance(content, dict):
+                raise UserError(f"{value}: holds no mapping from keys to values; give a configuration file")
+        elif name and value.startswith("{"):
+            with suppress(yaml.YAMLError, ValueError, RecursionError):  # which the parser reports
+                check_yaml(value, MOST_OPTIONS, LONGEST)
+                content = load_plain(value)
+        if isinstance(content, dict):
+            for key, inner in _nested(content, depth, name and f"{name}."):
+                yield place, _NO_NAME.sub("", key), inner
 
 
-def _unknown_option_of_class(option: str, name: str, before: str, after: str) -> str:
-    """The sentence on an option that a class does not have.
+def _nested(content: dict[Any, Any], depth: int, above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in content.items():
+        if not _NO_NAME.fullmatch(f".{key}"):
+            yield f"{above}{key}", value
+        if isinstance(value, dict) and depth > 1:
+            yield from _nested(value, depth - 1, f"{above}{key}.")
 
-    Args:
-        option: The option that takes the class.
-        name: The unknown option of the class.
-        before: The message up to the words that it is unknown.
-        after: The message behind them, which names the class where it is an argument of another one.
+
+def _explain(message: str, argv: Sequence[str], options: Sequence[str]) -> str:
+    """One sentence from a message of jsonargparse, which is an indented tree of all types that it has tried.
+
+    The reason is the first of the deepest lines. The option is the longest one that was written and that the message
+    quotes.
     """
-    inner = re.match(r"\. Got value: Namespace\(class_path='([\w.]+)'", after)
-    path = inner[1] if inner else ["", *re.findall(r"class_path '([\w.]+)'", before)][-1]
-    module, _, owner = path.rpartition(".")
-    kind = getattr(sys.modules.get(module), owner, None)  # jsonargparse has imported it; the message imports nothing
-    names: list[str] = []
-    if inspect.isclass(kind):
-        names = ArgumentParser(exit_on_error=False).add_class_arguments(kind, fail_untyped=False, sub_configs=True)
-    of, help = (f" of {owner}", f"{option}.help {owner}") if owner else ("", f"{option}.help")
-    return f"unknown option {option}.{name}{of}{suggest(name, names, help, f'{option}.')}"
+    lines = [line for line in message.splitlines() if line.strip()] or [message]
+    reason = max(lines, key=lambda line: len(line) - len(line.lstrip())).strip(" -")[:400]
+    quoted = message.replace('"', "'")
+    named = [
+        (place, name, value)
+        for place, name, value in reversed([*written_options(argv)])
+        if any(text in quoted for text in (f"--{name}", f"'{name}'", f"'{name.rpartition('.')[2]}'"))
+        and not name.endswith(".class_path")
+    ]
+    if not named:
+        return reason
+    place, name, value = max(named, key=lambda entry: len(entry[1]))
+    got = "" if reason.endswith(f" {value}") else f", got {value!s:.100}"
+    return f"{place}{name}: {reason}{got}{_hint(name, options)}"
 
 
-def _wrong_class(message: str, key: str) -> str | None:
-    """What is wrong with the name of a class."""
-    if found := re.search(r"Importing '([^']*)' is not allowed", message):
-        package = found[1].split(".")[0]
-        return (
-            f"importing {found[1]} is not allowed; a class path names a class of {KNOWN}; LGX_ALLOW_IMPORTS={package} "
-            f"also admits {package}, if you wrote it or trust it"
-        )
-    if found := re.search(r"Multiple subclasses with name (\w+)\..* ambiguity: (.+)\.", message):
-        return f"several classes have the name {found[1]}; give the path of one: {found[2]}"
-    if "<class 'float'>" in message or not (found := re.search(r"dot import path string: (\S+)", message)):
-        return None
-    message = message.replace("lgx.components.optim.SchedulerCallable", "torch.optim.lr_scheduler.LRScheduler")
-    kinds = {kind for kind in known_classes().values() if not inspect.isabstract(kind)}
-    suiting = {kind for kind in kinds if any(f"{base.__module__}.{base.__name__}" in message for base in kind.__mro__)}
-    names = sorted(kind.__name__ for kind in suiting or kinds)
-    return f"class {found[1]!r} is unknown{suggest(found[1], names, f'--{key}.help')}"
-
-
-def _wrong_value(message: str) -> str | None:
-    """What is wrong with a value, of which each type that the option may have was tried."""
-    message = re.sub(r"(Got value: .*)\. Got value: Namespace\(.*", r"\1", message)  # of the class above
-    kind = r"(?:typing\.Literal\[(.*)\]|<class '(?:collections\.abc\.)?([\w.]+)'>|(tuple with \d+ elements))"
-    if found := re.search(rf"Expected (?:a )?{kind}\. Got value: (.+)", message):
-        wanted = f"one of {found[1]}" if found[1] else (found[2] or found[3]).replace("Iterable", "list")
-        return f"expected {wanted}, got {found[4][:200]}"
-    given = re.search(r"Given value: (.*?)(?:\. Got value: .*)?$", message, re.MULTILINE)
-    if number := re.search(r"Not of type (Positive|NonNegative)Int: (?:.*'(.*)'|(\S+) does)?", message):
-        value = number[2] or number[3] or (given and given[1][:200])
-        return f"expected a whole number of at least {int(number[1] == 'Positive')}, got {value}"
-    if found := re.search(r"(class, but is abstract|not correspond to a subclass of (\w+))", message):
-        named = given and re.search(r"(?:class_path\W+)?([\w.]+)", given[1])
-        name = named[1] if named else "the class"
-        if found[2] is None:
-            return f"{name} lacks what every class of its kind defines, see its docstring"
-        return f"{name} is not a subclass of {found[2]}; derive it from {found[2]}"
-    types = dict.fromkeys(re.findall(r"Expected (?:a )?<class '([\w.]+)'>", message.partition("Given value")[0]))
-    if (choices := re.search(r"Expected (?:a )?typing\.Literal\[(.*)\]", message)) and given:
-        return f"expected one of {choices[1]}, got {given[1][:200]}"
-    if types and given:
-        return f"expected {' or '.join('null' if t == 'NoneType' else t for t in types)}, got {given[1][:200]}"
-    return None
+def _hint(name: str, options: Sequence[str]) -> str:
+    """What may be meant by an option that the parser itself does not have: a similar one, or the help of its class."""
+    owner, _, last = name.rpartition(".")
+    known = [option for option in options if not option.endswith((".help", "+")) and not f"--{name}".startswith(option)]
+    same = [_OTHER_WORDS[last]] if last in _OTHER_WORDS else [option for option in known if option.endswith(f".{last}")]
+    close = same[:1] or difflib.get_close_matches(f"--{name}", known, n=2, cutoff=0.7)
+    if f"--{name}" in {*options, *close}:
+        return ""
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    helps = [f"--{group}.help" for group in (owner, name.partition(".")[0])]
+    return f"; see {next((help for help in helps if help in options), '--help')}"
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

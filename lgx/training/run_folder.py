@@ -72,14 +72,14 @@ def best_checkpoint(trainer: Trainer) -> ModelCheckpoint | None:
 
 
 def find_checkpoint(
-    folder: Path, command: str, given: str | None, untrained: bool = False, overwrite: bool = False
+    folder: Path, command: str, name: str | None, untrained: bool = False, overwrite: bool = False
 ) -> Checkpoint | None:
     """The checkpoint that a command is to load, checked.
 
     Args:
         folder: The run's folder.
         command: ``fit``, ``validate``, ``test`` or ``predict``.
-        given: Value of ``--ckpt_path``: ``best`` and ``last`` are this run's, anything else is a file; None evaluates
+        name: Value of ``--ckpt_path``: ``best`` and ``last`` are this run's, anything else is a file; None evaluates
             the run's weights, see :func:`~lgx.artifacts.checkpoints.weights_of_run`.
         untrained: Whether an evaluation without a checkpoint is wanted.
         overwrite: Whether a run that cannot be resumed may be replaced.
@@ -87,23 +87,20 @@ def find_checkpoint(
     Returns:
         The checkpoint; None for none. ``last`` of a run that has no checkpoint yet starts it, so that a job which is
         requeued needs one command line only.
-
-    Raises:
-        UserError: If a checkpoint is needed and there is none, or the given one cannot be read or is no run's.
     """
-    if given is None and (command == "fit" or untrained):
+    if name is None and (command == "fit" or untrained):
         return None
-    if given is None:
+    if name is None:
         if not (folder / "checkpoints").is_dir():
             raise UserError(
                 f"{folder}: no run is there; train it with `lgx fit`, or give --ckpt_path, or --untrained for its start"
             )
-        given = weights_of_run(str(folder))
-    if "://" in given:
-        raise UserError(f"--ckpt_path {given}: only local files are read; download it first")
-    path = given
-    if given in ("best", "last"):
-        found = _own(folder / "checkpoints", command, given, overwrite)
+        name = weights_of_run(str(folder))
+    if "://" in name:
+        raise UserError(f"--ckpt_path {name}: only local files are read; download it first")
+    path = name
+    if name in ("best", "last"):
+        found = _own(folder / "checkpoints", command, name, overwrite)
         if found is None:
             return None
         path = str(found)
@@ -121,15 +118,15 @@ def _check(content: dict[str, Any], place: str) -> None:
     check_fields(about, {"method": LINE, "epochs": _COUNT}, f"{place}: is damaged", complete=True)
 
 
-def _own(folder: Path, command: str, given: str, overwrite: bool) -> Path | None:
+def _own(folder: Path, command: str, name: str, overwrite: bool) -> Path | None:
     """The run's own checkpoint of that name; None where ``fit`` starts the run."""
-    file = folder / f"{given}.ckpt"
-    if given == "last" and command != "fit" and (folder / FINAL).is_file():
+    file = folder / f"{name}.ckpt"
+    if name == "last" and command != "fit" and (folder / FINAL).is_file():
         return folder / FINAL
     if file.is_file():
         return file
-    if command != "fit" or given != "last":
-        raise UserError(f"--ckpt_path {given}: {file} does not exist; run `lgx fit` with this configuration")
+    if command != "fit" or name != "last":
+        raise UserError(f"--ckpt_path {name}: {file} does not exist; run `lgx fit` with this configuration")
     best = folder / BEST
     # A run that is killed between its first validation and its first last.ckpt has a best.ckpt of epoch 0.
     if best.is_file() and not overwrite and (epoch := load_checkpoint(best).get("epoch")) != 0:
@@ -141,11 +138,7 @@ def _own(folder: Path, command: str, given: str, overwrite: bool) -> Path | None
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a run has finished and its files are still there.
-
-    Args:
-        folder: The run's folder.
-    """
+    """Whether a run has finished and its files are still there."""
     try:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):

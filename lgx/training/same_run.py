@@ -71,15 +71,7 @@ _FIELDS = {"config": _TEXT, **dict.fromkeys(("versions", "files", "data"), mappi
 
 
 def identity_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunIdentity | None:
-    """The identity of the run that wrote a checkpoint; None if it holds none.
-
-    Args:
-        checkpoint: Content of the file.
-        path: The file.
-
-    Raises:
-        UserError: If the identity is damaged.
-    """
+    """The identity of the run that wrote a checkpoint; None if it holds none."""
     if (found := checkpoint.get(IDENTITY)) is None:
         return None
     place = f"{path}: its record of the run is damaged"
@@ -98,16 +90,8 @@ def package_versions() -> dict[str, str]:
 def check_configuration(record: RunIdentity, now: RunIdentity, folder: Path) -> tuple[list[str], list[str]]:
     """Compare a run's configuration, and the files of weights that it names, with those that are given now.
 
-    Args:
-        record: The run's identity.
-        now: What is given now.
-        folder: The run's folder, for the message.
-
     Returns:
         Changed options that are applied, and changed versions of the code, one line each.
-
-    Raises:
-        UserError: If a difference would change what the run has learned.
     """
     changes = _changes(record, now)
     refused = [change for key, change in changes.items() if not _is_applied(key)]
@@ -125,9 +109,6 @@ def check_optimizer(record: RunIdentity, now: RunIdentity, path: str) -> None:
         record: The identity of the run that wrote the checkpoint.
         now: The identity of the run that continues from it in another folder.
         path: The checkpoint, for the message.
-
-    Raises:
-        UserError: If options of the optimizer or of its schedule differ.
     """
     changes = [change for key, change in _changes(record, now).items() if key.startswith(_OPTIMIZER)]
     remedy = (
@@ -138,16 +119,7 @@ def check_optimizer(record: RunIdentity, now: RunIdentity, path: str) -> None:
 
 
 def check_data(record: RunIdentity, now: RunIdentity, folder: Path) -> None:
-    """Compare a run's data and batch with the present ones.
-
-    Args:
-        record: The run's identity.
-        now: The present one.
-        folder: The run's folder, for the message.
-
-    Raises:
-        UserError: If they differ.
-    """
+    """Compare a run's data and batch with the present ones."""
     changes = list(_differences(record.data, now.data).values())
     _refuse(changes, f"{folder}: the run was started with other data", _REMEDY)
 
@@ -182,10 +154,6 @@ def flat_options(config: Any, prefix: str = "") -> dict[str, Any]:
     """Flatten nested mappings to ``{"model.arch": …}``; class paths become class names.
 
     A list of callbacks becomes one key for each class; other lists stay whole, because their order counts.
-
-    Args:
-        config: Nested dictionaries of plain values.
-        prefix: Text before every key.
     """
     flat: dict[str, Any] = {}
     for key, value in config.items():

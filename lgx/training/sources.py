@@ -49,9 +49,6 @@ def resolve_sources(config: Namespace, download: bool = True) -> ResolvedSources
     Args:
         config: A parsed configuration of ``lgx fit``; it is changed.
         download: Whether servers may be asked; otherwise a source that is not on this machine keeps its name.
-
-    Raises:
-        UserError: If a source cannot be downloaded, or the architecture is missing; the message names the option.
     """
     found: dict[str, Source] = {}
     for option, entries, key in _texts(config.model, "model"):
@@ -68,11 +65,7 @@ def resolve_sources(config: Namespace, download: bool = True) -> ResolvedSources
 
 
 def _fill(config: Namespace, found: Mapping[str, Source]) -> None:
-    """Give a configuration the architecture of its source, and its images the size of the network.
-
-    Raises:
-        UserError: If the architecture is left out, and no source gives it.
-    """
+    """Give a configuration the architecture of its source, and its images the size of the network."""
     model, data = config.model.init_args, config.get("data") or {}
     if is_missing := model.get("arch", "") is None:
         if (option := _arch_option(config.model)) not in found:

@@ -42,41 +42,32 @@ from lgx.training.callbacks import (
 from lgx.training.lightning_internals import warm_up_average
 
 
-def as_list(given: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """What a configuration gives for callbacks, plugins or loggers: a list, a single one, or none.
 
     Args:
-        given: The value; null and true stand for Lightning's default, of which only that of the loggers is one.
+        value: The value; null and true stand for Lightning's default, of which only that of the loggers is one.
     """
-    if given is True:
+    if value is True:
         return [partial(TensorBoardLogger)]
-    return [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
+    return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
 
 
 def every_callback(
     command: str, config: Namespace, built: Namespace, folder: Path, health: TrainingHealth, io: AtomicCheckpointIO
 ) -> list[Callback]:
-    """The callbacks of a run, in their order.
-
-    Args:
-        command: ``fit``, ``validate``, ``test`` or ``predict``.
-        config: The configuration.
-        built: The same with objects.
-        folder: The run's folder.
-        health: Watches the losses.
-        io: What reads the run's checkpoints.
-    """
+    """The callbacks of a run, in their order."""
     trainer, checkpoints, results = built.trainer, folder / "checkpoints", SaveResults()
-    given = as_list(trainer.callbacks)
-    averages = [callback for callback in given if isinstance(callback, StochasticWeightAveraging | WeightAveraging)]
+    of_user = as_list(trainer.callbacks)
+    averages = [callback for callback in of_user if isinstance(callback, StochasticWeightAveraging | WeightAveraging)]
     for average in averages:
         warm_up_average(average)
     # Lightning's averaging of weights over epochs needs the network in its setup.
-    callbacks: list[Callback] = [*(BuildNetwork() for _ in averages[:1]), *map(BeginAveraging, averages), *given]
+    callbacks: list[Callback] = [*(BuildNetwork() for _ in averages[:1]), *map(BeginAveraging, averages), *of_user]
     weights, classes = RunWeights(), ClassReport()
     callbacks += [health, FinalWeights(checkpoints), weights, results, classes, PrintProgress(results)]
     callbacks.append(Report(command, weights, classes))
-    if not any(isinstance(callback, ProgressBar) for callback in given):
+    if not any(isinstance(callback, ProgressBar) for callback in of_user):
         trainer.enable_progress_bar = trainer.enable_progress_bar is not False and sys.stdout.isatty()
         if trainer.enable_progress_bar:
             callbacks.append(RichProgressBar())
@@ -100,14 +91,10 @@ def every_callback(
     return callbacks
 
 
-def every_plugin(given: Any) -> tuple[list[Any], AtomicCheckpointIO]:
-    """The user's plugins, atomic checkpoints, and on SLURM an environment that leaves requeueing to the callback.
-
-    Args:
-        given: Value of ``trainer.plugins``.
-    """
+def every_plugin(plugins_of_user: Any) -> tuple[list[Any], AtomicCheckpointIO]:
+    """The user's plugins, atomic checkpoints, and on SLURM an environment that leaves requeueing to the callback."""
     io = AtomicCheckpointIO()
-    plugins = [*as_list(given), io]
+    plugins = [*as_list(plugins_of_user), io]
     # Within a job of SLURM torchrun may start the processes.
     on_slurm = SLURMEnvironment.detect() and not TorchElasticEnvironment.detect()
     if on_slurm and not any(isinstance(plugin, ClusterEnvironment) for plugin in plugins):

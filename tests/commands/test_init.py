@@ -188,7 +188,7 @@ def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
     assert "blocks.2" in next(line for line in result.out.splitlines() if line.startswith("taken"))
     for options, words in [
         ((whole, "--method", "weight_selection", "--layers", 1), "does not take it"),
-        ((learngene, "--head", 0), "head: expected a whole number of at least 1, got 0"),
+        ((learngene, "--head", 0), "head: Not of type PositiveInt"),
         ((sws / "checkpoints/best.ckpt",), "give best.learngene.safetensors of that run"),
         ((sws / "checkpoints/best.ckpt", "--method", "sws"), "no learngene file"),
     ]:

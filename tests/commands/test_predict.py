@@ -219,7 +219,7 @@ def test_mistakes_end_with_one_sentence_and_write_nothing(models, photos, tmp_pa
         ([tmp_path / "absent", "--model", models["folder"]], "absent: no such file or folder; give images"),
         ([photos, "--model", tmp_path / "absent.onnx"], "absent.onnx: no such file or folder; give what `lgx export`"),
         ([photos, "--model", "vit_tiny_patch16_224"], "vit_tiny_patch16_224: no such file or folder"),
-        ([photos, "--model", models["folder"], "--batch_size", 0], "batch_size: expected a whole number of at least 1"),
+        ([photos, "--model", models["folder"], "--batch_size", 0], "batch_size: Not of type PositiveInt"),
         (
             [photos, "--model", segments],
             "is for segmentation, but",

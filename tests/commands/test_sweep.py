@@ -88,11 +88,11 @@ def test_ctrl_c_stops_the_runs_with_one_message(sweep_file, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--parallel", "0"], "parallel: expected a whole number of at least 1"),
+        (["--parallel", "0"], "parallel: Not of type PositiveInt"),
         (["--slurm", "{partition: x}"], "needs --cluster slurm"),
         (["--cluster", "slurm"], "timeout_min is missing"),
         (["--cluster", "slurm", "--slurm", "{timeout_min: 5}"], "srun was not found"),
-        (["--cluster", "pbs"], "expected one of"),
+        (["--cluster", "pbs"], "cluster: Expected a "),
     ],
 )
 def test_wrong_options_are_explained(sweep_file, options, words, monkeypatch):

@@ -107,5 +107,5 @@ def test_the_command_line_takes_task_data_modules_only(tmp_path: Path, monkeypat
     monkeypatch.setenv("LGX_ALLOW_IMPORTS", "own_data")
     done = lgx("fit", "--model=Finetune", "--data=own_data.Bare")
     assert done.code == 2
-    begin = "lgx fit: data: own_data.Bare is not a subclass of TaskDataModule; derive it from TaskDataModule"
-    assert done.sentence.startswith(begin)
+    assert done.sentence.startswith("lgx fit: data: ")
+    assert "TaskDataModule" in done.sentence

@@ -67,7 +67,8 @@ def test_a_function_that_loads_pickles_is_refused_everywhere(fit, evil, evidence
     loader = "timm.models._helpers.load_state_dict"
     result = fit(place(spot, loader, {"checkpoint_path": str(evil), "weights_only": False}))
     assert result.code == 2
-    assert f"{loader} is not allowed" in result.sentence
+    assert loader in result.sentence
+    assert "is not allowed" in result.sentence
     assert not evidence.exists()
 
 

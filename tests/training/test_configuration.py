@@ -67,7 +67,7 @@ def test_the_fields_of_a_dataclass_are_further_options(images, tmp_path):
     assert (config.count, config.loud) == (3, True)
     _, config = parsed(images, tmp_path, extra=More)
     assert (config.count, config.loud) == (1, False)
-    with pytest.raises(UserError, match="unknown option --loud"):
+    with pytest.raises(UserError, match="--loud"):
         parsed(images, tmp_path, "--loud")
 
 

@@ -41,9 +41,6 @@ def task_of(network: PretrainedNetwork, name: str = "") -> Task:
     Args:
         network: The network.
         name: Name of the task that it was trained on.
-
-    Raises:
-        UserError: If the network has no trained head.
     """
     if not network.has_head:
         raise UserError(f"{network.name}: has no trained head, so that it predicts nothing; train a descendant first")
@@ -93,9 +90,6 @@ def described_task(texts: Mapping[str, str], place: str) -> Task:
     Args:
         texts: Keys, and values as JSON; other keys are ignored.
         place: The file.
-
-    Raises:
-        UserError: If the file was not written by ``lgx export``, or a value is damaged.
     """
     if texts.get("written_by") != json.dumps(WRITER):
         raise UserError(

@@ -94,11 +94,7 @@ def _mark(writer: str) -> str:
 
 
 def check_model_place(
-    out: str | Path,
-    writer: str,
-    force: bool,
-    reads: Iterable[str | Path | None] = (),
-    tokenizer: str | None = None,
+    out: str | Path, writer: str, force: bool, reads: Iterable[str | Path | None] = (), tokenizer: str | None = None
 ) -> None:
     """Refuse to replace anything but a model that the same command wrote; an existing folder is replaced as a whole.
 
@@ -109,10 +105,6 @@ def check_model_place(
             no model folder has is never replaced.
         reads: Paths that the command reads.
         tokenizer: The tokenizer that is written beside the model.
-
-    Raises:
-        UserError: If the place is taken by something else, the file has the suffix of a learngene, or a tokenizer has
-            no folder to be written into.
     """
     if str(out).endswith(LEARNGENE):
         raise UserError(f"--out {out}: {LEARNGENE} is the suffix of learngenes; give a folder or another suffix")

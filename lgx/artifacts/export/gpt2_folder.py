@@ -37,9 +37,6 @@ def write_text_descendant(
         card: Facts for the model card.
         writer: The command that writes the model, which the file or folder then names.
         record: What started the model, which the file or folder then says.
-
-    Raises:
-        UserError: If the place cannot be written.
     """
     out = Path(out)
     if out.suffix == ".safetensors":

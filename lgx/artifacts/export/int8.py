@@ -21,9 +21,6 @@ def write_int8(source: Path, out: Path, batches: Iterable[Tensor]) -> None:
         source: The file, with weights in float32; another one is written beside it.
         out: The file to write; it keeps the metadata.
         batches: Normalized images (B, C, H, W), from which the ranges of activations are calibrated.
-
-    Raises:
-        UserError: If onnxruntime is not installed, or cannot quantize the network.
     """
     with extra("export", str(out)):
         import onnx

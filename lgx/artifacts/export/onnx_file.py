@@ -37,10 +37,6 @@ def write_onnx(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str
 
     Returns:
         The largest difference between logits of onnxruntime and of the network; None if onnxruntime is not installed.
-
-    Raises:
-        UserError: If onnx or onnxscript is not installed, the network is too large or cannot be translated, onnxruntime
-            gives other logits, or the file cannot be written.
     """
     with extra("export", str(out)):
         import onnx  # noqa: F401
@@ -89,14 +85,8 @@ def silent() -> Iterator[None]:
 def run_onnx(path: str | Path) -> tuple[Program, dict[str, str]]:
     """Open an ONNX file with onnxruntime, on the processor.
 
-    Args:
-        path: The file.
-
     Returns:
         The program, and the file's metadata.
-
-    Raises:
-        UserError: If onnxruntime is not installed, or the file is damaged or does not map one input to one output.
     """
     with extra("export", str(path)):
         import onnxruntime

@@ -42,9 +42,6 @@ def trace(model: nn.Module, task: Task, place: str) -> ExportedProgram:
 
     Returns:
         The program, images (B, C, H, W) or token ids (B, N) -> logits. B is dynamic, and N of texts.
-
-    Raises:
-        UserError: If the network cannot be traced.
     """
     sizes = {0: Dim("batch", min=1, max=LARGEST_BATCH)}
     is_text = task.kind == "text"
@@ -67,9 +64,6 @@ def write_pt2(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str,
 
     Returns:
         The largest difference between logits of the written program and of the network.
-
-    Raises:
-        UserError: If the network cannot be traced, the program gives other logits, or the file cannot be written.
     """
     traced = trace(model, task, str(out))
     content = io.BytesIO()  # on a full disk torch's own writer would abort the process
@@ -82,13 +76,7 @@ def write_pt2(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str,
 
 
 def random_inputs(task: Task, batch: int, seed: int = 0) -> Tensor:
-    """Random inputs: images (B, C, H, W) with normally distributed values, or token ids (B, N), the shorter padded.
-
-    Args:
-        task: What the network reads.
-        batch: Number of examples B.
-        seed: Seed of the values.
-    """
+    """Random inputs: images (B, C, H, W) with normally distributed values, or token ids (B, N), the shorter padded."""
     generator = torch.Generator().manual_seed(seed)
     if task.kind != "text":
         return torch.randn(batch, *task.image_shape, generator=generator)
@@ -110,9 +98,6 @@ def check_parity(model: nn.Module, program: Program, task: Task, place: str | Pa
 
     Returns:
         The largest difference.
-
-    Raises:
-        UserError: If the program does not run, or a logit differs by more than :data:`TOLERANCE`.
     """
     largest = 0.0
     for batch in _BATCHES:

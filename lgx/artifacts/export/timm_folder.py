@@ -62,10 +62,6 @@ def write_descendant(
         record: What started the model, which the file or folder then says.
         tokenizer: A text model's tokenizer, which is written beside it.
         reading: How its images are read.
-
-    Raises:
-        UserError: If the place cannot be written, or is a folder for a model of torchvision, which timm cannot load
-            from one.
     """
     if isinstance(architecture, GPT2Architecture):
         text_model: Any = model
@@ -182,9 +178,6 @@ def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer
         model: The model.
         source: What it was imported from.
         writer: The command that writes it, which the folder then names.
-
-    Raises:
-        UserError: If the place cannot be written.
     """
     out, timms = Path(out), _with_input_size(model)
     arguments = {key: value for key, value in source.arguments().items() if key != "num_classes"}

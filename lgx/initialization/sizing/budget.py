@@ -60,12 +60,9 @@ def parse_budgets(params: str | None = None, macs: str | None = None, latency: s
         params: Number of parameters, e.g. ``9M``.
         macs: Multiply-accumulates of one example, e.g. ``1.2G``.
         latency: Time of a forward pass, e.g. ``5ms``.
-
-    Raises:
-        UserError: If a budget is no positive number with a known unit.
     """
-    given: dict[Quantity, str | None] = {"params": params, "macs": macs, "latency": latency}
-    return [Budget(quantity, _parsed(quantity, text)) for quantity, text in given.items() if text is not None]
+    limits: dict[Quantity, str | None] = {"params": params, "macs": macs, "latency": latency}
+    return [Budget(quantity, _parsed(quantity, text)) for quantity, text in limits.items() if text is not None]
 
 
 def _parsed(quantity: Quantity, text: str) -> float:

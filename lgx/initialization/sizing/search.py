@@ -98,9 +98,6 @@ def find_sizes(
         budgets: At least one.
         most: Number of candidates.
         stopwatch: Measures latency, where a budget limits it.
-
-    Raises:
-        UserError: If the smallest size exceeds a budget, or the largest one is below a budget of parameters or MACs.
     """
     _check_ends(sizes, budgets, stopwatch)
     found: list[Candidate] = []

@@ -26,10 +26,7 @@ PRETRAINED = MethodSpec(
     url="https://github.com/huggingface/pytorch-image-models",
     summary="All weights come from a network of the same size that was trained before, so that each size needs "
     "its own.",
-    looks=(
-        Look("pretrained", "pretrained", BLACK),
-        Look("pretrain_finetune", "pretrain-finetune", BLACK, "--"),
-    ),
+    looks=(Look("pretrained", "pretrained", BLACK), Look("pretrain_finetune", "pretrain-finetune", BLACK, "--")),
     module="lgx.methods.baselines.finetune:Finetune",
     initializer="lgx.methods.baselines.pretrained:Pretrained",
     kinds=_KINDS,

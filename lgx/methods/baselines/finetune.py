@@ -85,21 +85,13 @@ class Finetune(Method):
         return start.model
 
     def setup(self, stage: str) -> None:
-        """See :class:`Method`; also count the classes.
-
-        Raises:
-            UserError: Also if they cannot be counted.
-        """
+        """See :class:`Method`; also count the classes."""
         super().setup(stage)
         if self.weighs_classes and stage == "fit":
             self.class_weights = balanced_weights(self.data_module().class_counts).to(self.device)
 
     def validated_as(self, task: Task) -> Task:
-        """See :class:`Method`; balanced accuracy where classes are weighted.
-
-        Raises:
-            UserError: If the data module draws classes equally often, too.
-        """
+        """See :class:`Method`; balanced accuracy where classes are weighted."""
         if not self.weighs_classes or task.kind not in ("classification", "text"):
             return task
         if task.metric == BALANCED:

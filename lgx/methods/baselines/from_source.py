@@ -25,19 +25,11 @@ class FromSource(Initializer):
 
     @property
     def vit(self) -> ViTArchitecture:
-        """Architecture of the trained network.
-
-        Raises:
-            UserError: If it is no ViT.
-        """
+        """Architecture of the trained network."""
         return self.loaded.require_vit(self.method)
 
     def check_depth(self, depth: int) -> None:
-        """Refuse a descendant with more layers than the source.
-
-        Raises:
-            UserError: If ``depth`` is larger.
-        """
+        """Refuse a descendant with more layers than the source."""
         if depth > self.vit.depth:
             raise UserError(
                 f"{self.method}: the descendant has {depth} layers, but {self.source} only {self.vit.depth}; choose at "
@@ -66,11 +58,7 @@ class FromSource(Initializer):
         )
 
     def check_heads(self, architecture: Architecture, of_source: Architecture | None = None) -> None:
-        """Refuse another number of heads than the source's: shapes do not depend on it, but attention does.
-
-        Raises:
-            UserError: If the descendant's number differs.
-        """
+        """Refuse another number of heads than the source's: shapes do not depend on it, but attention does."""
         heads = (of_source or self.vit).num_heads
         if heads != architecture.num_heads:
             raise UserError(

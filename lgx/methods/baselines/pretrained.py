@@ -85,11 +85,7 @@ class Pretrained(FromSource):
         return tensors, metadata
 
     def sizes(self) -> Sizes:
-        """The source's own size.
-
-        Raises:
-            UserError: If the source is a bare file, which does not say its size.
-        """
+        """The source's own size."""
         if self.bare is not None:
             raise UserError(f"{self.source}: a bare file does not say its size; give --arch instead of a budget")
         return Sizes.own(self.loaded.require_vit("pretrained"))

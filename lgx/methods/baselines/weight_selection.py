@@ -32,10 +32,6 @@ def select_convnext(source: nn.Module, model: nn.Module, names: tuple[str, str],
 
     Returns:
         Parameters under the model's names.
-
-    Raises:
-        UserError: If one of them is no ConvNeXt, they are of different kinds, the model is deeper or wider, or a kept
-            head has another number of classes.
     """
     larger, smaller = (_convnext(each, name) for each, name in zip((source, model), names, strict=True))
     tensors, expected = dict(larger.named_parameters()), dict(smaller.named_parameters())
@@ -139,11 +135,7 @@ class WeightSelection(FromSource):
     def start_model(
         self, model: nn.Module, described: LibraryModel, head: Head
     ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-        """Selected elements for a ConvNeXt from a larger one.
-
-        Raises:
-            UserError: If source and model are not ConvNeXts of one kind, or the model is the larger one.
-        """
+        """Selected elements for a ConvNeXt from a larger one."""
         if not self.starts(described):
             return super().start_model(model, described, head)
         source = self.loaded.model

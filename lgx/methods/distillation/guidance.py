@@ -44,9 +44,6 @@ def classes_of(ancestor: str, assumed: list[str] | None) -> int:
     Args:
         ancestor: The ancestor.
         assumed: Where a plan notes that it cannot be read yet; None in a run.
-
-    Raises:
-        UserError: If the ancestor cannot be read, has no head, or answers for several labels.
     """
     try:
         source = load_pretrained(ancestor)

@@ -22,12 +22,7 @@ from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.methods.checks import check_option
 from lgx.methods.distillation import SPEC
-from lgx.methods.distillation.guidance import (
-    classes_of,
-    projected_features,
-    stored_widths,
-    without_projection,
-)
+from lgx.methods.distillation.guidance import classes_of, projected_features, stored_widths, without_projection
 from lgx.methods.distillation.start import Start, stage_shares, start_from_ancestor
 
 Guidance = Literal["logits", "features"]
@@ -97,11 +92,7 @@ class Distill(Method):
         self.set_start(start)
 
     def set_start(self, start: str) -> None:
-        """Choose the start of the network.
-
-        Raises:
-            UserError: If it needs an ancestor, and there is none.
-        """
+        """Choose the start of the network."""
         self.start = start
         if self.is_from_ancestor and self.ancestor is None:
             raise UserError(f"model.start: {start} is made from the ancestor's layers; give model.ancestor")
@@ -131,11 +122,7 @@ class Distill(Method):
 
     @cached_property
     def own_architecture(self) -> Architecture:
-        """The architecture in ``arch`` with its outputs: the task's classes; without labels none, or the ancestor's.
-
-        Raises:
-            UserError: If the ancestor's classes are needed and cannot be read.
-        """
+        """The architecture in ``arch`` with its outputs: the task's classes; without labels none, or the ancestor's."""
         if self.has_labels or self.guidance == "features" or self.ancestor is None:
             return self.parsed_architecture
         return self.parsed_architecture.replace(num_classes=classes_of(self.ancestor, self.assumed))
@@ -243,11 +230,7 @@ class Distill(Method):
             self.log(f"{split}/{name}", metric, prog_bar=name == AGREEMENT, on_step=False, on_epoch=True)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Logits, (B, K), float32.
-
-        Raises:
-            UserError: If the network has no head.
-        """
+        """Logits, (B, K), float32."""
         if self.architecture.num_classes == 0:
             raise UserError("predict: the network was trained without labels and has no head; fine-tune a descendant")
         return super().predict_step(batch, batch_idx)

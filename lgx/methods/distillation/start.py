@@ -94,26 +94,23 @@ def start_from_ancestor(
 
     Returns:
         The network, and the record of what it was given.
-
-    Raises:
-        UserError: If the ancestor is no plain ViT or GPT-2, or if its layers have another size.
     """
-    own = ancestor.require_known("model.start")
-    architecture.check_source(own, "model.start")
+    large = ancestor.require_known("model.start")
+    architecture.check_source(large, "model.start")
     tensors: dict[str, Tensor] = ancestor.tensors
     has_other_names = class_names and ancestor.label_names and set(class_names) != set(ancestor.label_names)
-    if has_other_names or (own.kind, own.num_classes) != (architecture.kind, architecture.num_classes):
-        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(own.head_prefixes)}
+    if has_other_names or (large.kind, large.num_classes) != (architecture.kind, architecture.num_classes):
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(large.head_prefixes)}
     else:
-        tensors = with_class_order(tensors, own, class_order(ancestor.label_names, class_names, "model.ancestor"))
-    if isinstance(own, ViTArchitecture) and isinstance(architecture, ViTArchitecture):
-        tensors = narrow(tensors, own, architecture.unshared(), evenly)
-    tensors = architecture.fit_input_sizes(combine_layers(tensors, own.layers, shares), own)
+        tensors = with_class_order(tensors, large, class_order(ancestor.label_names, class_names, "model.ancestor"))
+    if isinstance(large, ViTArchitecture) and isinstance(architecture, ViTArchitecture):
+        tensors = narrow(tensors, large, architecture.unshared(), evenly)
+    tensors = architecture.fit_input_sizes(combine_layers(tensors, large.layers, shares), large)
     shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
     wrong = next((name for name, tensor in tensors.items() if shapes.get(name) != tensor.shape), None)
-    if wrong is not None or (own.num_heads != architecture.num_heads and own.embed_dim == architecture.embed_dim):
+    if wrong is not None or (large.num_heads != architecture.num_heads and large.embed_dim == architecture.embed_dim):
         raise UserError(
-            f"model.start: the layers of ancestor {ancestor.name} ({name_of(own)}) do not fit the trained network "
+            f"model.start: the layers of ancestor {ancestor.name} ({name_of(large)}) do not fit the trained network "
             f"({name_of(architecture)}){f', first {wrong}' if wrong else ''}: it may be narrower and have another "
             f"depth; choose its other sizes, and num_heads where the width is the same, or start: random"
         )

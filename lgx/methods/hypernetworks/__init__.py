@@ -9,10 +9,7 @@ GHN3 = MethodSpec(
     paper="Knyazev et al., Can We Scale Transformers to Predict Parameters of Diverse ImageNet Models?, ICML 2023",
     url="https://arxiv.org/abs/2303.04143",
     summary="A graph hypernetwork reads the structure of a network and predicts all of its weights.",
-    looks=(
-        Look("ghn3", "GHN-3", ORANGE, "--"),
-        Look("ghn3_task", "GHN-3 with task information", ORANGE, ":"),
-    ),
+    looks=(Look("ghn3", "GHN-3", ORANGE, "--"), Look("ghn3_task", "GHN-3 with task information", ORANGE, ":")),
     module="lgx.methods.hypernetworks.ghn3:GHN3",
     initializer=_INITIALIZER,
     learngene="hypernetwork",

@@ -103,11 +103,7 @@ class HypernetMethod(PanelEvaluation):
 
     @cached_property
     def architecture(self) -> Architecture:
-        """The base of all architectures of the set: the size of their inputs.
-
-        Raises:
-            UserError: If it has shared stages.
-        """
+        """The base of all architectures of the set: the size of their inputs."""
         base: Architecture = self.parsed_architecture
         if isinstance(base, ViTArchitecture) and base.stages is not None:
             raise UserError("model.arch: hypernetworks predict no shared stages; leave out stages")
@@ -115,11 +111,7 @@ class HypernetMethod(PanelEvaluation):
 
     @cached_property
     def set(self) -> list[Architecture]:
-        """The architectures that training draws from.
-
-        Raises:
-            UserError: If the set is unknown, or has no architecture outside the panels.
-        """
+        """The architectures that training draws from."""
         held_out = {architecture for members in self.panels.values() for architecture in members}
         drawn: list[Architecture] = [*architecture_set(self._set, self._set_size, self.architecture)]
         if not (left := [architecture for architecture in drawn if architecture not in held_out]):
@@ -156,12 +148,7 @@ class HypernetMethod(PanelEvaluation):
         return PlannedMetaBatch(self)
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
-        """Train and evaluate on these tasks, each by its name.
-
-        Raises:
-            UserError: If one is segmentation, labels of different numbers of classes would be mixed, or an architecture
-                is too large for the hypernetwork.
-        """
+        """Train and evaluate on these tasks, each by its name."""
         pixels = [name for name, task in tasks.items() if task.kind == "segmentation"]
         if pixels:
             raise UserError(f"{self.method}: hypernetworks predict classifiers, but task {pixels[0]} is segmentation")
@@ -201,11 +188,7 @@ class HypernetMethod(PanelEvaluation):
         return Hypernet(self.config)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """A hypernetwork has no logits for inputs (B, ...) of its own.
-
-        Raises:
-            UserError: Always; `lgx predict` calls this.
-        """
+        """A hypernetwork has no logits for inputs (B, ...) of its own."""
         raise UserError(
             f"{self.method}: a hypernetwork predicts parameters, not classes; write a descendant with `lgx init` first"
         )
@@ -235,11 +218,7 @@ class HypernetMethod(PanelEvaluation):
         return {"loss": loss_labels + loss_norms, "loss_labels": loss_labels, "loss_norms": loss_norms}
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """Skip an update whose gradients are not finite, on all ranks alike; end the run after too many in a row.
-
-        Raises:
-            UserError: After :data:`MAX_BAD_STEPS` such updates in a row.
-        """
+        """Skip an update whose gradients are not finite, on all ranks alike; end the run after too many in a row."""
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         finite = bool(torch.stack(torch._foreach_norm(gradients)).isfinite().all())
         self.bad_steps = 0 if finite else self.bad_steps + 1
@@ -270,14 +249,10 @@ class HypernetMethod(PanelEvaluation):
         return {**super().describe(), "hypernet": self.config.to_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """See :class:`Method`.
-
-        Raises:
-            UserError: If the checkpoint is of another configuration; the sentence names what differs.
-        """
+        """See :class:`Method`."""
         super().on_load_checkpoint(checkpoint)
-        stored, own = checkpoint["lgx"].get("hypernet", {}), self.config.to_dict()
-        if differ := [f"{key} {stored.get(key)}, not {own[key]}" for key in own if stored.get(key) != own[key]]:
+        stored, now = checkpoint["lgx"].get("hypernet", {}), self.config.to_dict()
+        if differ := [f"{key} {stored.get(key)}, not {now[key]}" for key in now if stored.get(key) != now[key]]:
             raise UserError(f"--ckpt_path: holds a hypernetwork with other options: {', '.join(differ)}")
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:

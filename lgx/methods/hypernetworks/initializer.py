@@ -55,9 +55,6 @@ def with_random_spectrum(predicted: Mapping[str, Tensor], seed: int = 0) -> dict
     Args:
         predicted: Parameters by name.
         seed: Seed of the random start, whose weights follow a truncated normal distribution of deviation 0.02.
-
-    Raises:
-        UserError: If the network has no matrices in blocks, as convolutional ones, or one of them is not finite.
     """
     matrices = {name for name, tensor in predicted.items() if _IN_A_BLOCK.search(name) and tensor.ndim == 2}
     if not matrices:
@@ -178,11 +175,7 @@ class HypernetPrediction(Initializer):
         return Sizes.free(vit_only(learngene.architecture, self.source), widest)
 
     def embedding(self, task: Task | None = None) -> Tensor | None:
-        """The embedding, (T,), of the task that the constructor names, otherwise of ``task``; None where none is read.
-
-        Raises:
-            UserError: If no task is named, or its embedding is in neither file or of another width.
-        """
+        """The embedding, (T,), of the constructor's task, otherwise of ``task``; None where none is read."""
         if self.loaded.config.task_width is None:
             if self.task or self.task_embeddings:
                 raise UserError(f"{self.source}: takes no task embedding; leave out task and task_embeddings")
@@ -196,11 +189,7 @@ class HypernetPrediction(Initializer):
         return self.embedding_of(name or "")
 
     def embedding_of(self, task: str) -> Tensor:
-        """The embedding, (T,), of a task by its name.
-
-        Raises:
-            UserError: If it is unknown or of another width.
-        """
+        """The embedding, (T,), of a task by its name."""
         width, where, known = self.loaded.config.task_width, self.task_embeddings or self.source, self.known_tasks
         if not known.tensors:
             raise UserError(f"{where}: stores no task embeddings; give a file of `lgx embed` (--task_embeddings)")
@@ -217,12 +206,7 @@ class HypernetPrediction(Initializer):
         return sum(p.numel() for p in self.loaded.parameters())
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
-        """The predicted parameters.
-
-        Raises:
-            UserError: If a text model has another vocabulary than those that the hypernetwork was trained on, or the
-                hypernetwork cannot predict a network of this size.
-        """
+        """The predicted parameters."""
         trained = self.learngene.architecture if self.learngene else None
         if isinstance(architecture, GPT2Architecture) and isinstance(trained, GPT2Architecture):
             if architecture.vocab_size != trained.vocab_size:
@@ -241,10 +225,6 @@ class HypernetPrediction(Initializer):
     def for_model(self, model: nn.Module, graph: Graph) -> dict[str, Tensor]:
         """Predict all parameters of any model.
 
-        Args:
-            model: Names and shapes of the parameters.
-            graph: What :func:`~lgx.hypernet.trace` makes of the model.
-
         Returns:
             Parameters under the model's names; class tokens, which the graph does not contain, are zero.
         """
@@ -261,11 +241,7 @@ class HypernetPrediction(Initializer):
     def start_model(
         self, model: nn.Module, described: LibraryModel, head: Head
     ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-        """Trace the model and predict all its parameters.
-
-        Raises:
-            UserError: If the model cannot be traced.
-        """
+        """Trace the model and predict all its parameters."""
         graph = trace(model, described.image, self.loaded.config.convention, described.name)
         heads = {node.parameter for node in graph.nodes if node.head}
         predicted = self.for_model(model, graph)
@@ -294,11 +270,11 @@ class HypernetPrediction(Initializer):
 
     def _untrained_inputs(self, architecture: Architecture) -> tuple[str, ...]:
         """One line where the network reads inputs of a size on which the hypernetwork was not trained."""
-        own = self.learngene.architecture if self.learngene else architecture
+        source = self.learngene.architecture if self.learngene else architecture
         keys = ("max_len",) if architecture.kind == "text" else ("img_size", "patch_size", "in_chans")
-        if (own.kind == "text") != (architecture.kind == "text"):
+        if (source.kind == "text") != (architecture.kind == "text"):
             return ()
-        other = [f"{key}={value}" for key in keys if (value := getattr(own, key)) != getattr(architecture, key)]
+        other = [f"{key}={value}" for key in keys if (value := getattr(source, key)) != getattr(architecture, key)]
         if not other:
             return ()
         return (f"check     trained with {' and '.join(other)}: embeddings of other patches and positions are random",)

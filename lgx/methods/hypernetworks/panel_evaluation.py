@@ -29,9 +29,6 @@ def make_panel(option: str, texts: tuple[str, ...], base: Architecture) -> list[
         option: Name of the option, for messages.
         texts: Names or specs.
         base: Gives classes and the size of the inputs.
-
-    Raises:
-        UserError: If a text is no architecture, reads other inputs than the base, or is given twice.
     """
     members: list[Architecture] = []
     for text in texts:
@@ -74,16 +71,9 @@ class PanelEvaluation(Method):
 
     @cached_property
     def panels(self) -> dict[str, list[Architecture]]:
-        """The architectures that validation and test evaluate.
-
-        Raises:
-            UserError: If one is unknown, given twice, or reads other inputs than ``arch``.
-        """
+        """The architectures that validation and test evaluate."""
         base = self.architecture
-        return {
-            "val": make_panel("panel", self.panel, base),
-            "test": make_panel("test_panel", self.test_panel, base),
-        }
+        return {"val": make_panel("panel", self.panel, base), "test": make_panel("test_panel", self.test_panel, base)}
 
     @property
     def hypernet(self) -> Hypernet:

@@ -81,23 +81,15 @@ class EarlierStage(NamedTuple):
 
 
 def earlier_stage(start: str, architecture: Architecture) -> EarlierStage:
-    """The stage that left a learngene file.
-
-    Args:
-        start: Learngene file of a hypernetwork.
-        architecture: Whose inputs the new stage reads.
-
-    Raises:
-        UserError: If the file is no such learngene, or was trained on other inputs.
-    """
+    """The stage that left a learngene file."""
     if not start.endswith(SUFFIX):
         raise UserError(f"model.start: expected a learngene file (*{SUFFIX}) of TAL, LoGAH or GHN-3, got {start}")
     learngene = Learngene.load(start)
     if learngene.hypernet is None:
         raise UserError(f"model.start: {start} is a learngene of {learngene.method}, not a hypernetwork")
-    own, trained = (getattr(network, "vocab_size", None) for network in (architecture, learngene.architecture))
-    if own != trained:
-        read = ["images" if size is None else f"texts of {size} tokens" for size in (trained, own)]
+    vocabulary, trained = (getattr(network, "vocab_size", None) for network in (architecture, learngene.architecture))
+    if vocabulary != trained:
+        read = ["images" if size is None else f"texts of {size} tokens" for size in (trained, vocabulary)]
         raise UserError(f"model.start: {start} was trained on {read[0]}, but model.arch reads {read[1]}")
     return EarlierStage(read_config(learngene.hypernet, start), learngene.trained_widths)
 
@@ -201,11 +193,7 @@ class TAL(HypernetMethod):
 
     @cached_property
     def embeddings(self) -> TaskEmbeddings | None:
-        """Embeddings of the tasks; None without task information.
-
-        Raises:
-            UserError: If their file cannot be read.
-        """
+        """Embeddings of the tasks; None without task information."""
         if self.task_embeddings is None:
             return None
         if self.assumed is not None and not Path(self.task_embeddings).exists():
@@ -219,11 +207,7 @@ class TAL(HypernetMethod):
 
     @cached_property
     def earlier(self) -> EarlierStage | None:
-        """The stage that this one starts from; None without one.
-
-        Raises:
-            UserError: If ``start`` cannot be read.
-        """
+        """The stage that this one starts from; None without one."""
         if self.start is not None and self.assumed is not None and not Path(self.start).exists():
             self.assumed.append(
                 f"model.start: {self.start} does not exist yet; the plan takes its hypernetwork to have the size that "
@@ -234,11 +218,7 @@ class TAL(HypernetMethod):
 
     @cached_property
     def config(self) -> HypernetConfig:
-        """The configuration of ``start``, or what the arguments describe, with the width of the task embeddings.
-
-        Raises:
-            UserError: If ``start`` cannot be read, or was tuned with embeddings of another width.
-        """
+        """The configuration of ``start``, or what the arguments describe, with the width of the task embeddings."""
         config = self.earlier.config if self.earlier else self.configured()
         width = self.embeddings.width if self.embeddings else None
         if None not in (width, config.task_width) and width != config.task_width:
@@ -251,10 +231,10 @@ class TAL(HypernetMethod):
     @cached_property
     def trained_widths(self) -> tuple[int, ...]:
         """See :class:`HypernetMethod`; also those of the stage that this one starts from, none if these are unknown."""
-        own = super().trained_widths
+        widths = super().trained_widths
         if self.earlier is None:
-            return own
-        return tuple(sorted({*own, *self.earlier.trained_widths})) if self.earlier.trained_widths else ()
+            return widths
+        return tuple(sorted({*widths, *self.earlier.trained_widths})) if self.earlier.trained_widths else ()
 
     @property
     def method(self) -> str:
@@ -262,22 +242,14 @@ class TAL(HypernetMethod):
         return self._label or self.spec.name
 
     def setup(self, stage: str) -> None:
-        """Learn the tasks, look up every task's embedding, and for training load the ancestor.
-
-        Raises:
-            UserError: If the ancestor cannot be read or does not fit, or a task has no embedding.
-        """
+        """Learn the tasks, look up every task's embedding, and for training load the ancestor."""
         super().setup(stage)
         if self.config.task_width is not None:
             for task in self.tasks:
                 self.task_embedding(task)
 
     def teacher_request(self) -> TeacherRequest | None:
-        """The ancestor; None without one, or where α is 0.
-
-        Raises:
-            UserError: If logits of several tasks are asked for.
-        """
+        """The ancestor; None without one, or where α is 0."""
         if self.ancestor is None or self.alpha == 0:
             return None
         if self.guidance == "logits" and len(self.tasks) > 1:
@@ -297,9 +269,9 @@ class TAL(HypernetMethod):
         """The hypernetwork with the start's weights; modulations that ``start`` lacks are initialized to zero."""
         hypernet = Hypernet(self.config)
         if self.start is not None and not self.skips_start:
-            own = hypernet.state_dict()
-            weights = {name: w for name, w in Learngene.load(self.start).weights.items() if name in own}
-            hypernet.load_state_dict({**own, **weights})
+            state = hypernet.state_dict()
+            weights = {name: w for name, w in Learngene.load(self.start).weights.items() if name in state}
+            hypernet.load_state_dict({**state, **weights})
         if self.freeze_encoder:
             for name, parameter in hypernet.encoder.named_parameters():
                 parameter.requires_grad_(".film." in name)

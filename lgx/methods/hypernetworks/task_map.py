@@ -131,11 +131,7 @@ _LARGEST = 120
 
 
 def task_figure(task_map: TaskMap) -> "Figure":
-    """Draw embedded graphs in the plane (TAL, Fig. 3): a color for each task, larger points for more parameters.
-
-    Args:
-        task_map: The points.
-    """
+    """Draw embedded graphs in the plane (TAL, Fig. 3): a color for each task, larger points for more parameters."""
     import matplotlib as mpl
     from matplotlib.lines import Line2D
 

@@ -34,13 +34,7 @@ class LayerChoice(FromSource):
 
     method = "layer_choice"
 
-    def __init__(
-        self,
-        source: str,
-        choice: str = "even",
-        count: int | None = None,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, source: str, choice: str = "even", count: int | None = None, seed: int = 0) -> None:
         super().__init__(source)
         self.choice, self.count, self.seed = choice, count, seed
 
@@ -73,11 +67,7 @@ class LayerChoice(FromSource):
         return [layers[place] for place in selected(layers, depth)]
 
     def chosen(self, depth: int) -> list[int]:
-        """The ancestor's layers for a descendant of ``depth`` layers, increasing.
-
-        Raises:
-            UserError: If they do not exist, or are more than the descendant has.
-        """
+        """The ancestor's layers for a descendant of ``depth`` layers, increasing."""
         of_source = self.vit.depth
         if not self._is_rule:
             return _listed(self.choice, of_source)
@@ -108,11 +98,7 @@ def _by_rule(rule: str, count: int, depth: int, seed: int) -> list[int]:
 
 
 def _listed(text: str, depth: int) -> list[int]:
-    """Layers of a list such as ``0 3 5``.
-
-    Raises:
-        UserError: If it is no list of the ancestor's layers in increasing order.
-    """
+    """Layers of a list such as ``0 3 5``."""
     words: Sequence[str] = text.replace(",", " ").split()
     if words and all(word.isdigit() for word in words):
         layers = [int(word) for word in words]

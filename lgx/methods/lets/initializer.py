@@ -28,11 +28,7 @@ class LearnedTransformation(LayerExpansion):
 
     @cached_property
     def whole(self) -> ViTArchitecture:
-        """The auxiliary net.
-
-        Raises:
-            UserError: If the learngene lacks one of its layers or matrices.
-        """
+        """The auxiliary net."""
         narrow, tensors = vit_only(self.loaded.architecture, self.source), self.loaded.tensors
         width = narrow.embed_dim + len(tensors.get(f"{TEMPLATES}embed", ()))
         depth = PAIR * len({name.split(".")[2] for name in tensors if name.startswith(f"{TEMPLATES}mix.")})

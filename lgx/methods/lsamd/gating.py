@@ -41,12 +41,6 @@ class Gating:
         """The block of each layer in one step, True for the base block; None where the adapters choose.
 
         All processes draw the same path, and so does a resumed run.
-
-        Args:
-            step: Number of the step.
-            steps: Steps of the training.
-            depth: Number of layers.
-            seed: Seed of the run.
         """
         if step >= self.random_paths * steps:
             return None

@@ -51,9 +51,6 @@ def selected(
 
     Returns:
         Position in ``layers`` of each layer's source, length ``depth``.
-
-    Raises:
-        UserError: If ``depth`` is below the number of layers, or ``priority`` names no existing stage.
     """
     check_depth(len(layers), depth)
     stages = _adjacent_stages(layers)
@@ -110,11 +107,7 @@ class SelectedExpansion(LayerExpansion):
 
     @cached_property
     def layers(self) -> list[int]:
-        """The ancestor's layers in the learngene, counted from 0.
-
-        Raises:
-            UserError: If the file's list of layers contradicts its tensors.
-        """
+        """The ancestor's layers in the learngene, counted from 0."""
         layers = [int(layer) for layer in (self.loaded.selection or {}).get("layers", [])]
         depth, stored = self.loaded.architecture.depth, self.loaded.num_layers
         if len(layers) != stored or layers != sorted(set(layers)) or not set(layers) <= set(range(depth)):

@@ -132,11 +132,7 @@ class LSAMD(Method):
     # -- setting up ---------------------------------------------------------------------------------------------
 
     def on_fit_start(self) -> None:
-        """Refuse averaged weights: the selection is measured with one network, and another one would be stored.
-
-        Raises:
-            UserError: If a callback averages weights, or random paths have a share of a training without an end.
-        """
+        """Refuse averaged weights: the selection is measured with one network, and another one would be stored."""
         trainer: Any = self.trainer  # its attributes come from connectors that have no types
         if any(isinstance(callback, WeightAveraging) for callback in trainer.callbacks):
             raise UserError("trainer.callbacks: a selection does not average weights; leave WeightAveraging out")
@@ -149,11 +145,7 @@ class LSAMD(Method):
         return True
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
-        """Select on these data sets, each by its name.
-
-        Raises:
-            UserError: If one has fewer than two classes, or a learning rate is of none of them.
-        """
+        """Select on these data sets, each by its name."""
         for name, task in tasks.items():
             if task.num_classes < 2:
                 raise UserError(f"data {name}: {task.num_classes} class, which needs no selection; leave it out")
@@ -284,11 +276,7 @@ class LSAMD(Method):
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """See :class:`Method`.
-
-        Raises:
-            UserError: If the checkpoint is of a selection over other data sets.
-        """
+        """See :class:`Method`."""
         super().on_load_checkpoint(checkpoint)
         stored = list(checkpoint["lgx"].get("tasks", {}))
         if stored != list(self.tasks):

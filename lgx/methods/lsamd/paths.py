@@ -38,10 +38,6 @@ def routing_figure(preferences: Mapping[str, Mapping[str, Sequence[float]]]) -> 
 
 
 def path_lines(selection: Selection) -> list[list[str]]:
-    """Lines of a table: for each data set ``●`` where a layer uses its base block, then the number of data sets.
-
-    Args:
-        selection: Paths of one or several runs.
-    """
+    """Lines of a table: for each data set ``●`` where a layer uses its base block, then the number of data sets."""
     lines = [[name, *("●" if base else "·" for base in used)] for name, used in selection.paths.items()]
     return [*lines, ["usage", *map(str, selection.usage)]]

@@ -68,9 +68,6 @@ class Selection:
 
         Args:
             threshold: τ; half the number of data sets by default, as in the paper.
-
-        Raises:
-            UserError: If no layer or every layer is selected.
         """
         tau, usage = self.threshold(threshold), self.usage
         chosen = [layer for layer, used in enumerate(usage) if used > tau]
@@ -89,11 +86,7 @@ class Selection:
         return len(self.base_share) / 2 if threshold is None else threshold
 
     def merged(self, other: "Selection") -> "Selection":
-        """Both selections as one.
-
-        Raises:
-            UserError: If a data set is in both, or they routed in different ways or with different gates.
-        """
+        """Both selections as one."""
         if twice := self.base_share.keys() & other.base_share.keys():
             raise UserError(f"selection: data set {', '.join(sorted(twice))} is in two runs; give one run of it")
         if self.routing != other.routing:
@@ -141,9 +134,6 @@ class SelectionRun:
 
         Args:
             path: The run's folder, whose last checkpoint is read, or a checkpoint.
-
-        Raises:
-            UserError: If there is none, or it is of another method.
         """
         file = Path(path)
         if file.is_dir():
@@ -200,8 +190,8 @@ class SelectionRun:
 
     def same_ancestor(self, other: "SelectionRun") -> bool:
         """Whether both have the same ancestor."""
-        own, theirs = self.base, other.base
-        return own.keys() == theirs.keys() and all(torch.equal(tensor, theirs[name]) for name, tensor in own.items())
+        ours, theirs = self.base, other.base
+        return ours.keys() == theirs.keys() and all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
 
     def _measured(self, what: str) -> dict[str, list[float]]:
         return {name: self.state[f"branches.{i}.{what}"].tolist() for i, name in enumerate(self.about["tasks"])}
@@ -217,9 +207,6 @@ def extract(runs: Sequence[SelectionRun], threshold: float | None = None) -> Lea
     Args:
         runs: At least one.
         threshold: τ; half the number of data sets by default.
-
-    Raises:
-        UserError: If the runs have different ancestors, a data set is in two runs, or τ selects no layer or all.
     """
     first = runs[0]
     for other in runs[1:]:

@@ -81,11 +81,11 @@ class Mimetic(Initializer):
         pairs = [factors(width, head, *self.of_queries) for _ in range(heads)]
         queries, keys = (torch.cat([pair[side] for pair in pairs]) for side in (0, 1))
         values, projection = factors(width, heads * head, *self.of_values)
-        given = {f"{prefix}proj.weight": projection.T.contiguous()}
+        tensors = {f"{prefix}proj.weight": projection.T.contiguous()}
         if getattr(attention, "qkv", None) is not None:
-            return given | {f"{prefix}qkv.weight": torch.cat([queries, keys, values])}
+            return tensors | {f"{prefix}qkv.weight": torch.cat([queries, keys, values])}
         parts = {"q": queries, "k": keys, "v": values}
-        return given | {f"{prefix}{part}_proj.weight": weight for part, weight in parts.items()}
+        return tensors | {f"{prefix}{part}_proj.weight": weight for part, weight in parts.items()}
 
 
 def factors(width: int, rank: int, alpha: float, beta: float) -> tuple[Tensor, Tensor]:

@@ -47,11 +47,7 @@ class MiniDeiT(SWS):
         super().__init__(stages=stages, **kwargs)
 
     def random_network(self) -> nn.Module:
-        """The auxiliary net with its transformations, which are the identity at every start.
-
-        Raises:
-            UserError: If the layers of the network's form have parts that the transformations do not know.
-        """
+        """The auxiliary net with its transformations, which are the identity at every start."""
         network = self.architecture.replace(stages=None).build(drop_rate=self.drop_rate)
         blocks = [cast(Block, block) for block in network.blocks]
         if not is_known(blocks[0]):

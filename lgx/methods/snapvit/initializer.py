@@ -74,9 +74,9 @@ class SnapViT(WeightSubcloning):
 
         @torch.no_grad()
         def likeness(factors: Tensor) -> float:
-            own, found = factored(factors), 0.0
+            matrix, found = factored(factors), 0.0
             for neurons, heads in _CUTS:
-                kept = kept_of(own, "hidden", neurons, _LEAST) | kept_of(own, "heads", heads, _LEAST)
+                kept = kept_of(matrix, "hidden", neurons, _LEAST) | kept_of(matrix, "heads", heads, _LEAST)
                 with without(model, self.vit, kept):
                     rest = features(model, self._sample)
                 found += float(F.cosine_similarity((rest - mean) @ components, (whole - mean) @ components).mean())

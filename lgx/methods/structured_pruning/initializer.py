@@ -36,30 +36,30 @@ class StructuredPruning(FromSource):
 
     def sizes(self) -> Sizes:
         """Neither deeper nor wider than the source; of its width, where torch-pruning does not know its parts."""
-        own = self.vit
-        return Sizes.within(own) if can_be_pruned(own) else Sizes.of_any_depth(own, 1, own.depth)
+        source = self.vit
+        return Sizes.within(source) if can_be_pruned(source) else Sizes.of_any_depth(source, 1, source.depth)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The parameters that pruning leaves."""
-        own, wanted = self.vit, vit_only(architecture, self.method).unshared()
+        source, wanted = self.vit, vit_only(architecture, self.method).unshared()
         self.check_depth(wanted.depth)
-        head = own.embed_dim // own.num_heads
+        head = source.embed_dim // source.num_heads
         if wanted.embed_dim != wanted.num_heads * head:
             raise UserError(
                 f"{self.method}: heads are removed as a whole and keep their width of {head}; choose "
                 f"num_heads={wanted.embed_dim // head}"
             )
-        kept = take_layers(self.loaded.tensors, evenly_spaced(own.depth, wanted.depth))
-        if wanted.embed_dim == own.embed_dim and wanted.mlp_ratio == own.mlp_ratio:
+        kept = take_layers(self.loaded.tensors, evenly_spaced(source.depth, wanted.depth))
+        if wanted.embed_dim == source.embed_dim and wanted.mlp_ratio == source.mlp_ratio:
             self.check_heads(wanted)
             return kept
-        if not can_be_pruned(own):
+        if not can_be_pruned(source):
             raise UserError(
                 f"{self.method}: {self.source} has parts that torch-pruning does not follow (another attention, gated "
-                f"MLPs or attention pooling); give the descendant its width of {own.embed_dim} and mlp_ratio="
-                f"{own.mlp_ratio:g}"
+                f"MLPs or attention pooling); give the descendant its width of {source.embed_dim} and mlp_ratio="
+                f"{source.mlp_ratio:g}"
             )
-        return prune(own.replace(depth=wanted.depth), kept, wanted)
+        return prune(source.replace(depth=wanted.depth), kept, wanted)
 
 
 def can_be_pruned(architecture: ViTArchitecture) -> bool:
@@ -80,9 +80,6 @@ def prune(source: ViTArchitecture, tensors: dict[str, Tensor], target: ViTArchit
         source: Architecture of the network.
         tensors: Its parameters.
         target: An architecture of the same depth, with a smaller width, fewer heads of the same width, or smaller MLPs.
-
-    Raises:
-        UserError: If torch-pruning is not installed.
     """
     with extra("pruning", "structured_pruning"):
         import torch_pruning

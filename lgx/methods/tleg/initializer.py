@@ -47,9 +47,6 @@ def least_squares_shares(depth: int) -> Tensor:
     pseudo-inverse of the matrix with rows ``(1, (l − 1) / L)``. So θ_A is the slope of the regression line of every
     parameter over the layers, and θ_B its value at the first layer. Of a single layer θ_B is a copy, and θ_A is 0.
 
-    Args:
-        depth: Layers of the network, L.
-
     Returns:
         Rows for θ_B and θ_A, (2, L), float64.
     """
@@ -67,9 +64,6 @@ def expand_linearly(learned: Mapping[str, Tensor], depth: int) -> dict[str, Tens
 
     Returns:
         Parameters under timm's names.
-
-    Raises:
-        UserError: If there are not two layers with the same parameters.
     """
     held = [{k.removeprefix(prefix) for k in learned if k.startswith(prefix)} for prefix in (BASE, SLOPE)]
     if lone := sorted(held[0] ^ held[1]) or ["*"] * (not held[0]):

@@ -44,11 +44,7 @@ class TLEG(Distill):
 
     @cached_property
     def architecture(self) -> ViTArchitecture:
-        """The auxiliary net.
-
-        Raises:
-            UserError: If it has one layer, to which θ_A does not contribute, or shares weights in stages.
-        """
+        """The auxiliary net."""
         architecture = vit_only(self.own_architecture, f"model {type(self).__name__}")
         if architecture.depth < 2:
             raise UserError("model.arch: the auxiliary net has one layer, but TLEG learns two; give it more layers")

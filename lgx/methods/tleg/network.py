@@ -18,10 +18,6 @@ def linearly_expanded(architecture: ViTArchitecture, drop_path_rate: float = 0.0
 
     Images (B, C, H, W) -> logits (B, K). The vectors of θ_A start at 0, so that norms and scales of all layers start at
     those of θ_B.
-
-    Args:
-        architecture: The whole network, of any form.
-        drop_path_rate: Stochastic depth of its last layer.
     """
     network: Any = architecture.replace(depth=2).build()
     for name, parameter in network.named_parameters():

@@ -53,11 +53,7 @@ class WAVE(Distill):
 
     @cached_property
     def given_templates(self) -> dict[str, Tensor] | None:
-        """Kind -> templates of the given file; None where they are learned.
-
-        Raises:
-            UserError: If the file is no learngene with templates.
-        """
+        """Kind -> templates of the given file; None where they are learned."""
         if self.templates is None:
             return None
         if self.skips_start and not Path(self.templates).exists():  # the checkpoint has them, or a plan counts
@@ -74,12 +70,7 @@ class WAVE(Distill):
 
     @cached_property
     def architecture(self) -> ViTArchitecture:
-        """The network.
-
-        Raises:
-            UserError: If its width or the hidden width of its MLPs is no multiple of the templates' size, or layers
-                share weights in stages.
-        """
+        """The network."""
         architecture = vit_only(self.own_architecture, f"model {type(self).__name__}")
         if architecture.stages is not None:
             raise UserError("model.arch: WAVE makes every layer from templates, without stages; leave out stages")
@@ -95,8 +86,8 @@ class WAVE(Distill):
     def build_network(self) -> nn.Module:
         """The network at its start, with matrices from templates."""
         network = super().build_network()
-        own = self.given_templates or templates_of(network, self.number, self.size)
-        return use_templates(network, own, learned=self.templates is None)
+        templates = self.given_templates or templates_of(network, self.number, self.size)
+        return use_templates(network, templates, learned=self.templates is None)
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The templates and all parameters outside of the layers; with given templates the whole network."""

@@ -58,11 +58,6 @@ def templates_of(network: nn.Module, number: int, size: int) -> dict[str, Tensor
     Kronecker products is a truncated singular value decomposition of the rearranged matrix), scaled so that scalers of
     1 give entries as large as the network's.
 
-    Args:
-        network: A plain ViT.
-        number: Templates of each kind, T.
-        size: Height and width of a template.
-
     Returns:
         Kind -> templates, (T, size, size).
     """
@@ -114,11 +109,7 @@ def stored_templates(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _matrices(network: nn.Module) -> dict[str, list[Any]]:
-    """The linear layers of each kind, front to back.
-
-    Raises:
-        UserError: If the network's layers have other parts.
-    """
+    """The linear layers of each kind, front to back."""
     layers: Any = network.blocks
     try:
         found = {kind: [layer.get_submodule(kind) for layer in layers] for kind in KINDS}

@@ -35,10 +35,6 @@ def of_weights(tensors: Mapping[str, Tensor], architecture: ViTArchitecture) -> 
 
     For every matrix that has the axis, the L2 norm of each element's row or column is divided by the mean over the
     axis; the importance is the mean over the matrices. (Ours; the paper measures activations.)
-
-    Args:
-        tensors: Parameters of the network.
-        architecture: The network.
     """
     sums: dict[tuple[str, str], Tensor] = {}
     for name, tensor in tensors.items():

@@ -116,13 +116,7 @@ class WeightSubcloning(FromSource):
     method = "weight_subcloning"
     keeps_scale = True
 
-    def __init__(
-        self,
-        source: str,
-        data: str | None = None,
-        images: int = 64,
-        drop: Drop | None = None,
-    ) -> None:
+    def __init__(self, source: str, data: str | None = None, images: int = 64, drop: Drop | None = None) -> None:
         super().__init__(source)
         if images < 1:
             raise UserError(f"images: expected at least 1, got {images}")

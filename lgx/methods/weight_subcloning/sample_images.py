@@ -27,9 +27,6 @@ def sample_images(folder: str, count: int, task: Task) -> Tensor:
 
     Returns:
         Normalized images, (N, C, H, W).
-
-    Raises:
-        UserError: If it is no folder, holds no image, or an image cannot be decoded.
     """
     place = Path(folder)
     if not place.is_dir():

@@ -85,8 +85,8 @@ class Arena:
     @cached_property
     def all_sizes(self) -> dict[str, Mapping[str, Any]]:
         """Options of each size, also of those that a start alone has."""
-        own = [entry["sizes"] for entry in self.starts.values() if isinstance(entry.get("sizes"), Mapping)]
-        return {name: options for sizes in (self.sizes, *own) for name, options in sizes.items()}
+        of_starts = [entry["sizes"] for entry in self.starts.values() if isinstance(entry.get("sizes"), Mapping)]
+        return {name: options for sizes in (self.sizes, *of_starts) for name, options in sizes.items()}
 
     def sizes_of(self, start: str) -> tuple[str, ...]:
         """Sizes that are measured from a start."""
@@ -97,9 +97,6 @@ class Arena:
 
         Args:
             longer: Epochs of a further training from scratch, by task and size.
-
-        Raises:
-            UserError: If options are malformed; the message names the run.
         """
         runs = list(self._sources())
         for start in self.starts:
@@ -142,8 +139,8 @@ class Arena:
         share a source if both start from it in the same way and with the same seed.
         """
         needs, cells = needed_runs(sweep), self.measurements(sweep)
-        given = self._ancestor_runs(sweep)
-        behind = {folder: all_behind(needs, folder) - given for folder in cells}
+        ancestors = self._ancestor_runs(sweep)
+        behind = {folder: all_behind(needs, folder) - ancestors for folder in cells}
         users: dict[tuple[str, str, int], set[tuple[str, str]]] = {}
         for folder, cell in cells.items():
             for source in behind[folder]:
@@ -172,11 +169,7 @@ class Arena:
             yield {"name": name, **source, "matrix": {key: every[key] for key in every if f"{{{key}}}" in name}}
 
     def _runs(
-        self,
-        start: str,
-        tasks: Sequence[str],
-        sizes: Sequence[str],
-        budgets: Sequence[int],
+        self, start: str, tasks: Sequence[str], sizes: Sequence[str], budgets: Sequence[int]
     ) -> Iterator[dict[str, Any]]:
         """Entries of the sweep for a start: one for budgets that train, one for a test without training."""
         entry = self.starts[start]
@@ -204,9 +197,6 @@ def load_arena(file: str | Path, runs_dir: str = "runs") -> Arena:
         file: YAML with ``experiment``, ``seeds``, ``config``, ``tasks``, ``sizes``, ``budgets``, ``starts`` and
             ``scratch``, and optionally ``ancestor``, ``sources`` and ``rival``.
         runs_dir: Folder of all runs.
-
-    Raises:
-        UserError: If the file is missing or malformed; the message names the key.
     """
     file = Path(file)
     content = read_mapping(file, "an arena file such as experiments/arena/pocket.yaml")
@@ -227,11 +217,11 @@ def load_arena(file: str | Path, runs_dir: str = "runs") -> Arena:
     some = list_of(one_of(*content["sizes"]))
     parts = {"options": _OPTIONS, "config": LINE, "sizes": some, "budgets": _EPOCHS}
     for name, entry in content["starts"].items():
-        own = {**parts, "sizes": _NAMED} if isinstance(entry.get("sizes"), dict) else parts
+        fields_of_start = {**parts, "sizes": _NAMED} if isinstance(entry.get("sizes"), dict) else parts
         if unknown := entry.keys() - parts:
             expected = f"expected {', '.join(parts)}"
             raise UserError(f"{file}: starts.{name}: unknown key {shortened(sorted(unknown)[0])}; {expected}")
-        check_fields(entry, own, f"{file}: starts.{name}")
+        check_fields(entry, fields_of_start, f"{file}: starts.{name}")
     filled = _filled(content, str(content.get("ancestor", "")))
     arena = Arena(file, runs_dir, epochs=filled.pop("budgets"), **filled)
     arena.sweep()

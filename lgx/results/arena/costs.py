@@ -50,9 +50,6 @@ def training_flops(record: RunRecord) -> float:
 
     Those of a plain network follow from its MACs; a method with a teacher or with varying networks is counted by its
     plan, which runs its loss.
-
-    Raises:
-        UserError: If the run cannot be planned, or its teacher cannot be counted.
     """
     macs = None if record.teacher else Lineage([record]).training(record).work.macs
     if macs is not None:

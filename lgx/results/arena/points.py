@@ -110,15 +110,15 @@ def at_compute(curve: Curve, flops: float, seed: int) -> float | None:
     Returns:
         The accuracy in percent; None outside of what was measured.
     """
-    own = [(point.flops.total, point.accuracy[seed]) for point in curve if seed in point.accuracy and point.budget]
-    if not own or not own[0][0] / WITHIN <= flops <= own[-1][0] * WITHIN:
+    measured = [(point.flops.total, point.accuracy[seed]) for point in curve if seed in point.accuracy and point.budget]
+    if not measured or not measured[0][0] / WITHIN <= flops <= measured[-1][0] * WITHIN:
         return None
-    if flops <= own[0][0]:
-        return own[0][1]
-    for (low, before), (high, after) in pairwise(own):
+    if flops <= measured[0][0]:
+        return measured[0][1]
+    for (low, before), (high, after) in pairwise(measured):
         if flops <= high:
             return before + (after - before) * log(flops / low) / log(high / low)
-    return own[-1][1]
+    return measured[-1][1]
 
 
 def own_compute_to(curve: Curve, accuracy: float) -> tuple[float, bool] | None:

@@ -19,13 +19,7 @@ from lgx.runs.sweeps import Sweep, all_behind, needed_runs
 
 
 def needed_now(arena: Arena, sweep: Sweep, results: Path) -> Sweep:
-    """The sweep without the sources that are gone and that no missing measurement needs.
-
-    Args:
-        arena: The arena.
-        sweep: Its runs.
-        results: CSV file of the measurements.
-    """
+    """The sweep without the sources that are gone and that no missing measurement needs."""
     measured = {row.run for row in read_rows(results)} if results.is_file() else set()
     cells, needs = arena.measurements(sweep), needed_runs(sweep)
     needed = {source for folder in cells if folder not in measured for source in all_behind(needs, folder)}
@@ -34,12 +28,7 @@ def needed_now(arena: Arena, sweep: Sweep, results: Path) -> Sweep:
 
 
 def rows_with_costs(arena: Arena, sweep: Sweep) -> Callable[[Job], list[Row]]:
-    """What is kept of a finished run: its test rows under the name of its start, and rows of its cost.
-
-    Args:
-        arena: The arena.
-        sweep: Its runs.
-    """
+    """What is kept of a finished run: its test rows under the name of its start, and rows of its cost."""
     sharing = arena.sharing(sweep)
 
     def rows_of(job: Job) -> list[Row]:
@@ -53,12 +42,7 @@ def rows_with_costs(arena: Arena, sweep: Sweep) -> Callable[[Job], list[Row]]:
 
 
 def longer_scratch(arena: Arena, curves: Curves) -> dict[Place, int]:
-    """Epochs from scratch with as much total compute as the costliest start, where the file's budgets are smaller.
-
-    Args:
-        arena: The arena.
-        curves: Curves of all starts.
-    """
+    """Epochs from scratch with as much total compute as the costliest start, where the file's budgets are smaller."""
     longer = {}
     for place, curve in curves.get(arena.scratch, {}).items():
         trained = [point for point in curve if point.budget in arena.budgets(arena.scratch) and point.budget]

@@ -70,9 +70,9 @@ def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Sec
     levels = _levels(arena, curves)
     rows = []
     for place in places:
-        own = next(found[place] for found in (curves.get(arena.scratch, {}), *curves.values()) if place in found)
-        bounds = [_flops_of(own, budget) for budget in levels]
-        parameters = cost_of(parse_any_architecture(own[0].architecture, num_classes=0)).parameters
+        curve = next(found[place] for found in (curves.get(arena.scratch, {}), *curves.values()) if place in found)
+        bounds = [next((point.flops.total for point in curve if point.budget == budget), None) for budget in levels]
+        parameters = cost_of(parse_any_architecture(curve[0].architecture, num_classes=0)).parameters
         cells = [Cell(f"{parameters / 1e6:.2g}")]
         for flops in [*bounds, inf]:
             choice = best_within(curves, place, flops) if flops else None
@@ -208,10 +208,6 @@ def _levels(arena: Arena, curves: Curves) -> list[int]:
     """Budgets of scratch whose compute bounds a choice."""
     measured = {point.budget for curve in curves.get(arena.scratch, {}).values() for point in curve}
     return [budget for budget in arena.budgets(arena.scratch) if budget and budget in measured]
-
-
-def _flops_of(curve: Sequence[Point], budget: int) -> float | None:
-    return next((point.flops.total for point in curve if point.budget == budget), None)
 
 
 def _need(arena: Arena, curves: Curves, start: str, place: Place, accuracy: float) -> Need | None:

@@ -18,12 +18,6 @@ def against_scratch(
 ) -> tuple[Difference, frozenset[Place]] | None:
     """Accuracy from a start minus that from scratch with the same total compute, paired by seed, mean over places.
 
-    Args:
-        curves: All curves.
-        start: The start.
-        scratch: The start that counts as scratch.
-        budget: Epochs of training from the start.
-
     Returns:
         The difference in points of accuracy and the tasks and sizes of which it is the mean; None where scratch was not
         trained with as much compute.

@@ -24,11 +24,7 @@ class BeginAveraging(Callback):
         self.average, self._has_begun = average, False
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Check that the average has an update, and that training ends where Lightning takes it.
-
-        Raises:
-            UserError: If the run has no average at its end.
-        """
+        """Check that the average has an update, and that training ends where Lightning takes it."""
         assert isinstance(pl_module, Method)
         name, steps = f"trainer.callbacks: {type(self.average).__name__}", pl_module.known_steps()
         epochs = -(-steps // _steps_of_epoch(trainer)) if steps is not None else None

@@ -36,11 +36,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         return loaded
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
-        """Save a checkpoint.
-
-        Raises:
-            UserError: If it cannot be written; the old file stays unchanged.
-        """
+        """Save a checkpoint."""
         with atomic_path(path) as temporary, write_errors(RuntimeError):  # as torch's zip writer reports a full disk
             torch.save(checkpoint, temporary)
 

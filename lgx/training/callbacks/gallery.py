@@ -87,8 +87,8 @@ class Gallery(Callback):
 
         module = pl_module.data_module()
         files = module.predict_files
-        own = [files[index] for index in module.predict_indices] if files else []
-        figure = gallery_figure(self._mistakes, self._others, pl_module.task, own)
+        names = [files[index] for index in module.predict_indices] if files else []
+        figure = gallery_figure(self._mistakes, self._others, pl_module.task, names)
         for logger in trainer.loggers:
             show_figure(logger, "gallery", figure, trainer.global_step)
         write_svg(figure, folder / "gallery.svg", "gallery")

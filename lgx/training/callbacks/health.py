@@ -105,13 +105,13 @@ class TrainingHealth(Callback):
     def _compare(self, trainer: Trainer) -> None:
         if self.allow_non_finite:
             return
-        own = {name: int(step) for name, step in self._first.items() if int(step) != _NEVER}
-        if not trainer.strategy.reduce_boolean_decision(bool(own), all=False):
+        steps = {name: int(step) for name, step in self._first.items() if int(step) != _NEVER}
+        if not trainer.strategy.reduce_boolean_decision(bool(steps), all=False):
             return
         if not trainer.is_global_zero:
             raise SystemExit(2)
-        step = min(own.values(), default=trainer.global_step)
-        names = [f"train/{name}" for name, first in own.items() if first == step]
+        step = min(steps.values(), default=trainer.global_step)
+        names = [f"train/{name}" for name, first in steps.items() if first == step]
         where = " and ".join(names) or "a loss on another process"
         raise UserError(
             f"step {step}: not finite: {where}; lower model.optimizer.lr, clip gradients with "
@@ -133,11 +133,7 @@ class GradientNorms(Callback):
         self.every_n_steps = every_n_steps
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse networks that processes share, and methods whose losses have no graphs.
-
-        Raises:
-            UserError: If no process holds whole parameters, or parts of the loss have no gradients of their own.
-        """
+        """Refuse networks that processes share, and methods whose losses have no graphs."""
         if isinstance(pl_module, Method) and not pl_module.one_graph:
             raise UserError(f"trainer.callbacks: GradientNorms cannot measure {pl_module.method}; leave it out")
         if isinstance(trainer.strategy, ShardedStrategy):

@@ -22,9 +22,6 @@ class SavePredictions(Callback):
     The column ``file`` follows where the data module knows the files of its examples. Where an example may have several
     labels, the file has a column for each label, with its probability.
     Of several processes each saves its share as ``predictions.rank<r>.csv``.
-
-    Raises:
-        UserError: If the data module names fewer examples than it has given.
     """
 
     def __init__(self) -> None:

@@ -29,12 +29,7 @@ class RunProbe(Callback):
         self._known: tuple[Tensor, Tensor] = (torch.empty(0), torch.empty(0))
 
     def check(self, method: Method, data: TaskDataModule) -> None:
-        """Refuse what has no features of whole images with a class.
-
-        Raises:
-            UserError: If the task is no classification of images, there are several, or the method trains another
-                network than the one of its architecture.
-        """
+        """Refuse what has no features of whole images with a class."""
         name, task = f"--probe {self.probe.name}", data.task
         if task.kind != "classification":
             raise UserError(f"{name}: tells classes of whole images apart, but task {task.name} is {task.kind}")
@@ -47,11 +42,7 @@ class RunProbe(Callback):
             )
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Read the training images; let the method give features in place of metrics.
-
-        Raises:
-            UserError: If the network's layers are shared among processes.
-        """
+        """Read the training images; let the method give features in place of metrics."""
         if isinstance(trainer.strategy, ShardedStrategy):
             raise UserError(f"--probe {self.probe.name}: does not run with trainer.strategy sharded; use ddp")
         assert isinstance(pl_module, Method)

@@ -199,13 +199,7 @@ class Report(Callback):
 
 
 def end_of_run(method: Method, weights: RunWeights, folder: Path) -> str:
-    """The run's weights, the other ones where they differ, and a command that uses them.
-
-    Args:
-        method: What was trained.
-        weights: The run's weights.
-        folder: The run's folder.
-    """
+    """The run's weights, the other ones where they differ, and a command that uses them."""
     return f"weights    {weights.words}: {weights.path}{weights.other}\nnext       {method.next_command(folder)}"
 
 

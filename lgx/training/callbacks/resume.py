@@ -59,10 +59,6 @@ class Resume(Callback):
 
         torch's fused kernels trust shapes and kinds, and may end the process. The checkpoint has the rate of a schedule
         that may have been shorter.
-
-        Raises:
-            UserError: If a moment has not the shape of its parameter, an option another kind of value, or a schedule
-                another length than the run.
         """
         for optimizer in trainer.optimizers if self._io.is_restoring else ():
             if wrong := _mistake(optimizer):

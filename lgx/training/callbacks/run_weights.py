@@ -64,8 +64,8 @@ class BestCheckpoint(ModelCheckpoint):
 
     def state_dict(self) -> dict[str, Any]:
         """Lightning's state, with what decides on equal scores and on the run's weights."""
-        own = {"best_loss": self._best_loss, "best_error": self._best_error}
-        return {**super().state_dict(), **own, "last_score": self.last_score, "examples": self.examples}
+        errors = {"best_loss": self._best_loss, "best_error": self._best_error}
+        return {**super().state_dict(), **errors, "last_score": self.last_score, "examples": self.examples}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue with the state of an interrupted run."""

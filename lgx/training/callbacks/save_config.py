@@ -45,11 +45,7 @@ class SaveConfig(Callback):
 
 
 def logged_options(text: str) -> dict[str, Any]:
-    """The flattened configuration, without values that are null, and without loggers, which may hold a password.
-
-    Args:
-        text: The configuration in YAML.
-    """
+    """The flattened configuration, without values that are null, and without loggers, which may hold a password."""
     return {
         key: value if isinstance(value, int | float | str | bool) else str(value)
         for key, value in flat_options(load_plain(text)).items()

@@ -1,5 +1,6 @@
-"""Tell which written options the chosen classes do not have: jsonargparse drops them where another class is chosen."""
+"""Refuse classes that are unknown, and options that jsonargparse would drop because the chosen class lacks them."""
 
+import difflib
 import inspect
 import sys
 from collections import defaultdict
@@ -10,9 +11,11 @@ from jsonargparse import Namespace
 
 from lgx.errors import UserError
 from lgx.host import launcher
-from lgx.training.allowed_imports import known_classes
+from lgx.training.allowed_imports import KNOWN, admitted_packages, known_classes, known_paths
 
-_CLASSES = ("model", "data", "model.optimizer", "model.scheduler", "model.initializer", "trainer.logger")
+_CLASSES = (
+    "model", "data", "model.optimizer", "model.scheduler", "model.initializer", "trainer.logger", "trainer.callbacks",
+)  # fmt: skip
 """Options that take a class, and have no default."""
 _LINKED = {"model.num_classes": "the data", "model.kind": "the data", "data.seed": "--seed_everything"}
 """Options that follow something else -> what."""
@@ -20,28 +23,25 @@ _REPLACED = ("model.initializer", "data")
 """What is replaced as a whole: a start, a data set. Its dropped options are printed, those of other classes refused."""
 
 
-def check_dropped(given: Sequence[tuple[str, str, Any]], config: Namespace) -> None:
+def check_dropped(written: Sequence[tuple[str, str, Any]], config: Namespace) -> None:
     """Refuse written options that the chosen class does not have; print those of a replaced start or data set.
 
     A value that is the default of a class for which it was written passes: the ``config.yaml`` of a run holds them all.
 
     Args:
-        given: Place, name and value of each option, see :func:`~lgx.training.option_names.given_options`.
+        written: Place, name and value of each option, see :func:`~lgx.training.parsing.written_options`.
         config: What it was parsed to.
-
-    Raises:
-        UserError: For the first option that is refused.
     """
-    written: dict[str, tuple[str, Any]] = {}
+    last: dict[str, tuple[str, Any]] = {}
     chosen: dict[str, set[str]] = defaultdict(set)
-    for place, key, value in given:
+    for place, key, value in written:
         option = key.removesuffix(".class_path")
         if value in (None, "null"):  # for jsonargparse, too, this ends what was written below the option
-            written = {name: known for name, known in written.items() if not name.startswith(f"{option}.")}
+            last = {name: known for name, known in last.items() if not name.startswith(f"{option}.")}
         chosen[option].add(str(value).rpartition(".")[2])
-        written[option] = place, value
+        last[option] = place, value
     final, dropped = dict(_branches(config.as_dict())), set[str]()
-    for option, (place, value) in written.items():
+    for option, (place, value) in last.items():
         if option in _LINKED:
             raise UserError(f"{place}{option}: follows {_LINKED[option]}; leave it out")
         lost = _lost(option, value, final, chosen)
@@ -58,23 +58,34 @@ def check_dropped(given: Sequence[tuple[str, str, Any]], config: Namespace) -> N
             print(f"dropped   {text}", file=sys.stderr)
 
 
-def check_order(given: Sequence[tuple[str, str, Any]]) -> None:
-    """Refuse options of a class before the class: jsonargparse would take them for options of its base.
-
-    Args:
-        given: See :func:`check_dropped`.
-
-    Raises:
-        UserError: For the first of them.
-    """
+def check_classes(written: Sequence[tuple[str, str, Any]]) -> None:
+    """Refuse unknown classes, and options of a class before it: jsonargparse takes them for options of its base."""
     chosen = set[str]()
-    for place, key, value in given:
+    for place, key, value in written:
         option = key.removesuffix(".class_path")
         owner = next((name for name in _CLASSES if option.startswith(f"{name}.") and name not in chosen), None)
         if owner is not None and not option.endswith(".help"):
             raise UserError(f"{place}{option}: give the class before its options: --{owner} CLASS; see --{owner}.help")
         if option in _CLASSES and (not isinstance(value, dict) or "class_path" in value):
             chosen.add(option)
+            _check_class(f"{place}{option}", str(value), f"--{option}.help")
+
+
+def _check_class(place: str, path: str, help: str) -> None:
+    is_path = all(part.isidentifier() for part in path.split(".")) and not path.endswith((".yaml", ".yml"))
+    package, dot, _ = path.partition(".")
+    if not is_path or admitted_packages() or path.lower() in ("true", "false", "null", "none"):
+        return
+    known = {name.rpartition(".")[2] for name in known_classes()}
+    if not dot and path not in known:
+        close = difflib.get_close_matches(path, sorted(known), n=2, cutoff=0.7)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"see {help}"
+        raise UserError(f"{place}: class {path!r} is unknown; {hint}")
+    if dot and path not in known_paths():
+        raise UserError(
+            f"{place}: importing {path} is not allowed; a class path names a class of {KNOWN}; "
+            f"LGX_ALLOW_IMPORTS={package} also admits {package}, if you wrote it or trust it"
+        )
 
 
 def _branches(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
