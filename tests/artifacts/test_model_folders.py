@@ -12,7 +12,7 @@ from lgx.artifacts.export import write_descendant
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
 from lgx.training.sources import resolve_sources
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import ARCH, lgx, ok
 from tests.support.families import tiny
 
 SIZES = {"depth": 2, "embed_dim": 16, "num_heads": 2, "patch_size": 4, "img_size": 16}
@@ -35,8 +35,7 @@ def test_a_folder_with_pickled_weights_is_a_source(folder, tmp_path):
         loaded = load_pretrained(name)
         assert torch.equal(loaded.model(image), model(image))
         assert loaded.mean == (0.5, 0.5, 0.5)
-    result = lgx("init", "--source", path, "--arch", ARCH.replace("depth=4", "depth=2"), "--out", tmp_path / "out")
-    assert result.code == 0, result.err
+    ok(lgx("init", "--source", path, "--arch", ARCH.replace("depth=4", "depth=2"), "--out", tmp_path / "out"))
 
 
 def test_pickled_weights_that_could_run_code_are_refused(folder):

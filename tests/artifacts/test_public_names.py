@@ -5,7 +5,7 @@ import pytest
 from lgx.artifacts.source_names import path_in, public_name, public_path
 from lgx.artifacts.sources import resolve
 from lgx.results.model_facts import model_facts
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 
 SHORTENED = {
     "/data/of/me/runs/exp/sws/seed0/best.learngene.safetensors": "exp/sws/seed0/best.learngene.safetensors",
@@ -49,8 +49,7 @@ def test_a_card_of_a_start_names_no_folder_of_the_machine(sws_file, tmp_path):
     assert lgx("init", "--arch", arch, "--num_classes", 3, "--out", weights).code == 0
     source = f"timm:vit_tiny_patch16_224,weights={weights},img_size=32,num_classes=3"
     spec = "depth=12,embed_dim=192,num_heads=3,patch_size=16,img_size=32"
-    done = lgx("init", "--source", source, "--arch", spec, "--out", tmp_path / "vit")
-    assert done.code == 0, done.err
+    ok(lgx("init", "--source", source, "--arch", spec, "--out", tmp_path / "vit"))
     card = (tmp_path / "vit/README.md").read_text()
     assert "weights=here/and/more/v.safetensors" in card
     assert str(tmp_path) not in card

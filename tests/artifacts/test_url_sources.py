@@ -20,7 +20,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import resolve
 from lgx.errors import UserError
 from lgx.host.cache import cache_root
-from tests.support.command_line import free_port, lgx
+from tests.support.command_line import free_port, lgx, ok, refusal
 from tests.support.forks import PROCESSES, adopt
 from tests.support.untrained_learngenes import BIG
 
@@ -73,8 +73,7 @@ def init(source, out):
 
 
 def test_a_file_is_read_by_its_url_and_the_record_holds_its_checksum(web, sws_file, tmp_path):
-    result = init(f"{web.url}/{FILE}", tmp_path / "vit")
-    assert result.code == 0, result.err
+    ok(init(f"{web.url}/{FILE}", tmp_path / "vit"))
     name = f"{web.url}/{FILE}#sha256={digest(sws_file)}"
     assert json.loads((tmp_path / "vit/lgx.json").read_text())["arguments"]["source"] == name
     web.requests.clear()
@@ -163,10 +162,9 @@ def test_any_file_system_of_fsspec_is_read(sws_file):
 )
 def test_each_mistake_gives_one_sentence(web, source, sentence, tmp_path):
     (web.folder / "short.safetensors").write_bytes((web.folder / FILE).read_bytes()[:-8])
-    result = init(source.replace("{web}", web.url), tmp_path / "vit")
-    assert result.code == 2
-    assert sentence in result.sentence
-    assert "secret" not in result.sentence
+    result = refusal(init(source.replace("{web}", web.url), tmp_path / "vit"))
+    assert sentence in result
+    assert "secret" not in result
     assert not (tmp_path / "vit").exists()
     assert not list((cache_root() / "sources").rglob("*.safetensors"))
 
@@ -190,12 +188,10 @@ def test_weights_of_a_timm_model_are_read_by_url(web, tmp_path):
     assert lgx("init", "--arch", f"{arch}", "--num_classes", 3, "--out", web.folder / "v.safetensors").code == 0
     weights = f"{web.url}/v.safetensors"
     options = ["--img_size", 32, "--num_classes", 3, "--out", tmp_path / "vit"]
-    result = lgx("import", "timm:vit_tiny_patch16_224", "--weights", weights, *options)
-    assert result.code == 0, result.err
+    ok(lgx("import", "timm:vit_tiny_patch16_224", "--weights", weights, *options))
     source = f"timm:vit_tiny_patch16_224,weights={weights},img_size=32,num_classes=3"
     spec = "depth=12,embed_dim=192,num_heads=3,patch_size=16,img_size=32"
-    result = lgx("init", "--source", source, "--arch", spec, "--out", tmp_path / "start")
-    assert result.code == 0, result.err
+    ok(lgx("init", "--source", source, "--arch", spec, "--out", tmp_path / "start"))
     recorded = json.loads((tmp_path / "start/lgx.json").read_text())["arguments"]["source"]
     assert recorded == source.replace(weights, f"{weights}#sha256={digest(web.folder / 'v.safetensors')}")
     assert resolve(recorded).name == recorded

@@ -5,12 +5,11 @@ import timm
 
 from lgx.architectures.describing import describe_timm_model
 from lgx.commands.backbones import describe_backbone, names_of_backbones
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok, refusal
 
 
 def listed(pattern):
-    result = lgx("backbones", pattern)
-    assert result.code == 0, result.err
+    result = ok(lgx("backbones", pattern))
     head, *lines = result.out.splitlines()
     assert head.split() == ["backbone", "read", "parameters", "px", "license"]
     return {line.split()[0]: line for line in lines}
@@ -40,9 +39,7 @@ def test_a_model_that_is_not_read_has_a_reason():
 
 
 def test_a_name_that_timm_does_not_have_is_refused():
-    result = lgx("backbones", "vit_enormous")
-    assert result.code == 2
-    assert "vit_enormous: timm has no pretrained ViT of that name" in result.sentence
+    assert "vit_enormous: timm has no pretrained ViT of that name" in refusal(lgx("backbones", "vit_enormous"))
 
 
 @pytest.mark.slow

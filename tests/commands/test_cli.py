@@ -11,7 +11,7 @@ import pytest
 import lgx as package
 from lgx import cli
 from lgx.cli import COMMANDS, TRAINING
-from tests.support.command_line import lgx, python
+from tests.support.command_line import lgx, ok, python
 
 
 def test_help_lists_every_command_and_imports_no_torch():
@@ -25,8 +25,7 @@ def test_help_lists_every_command_and_imports_no_torch():
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c != "data"])
 def test_every_command_has_a_help_text(command):
-    result = lgx(command, "--help")
-    assert result.code == 0
+    result = ok(lgx(command, "--help"))
     assert f"lgx {command}" in result.out
     assert len(result.out) > 150
 
@@ -59,8 +58,7 @@ def test_commands_with_subcommands_list_them():
 
 
 def test_help_of_a_method_lists_inherited_options_with_their_text():
-    done = lgx("fit", "--model.help=SWS")
-    assert done.code == 0, done.err
+    done = ok(lgx("fit", "--model.help=SWS"))
     for option in ("stages", "alpha", "ancestor", "label_smoothing", "arch"):
         assert f"--model.{option}" in done.out or f"--{option}" in done.out
     assert "Layers of each stage" in done.out

@@ -21,7 +21,7 @@ from data_modules.sets import fashion_mnist
 from lgx.commands.data import list_sets, prepare
 from lgx.errors import UserError
 from tests.support import fake_data
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, refusal
 
 TEN = list(CIFAR10.info.class_names)
 
@@ -269,6 +269,5 @@ def test_text_sets_are_listed_and_linked(text_root, tmp_path):
     listed = {row["name"]: row for row in json.loads(lgx("data", "list", "--root", tmp_path / "data", "--json").out)}
     assert [listed[name]["present"] for name in ("rte", "cola")] == [True, False]
     (tmp_path / "broken").mkdir()
-    done = lgx("data", "prepare", "cola", "--root", tmp_path / "data", "--source", tmp_path / "broken")
-    assert done.code == 2
+    refusal(lgx("data", "prepare", "cola", "--root", tmp_path / "data", "--source", tmp_path / "broken"))
     assert not (tmp_path / "data/cola").exists()

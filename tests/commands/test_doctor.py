@@ -2,12 +2,11 @@
 
 import pytest
 
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 
 
 def test_this_machine_has_no_problem():
-    result = lgx("doctor")
-    assert result.code == 0
+    result = ok(lgx("doctor"))
     assert "torch" in result.out
     assert "no problem found" in result.out
 

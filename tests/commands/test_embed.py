@@ -10,7 +10,7 @@ import torch
 from data_modules.images import ImageFiles
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
-from tests.support.command_line import Result, lgx
+from tests.support.command_line import Result, lgx, ok, refusal
 from tests.support.images import write_images
 from tests.support.untrained_learngenes import BIG, write_ancestor
 
@@ -38,8 +38,7 @@ def test_controls_hold_as_many_embeddings_that_do_not_describe_their_tasks(
         out = tmp_path / f"{control}.safetensors"
         given = ["--control", control] if control else []
         data = ",".join(map(str, folders))
-        done = embed(ancestor, data, out, *given)
-        assert done.code == 0, done.err
+        ok(embed(ancestor, data, out, *given))
         found[control] = TaskEmbeddings.load(out)
     real, permuted = found[None].tensors, found["permuted"].tensors
     assert [torch.equal(permuted[a], real[b]) for a, b in (("circle", "square"), ("stripe", "circle"))] == [True] * 2
@@ -105,9 +104,8 @@ def test_wrong_options_end_with_one_sentence(
 ) -> None:
     places = {"ancestor": ancestor, "shapes": shapes}
     out = tmp_path / "o.safetensors"
-    done = embed(ancestor, shapes, out, *(option.format(**places) for option in options))
-    assert done.code == 2
-    assert sentence.format(**places) in done.sentence
+    done = refusal(embed(ancestor, shapes, out, *(option.format(**places) for option in options)))
+    assert sentence.format(**places) in done
     assert not out.exists()
 
 
@@ -116,6 +114,5 @@ def test_a_gray_network_embeds_a_folder_of_images_alone(shapes: Path, tmp_path: 
     gray = tmp_path / "gray.learngene.safetensors"
     Learngene("ancestor", architecture, dict(architecture.build().state_dict())).save(gray)
     out = tmp_path / "o.safetensors"
-    done = embed(gray, shapes / "train/circle", out)
-    assert done.code == 0, done.err
+    ok(embed(gray, shapes / "train/circle", out))
     assert TaskEmbeddings.load(out).width == BIG.embed_dim

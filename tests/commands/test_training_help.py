@@ -10,7 +10,7 @@ from lgx.commands.training_help import EXAMPLES
 from lgx.methods import registry
 from lgx.training.configuration import make_parser, parse_configuration
 from lgx.training.lightning_internals import option_strings
-from tests.support.command_line import lgx, python
+from tests.support.command_line import lgx, ok, python
 
 WITH_FILE = {"predict": ["--config", "no_file.yaml"]}
 """Command -> options with which it predicts a test split; ``lgx predict --help`` alone is about image files."""
@@ -69,8 +69,7 @@ def test_the_example_of_the_help_is_a_valid_configuration(monkeypatch):
 def test_the_examples_of_the_help_run_one_after_the_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for command in ("fit", "validate", "test", "predict"):
-        done = lgx(*EXAMPLES[command].split(), "--trainer.max_epochs=1", "--trainer.accelerator=cpu")
-        assert done.code == 0, done.err
+        ok(lgx(*EXAMPLES[command].split(), "--trainer.max_epochs=1", "--trainer.accelerator=cpu"))
     run = tmp_path / "runs/first/net/seed0"
     rows = (run / "results.csv").read_text()
     assert ",val," in rows
@@ -79,7 +78,6 @@ def test_the_examples_of_the_help_run_one_after_the_other(tmp_path, monkeypatch)
 
 
 def test_help_all_lists_every_option():
-    done = lgx("validate", "--help-all")
-    assert done.code == 0
+    done = ok(lgx("validate", "--help-all"))
     assert len(done.out.splitlines()) > 300
     assert all(option in done.out for option in ("--trainer.gradient_clip_val", "--checkpoint.", "--save_every"))

@@ -14,7 +14,7 @@ from lgx.components.features import sum_features
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.errors import UserError
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok
 
 TASK = Task("shapes", 5, in_chans=3, img_size=32, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
 
@@ -82,8 +82,7 @@ def test_the_advice_to_adapt_an_ancestor_is_a_command_that_works(images, ancesto
         Teacher.of(load_pretrained(ancestor_file), task)
     (line,) = re.findall("`(.*)`", str(error.value))
     words = [word for word in arguments("fit", "Ancestor", images, tmp_path) if not word.startswith(("fit", "--model"))]
-    result = lgx(*shlex.split(line)[1:], *[word for word in words if word != "Ancestor"], "--name=adapted")
-    assert result.code == 0, result.err
+    ok(lgx(*shlex.split(line)[1:], *[word for word in words if word != "Ancestor"], "--name=adapted"))
     adapted = Teacher.of(load_pretrained(str(tmp_path / "test/adapted/seed0/best.learngene.safetensors")), task)
     assert adapted(torch.zeros(1, 3, 16, 16)).shape == (1, 3)
 

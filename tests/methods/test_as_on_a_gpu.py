@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch.strategies import SingleDeviceStrategy
 
 from data_modules.image_module import ImageDataModule
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok
 
 
 class Unnormalized:
@@ -39,5 +39,4 @@ def test_a_network_is_built_from_an_ancestor(images, ancestor, tmp_path, monkeyp
     collate = ImageDataModule.collate
     monkeypatch.setattr(ImageDataModule, "collate", lambda self, examples: collate(Unnormalized(self), examples))
     given = [*options, f"--model.ancestor={ancestor}/best.learngene.safetensors", "--name=r"]
-    found = lgx(*arguments("fit", method, images, tmp_path, *given))
-    assert found.code == 0, found.err
+    ok(lgx(*arguments("fit", method, images, tmp_path, *given)))

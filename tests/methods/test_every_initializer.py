@@ -8,7 +8,7 @@ from lgx.artifacts.learngene import SUFFIX
 from lgx.errors import UserError
 from lgx.initialization import Origin, initialize
 from lgx.methods import registry
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, refusal
 from tests.support.learngenes import NETWORK, TASK, initializers_with_source, learners_of, save_source, start_from
 
 CLASSES = registry.initializer_classes()
@@ -56,9 +56,8 @@ def test_lgx_init_names_every_method_that_starts_models_of_other_libraries(name,
     source = save_source(CLASSES[name], tmp_path / f"best{SUFFIX}")
     method = next(spec.name for spec in specs if registry.initializer_class(spec) is CLASSES[name])
     given = ("--source", source, "--method", method, "--out", tmp_path / "out")
-    result = lgx("init", "--arch", "timm:resnet18", *given)
-    assert result.code == 2
-    refused, _, named = result.sentence.partition("; use --method ")
+    sentence = refusal(lgx("init", "--arch", "timm:resnet18", *given))
+    refused, _, named = sentence.partition("; use --method ")
     assert f"{method} initializes no such model" in refused
     able = {name for spec in specs if registry.initializer_class(spec).starts_any_model for name in spec.names}
     assert set(named.split(" or ")) == able

@@ -10,7 +10,7 @@ from lgx.methods.lsamd.super_ancestor import SuperAncestor
 from lgx.planning.configured import configure
 from lgx.planning.plan import plan_of
 from tests.planning.helpers import BASE, HYPER, LARGE, LOW_RANK, OFFLINE, WIDE, one_of, plan, run_folder
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
 
@@ -80,8 +80,7 @@ def test_predicted_memory_is_what_a_step_takes(held, images, ancestor, tmp_path,
         arch = WIDE if "--data.img_size=32" in options else "depth=3,embed_dim=48,num_heads=3,patch_size=4,img_size=16"
         options.append(one_of(tmp_path, arch))
     args = arguments("fit", model, images, tmp_path / "runs", "--name=run", *options)
-    done = lgx(*args)
-    assert done.code == 0, done.err
+    ok(lgx(*args))
     planned = plan(*args[1:])
     method = methods[-1]
     assert planned.memory.activations == pytest.approx(max(seen), rel=0.01)
@@ -115,8 +114,7 @@ def test_predicted_memory_of_a_text_model_is_what_a_step_takes(held, images, tmp
         f"--data.vocab_size={SIZE}",
     ]  # fmt: skip
     args = [a for a in arguments("fit", "Finetune", images, tmp_path / "runs", *options) if "img_size" not in str(a)]
-    done = lgx(*args)
-    assert done.code == 0, done.err
+    ok(lgx(*args))
     # The plan assumes the maximum length for every text; at least one batch has it.
     planned = plan(*args[1:], "--samples=40")
     assert max(seen) <= 1.01 * planned.memory.activations

@@ -12,7 +12,7 @@ from lgx.architectures import parse_architecture
 from lgx.architectures.cost import cost_of
 from lgx.planning import make_plan, sweep_hours
 from tests.planning.helpers import BASE, LOW_RANK, OFFLINE, VIT, plan, run_folder, steps_of
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok
 from tests.support.paths import EXPERIMENTS
 
 CONFIGS = sorted(
@@ -29,8 +29,7 @@ def test_a_plan_needs_no_existing_files_and_writes_none(tmp_path, monkeypatch):
     small = ["--model.optimizer=torch.optim.AdamW", "--model.set_size=2", "--model.meta_batch=1"]
     tal = ["--model=TAL", *LOW_RANK, VIT, *small, *OFFLINE]
     guided = [*missing, "--model.freeze_encoder=true", "--model.ancestor=no.ckpt"]
-    done = lgx("plan", *tal, *guided, "--gpus=8")
-    assert done.code == 0, done.err
+    done = ok(lgx("plan", *tal, *guided, "--gpus=8"))
     printed = " ".join(done.out.split())
     wanted = "no.learngene.safetensors does not exist yet", "have 768 numbers", "Not counted: the teacher no.ckpt"
     for text in wanted:
@@ -95,8 +94,7 @@ def test_the_table_and_the_json_agree():
 
 
 def test_help_names_every_option():
-    done = lgx("plan", "--help")
-    assert done.code == 0
+    done = ok(lgx("plan", "--help"))
     for option in ("--gpus", "--nodes", "--throughput", "--tflops", "--mfu", "--samples", "--json"):
         assert option in done.out
 

@@ -7,7 +7,7 @@ import pytest
 from lgx.errors import UserError
 from lgx.results.run_records import RunRecord
 from tests.planning.helpers import BASE, LOW_RANK, plan, run_folder, steps_of
-from tests.support.command_line import arguments, lgx, python
+from tests.support.command_line import arguments, lgx, ok, python
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,7 @@ from tests.support.command_line import arguments, lgx, python
     ],
 )
 def test_predicted_steps_are_those_of_a_run(fit, images, tmp_path, model, options):
-    done = fit(model, "--name=run", *options)
-    assert done.code == 0, done.err
+    ok(fit(model, "--name=run", *options))
     summary = json.loads((run_folder(tmp_path / "runs", "run") / "summary.json").read_text())
     planned = plan(*arguments("fit", model, images, tmp_path / "other", *options)[1:])
     assert planned.steps.total == summary["steps"]
@@ -34,8 +33,7 @@ def test_predicted_steps_of_several_tasks_are_those_of_a_run(images, tmp_path):
         "--trainer.accumulate_grad_batches=2", "--trainer.max_epochs=2", "--name=run",
     ]  # fmt: skip
     args = [a for a in arguments("fit", "LoGAH", images, tmp_path / "runs", *options) if "data.root" not in str(a)]
-    done = lgx(*args)
-    assert done.code == 0, done.err
+    ok(lgx(*args))
     summary = json.loads((run_folder(tmp_path / "runs", "run") / "summary.json").read_text())
     assert steps_of(*args[1:]).total == summary["steps"] == 4
 

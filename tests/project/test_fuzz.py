@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lgx.errors import UserError
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok
 from tests.support.fuzzed import JSON, TARGETS, VALUES, load_saved, save_saved
 
 CASES = int(os.environ.get("LGX_FUZZ", "25"))
@@ -208,8 +208,7 @@ def test_invalid_json_is_named(name: str, made: Callable[[str], Path]) -> None:
 def run(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a run of one epoch."""
     runs = tmp_path_factory.mktemp("run")
-    result = lgx(*arguments("fit", "Ancestor", images, runs, "--name=r"))
-    assert result.code == 0, result.err
+    ok(lgx(*arguments("fit", "Ancestor", images, runs, "--name=r")))
     return runs / "test" / "r" / "seed0"
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 from tests.support.paths import ROOT
 
 NOTEBOOK = ROOT / "docs/tutorials/python.ipynb"
@@ -41,8 +41,7 @@ def test_the_notebook_runs_after_the_first_steps(tmp_path, monkeypatch):
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     assert lgx("data", "prepare", "pocket", "--root", "data").code == 0
     for name in ("ancestor", "sws"):
-        result = lgx("fit", "--config", f"experiments/sws/demo/{name}.yaml", "--trainer.max_epochs=2")
-        assert result.code == 0, result.err
+        ok(lgx("fit", "--config", f"experiments/sws/demo/{name}.yaml", "--trainer.max_epochs=2"))
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     stored = [len(cell["outputs"]) for cell in code_cells(notebook)]
     resources = {"metadata": {"path": str(tmp_path)}}

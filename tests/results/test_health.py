@@ -3,7 +3,7 @@
 import json
 
 from lgx.core.rows import Row, write_rows
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 
 
 def write_run(folder, method, seed, **health):
@@ -20,8 +20,7 @@ def test_medians_of_each_method_and_diverged_runs(tmp_path):
     for seed, loss in enumerate((0.1, 0.2, 0.6)):
         write_run(tmp_path, "sws", seed, **healthy, loss_at_end=loss)
     write_run(tmp_path, "random", 0, **{**healthy, "first_non_finite_step": 12}, loss_at_end=None)
-    shown = lgx("compare", tmp_path, "--out", tmp_path / "report")
-    assert shown.code == 0, shown.err
+    ok(lgx("compare", tmp_path, "--out", tmp_path / "report"))
     text = (tmp_path / "report/results.md").read_text()
     section = text[text.index("Training health") :]
     lines = [line for line in section.splitlines() if line.startswith("|")]

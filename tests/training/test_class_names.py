@@ -14,7 +14,7 @@ from lgx.components.teacher import Teacher
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.errors import UserError
-from tests.support.command_line import Result, arguments, lgx
+from tests.support.command_line import Result, arguments, lgx, ok
 
 NEW = "renamed"
 """A name that moves the first class to the second place."""
@@ -25,8 +25,7 @@ def trained(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run folder of an ancestor that tells the three shapes apart."""
     runs = tmp_path_factory.mktemp("trained")
     options = ["--trainer.max_epochs=12", "--name=a", "--model.optimizer.lr=0.01"]
-    done = lgx(*arguments("fit", "Ancestor", images, runs, *options))
-    assert done.code == 0, done.err
+    ok(lgx(*arguments("fit", "Ancestor", images, runs, *options)))
     run = runs / "test/a/seed0"
     assert command("test", run, images).code == 0
     return run
@@ -70,12 +69,10 @@ def test_classes_in_another_order_are_the_same_classes(trained: Path, renamed: P
     good = accuracy(trained)
     assert good > 0.6
     reverse(renamed)
-    done = command("test", trained, renamed)
-    assert done.code == 0, done.err
+    ok(command("test", trained, renamed))
     assert accuracy(trained) == good
     assert command("validate", trained, renamed).code == 0
-    done = command("predict", trained, renamed)
-    assert done.code == 0, done.err
+    ok(command("predict", trained, renamed))
     with next(trained.glob("predictions*.csv")).open() as file:
         rows = list(csv.DictReader(file))
     right = sum(Path(row["file"]).parts[0] == row["name"] for row in rows)
@@ -95,8 +92,7 @@ def test_a_hypernetwork_of_one_task_is_tested_on_its_classes_whatever_the_folder
 ) -> None:
     small = ["--model.width=16", "--model.layers=1", "--model.heads=2", "--model.set_size=3", "--name=g"]
     panel = '--model.panel=["depth=2,embed_dim=16,num_heads=2"]'
-    done = lgx(*arguments("fit", "GHN3", images, tmp_path / "runs", *small, panel))
-    assert done.code == 0, done.err
+    ok(lgx(*arguments("fit", "GHN3", images, tmp_path / "runs", *small, panel)))
     run = tmp_path / "runs/test/g/seed0"
     assert command("test", run, images, "--data.name=other").code == 0
     reverse(renamed)
@@ -106,8 +102,7 @@ def test_a_hypernetwork_of_one_task_is_tested_on_its_classes_whatever_the_folder
     assert f"has '{NEW}'" in command("test", run, renamed).sentence
     start = ["--model.initializer=HypernetPrediction", "--untrained", "--name=start"]  # its heads are for any classes
     start += [f"--model.initializer.source={run}/best.learngene.safetensors"]
-    done = lgx(*arguments("test", "Finetune", renamed, tmp_path / "runs", *start))
-    assert done.code == 0, done.err
+    ok(lgx(*arguments("test", "Finetune", renamed, tmp_path / "runs", *start)))
 
 
 @pytest.mark.parametrize("kept", ["Pretrained", "distilled start", "exported"])
@@ -122,8 +117,7 @@ def test_a_kept_head_follows_the_order_of_the_data_or_is_refused(
     if kept == "distilled start":
         model, options = "Distill", [f"--model.ancestor={source}", "--model.start=middle"]
     reverse(renamed)
-    done = lgx(*arguments("test", model, renamed, tmp_path / "runs", *options, "--untrained", "--name=kept"))
-    assert done.code == 0, done.err
+    ok(lgx(*arguments("test", model, renamed, tmp_path / "runs", *options, "--untrained", "--name=kept")))
     assert accuracy(tmp_path / "runs/test/kept/seed0") == pytest.approx(accuracy(trained))
     (renamed / "classes.txt").unlink()
     first = rename_first(renamed)

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from lgx.core.rows import read_rows
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok
 from tests.support.images import write_images
 
 
@@ -18,8 +18,7 @@ def run(tmp_path_factory):
     for file in sorted(rare.iterdir())[1:]:
         file.unlink()
     options = ["--name=r", "--test_end", "--model.optimizer.lr=0", "--trainer.max_epochs=1"]
-    result = lgx(*arguments("fit", "Ancestor", images, root / "runs", *options))
-    assert result.code == 0, result.err
+    result = ok(lgx(*arguments("fit", "Ancestor", images, root / "runs", *options)))
     return root / "runs/test/r/seed0", result.out, rare.name
 
 

@@ -3,7 +3,7 @@
 import json
 
 from lgx.core.rows import read_rows
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok, refusal
 from tests.support.runs import curves
 
 
@@ -19,8 +19,7 @@ def test_predictions_name_the_right_images_in_any_order_of_loading(fit, ancestor
 
 
 def test_validate_and_test_of_a_checkpoint_agree_with_the_run(fit, ancestor, tmp_path):
-    result = fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=again", command="validate")
-    assert result.code == 0, result.err
+    ok(fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=again", command="validate"))
     by_epoch = {r.epochs: r for r in read_rows(ancestor / "results.csv") if r.metric == "acc"}
     (again,) = [r for r in read_rows(tmp_path / "runs/test/again/seed0/results.csv") if r.metric == "acc"]
     assert again.value == by_epoch[again.epochs].value == max(row.value for row in by_epoch.values())
@@ -29,18 +28,16 @@ def test_validate_and_test_of_a_checkpoint_agree_with_the_run(fit, ancestor, tmp
 
 def test_predict_can_be_limited_to_some_batches(fit, ancestor, tmp_path):
     some = ["--data.batch_size=5", "--trainer.limit_predict_batches=1"]
-    result = fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=p", *some, command="predict")
-    assert result.code == 0, result.err
+    ok(fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=p", *some, command="predict"))
     lines = (tmp_path / "runs/test/p/seed0/predictions.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in lines] == ["index", *map(str, range(10))]  # twice as many as in training
 
 
 def test_evaluation_without_a_checkpoint_is_refused(fit):
     for command in ("test", "validate", "predict"):
-        result = fit("Ancestor", command=command)
-        assert result.code == 2
-        assert "no run is there" in result.sentence
-        assert "--untrained" in result.sentence
+        sentence = refusal(fit("Ancestor", command=command))
+        assert "no run is there" in sentence
+        assert "--untrained" in sentence
     assert fit("Ancestor", "--untrained=true", "--name=u", command="test").code == 0
 
 
@@ -51,8 +48,7 @@ def test_the_scores_of_a_checkpoint_stand_at_its_step_of_the_curves(fit, tmp_pat
     before = curves(run)
     assert [step for step, _ in before["test/acc"]] == [0]
     for command, path in (("test", "last"), ("validate", "last")):
-        done = lgx(command, "--config", run / "config.yaml", "--ckpt_path", path)
-        assert done.code == 0, done.err
+        ok(lgx(command, "--config", run / "config.yaml", "--ckpt_path", path))
     after = curves(run)
     steps = max(step for step, _ in before["train/loss"]) + 1
     assert [step for step, _ in after["test/acc"]] == [0, steps]
@@ -74,5 +70,4 @@ def test_a_resumed_run_tests_at_its_own_last_step(fit, tmp_path):
 def test_the_final_weights_of_a_run_that_averages_are_tested(fit, tmp_path):
     averages = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5"]
     assert fit("Finetune", "--name=e", *averages).code == 0
-    done = lgx("test", "--config", tmp_path / "runs/test/e/seed0/config.yaml", "--ckpt_path=last")
-    assert done.code == 0, done.err
+    ok(lgx("test", "--config", tmp_path / "runs/test/e/seed0/config.yaml", "--ckpt_path=last"))

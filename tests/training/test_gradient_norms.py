@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from lgx.artifacts.checkpoints import load_checkpoint
+from tests.support.command_line import ok, refusal
 from tests.support.runs import curves
 
 NORMS = ["--trainer.callbacks+=GradientNorms", "--trainer.callbacks.every_n_steps=1", "--trainer.log_every_n_steps=1"]
@@ -13,8 +14,7 @@ def test_the_parts_of_a_loss_are_measured_and_the_training_stays_the_same(fit, a
     options = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/best.learngene.safetensors", "--model.alpha=0.25"]
     options.append("--trainer.log_every_n_steps=1")
     for name, more in (("with", NORMS), ("without", [])):
-        done = fit("SWS", f"--name={name}", *options, *more)
-        assert done.code == 0, done.err
+        ok(fit("SWS", f"--name={name}", *options, *more))
     one, other = (tmp_path / f"runs/test/{name}/seed0" for name in ("with", "without"))
     states = [load_checkpoint(run / "checkpoints/last.ckpt")["state_dict"] for run in (one, other)]
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[1])
@@ -32,8 +32,7 @@ def test_the_parts_of_a_loss_are_measured_and_the_training_stays_the_same(fit, a
 
 @pytest.mark.parametrize("options", [["--trainer.precision=bf16-mixed"], ["--trainer.accumulate_grad_batches=3"]])
 def test_it_works_with_other_ways_to_train(fit, tmp_path, options):
-    done = fit("TLEG", "--name=t", *NORMS, *options)
-    assert done.code == 0, done.err
+    ok(fit("TLEG", "--name=t", *NORMS, *options))
 
 
 def test_values_stand_at_the_steps_that_they_were_measured_in(fit, tmp_path):
@@ -47,6 +46,5 @@ def test_values_stand_at_the_steps_that_they_were_measured_in(fit, tmp_path):
 
 
 def test_a_wrong_interval_is_one_sentence(fit):
-    done = fit("TLEG", "--trainer.callbacks+=GradientNorms", "--trainer.callbacks.every_n_steps=0")
-    assert done.code == 2
-    assert "trainer.callbacks.every_n_steps: expected a whole number of at least 1, got 0" in done.sentence
+    sentence = refusal(fit("TLEG", "--trainer.callbacks+=GradientNorms", "--trainer.callbacks.every_n_steps=0"))
+    assert "trainer.callbacks.every_n_steps: expected a whole number of at least 1, got 0" in sentence

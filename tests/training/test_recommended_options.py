@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from lgx.core.rows import read_rows
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 from tests.support.paths import ROOT
 
 ARCH = "depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=8"
@@ -48,8 +48,7 @@ def train(tmp_path_factory):
     def fit(name: str, *options: str) -> None:
         command = ["fit", f"--config={ROOT}/lgx/configs/own_images.yaml", f"--runs_dir={root}/runs", f"--name={name}"]
         command += [f"--model.arch={ARCH}", "--data.img_size=8", "--data.batch_size=64", "--model.optimizer.lr=0.003"]
-        done = lgx(*command, "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", *options)
-        assert done.code == 0, done.err
+        ok(lgx(*command, "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", *options))
 
     fit("start", "--model.initializer=RandomStart", f"--data.root={others}")
 

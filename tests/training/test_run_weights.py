@@ -18,7 +18,7 @@ from lgx.results.model_facts import model_facts
 from lgx.runs.jobs import Job
 from lgx.runs.scheduler import run_rows
 from lgx.training.callbacks.run_weights import BestCheckpoint
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 
 CONSTANT = ["--name=c", "--model.scheduler=null", "--model.optimizer.lr=0.02", "--trainer.max_epochs=6", "--test_end"]
 ENDS = ["--name=e", "--model.optimizer.lr=0.02", "--trainer.max_epochs=6", "--test_end"]
@@ -76,8 +76,7 @@ def test_ties_go_to_the_lower_loss_then_to_the_later_epoch(tmp_path, scores, epo
 @pytest.fixture
 def weights_of(fit, tmp_path):
     def run(options):
-        result = fit("Ancestor", *options)
-        assert result.code == 0, result.err
+        ok(fit("Ancestor", *options))
         folder = tmp_path / "runs/test" / options[0].removeprefix("--name=") / "seed0"
         return folder, json.loads((folder / "summary.json").read_text())["weights"]
 
@@ -95,10 +94,7 @@ def test_what_is_exported_is_what_was_announced(weights_of, tmp_path, options):
     for name, tensor in chosen.items():
         assert torch.equal(tensor, exported[name])
         assert torch.equal(tensor, learngene[name])
-    tested = lgx(
-        "test", "--config", folder / "config.yaml", "--name=t", f"--ckpt_path={folder}/checkpoints/{kind}.ckpt"
-    )
-    assert tested.code == 0, tested.err
+    ok(lgx("test", "--config", folder / "config.yaml", "--name=t", f"--ckpt_path={folder}/checkpoints/{kind}.ckpt"))
     assert lgx("test", "--config", folder / "config.yaml").code == 0
     rows = [r for f in (folder, folder.parents[1] / "t/seed0") for r in read_rows(f / "results.csv")]
     losses = [r.value for r in rows if (r.split, r.metric) == ("test", "loss")]

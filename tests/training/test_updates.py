@@ -15,7 +15,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.components.updates import UpdateMean
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH, arguments, lgx
+from tests.support.command_line import ARCH, arguments, lgx, ok
 from tests.support.images import write_images
 from tests.training.test_pairs import write
 
@@ -59,8 +59,7 @@ def test_an_update_of_a_student_weighs_all_labels_alike(tmp_path: Path, guidance
     kept += [f"--model.ancestor={source}", f"--model.guidance={guidance}"]
     for name, batch, accumulated in (("whole", 16, 1), ("parts", 2, 8)):
         parts = [f"--data.batch_size={batch}", f"--trainer.accumulate_grad_batches={accumulated}", f"--name={name}"]
-        done = lgx(*kept, *parts)
-        assert done.code == 0, done.err
+        ok(lgx(*kept, *parts))
     whole, parts_ = (trained(tmp_path / f"runs/test/{name}/seed0") for name in ("whole", "parts"))
     for name, tensor in whole.items():
         torch.testing.assert_close(parts_[name], tensor, atol=2e-6, rtol=1e-5)
@@ -87,8 +86,7 @@ def test_a_network_in_half_precision_is_measured_in_full_precision(many: Path, t
     source, network = network_in(tmp_path, ARCH, 3, "classification")
     options = [*SGD, "--model.initializer=Pretrained", f"--model.initializer.source={source}", "--untrained"]
     command = arguments("test", "Finetune", many, tmp_path / "runs", *options, "--name=half")
-    done = lgx(*command, "--trainer.precision=bf16-true")
-    assert done.code == 0, done.err
+    ok(lgx(*command, "--trainer.precision=bf16-true"))
     module = ImageFolderData(root=str(many), img_size=16, batch_size=16, **PLAIN)
     module.setup("test")
     network = network.to(torch.bfloat16).eval()
@@ -108,7 +106,6 @@ def test_a_teacher_has_the_precision_of_the_run(many: Path, tmp_path: Path, guid
     source, _ = network_in(tmp_path, ARCH, 3, "classification")
     options = [f"--model.ancestor={source}", f"--model.guidance={guidance}", "--data.labels=false"]
     command = arguments("fit", "Distill", many, tmp_path / "runs", *options, f"--trainer.precision={precision}")
-    done = lgx(*command, "--name=t", "--test_end")
-    assert done.code == 0, done.err
+    ok(lgx(*command, "--name=t", "--test_end"))
     rows = read_rows(tmp_path / "runs/test/t/seed0/results.csv")
     assert {row.n for row in rows if row.split == "test"} == {603}

@@ -8,7 +8,7 @@ from timm.models.convnext import ConvNeXt
 from lgx.errors import UserError
 from lgx.initialization.width import evenly_spaced
 from lgx.methods.baselines.weight_selection import select_convnext
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok, refusal
 
 NAMES = ("source", "target")
 
@@ -75,14 +75,12 @@ def test_lgx_init_writes_a_convnext_that_plain_timm_loads(tmp_path):
     larger = timm.create_model("convnext_femto", num_classes=4)
     timm.models.save_for_hf(larger, tmp_path / "femto", safe_serialization=True)
     given = ["--source", tmp_path / "femto", "--method", "weight_selection", "--arch"]
-    result = lgx("init", *given, "timm:convnext_atto,img_size=64", "--out", tmp_path / "atto")
-    assert result.code == 0, result.err
+    result = ok(lgx("init", *given, "timm:convnext_atto,img_size=64", "--out", tmp_path / "atto"))
     assert "built     timm:convnext_atto, 4 classes" in result.out
     assert "random    0 parameters: none" in result.out
     assert "layers    the first 2-2-6-2 blocks of the stages of 2-2-6-2" in result.out
     model = timm.create_model(f"local-dir:{tmp_path / 'atto'}", pretrained=True)
     assert torch.equal(model.stages[0].blocks[0].gamma, larger.stages[0].blocks[0].gamma[evenly_spaced(48, 40)])
-    refused = lgx("init", *given, "timm:convnext_pico", "--out", tmp_path / "pico")
-    assert refused.code == 2
-    assert "timm:convnext_pico does not lie within" in refused.sentence
+    sentence = refusal(lgx("init", *given, "timm:convnext_pico", "--out", tmp_path / "pico"))
+    assert "timm:convnext_pico does not lie within" in sentence
     assert not (tmp_path / "pico").exists()

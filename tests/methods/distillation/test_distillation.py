@@ -6,16 +6,15 @@ from torch.nn.functional import cross_entropy
 
 from lgx.core.batch import IGNORE, Batch
 from lgx.methods.distillation.method import Distill
-from tests.support.command_line import ARCH
+from tests.support.command_line import ARCH, ok
 from tests.support.runs import curves
 
 
 def test_distillation_reports_its_parts(fit, ancestor, tmp_path):
-    result = fit(
+    ok(fit(
         "Distill", f"--model.ancestor={ancestor}/best.learngene.safetensors", "--model.alpha=0.25", "--name=d",
         "--trainer.log_every_n_steps=1",
-    )  # fmt: skip
-    assert result.code == 0, result.err
+    ))  # fmt: skip
     found = curves(tmp_path / "runs/test/d/seed0")
     loss, labels, distilled = (
         [value for _, value in found[f"train/{name}"]] for name in ("loss", "loss_labels", "loss_distillation")

@@ -25,7 +25,7 @@ from lgx.methods import Distill
 from lgx.methods.tleg.network import linearly_expanded
 from lgx.planning.configured import configure
 from lgx.planning.plan import plan_of
-from tests.support.command_line import ARCH, arguments, lgx
+from tests.support.command_line import ARCH, arguments, lgx, ok
 
 FEATURES = "--model.guidance=features"
 UNLABELED = "--data.labels=false"
@@ -128,8 +128,7 @@ def test_teachers_of_other_families_give_features(name):
 def test_a_headless_ancestor_teaches_with_images_of_a_bare_folder(bare, headless, tmp_path, model, options, layers):
     command = arguments("fit", model, bare, tmp_path / "runs", "--name=f", FEATURES, f"--model.ancestor={headless}")
     data = ["--data=UnlabeledFolderData", f"--data.root={bare}", "--data.img_size=16", "--data.batch_size=16"]
-    result = lgx(*command, *data, *options, "--trainer.max_epochs=2")
-    assert result.code == 0, result.err
+    ok(lgx(*command, *data, *options, "--trainer.max_epochs=2"))
     run = tmp_path / "runs/test/f/seed0"
     rows = read_rows(run / "results.csv")
     assert {(row.split, row.metric) for row in rows} == {("train", "loss"), ("val", "loss"), ("val", "agreement")}
@@ -145,36 +144,31 @@ def test_a_headless_ancestor_teaches_with_images_of_a_bare_folder(bare, headless
     init = ["init", "--source", run / "best.learngene.safetensors", "--arch", six]
     refused = lgx(*init, "--out", tmp_path / "no")
     assert "its images have no classes; give --num_classes" in refused.sentence
-    written = lgx(*init, "--num_classes", "7", "--out", tmp_path / "six")
-    assert written.code == 0, written.err
+    ok(lgx(*init, "--num_classes", "7", "--out", tmp_path / "six"))
     assert load_pretrained(str(tmp_path / "six")).architecture.num_classes == 7
 
 
 def test_without_labels_the_network_learns_the_ancestors_logits(fit, ancestor_file, tmp_path):
     options = (f"--model.ancestor={ancestor_file}", UNLABELED, "--name=l", "--model.optimizer.lr=0.01")
-    result = fit("SWS", "--model.stages=[2,2]", *options, "--trainer.max_epochs=3")
-    assert result.code == 0, result.err
+    ok(fit("SWS", "--model.stages=[2,2]", *options, "--trainer.max_epochs=3"))
     run = tmp_path / "runs/test/l/seed0"
     divergences = [r.value for r in read_rows(run / "results.csv") if (r.split, r.metric) == ("val", "loss")]
     assert 0 < divergences[-1] < divergences[0]
     learngene = Learngene.load(run / "best.learngene.safetensors")
     assert learngene.tensors["head.weight"].shape == (5, 16)  # the ancestor's classes; the images have three
-    tested = lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best")
-    assert tested.code == 0, tested.err
+    ok(lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best"))
     test = {row.metric: row.n for row in read_rows(run / "results.csv") if row.split == "test"}
     assert test == {"agreement": 12, "loss": 12}
 
 
 def test_labels_and_features_are_learned_together_and_a_test_does_not_need_the_ancestor(fit, headless, tmp_path):
     mine = shutil.copy(headless, tmp_path / "mine.learngene.safetensors")
-    result = fit("SWS", "--model.stages=[2,2]", FEATURES, f"--model.ancestor={mine}", "--name=b")
-    assert result.code == 0, result.err
+    ok(fit("SWS", "--model.stages=[2,2]", FEATURES, f"--model.ancestor={mine}", "--name=b"))
     run = tmp_path / "runs/test/b/seed0"
     assert {r.metric for r in read_rows(run / "results.csv")} == {"loss", "acc"}
     assert Learngene.load(run / "best.learngene.safetensors").tensors["head.weight"].shape == (3, 16)
     Path(mine).unlink()
-    tested = lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best")
-    assert tested.code == 0, tested.err
+    ok(lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best"))
     refused = lgx("export", run / "checkpoints/best.ckpt", "--out", tmp_path / "exported")
     assert "give best.learngene.safetensors" in refused.sentence
 
@@ -182,8 +176,7 @@ def test_labels_and_features_are_learned_together_and_a_test_does_not_need_the_a
 def test_a_resumed_run_ends_with_the_same_projection_bit_for_bit(fit, headless, tmp_path):
     options = ("TLEG", "--name=r", FEATURES, UNLABELED, f"--model.ancestor={headless}")
     options += ("--model.drop_path_rate=0.2", "--model.scheduler=null")
-    whole = fit(*options, "--trainer.max_epochs=2", "--experiment=whole")
-    assert whole.code == 0, whole.err
+    ok(fit(*options, "--trainer.max_epochs=2", "--experiment=whole"))
     assert fit(*options).code == 0
     assert fit(*options, "--trainer.max_epochs=2", "--ckpt_path=last").code == 0
     states = [load_checkpoint(tmp_path / f"runs/{name}/r/seed0/checkpoints/last.ckpt") for name in ("whole", "test")]
@@ -196,8 +189,7 @@ def test_a_resumed_run_ends_with_the_same_projection_bit_for_bit(fit, headless, 
 def test_averaged_weights_include_the_projection(fit, headless, tmp_path):
     average = ("--trainer.callbacks+=StochasticWeightAveraging", "--trainer.callbacks.swa_lrs=0.001")
     options = (FEATURES, UNLABELED, f"--model.ancestor={headless}", "--name=a", "--trainer.max_epochs=2")
-    result = fit("Distill", *options, *average, "--trainer.callbacks.swa_epoch_start=1")
-    assert result.code == 0, result.err
+    ok(fit("Distill", *options, *average, "--trainer.callbacks.swa_epoch_start=1"))
     state = load_checkpoint(tmp_path / "runs/test/a/seed0/checkpoints/last.ckpt")["state_dict"]
     assert "network.projection.patches.bias" in state
 
@@ -213,8 +205,7 @@ def test_a_plan_counts_network_and_projection(images, headless, tmp_path, model,
 
 def test_a_plan_needs_no_features_of_an_ancestor_that_does_not_exist_yet(images, tmp_path):
     given = [FEATURES, "--model.ancestor=runs/missing/best.learngene.safetensors"]
-    result = lgx("plan", *arguments("fit", "Distill", images, tmp_path, *given)[1:])
-    assert result.code == 0, result.err
+    result = ok(lgx("plan", *arguments("fit", "Distill", images, tmp_path, *given)[1:]))
     assert "Not counted: the teacher" in result.out
 
 

@@ -8,7 +8,7 @@ from lgx.components.figures import to_svg
 from lgx.core.rows import read_rows
 from lgx.hypernet.architecture_graph import computational_graph
 from lgx.methods.hypernetworks.task_map import embed_graphs, project, task_figure, task_map
-from tests.support.command_line import analyze, lgx
+from tests.support.command_line import analyze, lgx, ok
 from tests.support.task_maps import (
     BASE,
     CLASSES,
@@ -89,8 +89,7 @@ def test_the_figure_has_every_point_and_every_task():
 
 def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
     task_option = f"--model.task_embeddings={places / 'e.safetensors'}"
-    result = lgx(*tal_arguments(places, tmp_path, ("circles", "dots"), task_option, "--trainer.max_epochs=2"))
-    assert result.code == 0, result.err
+    ok(lgx(*tal_arguments(places, tmp_path, ("circles", "dots"), task_option, "--trainer.max_epochs=2")))
     run = tmp_path / "test/tal/seed0"
     count, words = points_and_words((run / "task_map.svg").read_text())
     assert count == 2 * 10
@@ -101,8 +100,7 @@ def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
     # The training loss of a hypernetwork is not that of a descendant.
     assert {row.split for row in read_rows(run / "results.csv")} == {"val"}
     learngene = run / "best.learngene.safetensors"
-    drawn = analyze("tasks", "--source", learngene, "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
-    assert drawn.code == 0, drawn.err
+    ok(analyze("tasks", "--source", learngene, "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg"))
 
 
 def test_no_map_is_drawn_for_one_task_or_without_embeddings(places, tmp_path):

@@ -22,7 +22,7 @@ from lgx.methods import LSAMD
 from lgx.methods.lsamd.gating import Gating, ImageSums, swapped_paths
 from lgx.methods.lsamd.selection import Selection, SelectionRun
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
-from tests.support.command_line import analyze, lgx
+from tests.support.command_line import analyze, lgx, ok
 
 ARCH = "depth=3,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
 
@@ -207,8 +207,7 @@ def selections(ancestor, tmp_path_factory):
         "drawn": ("--model.gate=soft", "--model.price=0.01", "--model.measure_swaps=true"),
     }
     for name, given_options in options.items():
-        result = run(ancestor, runs, name, *given_options)
-        assert result.code == 0, result.err
+        ok(run(ancestor, runs, name, *given_options))
     return runs / "t"
 
 
@@ -274,8 +273,7 @@ def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
 
 def test_analyze_compares_the_selections(selections, tmp_path, capsys):
     runs = [str(selections / name / "seed0") for name in ("dear", "free", "drawn")]
-    text = analyze("paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}")
-    assert text.code == 0, text.err
+    text = ok(analyze("paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}"))
     assert f"{runs[0]}: usage against coin flips: one kind of block alone" in text.out
     assert "layers from the one whose own block is needed least: " in text.out
     assert text.out.count("Spearman's ρ of the swap profiles") == 3

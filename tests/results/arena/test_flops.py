@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from lgx.errors import UserError
 from lgx.results.arena.costs import training_flops
 from lgx.results.run_records import RunRecord
-from tests.support.command_line import Result
+from tests.support.command_line import Result, ok
 
 ARCH = "--model.arch=depth={depth},embed_dim=192,num_heads=3,patch_size=8,img_size=64"
 SIZED = (
@@ -27,8 +27,7 @@ def teacher(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.support.command_line import arguments, lgx
 
     runs = tmp_path_factory.mktemp("flops")
-    result = lgx(*arguments("fit", "Ancestor", images, runs, ARCH.format(depth=4), *SIZED))
-    assert result.code == 0, result.err
+    ok(lgx(*arguments("fit", "Ancestor", images, runs, ARCH.format(depth=4), *SIZED)))
     return next(runs.rglob("best.learngene.safetensors"))
 
 
@@ -39,8 +38,7 @@ def templates(images: Path, teacher: Path, tmp_path_factory: pytest.TempPathFact
 
     runs = tmp_path_factory.mktemp("templates")
     options = [ARCH.format(depth=2), *SIZED, f"--model.ancestor={teacher}"]
-    result = lgx(*arguments("fit", "WAVE", images, runs, *options))
-    assert result.code == 0, result.err
+    ok(lgx(*arguments("fit", "WAVE", images, runs, *options)))
     return next(runs.rglob("best.learngene.safetensors"))
 
 
