@@ -9,8 +9,7 @@ from tests.support.command_line import lgx, ok, refusal
 
 
 def listed(pattern):
-    result = ok(lgx("backbones", pattern))
-    head, *lines = result.out.splitlines()
+    head, *lines = ok(lgx("backbones", pattern)).out.splitlines()
     assert head.split() == ["backbone", "read", "parameters", "px", "license"]
     return {line.split()[0]: line for line in lines}
 

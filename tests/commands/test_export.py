@@ -44,8 +44,7 @@ def programs(ancestor, tmp_path_factory):
     """The trained ancestor as ONNX and as a program, exported from the folder of its run."""
     folder = tmp_path_factory.mktemp("programs")
     for suffix in WRITERS:
-        done = ok(lgx("export", ancestor, "--out", folder / f"net.{suffix}"))
-        assert "logits differ by at most" in done.out
+        assert "logits differ by at most" in ok(lgx("export", ancestor, "--out", folder / f"net.{suffix}")).out
         assert list(folder.glob(".*")) == []
     return folder
 
@@ -265,8 +264,7 @@ def test_every_form_of_vit_is_exported(tmp_path, family, suffix):
 
 def test_int8_keeps_the_accuracy_the_classes_and_a_third_of_the_size(ancestor, images, programs, tmp_path):
     out = tmp_path / "small.onnx"
-    done = ok(lgx("export", ancestor, "--out", out, "--int8", images, "--most_lost", 20))
-    assert "of 12 test images" in done.out
+    assert "of 12 test images" in ok(lgx("export", ancestor, "--out", out, "--int8", images, "--most_lost", 20)).out
     assert list(tmp_path.iterdir()) == [out]
     whole, small = run_onnx(programs / "net.onnx"), run_onnx(out)
     assert small[1] == whole[1]

@@ -276,8 +276,7 @@ def test_a_damaged_folder_predicts_nothing(models, photos, tmp_path, key, value)
         config = json.loads((folder / "config.json").read_text())
         config["pretrained_cfg"][key] = value
         (folder / "config.json").write_text(json.dumps(config))
-    done = lgx("predict", photos / "test", "--model", folder, "--out", tmp_path / "p.csv")
-    assert (done.code, str(folder) in done.sentence) == (2, True), done.err
+    assert str(folder) in refusal(lgx("predict", photos / "test", "--model", folder, "--out", tmp_path / "p.csv"))
     assert not (tmp_path / "p.csv").exists()
 
 
@@ -288,6 +287,5 @@ def test_a_table_with_remarks_is_kept(models, photos, tmp_path, remark):
     lines = out.read_text().splitlines()
     lines = [f"{line},mine" for line in lines] if remark == "column" else [*lines[:2], f"{lines[2]},look", *lines[3:]]
     out.write_text("\n".join(lines))
-    done = lgx("predict", photos / "test", "--model", models["folder"], "--out", out)
-    assert (done.code, "did not write it" in done.sentence) == (2, True)
+    assert "did not write it" in refusal(lgx("predict", photos / "test", "--model", models["folder"], "--out", out))
     assert out.read_text() == "\n".join(lines)

@@ -56,8 +56,7 @@ def test_lgx_init_names_every_method_that_starts_models_of_other_libraries(name,
     source = save_source(CLASSES[name], tmp_path / f"best{SUFFIX}")
     method = next(spec.name for spec in specs if registry.initializer_class(spec) is CLASSES[name])
     given = ("--source", source, "--method", method, "--out", tmp_path / "out")
-    sentence = refusal(lgx("init", "--arch", "timm:resnet18", *given))
-    refused, _, named = sentence.partition("; use --method ")
+    refused, _, named = refusal(lgx("init", "--arch", "timm:resnet18", *given)).partition("; use --method ")
     assert f"{method} initializes no such model" in refused
     able = {name for spec in specs if registry.initializer_class(spec).starts_any_model for name in spec.names}
     assert set(named.split(" or ")) == able

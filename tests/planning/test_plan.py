@@ -29,8 +29,7 @@ def test_a_plan_needs_no_existing_files_and_writes_none(tmp_path, monkeypatch):
     small = ["--model.optimizer=torch.optim.AdamW", "--model.set_size=2", "--model.meta_batch=1"]
     tal = ["--model=TAL", *LOW_RANK, VIT, *small, *OFFLINE]
     guided = [*missing, "--model.freeze_encoder=true", "--model.ancestor=no.ckpt"]
-    done = ok(lgx("plan", *tal, *guided, "--gpus=8"))
-    printed = " ".join(done.out.split())
+    printed = " ".join(ok(lgx("plan", *tal, *guided, "--gpus=8")).out.split())
     wanted = "no.learngene.safetensors does not exist yet", "have 768 numbers", "Not counted: the teacher no.ckpt"
     for text in wanted:
         assert text in printed

@@ -167,8 +167,7 @@ REFUSED = ["--trainer.strategy=foo", "--trainer.accelerator=foo", "--model.optim
 
 @pytest.mark.parametrize("option", REFUSED)
 def test_a_value_that_libraries_refuse_ends_with_one_sentence(fit, option):
-    sentence = refusal(fit(None, option))
-    assert sentence.startswith("lgx fit: ")
+    assert refusal(fit(None, option)).startswith("lgx fit: ")
 
 
 @pytest.mark.parametrize("root", ["pipe:touch {}", "http://127.0.0.1:9/x", "file:///etc", "pipe:touch {} |"])

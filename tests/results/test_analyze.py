@@ -58,8 +58,7 @@ def test_a_hypernetwork_that_ignores_the_task_is_reported(tmp_path):
 def test_embeddings_without_class_names_cannot_have_own_heads(learngene, tmp_path):
     TaskEmbeddings(EMBEDDINGS).save(tmp_path / "e.safetensors")
     given = ("--task_embeddings", tmp_path / "e.safetensors", "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
-    result = ok(mapped(learngene, *given))
-    assert "own" not in result.out
+    assert "own" not in ok(mapped(learngene, *given)).out
     own = mapped(learngene, *given, "--heads=own")
     assert "does not state the number of classes of circles, dots, dunes" in own.sentence
 

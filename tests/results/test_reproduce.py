@@ -158,8 +158,7 @@ def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
     report = place / "runs/reproduce/pocket/sws/table3"
     assert {"report.html", "results.md", "results.csv"} <= {path.name for path in report.iterdir()}
     assert "ancestor &gt; random" in (report / "report.html").read_text()
-    again = ok(reproduce("sws/table3"))
-    assert "0 of 2 runs to do" in again.out
+    assert "0 of 2 runs to do" in ok(reproduce("sws/table3")).out
     planned = reproduce("sws/table3", "--dry_run")
     assert "lgx sweep s.yaml" in planned.out
     assert "runs to do" not in planned.out

@@ -36,8 +36,7 @@ def test_edited_options_are_named_and_run_again_with_the_runs_that_need_them(swe
     sentence = refusal(sweep(smoothing=0.3))
     assert "1 finished run(s) have changed" in sentence
     assert "--model.label_smoothing=0.3" in sentence
-    again = ok(sweep("--overwrite", smoothing=0.3))
-    assert "2 of 2 runs to do" in again.out
+    assert "2 of 2 runs to do" in ok(sweep("--overwrite", smoothing=0.3)).out
     after = values(tmp_path)
     assert after.keys() == before.keys()
     assert all(after[key] != before[key] for key in before if key[1] == "loss")
@@ -64,8 +63,7 @@ def test_runs_that_are_replaced_stay_to_do_until_they_have_ended(sweep, tmp_path
     with monkeypatch.context() as patched:
         patched.setattr(Trainer, "fit", stop)
         assert "stopped" in sweep("--overwrite", smoothing=0.3).sentence
-    again = ok(sweep("--overwrite", smoothing=0.3))
-    assert f"{2 - number} of 2 runs to do" in again.out
+    assert f"{2 - number} of 2 runs to do" in ok(sweep("--overwrite", smoothing=0.3)).out
     after = values(tmp_path)
     assert after.keys() == before.keys()
     assert all(after[key] != before[key] for key in before if key[1] == "loss")

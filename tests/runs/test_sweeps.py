@@ -51,8 +51,7 @@ def test_variables_are_replaced_in_lists_and_mappings_too(tmp_path):
 def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, tmp_path):
     runs, results = tmp_path / "runs", tmp_path / "all.csv"
     command = ["sweep", sweep_file, "--runs_dir", runs, "--results", results]
-    first = ok(lgx(*command))
-    assert "6 of 6 runs to do" in first.out
+    assert "6 of 6 runs to do" in ok(lgx(*command)).out
     rows = [r for r in read_rows(results) if r.metric == "acc"]
     assert {(r.method, r.epochs) for r in rows} == {("ancestor", 1), ("sws", 1), ("sws", 0), ("random", 0)}
     assert "0 of 6 runs to do" in lgx(*command).out

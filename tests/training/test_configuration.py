@@ -116,8 +116,7 @@ def test_a_single_callback_needs_no_list(fit):
 def test_a_value_may_name_a_file_with_configuration(images, tmp_path):
     (tmp_path / "data.yaml").write_text(f"class_path: ImageFolderData\ninit_args: {{root: {images}, img_size: 16}}\n")
     given = [word for word in arguments("fit", "Ancestor", images, tmp_path) if not word.startswith("--data")]
-    result = ok(lgx(*given, "--data", tmp_path / "data.yaml", "--print_config"))
-    assert "ImageFolderData" in result.out
+    assert "ImageFolderData" in ok(lgx(*given, "--data", tmp_path / "data.yaml", "--print_config")).out
 
 
 def test_a_flag_of_a_command_takes_no_positional_argument(tmp_path):

@@ -107,8 +107,7 @@ def test_an_ancestor_teaches_sws_whose_learngene_starts_a_descendant(trained: Pa
     learngene = tmp_path / "runs/test/sws/seed0/best.learngene.safetensors"
     start = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={learngene}"]
     assert run("Finetune", *start, "--name=descendant", "--test_end").code == 0
-    compared = ok(lgx("compare", tmp_path / "runs", "--metric", "map"))
-    assert "mean average precision" in compared.out
+    assert "mean average precision" in ok(lgx("compare", tmp_path / "runs", "--metric", "map")).out
     planned = arguments(
         "plan", "SWS", trained, tmp_path, *DATA, *STAGES, f"--model.ancestor={ancestor}", "--samples=96"
     )
@@ -169,8 +168,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("model", "options", "sentence"), REFUSED, ids=[r[2][:30] for r in REFUSED])
 def test_what_cannot_learn_several_labels_refuses_in_one_sentence(run, model, options, sentence) -> None:
-    result = refusal(run(model, *options))
-    assert sentence in result
+    assert sentence in refusal(run(model, *options))
 
 
 def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: Path, run, ancestor: Path, fit) -> None:

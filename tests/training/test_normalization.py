@@ -55,16 +55,14 @@ def test_a_checkpoint_is_evaluated_as_it_was_trained_even_without_its_start(fit,
     assert fit("Finetune", *start, "--name=a", "--test_end").code == 0
     (tmp_path / "start").rename(tmp_path / "moved")
     checkpoint = f"--ckpt_path={tmp_path}/runs/test/a/seed0/checkpoints/last.ckpt"
-    result = ok(fit("Finetune", *start, checkpoint, "--name=b", command=command))
-    assert "of the checkpoint's network" in result.out
+    assert "of the checkpoint's network" in ok(fit("Finetune", *start, checkpoint, "--name=b", command=command)).out
     if command == "test":
         trained = accuracy(tmp_path / "runs/test/a/seed0")
         assert accuracy(tmp_path / "runs/test/b/seed0")["test", "loss"] == trained["test", "loss"]
 
 
 def test_an_untrained_start_is_tested_in_its_own_normalization(fit, start):
-    result = ok(fit("Finetune", *start, "--untrained", "--name=u", command="test"))
-    assert "normalize  mean 0.3" in result.out
+    assert "normalize  mean 0.3" in ok(fit("Finetune", *start, "--untrained", "--name=u", command="test")).out
 
 
 def test_another_normalization_that_the_user_gives_is_obeyed_with_a_warning(fit, start, tmp_path):

@@ -180,8 +180,7 @@ def test_a_later_file_wins_over_an_earlier_one(images, tmp_path):
 @pytest.mark.parametrize("text", ["run #5", "007", "1e3", "0x10", "yes", "2026-11-25", "1_000"])
 def test_a_text_is_the_text_that_was_typed_and_is_saved(images, tmp_path, text):
     words = arguments("fit", "Ancestor", images, tmp_path, f"--name={text}", "--data.name", text, "--model.label", text)
-    printed = ok(lgx(*words, "--print_config"))
-    (tmp_path / "run.yaml").write_text(printed.out)
+    (tmp_path / "run.yaml").write_text(ok(lgx(*words, "--print_config")).out)
     again = parse_configuration(make_parser("fit"), ["--config", str(tmp_path / "run.yaml")])
     assert [again.name, again.data.init_args.name, again.model.init_args.label] == [text] * 3
 
@@ -207,8 +206,7 @@ def test_what_a_callback_watches_is_checked_before_the_first_step(fit, words):
 def test_a_hypernetwork_measures_no_loss(fit):
     small = ["--model.set_size=3", "--model.width=16", "--model.layers=1", "--model.heads=2", *STOP]
     small += ['--model.panel=["depth=2,embed_dim=16,num_heads=2"]', "--trainer.callbacks.monitor=val/loss"]
-    done = fit("GHN3", *small)
-    assert (done.code, "watches val/loss; this run measures" in done.sentence) == (2, True), done.err
+    assert "watches val/loss; this run measures" in refusal(fit("GHN3", *small))
 
 
 @pytest.mark.parametrize("split", ["val", "test"])

@@ -94,8 +94,7 @@ def slurm(tmp_path, monkeypatch):
 
 
 def test_slurm_requeues_the_job_once_the_state_is_saved(images, tmp_path, undisturbed, slurm):
-    ended = ok(signalled(images, tmp_path, signal.SIGUSR1))
-    assert ended.sentence.endswith("job 777 is requeued")
+    assert ok(signalled(images, tmp_path, signal.SIGUSR1)).sentence.endswith("job 777 is requeued")
     assert slurm.read_text().split() == ["requeue", "777"]
     assert list(tmp_path.rglob("hpc_ckpt*")) == []
     assert_goes_on(images, tmp_path, undisturbed)  # still within the job, as after a requeue

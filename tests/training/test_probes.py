@@ -80,8 +80,7 @@ def test_compare_shows_probes_under_their_own_names(fit, ancestor, tmp_path):
     assert fit("Ancestor", path, "--name=p", "--probe=linear", command="test").code == 0
     runs = tmp_path / "runs/test"
     for metric, words in (("acc", "accuracy"), ("linear_acc", "accuracy of a linear classifier")):
-        result = ok(lgx("compare", runs, "--metric", metric, "--out", tmp_path / metric))
-        assert words in " ".join(result.out.split())
+        assert words in " ".join(ok(lgx("compare", runs, "--metric", metric, "--out", tmp_path / metric)).out.split())
     rows = rows_of(tmp_path, "p")
     assert {"acc", "balanced_acc", "ece", "loss", "linear_acc"} == set(rows)
 

@@ -34,8 +34,7 @@ def run(images, tmp_path_factory):
 
     runs = tmp_path_factory.mktemp("reports")
     options = ["--name=r", "--test_start", "--test_end", "--trainer.max_epochs=2", "--model.optimizer.lr=0.01"]
-    result = ok(lgx(*arguments("fit", "Ancestor", images, runs, *options)))
-    return runs / "test/r/seed0", result.out
+    return runs / "test/r/seed0", ok(lgx(*arguments("fit", "Ancestor", images, runs, *options))).out
 
 
 def test_fit_ends_with_the_test_scores_of_its_results(run):

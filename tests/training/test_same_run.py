@@ -90,14 +90,12 @@ def test_the_same_data_elsewhere_are_accepted(run, images, tmp_path):
 
 
 def test_a_longer_run_is_applied_and_listed(run):
-    result = ok(run(RESUME, LONGER))
-    assert "resumed    trainer.max_epochs was 1, is 2" in result.out
+    assert "resumed    trainer.max_epochs was 1, is 2" in ok(run(RESUME, LONGER)).out
 
 
 def test_a_finished_run_is_left_alone(run):
     before = {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")}
-    result = ok(run(RESUME))
-    assert "finished" in result.out
+    assert "finished" in ok(run(RESUME)).out
     assert {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")} == before
 
 

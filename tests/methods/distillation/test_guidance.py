@@ -205,8 +205,7 @@ def test_a_plan_counts_network_and_projection(images, headless, tmp_path, model,
 
 def test_a_plan_needs_no_features_of_an_ancestor_that_does_not_exist_yet(images, tmp_path):
     given = [FEATURES, "--model.ancestor=runs/missing/best.learngene.safetensors"]
-    result = ok(lgx("plan", *arguments("fit", "Distill", images, tmp_path, *given)[1:]))
-    assert "Not counted: the teacher" in result.out
+    assert "Not counted: the teacher" in ok(lgx("plan", *arguments("fit", "Distill", images, tmp_path, *given)[1:])).out
 
 
 def test_a_plan_of_logits_without_labels_needs_no_ancestor_file(images, tmp_path):

@@ -64,5 +64,4 @@ def measured(images: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     """Folder of an arena that was run, with ``arena.yaml`` and ``runs``, and what the command printed."""
     folder = tmp_path_factory.mktemp("arena")
     file = write_arena(arena_content(images, folder), folder)
-    result = ok(lgx("arena", file, "--runs_dir", folder / "runs"))
-    return folder, result
+    return folder, ok(lgx("arena", file, "--runs_dir", folder / "runs"))
