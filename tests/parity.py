@@ -169,9 +169,6 @@ RENAMED_KEYS = {"search": "selection"}
 """Keys of a learngene's description that had another name before."""
 
 
-# -- recording --------------------------------------------------------------------------------------------------------
-
-
 def call(work: Path, *arguments: str, name: str) -> str:
     """Run one command line in a process of its own, and return what it printed.
 
@@ -254,9 +251,6 @@ def record(out: Path) -> None:
     }
     (out / "record.json").write_text(json.dumps(found, indent=1))
     print(f"recorded {found['lgx']} in {out / 'record.json'}")
-
-
-# -- comparing --------------------------------------------------------------------------------------------------------
 
 
 def differences(one: Any, other: Any, path: str = "") -> Iterator[str]:

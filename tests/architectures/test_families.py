@@ -1,7 +1,5 @@
 """Families of ViTs: described from timm's models, built again, counted, exported and read."""
 
-from pathlib import Path
-
 import pytest
 import timm
 import torch
@@ -33,7 +31,7 @@ def _images(size: int = 16) -> Tensor:
 
 
 @pytest.mark.parametrize("family", EACH)
-def test_a_description_is_read_off_the_network_and_survives_text_and_json(family: str) -> None:
+def test_a_description_is_read_off_the_network_and_survives_text_and_json(family):
     architecture = tiny(family)
     assert parse_architecture(architecture.spec(), num_classes=5) == architecture
     assert architecture_from_dict(architecture.to_dict()) == architecture
@@ -43,9 +41,7 @@ def test_a_description_is_read_off_the_network_and_survives_text_and_json(family
 
 
 @pytest.mark.parametrize("family", EACH)
-def test_an_exported_network_gives_the_same_logits_in_plain_timm_and_when_it_is_read_again(
-    family: str, tmp_path: Path
-) -> None:
+def test_an_exported_network_gives_the_same_logits_in_plain_timm_and_when_it_is_read_again(family, tmp_path):
     architecture = tiny(family)
     model = _random(architecture)
     write_descendant(tmp_path / "model", model, architecture, (0.5,) * 3, (0.5,) * 3)
@@ -59,9 +55,7 @@ def test_an_exported_network_gives_the_same_logits_in_plain_timm_and_when_it_is_
 
 
 @pytest.mark.parametrize("family", [each for each in EACH if each != "deit_distilled"])
-def test_a_segmentation_network_takes_the_weights_of_a_classifier_but_its_head_and_pooling(
-    family: str, tmp_path: Path
-) -> None:
+def test_a_segmentation_network_takes_the_weights_of_a_classifier_but_its_head_and_pooling(family, tmp_path):
     source = tiny(family)
     write_descendant(tmp_path / "source", _random(source), source, (0.5,) * 3, (0.5,) * 3)
     architecture = tiny(family, kind="segmentation")
@@ -77,7 +71,7 @@ def test_a_segmentation_network_takes_the_weights_of_a_classifier_but_its_head_a
 
 
 @pytest.mark.parametrize("family", EACH)
-def test_macs_and_parameters_are_those_of_all_products(family: str) -> None:
+def test_macs_and_parameters_are_those_of_all_products(family):
     architecture = tiny(family)
     model = architecture.build().eval()
     products: list[int] = []
@@ -99,10 +93,9 @@ def test_macs_and_parameters_are_those_of_all_products(family: str) -> None:
     assert architecture.count_parameters() == sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_the_plain_vit_is_found_behind_other_names_and_a_specification_starts_from_a_model_of_timm() -> None:
+def test_the_plain_vit_is_found_behind_other_names_and_a_specification_starts_from_a_model_of_timm():
     for name in ("deit_small_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224.mae"):
         described = describe_timm_model(name).architecture
-        assert described is not None
         assert described.is_plain, name
     assert parse_architecture("timm:deit_tiny_patch16_224,depth=2") == ViTArchitecture(depth=2)
     text = "timm:vit_small_patch14_reg4_dinov2,depth=2,embed_dim=64,num_heads=1,img_size=28"
@@ -120,7 +113,7 @@ def test_the_plain_vit_is_found_behind_other_names_and_a_specification_starts_fr
         ("vit_base_patch16_clip_224", "vit_base_patch16_clip_quickgelu_224", False),
     ],
 )
-def test_sizes_of_one_form_have_the_same_form_and_others_do_not(one: str, other: str, same: bool) -> None:
+def test_sizes_of_one_form_have_the_same_form_and_others_do_not(one, other, same):
     assert same_form(one, other) == same
 
 
@@ -137,7 +130,7 @@ def test_sizes_of_one_form_have_the_same_form_and_others_do_not(one: str, other:
         ({"norm_layer": nn.BatchNorm1d}, "norm1 is a BatchNorm1d"),
     ],
 )
-def test_what_no_form_expresses_is_named(model: str | dict[str, type], part: str) -> None:
+def test_what_no_form_expresses_is_named(model, part):
     if isinstance(model, dict):
         described = describe_vit(timm.create_model("vit_tiny_patch16_224", depth=1, **model))
     else:
@@ -159,7 +152,7 @@ def test_what_no_form_expresses_is_named(model: str | dict[str, type], part: str
         (3, "form is 3, expected a text"),
     ],
 )
-def test_a_wrong_form_is_refused_in_a_sentence(form: object, wrong: str) -> None:
+def test_a_wrong_form_is_refused_in_a_sentence(form, wrong):
     with pytest.raises(UserError, match=wrong):
         tiny("plain", form=form)
     with pytest.raises(UserError, match="distilled head"):
@@ -168,16 +161,15 @@ def test_a_wrong_form_is_refused_in_a_sentence(form: object, wrong: str) -> None
         computational_graph(tiny("dinov2"))
 
 
-def test_a_changed_argument_becomes_a_part_of_the_form() -> None:
+def test_a_changed_argument_becomes_a_part_of_the_form():
     model = timm.create_model("vit_tiny_patch16_224", class_token=False, global_pool="avg", reg_tokens=3, depth=1)
     architecture = describe_vit(model).architecture
-    assert architecture is not None
     assert architecture.num_prefix_tokens == 3
     assert architecture.form.startswith("vit_tiny_patch16_224+class_token=False+")
     assert parse_architecture(architecture.spec()).form == architecture.form
 
 
-def test_a_descendant_takes_the_form_of_its_source_where_its_text_names_none() -> None:
+def test_a_descendant_takes_the_form_of_its_source_where_its_text_names_none():
     source = tiny("eva02", mlp_ratio=3.0)
     given = parse_for_source("depth=1,embed_dim=32,num_heads=2", source, "classification", 7)
     assert isinstance(given, ViTArchitecture)
@@ -187,7 +179,7 @@ def test_a_descendant_takes_the_form_of_its_source_where_its_text_names_none() -
     assert named.form == "vit_small_patch14_dinov2"
 
 
-def test_a_source_of_another_form_is_refused_with_what_to_write(tmp_path: Path) -> None:
+def test_a_source_of_another_form_is_refused_with_what_to_write(tmp_path):
     source = tiny("dinov2")
     write_descendant(tmp_path / "source", _random(source), source)
     with pytest.raises(UserError, match="write form=vit_small_patch14_dinov2 in the architecture"):

@@ -60,9 +60,6 @@ def test_sets_keep_the_base_and_refuse_another_family(tmp_path):
         read_architectures(str(file), ViTArchitecture())
 
 
-# -- the model --------------------------------------------------------------------------------------------------------
-
-
 def test_a_built_model_computes_the_logits_of_transformers():
     torch.manual_seed(0)
     model = GPT2.build().eval()

@@ -83,7 +83,6 @@ def test_a_model_folder_is_read_with_its_record_and_without_its_pickles(hub, des
     folder = Path(resolve("hf://lab/des").place)
     assert {file.name for file in folder.iterdir()} == {"config.json", "model.safetensors", "lgx.json"}
     record = StartRecord.read(resolve(f"hf://lab/des@{commit}").place)
-    assert record is not None
     assert record.method == "sws"
     assert init("hf://lab/des", tmp_path / "again").code == 0
     assert (tmp_path / "again/model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()

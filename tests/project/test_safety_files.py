@@ -117,8 +117,6 @@ def test_an_image_that_resizing_would_enlarge_too_much_is_refused(tmp_path):
         ImageReader()(tmp_path / "x.png")
 
 
-# -- archives and folders ---------------------------------------------------------------------------------------------
-
 OUTSIDE = ["../evil", "/evil", "a/../../evil", "..\\evil", "\\evil", "C:\\evil", "./../evil"]
 
 

@@ -1,7 +1,5 @@
 """Curves are read from the event files of a run."""
 
-from pathlib import Path
-
 import pytest
 from torch.utils.tensorboard import SummaryWriter
 
@@ -9,7 +7,7 @@ from lgx.results.curves import read_curves
 from tests.results.helpers import add_run
 
 
-def test_every_recorded_point_is_read(tmp_path: Path) -> None:
+def test_every_recorded_point_is_read(tmp_path):
     with SummaryWriter(str(tmp_path)) as writer:
         for step in range(10_500):
             writer.add_scalar("train/loss", step, step)
@@ -18,7 +16,7 @@ def test_every_recorded_point_is_read(tmp_path: Path) -> None:
     assert curves["train/loss"].steps == tuple(range(10_500))
 
 
-def test_a_resumed_run_counts_what_was_written_last(tmp_path: Path) -> None:
+def test_a_resumed_run_counts_what_was_written_last(tmp_path):
     for part, steps, offset in (("a", range(0, 6), 0.0), ("b", range(4, 9), 100.0)):
         with SummaryWriter(str(tmp_path), filename_suffix=part) as writer:
             for step in steps:
@@ -28,13 +26,13 @@ def test_a_resumed_run_counts_what_was_written_last(tmp_path: Path) -> None:
     assert curve.values == (0, 1, 2, 3, 104, 105, 106, 107, 108)
 
 
-def test_runs_inside_a_run_are_not_mixed_in(tmp_path: Path) -> None:
+def test_runs_inside_a_run_are_not_mixed_in(tmp_path):
     add_run(tmp_path / "outer/inner", "sws", 4, 0, events=True)
     assert read_curves(tmp_path / "outer") == {}
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "garbage"])
-def test_damaged_event_files_give_what_is_readable(tmp_path: Path, damage: str) -> None:
+def test_damaged_event_files_give_what_is_readable(tmp_path, damage):
     with SummaryWriter(str(tmp_path)) as writer:
         for step in range(100):
             writer.add_scalar("val/acc", step / 100, step)

@@ -38,7 +38,6 @@ def overlapping(axes: Axes) -> list[str]:
 def test_captions_fit_the_number_of_seeds() -> None:
     seeds = {seed: {"train/loss": curve(3.0, 2.0)} for seed in (0, 1)}
     section = curve_section({("pocket", "6-Small"): {"sws": seeds}}, LOOKS)
-    assert section is not None
     assert "Lines are means over seeds, bands their range." in section.figures[0].caption
     for count, words in ((1, "One seed each, so that there are no bars"), (3, "Means over 3 seeds; bars are 95 %")):
         rows = [
@@ -47,8 +46,6 @@ def test_captions_fit_the_number_of_seeds() -> None:
         ]  # fmt: skip
         depths = depth_section(rows, "acc", LOOKS, {"pocket": 10.0})
         averages = average_figure(standings(rows, "acc"), LOOKS, {})
-        assert depths is not None
-        assert averages is not None
         for caption in (depths.figures[0].caption, averages.caption):
             assert words in caption
             assert "ook at which" in caption

@@ -13,7 +13,7 @@ ORDER = [
 ]  # fmt: skip
 
 
-def test_methods_of_the_papers_have_a_fixed_order_and_others_follow_by_name() -> None:
+def test_methods_of_the_papers_have_a_fixed_order_and_others_follow_by_name():
     names = [*ORDER[::-1], "b", "a"]
     assert sorted(names, key=method_order) == [*ORDER, "a", "b"]
     assert sorted(["tal", "sws", "sws (order=1)", "lsamd"], key=method_order)[:2] == ["sws", "sws (order=1)"]
@@ -22,18 +22,16 @@ def test_methods_of_the_papers_have_a_fixed_order_and_others_follow_by_name() ->
     )  # so that a table never depends on a set's order
 
 
-def test_every_method_of_the_papers_has_its_own_color_and_dashes() -> None:
+def test_every_method_of_the_papers_has_its_own_color_and_dashes():
     assert len({(look.color, look.dash) for look in styles(ORDER).values()}) == len(ORDER)
 
 
-def test_the_style_of_a_method_does_not_depend_on_other_methods() -> None:
+def test_the_style_of_a_method_does_not_depend_on_other_methods():
     assert styles(["sws", "mine"])["sws"] == styles(["tleg", "sws", "another"])["sws"]
     assert len({(s.color, s.dash) for s in styles(["sws", "a", "b", "c"]).values()}) == 4
 
 
-def test_a_declared_method_has_its_place_and_label_and_without_a_look_a_free_style(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_declared_method_has_its_place_and_label_and_without_a_look_a_free_style(monkeypatch):
     declared = {"first": Look("first", "first", ""), "sws": Look("sws", "SWS", BLUE)}
     monkeypatch.setattr(registry, "looks", lambda: declared)
     assert sorted(["another", "sws", "first"], key=method_order) == ["first", "sws", "another"]

@@ -1,7 +1,5 @@
 """The papers' tables: complete, well-formed, and with the numbers that the papers print."""
 
-from pathlib import Path
-
 import pytest
 
 from data_modules.registry import IMAGE_SETS
@@ -65,12 +63,12 @@ def value(table: str, method: str, architecture: str, task: str, **more: object)
     return found[0]
 
 
-def test_every_table_has_all_its_numbers() -> None:
+def test_every_table_has_all_its_numbers():
     assert {name: len(load_table(name).rows) for name in table_names()} == COUNTS
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_a_table_uses_names_of_lgx_and_no_value_twice(name: str) -> None:
+def test_a_table_uses_names_of_lgx_and_no_value_twice(name):
     table = load_table(name)
     assert table.title
     assert table.source
@@ -83,7 +81,7 @@ def test_a_table_uses_names_of_lgx_and_no_value_twice(name: str) -> None:
     assert all(0 <= percent <= 100 for percent in percents)
 
 
-def test_selected_values_are_those_of_the_papers() -> None:
+def test_selected_values_are_those_of_the_papers():
     assert value("sws/table1", "sws", "Des-B-12", "imagenet", epochs=0) == 79.3
     assert value("sws/table1", "weight_selection", "Des-B-12", "imagenet") == 69.9
     assert value("sws/table1", "trained", "Des-B-12", "imagenet", epochs=100) == 79.6
@@ -100,7 +98,7 @@ def test_selected_values_are_those_of_the_papers() -> None:
     assert value("lsamd/table5", "lsamd", "", "cifar10", metric="lr", variant="network=ancestor") == 1e-6
 
 
-def test_cells_without_a_number_are_remarks() -> None:
+def test_cells_without_a_number_are_remarks():
     failed = [row for row in load_table("sws/table5").rows if row.value is None]
     assert [(row.method, row.remark) for row in failed] == [("sws_41523", "fail")]
     illegible = [row for row in load_table("tal/table9").rows if row.value is None]
@@ -109,7 +107,7 @@ def test_cells_without_a_number_are_remarks() -> None:
     ]
 
 
-def test_printed_averages_follow_from_the_printed_numbers() -> None:
+def test_printed_averages_follow_from_the_printed_numbers():
     rows = load_table("tal/table9").rows
     for architecture in ("3-Tiny", "6-Tiny", "12-Tiny", "3-Small", "6-Small"):
         for method in ("tal_no_task", "tal_no_ancestor"):
@@ -120,7 +118,7 @@ def test_printed_averages_follow_from_the_printed_numbers() -> None:
             assert average == pytest.approx(sum(numbers) / 9, abs=0.0075)
 
 
-def test_pretrain_finetune_stores_what_the_caption_says() -> None:
+def test_pretrain_finetune_stores_what_the_caption_says():
     rows = load_table("sws/table2").rows
     stored = [r.value or 0 for r in rows if r.metric == "stored_params" and r.method == "pretrain_finetune"]
     assert sum(stored) == pytest.approx(759.3)
@@ -158,13 +156,11 @@ def test_pretrain_finetune_stores_what_the_caption_says() -> None:
         ("tal/table2", "tal", "12-Tiny", "flowers", 0, None),
     ],
 )
-def test_the_number_of_a_measured_value_is_found(
-    table: str, method: str, architecture: str, task: str, epochs: int, number: float | None
-) -> None:
+def test_the_number_of_a_measured_value_is_found(table, method, architecture, task, epochs, number):
     assert load_table(table).find(method, architecture, task, epochs, "acc") == number
 
 
-def test_names_of_the_papers_are_those_of_lgx() -> None:
+def test_names_of_the_papers_are_those_of_lgx():
     assert load_table("sws/table6").task_name("stanford_cars") == "cars196"
     table = load_table("lsamd/table3")
     assert {row.task for row in table.rows} <= {table.task_name(name) for name in IMAGE_SETS}
@@ -172,7 +168,7 @@ def test_names_of_the_papers_are_those_of_lgx() -> None:
     assert not same_architecture("Des-S-6", "6-Base")
 
 
-def test_an_unknown_table_lists_what_there_is() -> None:
+def test_an_unknown_table_lists_what_there_is():
     with pytest.raises(UserError, match=r"nearest are .*sws/table1.* sws has .*sws/table6"):
         load_table("sws/tabel1")
     with pytest.raises(UserError, match="papers are lsamd, sws, tal"):
@@ -188,7 +184,7 @@ def test_an_unknown_table_lists_what_there_is() -> None:
         ("mine/t: 3", "mine/t"),
     ],
 )
-def test_a_malformed_file_is_named(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_malformed_file_is_named(tmp_path, text, reason):
     file = tmp_path / "numbers.yaml"
     file.write_text(text)
     with pytest.raises(UserError, match=reason) as error:

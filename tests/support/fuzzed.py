@@ -54,9 +54,6 @@ class Target(NamedTuple):
     read: Callable[[Path], Any]
 
 
-# -- files and their readers ------------------------------------------------------------------------------------------
-
-
 def make_learngene(folder: Path) -> Path:
     file = folder / "a.learngene.safetensors"
     shared = TINY.replace(depth=4, stages=(2, 2))

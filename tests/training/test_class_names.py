@@ -58,13 +58,13 @@ def accuracy(run: Path, split: str = "test") -> float:
 
 
 @pytest.mark.parametrize("verb", ["test", "validate", "predict"])
-def test_a_renamed_class_is_refused_and_no_row_is_replaced(trained: Path, renamed: Path, verb: str) -> None:
+def test_a_renamed_class_is_refused_and_no_row_is_replaced(trained, renamed, verb):
     before, first = (trained / "results.csv").read_bytes(), rename_first(renamed)
     assert f"lacks '{first}' and has '{NEW}'" in refusal(command(verb, trained, renamed))
     assert (trained / "results.csv").read_bytes() == before
 
 
-def test_classes_in_another_order_are_the_same_classes(trained: Path, renamed: Path, tmp_path: Path) -> None:
+def test_classes_in_another_order_are_the_same_classes(trained, renamed, tmp_path):
     good = accuracy(trained)
     assert good > 0.6
     reverse(renamed)
@@ -78,7 +78,7 @@ def test_classes_in_another_order_are_the_same_classes(trained: Path, renamed: P
     assert right / len(rows) == pytest.approx(good)
 
 
-def test_training_does_not_go_on_with_classes_in_another_order(trained: Path, renamed: Path, tmp_path: Path) -> None:
+def test_training_does_not_go_on_with_classes_in_another_order(trained, renamed, tmp_path):
     reverse(renamed)  # the optimizer's state and averaged weights have an order, too
     last = f"--ckpt_path={trained}/checkpoints/last.ckpt"
     options = ["--trainer.max_epochs=13", "--model.optimizer.lr=0.01", "--name=on", "--data.name=shapes", last]
@@ -86,9 +86,7 @@ def test_training_does_not_go_on_with_classes_in_another_order(trained: Path, re
     assert (done.code, "another order than in training" in done.sentence) == (2, True), done.err
 
 
-def test_a_hypernetwork_of_one_task_is_tested_on_its_classes_whatever_the_folders_name(
-    images: Path, renamed: Path, tmp_path: Path
-) -> None:
+def test_a_hypernetwork_of_one_task_is_tested_on_its_classes_whatever_the_folders_name(images, renamed, tmp_path):
     small = ["--model.width=16", "--model.layers=1", "--model.heads=2", "--model.set_size=3", "--name=g"]
     panel = '--model.panel=["depth=2,embed_dim=16,num_heads=2"]'
     ok(lgx(*arguments("fit", "GHN3", images, tmp_path / "runs", *small, panel)))
@@ -105,9 +103,7 @@ def test_a_hypernetwork_of_one_task_is_tested_on_its_classes_whatever_the_folder
 
 
 @pytest.mark.parametrize("kept", ["Pretrained", "distilled start", "exported"])
-def test_a_kept_head_follows_the_order_of_the_data_or_is_refused(
-    trained: Path, renamed: Path, tmp_path: Path, kept: str
-) -> None:
+def test_a_kept_head_follows_the_order_of_the_data_or_is_refused(trained, renamed, tmp_path, kept):
     source = str(trained / "best.learngene.safetensors")
     if kept == "exported":
         assert lgx("export", trained / "checkpoints/best.ckpt", "--out", tmp_path / "folder").code == 0
@@ -124,7 +120,7 @@ def test_a_kept_head_follows_the_order_of_the_data_or_is_refused(
     assert (done.code, f"lacks '{first}' and has '{NEW}'" in done.sentence) == (2, True), done.err
 
 
-def test_a_teacher_answers_in_the_order_of_the_data(trained: Path, renamed: Path) -> None:
+def test_a_teacher_answers_in_the_order_of_the_data(trained, renamed):
     source, images = load_pretrained(str(trained / "best.learngene.safetensors")), torch.randn(4, 3, 16, 16)
     before = ImageFolderData(root=str(renamed), img_size=16).task
     reverse(renamed)
@@ -132,7 +128,7 @@ def test_a_teacher_answers_in_the_order_of_the_data(trained: Path, renamed: Path
     assert torch.equal(Teacher.of(source, after)(images), Teacher.of(source, before)(images).flip(1))
 
 
-def test_a_teacher_of_features_may_know_other_classes() -> None:
+def test_a_teacher_of_features_may_know_other_classes():
     model = timm.create_model("test_resnet", num_classes=2)  # of no architecture of lgx, so that it is tried
     source = PretrainedNetwork("zoo", model, None, (0.5,) * 3, (0.5,) * 3, label_names=("a", "b"))
     task = Task("t", 2, class_names=("cat", "dog"), img_size=64)

@@ -93,9 +93,6 @@ def test_a_later_stage_knows_the_widths_of_both(tasks, stage1, tmp_path):
     assert later == tuple(sorted({40, *earlier}))
 
 
-# -- the parts --------------------------------------------------------------------------------------------------------
-
-
 def test_predicting_the_projection_does_not_change_the_parameters():
     torch.manual_seed(0)
     hypernet, other = Hypernet(SMALL), parse_architecture("depth=3,embed_dim=24,num_heads=3,img_size=16,patch_size=4")
@@ -107,9 +104,6 @@ def test_predicting_the_projection_does_not_change_the_parameters():
         for name, tensor in alone.items():
             torch.testing.assert_close(tensors[name] + 0, tensor + 0, rtol=1e-5, atol=1e-6)
     assert not torch.allclose(parameters[0]["head.weight"] + 0, (projections[0] + 0)[:3])
-
-
-# -- task embeddings --------------------------------------------------------------------------------------------------
 
 
 def test_an_embedding_is_the_mean_class_token_over_the_training_images(tasks, ancestor, embeddings):
@@ -134,9 +128,6 @@ def test_two_processes_compute_the_same_embedding_as_one(tasks, ancestor, embedd
     assert done.returncode == 0, done.stderr
     for name, tensor in load_file(embeddings).items():
         torch.testing.assert_close(load_file(out)[name], tensor, rtol=1e-5, atol=1e-6)
-
-
-# -- the stages -------------------------------------------------------------------------------------------------------
 
 
 def test_stage_1_learns_from_the_ancestor(stage1, ancestor):

@@ -142,9 +142,6 @@ def test_validation_stores_means_over_images_and_ties_choose_the_base():
     assert [super_ancestor()._majority(p) for p in (prefers, prefers & False)] == [True, False]
 
 
-# -- agreement --------------------------------------------------------------------------------------------------------
-
-
 def selection(*paths, rise=None):
     return Selection({f"t{i}": [float(used) for used in path] for i, path in enumerate(paths)}, "batch", rise or {})
 
@@ -172,9 +169,6 @@ def test_swap_profiles_are_compared_by_rank_within_each_data_set():
     assert agreement(one, selection([True] * 4)).rho is None
     assert ranked_layers([one]) == [1, 0, 2, 3]
     assert ranked_layers([]) == []
-
-
-# -- runs -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

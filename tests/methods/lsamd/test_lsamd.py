@@ -159,9 +159,6 @@ def test_selections_of_different_data_sets_merge_and_others_are_refused():
     assert common_layers(one, Selection({"a": SHARES["c"]}, "image")) == {"a": [0]}
 
 
-# -- whole runs -------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def selection_run(ancestor, tmp_path_factory):
     """A selection run over three pocket tasks that has nothing which the paper's text lacks."""
