@@ -145,11 +145,6 @@ def test_a_departure_states_what_the_code_or_the_configuration_has(check):
     assert str(found) == value
 
 
-def test_every_line_of_departures_says_what_the_paper_and_lgx_do():
-    lines = [line for paper in TABLES.values() for lines in paper.values() for line in lines]
-    assert all(len(line) >= 3 and all(isinstance(cell, str) and cell for cell in line) for line in lines)
-
-
 def test_steps_that_verdicts_and_departures_name_are_those_of_the_sampler():
     files = ("index.yaml", "tal/ablations.yaml", "tal/mini/stage2.yaml")
     index, ablations, stage2 = (yaml.safe_load((EXPERIMENTS / name).read_text()) for name in files)

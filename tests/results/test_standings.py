@@ -3,7 +3,6 @@
 import pytest
 
 from lgx.core.rows import Row
-from lgx.methods import registry
 from lgx.results.headline import average_section, headlines
 from lgx.results.merging import Merged
 from lgx.results.standings import chance_levels, is_random, standings
@@ -132,12 +131,3 @@ def test_random_starts_are_known_by_their_initializer():
     assert [name for name in ("random", "trained", "sws", "mimetic", "ancestor", "mine") if is_random(name)] == [
         "random", "trained",
     ]  # fmt: skip
-
-
-def test_every_method_says_in_one_sentence_what_it_does():
-    own = [s for s in registry.specs().values() if str(s.initializer or s.module).startswith("lgx.")]
-    assert len(own) > 15
-    for spec in own:
-        assert spec.summary.endswith("."), spec.name
-        assert spec.summary.count(". ") == 0, spec.name
-        assert 30 < len(spec.summary) < 140, spec.name

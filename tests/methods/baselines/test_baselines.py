@@ -5,11 +5,10 @@ import timm
 import torch
 from timm.models.convnext import ConvNeXt
 
-from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.width import evenly_spaced
-from lgx.methods import Finetune, RandomStart, WeightSelection
+from lgx.methods import Finetune, RandomStart
 from lgx.methods.baselines.weight_selection import select_convnext
 from lgx.methods.initializers import initializer_for
 from tests.support.command_line import lgx, ok, refusal
@@ -32,13 +31,6 @@ def test_fine_tuning_weights_the_loss_of_labels_by_class():
     torch.testing.assert_close(method.label_loss(logits, labels), losses.mean())
     method.class_weights = weights
     torch.testing.assert_close(method.label_loss(logits, labels), (weights[labels] * losses).mean())
-
-
-def test_weight_selection_says_which_layers_it_took(ancestor_file):
-    start = initialize(BIG.replace(depth=4), WeightSelection(ancestor_file))
-    assert start.notes == ("layers    the first 4 of the source's 6",)
-    source = Learngene.load(ancestor_file).tensors
-    assert torch.equal(start.model.blocks[3].mlp.fc1.weight, source["blocks.3.mlp.fc1.weight"])
 
 
 def test_a_source_without_a_head_has_no_number_of_classes(tmp_path):

@@ -106,8 +106,6 @@ def test_a_projection_between_equal_widths_starts_as_the_identity():
 @pytest.mark.parametrize("name", ["resnet18", "swin_tiny_patch4_window7_224", "levit_128s", "vit_tiny_patch16_224"])
 @pytest.mark.slow
 def test_teachers_of_other_families_give_features(name):
-    import timm
-
     model = timm.create_model(name, num_classes=0)
     task = Task("t", 0, img_size=224)
     teacher = Teacher(PretrainedNetwork(name, model, None, (0.5,) * 3, (0.5,) * 3), task)
@@ -183,15 +181,6 @@ def test_a_resumed_run_ends_with_the_same_projection_bit_for_bit(fit, headless, 
     expected, found = (state["state_dict"] for state in states)
     assert "network.projection.summary.weight" in expected
     assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
-
-
-@pytest.mark.slow
-def test_averaged_weights_include_the_projection(fit, headless, tmp_path):
-    average = ("--trainer.callbacks+=StochasticWeightAveraging", "--trainer.callbacks.swa_lrs=0.001")
-    options = (FEATURES, UNLABELED, f"--model.ancestor={headless}", "--name=a", "--trainer.max_epochs=2")
-    ok(fit("Distill", *options, *average, "--trainer.callbacks.swa_epoch_start=1"))
-    state = load_checkpoint(tmp_path / "runs/test/a/seed0/checkpoints/last.ckpt")["state_dict"]
-    assert "network.projection.patches.bias" in state
 
 
 @pytest.mark.parametrize(("model", "options"), [("SWS", ["--model.stages=[2,2]"]), ("TLEG", [])])

@@ -191,18 +191,11 @@ def test_embeddings_of_another_ancestor_are_named_and_those_of_another_width_ref
     assert f"{tmp_path / '8.safetensors'}: has embeddings of 8 numbers" in results[8].sentence
 
 
-def test_a_descendant_starts_from_the_prediction_for_its_task(tasks, tuned, tmp_path):
-    start = [f"--model.initializer.source={tuned}/best.learngene.safetensors", "--test_start=true"]
-    ok(lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, "--model.initializer=HypernetPrediction",
-                            *start, "--name=d")))  # fmt: skip
+def test_a_descendant_starts_from_the_prediction_for_its_task_also_with_averaged_weights(tasks, tuned, tmp_path):
+    start = ["--model.initializer=HypernetPrediction", f"--model.initializer.source={tuned}/best.learngene.safetensors"]
+    start += ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false", "--test_start=true"]
+    ok(lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, *start, "--name=d")))
     assert {r.method for r in read_rows(tmp_path / "test/d/seed0/results.csv")} == {"tal"}
-
-
-def test_a_start_for_a_task_works_with_averaged_weights(tasks, tuned, tmp_path):
-    start = [f"--model.initializer.source={tuned}/best.learngene.safetensors"]
-    averaged = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"]
-    ok(lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, "--model.initializer=HypernetPrediction",
-                            *start, *averaged, "--name=d")))  # fmt: skip
 
 
 @pytest.mark.slow
