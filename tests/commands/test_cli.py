@@ -59,10 +59,6 @@ def test_a_mistake_in_a_command_is_named(words, sentence):
     assert (result.code, result.sentence) == (2, sentence)
 
 
-def test_commands_with_subcommands_list_them():
-    assert "prepare" in lgx("data").out
-
-
 def test_help_of_a_method_lists_inherited_options_with_their_text():
     done = ok(lgx("fit", "--model.help=SWS"))
     for option in ("stages", "alpha", "ancestor", "label_smoothing", "arch"):

@@ -72,12 +72,6 @@ def test_a_new_head_has_the_requested_size_and_is_reported_as_random(sws, tmp_pa
     assert json.loads((tmp_path / "model/config.json").read_text())["num_classes"] == 11
 
 
-def test_the_same_seed_writes_the_same_bytes(tmp_path):
-    for name in ("a", "b"):
-        assert lgx("init", "--arch", ARCH, "--out", tmp_path / f"{name}.safetensors", "--seed", 3).code == 0
-    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
-
-
 @pytest.mark.parametrize("name", ["model", "weights.safetensors"])
 def test_what_init_wrote_is_a_source(sws, tmp_path, name):
     assert start(sws, tmp_path / name).code == 0
@@ -193,15 +187,6 @@ def test_help_lists_every_method_and_every_option_of_an_initializer():
     assert "--name" not in text
 
 
-def test_images_go_to_the_method_that_measures_on_them_and_to_a_budget(ancestor, images, tmp_path):
-    base = ["init", "--source", ancestor / "best.learngene.safetensors", "--data", images]
-    measured = [*base, "--method", "weight_subcloning", "--out"]
-    assert lgx(*measured, tmp_path / "a", "--arch", ARCH.replace("depth=4", "depth=3")).code == 0
-    assert "k-NN" in lgx(*measured, tmp_path / "b", "--params", "10k").out
-    refused = lgx(*base, "--out", tmp_path / "c", "--arch", ARCH)
-    assert "--data: orders the sizes that meet a budget" in refused.sentence
-
-
 def test_the_folder_of_a_run_is_a_source_and_names_its_architecture(ancestor, tmp_path):
     arch = "depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
     ok(lgx("init", "--source", ancestor, "--arch", arch, "--out", tmp_path / "start"))
@@ -224,13 +209,6 @@ def test_lgx_arch_prints_both_conventions():
     assert "without position embedding" in modules.out
     (row,) = json.loads(lgx("arch", "Des-B-5", "--num_classes", "100", "--count", "modules", "--json").out)
     assert (row["parameters"], row["depth"]) == (36_108_388, 5)
-
-
-def test_arch_prints_json():
-    rows = json.loads(lgx("arch", "6-Small", "Aux-B", "--json").out)
-    assert [r["name"] for r in rows] == ["6-Small", "Aux-B"]
-    assert rows[1]["parameters"] == 36_952_552
-    assert rows[0]["macs"] > 2e9
 
 
 def test_sample_writes_reproducible_json_lines(tmp_path):

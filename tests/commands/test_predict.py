@@ -257,12 +257,6 @@ def test_the_form_of_the_command_follows_from_its_options(tmp_path, monkeypatch)
         assert not is_for_exported(words.split()), words
 
 
-def test_help_shows_the_form_for_images_and_names_the_other_one():
-    done = ok(lgx("predict", "--help"))
-    assert "--top_k" in done.out
-    assert "lgx predict --config FILE" in " ".join(done.out.split())
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [("weights", 0), ("mean", [float("nan")] * 3), ("mean", [0.5, 0.5]), ("std", [0, 1, 1]), ("std", ["1", 1, 1])],

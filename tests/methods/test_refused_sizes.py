@@ -30,8 +30,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("initializer", "change", "sentence"), REFUSED)
-def test_a_size_that_an_initializer_cannot_fill_is_refused(ancestor_file, sws_file, initializer, change, sentence):
-    source = sws_file if initializer is StagewiseExpansion else ancestor_file
+@pytest.mark.parametrize(("kind", "change", "sentence"), REFUSED)
+def test_a_size_that_an_initializer_cannot_fill_is_refused(ancestor_file, sws_file, kind, change, sentence):
+    source = sws_file if kind is StagewiseExpansion else ancestor_file
     with pytest.raises(UserError, match=sentence):
-        initialize(BIG.replace(**change), initializer(source))
+        initialize(BIG.replace(**change), kind(source))

@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from lgx.core.batch import IGNORE, Batch
-from lgx.methods.distillation.method import Distill
+from lgx.methods import Distill
 from tests.support.command_line import ARCH, ok
 from tests.support.runs import curves
 
