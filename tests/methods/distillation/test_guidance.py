@@ -1,4 +1,4 @@
-"""Distillation of features, and distillation without labels."""
+"""Distillation of logits and features, with labels and without."""
 
 import shutil
 from pathlib import Path
@@ -9,6 +9,7 @@ import timm
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 from torch.testing import assert_close
 
 from lgx.architectures import ViTArchitecture
@@ -17,7 +18,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, Features, _patches, feature_losses, read_features
 from lgx.components.teacher import Teacher
-from lgx.core.batch import Batch
+from lgx.core.batch import IGNORE, Batch
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -26,6 +27,7 @@ from lgx.methods.tleg.network import linearly_expanded
 from lgx.planning.configured import configure
 from lgx.planning.plan import plan_of
 from tests.support.command_line import ARCH, arguments, lgx, ok
+from tests.support.runs import curves
 
 FEATURES = "--model.guidance=features"
 UNLABELED = "--data.labels=false"
@@ -234,3 +236,38 @@ def test_the_teacher_of_several_sets_reads_each_as_it_is_normalized(monkeypatch,
         mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in task.normalization)
         method.training_losses(Batch((pixels - mean) / std, torch.zeros(4, dtype=torch.long), task.name))
     assert_close(*asked)
+
+
+def test_distillation_reports_its_parts(fit, ancestor, tmp_path):
+    ok(fit(
+        "Distill", f"--model.ancestor={ancestor}/best.learngene.safetensors", "--model.alpha=0.25", "--name=d",
+        "--trainer.log_every_n_steps=1",
+    ))  # fmt: skip
+    found = curves(tmp_path / "runs/test/d/seed0")
+    loss, labels, distilled = (
+        [value for _, value in found[f"train/{name}"]] for name in ("loss", "loss_labels", "loss_distillation")
+    )
+    assert len(loss) == 3
+    assert loss == pytest.approx([0.75 * a + 0.25 * b for a, b in zip(labels, distilled, strict=True)], rel=1e-5)
+    assert "val/acc" in found
+
+
+def test_labels_and_ancestor_share_the_loss(monkeypatch):
+    method = Distill(arch=ARCH, optimizer=torch.optim.SGD, num_classes=3, ancestor="a", alpha=0.3, temperature=2.0)
+    method.network = method.architecture.build()
+    batch, answers = Batch(torch.randn(4, 3, 16, 16), torch.tensor([0, 1, 2, 0]), "t"), torch.randn(4, 3)
+    method.teacher = answers
+    monkeypatch.setattr(Distill, "_teacher_of", lambda self, batch: lambda images: answers)
+    logits = method.network(batch.inputs)
+    labels, ancestor = cross_entropy(logits, batch.targets), cross_entropy(logits / 2, (answers / 2).softmax(1))
+    torch.testing.assert_close(method.training_losses(batch)["loss"], 0.7 * labels + 0.3 * ancestor)
+
+
+def test_several_labels_are_distilled_label_by_label_where_they_are_known():
+    method = Distill(
+        arch=ARCH, optimizer=torch.optim.SGD, num_classes=3, kind="multilabel", ancestor="a", temperature=2.0
+    )
+    logits, answers, targets = torch.randn(2, 3), torch.randn(2, 3), torch.tensor([[0, 1, IGNORE], [1, IGNORE, 0]])
+    known, share = targets != IGNORE, (answers / 2).sigmoid()
+    parts = share * (logits / 2).sigmoid().log() + (1 - share) * (-logits / 2).sigmoid().log()
+    torch.testing.assert_close(method.distilled(logits, answers, targets), -parts[known].mean())
