@@ -22,8 +22,6 @@ from lgx.errors import UserError
 from tests.support.command_line import python
 from tests.support.gpt2 import GPT2, texts, transformers
 
-# -- description ------------------------------------------------------------------------------------------------------
-
 
 def test_gpt2_small_has_its_published_size():
     # 124,439,808 without a head (Radford et al.'s smallest), and 2 x 768 for the head.

@@ -1,7 +1,4 @@
-"""Every method on two real processes (gloo), with tasks and architectures that change at every step.
-
-One pair of processes runs all of them, one after another: starting a pair takes longer than a run.
-"""
+"""Every method on two real processes, one pair for all, with tasks and architectures that change at every step."""
 
 import json
 import re

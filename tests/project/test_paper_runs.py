@@ -1,8 +1,4 @@
-"""Every configuration at the papers' scale does two steps: the real networks, on small files in the real formats.
-
-Results of other runs are replaced: learngenes by random starts, pretrained ancestors by untrained ones, and task
-embeddings by random vectors.
-"""
+"""Every configuration at the papers' scale does two steps on small files; what it starts from is random."""
 
 from collections.abc import Callable
 from functools import partial

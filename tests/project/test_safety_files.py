@@ -35,8 +35,6 @@ from tests.support.hostile import Payload
 from tests.support.images import write_images
 from tests.support.picture_files import pil, tar
 
-# -- shards, images and texts -----------------------------------------------------------------------------------------
-
 
 def shard(path: Path, members: dict[str, bytes]) -> Path:
     """A tar file in place of the first training shard of a set."""

@@ -27,8 +27,6 @@ from lgx.results.run_records import RunRecord
 from tests.support.command_line import ARCH
 from tests.support.learngenes import initializers_with_source, save_source
 
-# Storage and training of many descendants
-
 IMAGES = 1_281_167
 DES_B = [f"Des-B-{depth}" for depth in range(6, 16)]
 
