@@ -73,12 +73,9 @@ def test_init_passes_images_to_the_method_that_measures_on_them(ancestor, images
     assert len(package.init(ancestor / f"best{SUFFIX}", arch, method="weight_subcloning").blocks) == 2
 
 
-def test_an_option_of_no_method_is_unknown(ancestor):
+def test_mistakes_raise_user_errors(sws, ancestor, tmp_path):
     with pytest.raises(UserError, match="--noize: unknown option; method pretrained has no options"):
         package.init(ancestor / f"best{SUFFIX}", ARCH, noize=0.1)
-
-
-def test_mistakes_raise_user_errors(sws, tmp_path):
     with pytest.raises(UserError, match="unknown"):
         package.init(sws / f"best{SUFFIX}", ARCH, method="magic")
     with pytest.raises(UserError, match="no such file"):

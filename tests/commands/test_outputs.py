@@ -3,6 +3,7 @@
 import pytest
 
 from experiments.analyze.__main__ import PROGRAM
+from lgx.artifacts.export.folders import check_model_place
 from lgx.artifacts.learngene import Learngene
 from lgx.components.figures import make_panels, write_svg
 from lgx.errors import UserError
@@ -103,8 +104,6 @@ def test_a_figure_that_analyze_drew_is_drawn_again(tmp_path):
 
 
 def test_the_card_names_the_command(tmp_path):
-    from lgx.artifacts.export.folders import check_model_place
-
     assert lgx("init", "--arch", ARCH, "--out", tmp_path / "x").code == 0
     assert "\n<!-- written by lgx init -->\n" in (tmp_path / "x" / "README.md").read_text()
     (tmp_path / "x" / "README.md").write_text("a model")

@@ -5,7 +5,7 @@ import pytest
 from lgx.components.class_metrics import interval
 from lgx.core.rows import read_rows
 from lgx.training.run_folder import BEST, LAST
-from tests.support.command_line import ok
+from tests.support.command_line import arguments, lgx, ok
 
 HYPER = [
     "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=5",
@@ -30,8 +30,6 @@ def shown(rows, split, epochs):
 @pytest.fixture(scope="module")
 def run(images, tmp_path_factory):
     """A run of two epochs that tests its start and its end: its folder and what it printed."""
-    from tests.support.command_line import arguments, lgx
-
     runs = tmp_path_factory.mktemp("reports")
     options = ["--name=r", "--test_start", "--test_end", "--trainer.max_epochs=2", "--model.optimizer.lr=0.01"]
     return runs / "test/r/seed0", ok(lgx(*arguments("fit", "Ancestor", images, runs, *options))).out

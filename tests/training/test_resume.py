@@ -51,10 +51,6 @@ def test_a_killed_run_equals_the_undisturbed_one_bit_for_bit(images, undisturbed
     assert rows == again
 
 
-def test_ckpt_path_last_starts_a_run_that_never_saved(images, tmp_path):
-    ok(lgx(*arguments("fit", "Ancestor", images, tmp_path, "--name=r", "--ckpt_path=last")))
-
-
 @pytest.mark.slow
 def test_a_run_killed_before_its_first_checkpoint_starts_over(images, tmp_path):
     run = kill_and_resume(images, tmp_path, 1, "before_update", ["--test_start=true"])

@@ -83,14 +83,10 @@ def test_renamed_classes_are_refused(run, images, tmp_path):
     assert "class names was" in run(RESUME, LONGER, root=renamed).sentence
 
 
-def test_the_same_data_elsewhere_are_accepted(run, images, tmp_path):
+def test_a_longer_run_is_applied_and_listed_also_with_the_same_data_elsewhere(run, images, tmp_path):
     moved = shutil.copytree(images, tmp_path / "elsewhere" / images.name)
-    ok(run(RESUME, LONGER, root=moved))
+    assert "resumed    trainer.max_epochs was 1, is 2" in ok(run(RESUME, LONGER, root=moved)).out
     assert {row.epochs for row in read_rows(run.folder / "results.csv")} == {1, 2}
-
-
-def test_a_longer_run_is_applied_and_listed(run):
-    assert "resumed    trainer.max_epochs was 1, is 2" in ok(run(RESUME, LONGER)).out
 
 
 def test_a_finished_run_is_left_alone(run):

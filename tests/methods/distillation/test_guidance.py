@@ -199,11 +199,18 @@ def test_a_plan_needs_no_features_of_an_ancestor_that_does_not_exist_yet(images,
     assert "Not counted: the teacher" in ok(lgx("plan", *arguments("fit", "Distill", images, tmp_path, *given)[1:])).out
 
 
-def test_a_plan_of_logits_without_labels_needs_no_ancestor_file(images, tmp_path):
-    given = [UNLABELED, "--model.ancestor=runs/missing/best.learngene.safetensors"]
-    plan = plan_of(configure(arguments("fit", "Distill", images, tmp_path, *given)[1:]))
-    assert plan.parameters.trained == TINY.replace(depth=4, num_classes=1000).count_parameters()
-    assert any("1000 classes" in note for note in plan.notes)
+@pytest.mark.parametrize(
+    ("model", "options", "network", "note"),
+    [
+        ("Distill", [UNLABELED], {"depth": 4, "num_classes": 1000}, "1000 classes"),
+        ("SWS", ["--model.start=mean", "--model.stages=[2,2]"], {}, ""),
+    ],
+)
+def test_a_plan_of_logits_and_one_of_a_start_need_no_ancestor_file(images, tmp_path, model, options, network, note):
+    given = [*options, "--model.ancestor=runs/missing/best.learngene.safetensors"]
+    plan = plan_of(configure(arguments("fit", model, images, tmp_path, *given)[1:]))
+    assert plan.parameters.trained == TINY.replace(**network).count_parameters()
+    assert note in " ".join(plan.notes)
 
 
 def test_text_has_no_patches_to_compare():

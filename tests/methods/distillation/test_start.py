@@ -17,9 +17,7 @@ from lgx.methods import WeightSelection
 from lgx.methods.distillation.start import combine_layers, stage_shares
 from lgx.methods.initializers import initializer_for
 from lgx.methods.tleg.initializer import expand_linearly, least_squares_shares
-from lgx.planning.configured import configure
-from lgx.planning.plan import plan_of
-from tests.support.command_line import ARCH, arguments, ok, refusal
+from tests.support.command_line import ARCH, ok, refusal
 
 STILL = "--model.optimizer.lr=0"
 """The network keeps its start."""
@@ -145,9 +143,3 @@ def test_images_are_normalized_as_the_ancestor_reads_them_also_after_a_resume(fi
     divergence = [row.value for row in read_rows(run / "results.csv") if (row.split, row.metric) == ("val", "loss")]
     assert agreement == [1.0, 1.0]
     assert divergence == pytest.approx([0, 0], abs=1e-6)
-
-
-def test_a_plan_does_not_need_the_ancestor_whose_layers_are_the_start(images, tmp_path):
-    given = ["--model.start=mean", "--model.stages=[2,2]", "--model.ancestor=runs/missing/best.learngene.safetensors"]
-    plan = plan_of(configure(arguments("fit", "SWS", images, tmp_path, *given)[1:]))
-    assert plan.parameters.trained == parse_any_architecture(ARCH, num_classes=3).replace(depth=2).count_parameters()

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from lgx.errors import UserError
 from lgx.results.arena.costs import training_flops
 from lgx.results.run_records import RunRecord
-from tests.support.command_line import ok
+from tests.support.command_line import arguments, lgx, ok
 
 ARCH = "--model.arch=depth={depth},embed_dim=192,num_heads=3,patch_size=8,img_size=64"
 SIZED = (
@@ -23,8 +23,6 @@ SIZED = (
 @pytest.fixture(scope="module")
 def teacher(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An ancestor of the size of the others."""
-    from tests.support.command_line import arguments, lgx
-
     runs = tmp_path_factory.mktemp("flops")
     ok(lgx(*arguments("fit", "Ancestor", images, runs, ARCH.format(depth=4), *SIZED)))
     return next(runs.rglob("best.learngene.safetensors"))
@@ -33,8 +31,6 @@ def teacher(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def templates(images: Path, teacher: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """WAVE's templates."""
-    from tests.support.command_line import arguments, lgx
-
     runs = tmp_path_factory.mktemp("templates")
     options = [ARCH.format(depth=2), *SIZED, f"--model.ancestor={teacher}"]
     ok(lgx(*arguments("fit", "WAVE", images, runs, *options)))
