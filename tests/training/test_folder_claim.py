@@ -9,7 +9,7 @@ import pytest
 
 from lgx.core.rows import read_rows
 from lgx.host.locks import is_locked, locked
-from lgx.training.folder_claim import FolderClaim, check_claim, recover
+from lgx.training.folder_claim import FolderClaim, recover
 from lgx.training.same_run import RunIdentity
 from tests.support.command_line import arguments, lgx, refusal
 from tests.support.forks import start
@@ -182,10 +182,6 @@ def test_the_lock_is_released_if_the_earlier_run_cannot_be_put_back(replaced, mo
     with pytest.raises(PermissionError), replaced.held():
         pass
     assert not is_locked(replaced.folder)
-
-
-def test_what_lgx_writes_is_known_as_its_own(run):
-    check_claim(run, overwrite=True, resumes=False)
 
 
 @pytest.mark.slow
