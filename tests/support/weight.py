@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("lgx", "data_modules")
-MOST = {"lgx": 33_950, "tests": 33_900, "data_modules": 9_500}
+MOST = {"lgx": 33_950, "tests": 34_450, "data_modules": 9_500}
 """Lines that each package may have."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
