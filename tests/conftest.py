@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
 from lgx.host.startup import RARE, skip_unused_imports
-from tests.support.command_line import Result, arguments, lgx
+from tests.support.command_line import Result, arguments, lgx, ok
 from tests.support.extras import import_transformers
 from tests.support.images import write_images
 
@@ -83,8 +83,7 @@ def fit(images: Path, tmp_path: Path) -> Callable[..., Result]:
 def ancestor(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run folder of an ancestor trained on the tiny images."""
     runs = tmp_path_factory.mktemp("ancestor")
-    result = lgx(*arguments("fit", "Ancestor", images, runs, "--trainer.max_epochs=8", "--name=ancestor"))
-    assert result.code == 0, result.err
+    ok(lgx(*arguments("fit", "Ancestor", images, runs, "--trainer.max_epochs=8", "--name=ancestor")))
     return runs / "test" / "ancestor" / "seed0"
 
 
@@ -93,8 +92,7 @@ def sws(images: Path, ancestor: Path, tmp_path_factory: pytest.TempPathFactory) 
     """Run folder of an SWS learngene with stages (2, 2), distilled from the ancestor."""
     runs = tmp_path_factory.mktemp("sws")
     taught = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/best.learngene.safetensors"]
-    result = lgx(*arguments("fit", "SWS", images, runs, *taught, "--trainer.max_epochs=8", "--name=sws"))
-    assert result.code == 0, result.err
+    ok(lgx(*arguments("fit", "SWS", images, runs, *taught, "--trainer.max_epochs=8", "--name=sws")))
     return runs / "test" / "sws" / "seed0"
 
 

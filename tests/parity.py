@@ -25,8 +25,6 @@ from parity_data import write_images, write_masks, write_texts
 from safetensors import safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-# -- every spelling of the command line -------------------------------------------------------------------------------
-
 RUNS = "runs/parity"
 LEARNGENE = f"{RUNS}/{{}}/seed0/best.learngene.safetensors"
 CHECKPOINT = f"{RUNS}/{{}}/seed0/checkpoints/best.ckpt"
@@ -158,7 +156,6 @@ EXPORT = ["export", CHECKPOINT.format("from_sws"), "--out=starts/exported"]
 COMPARED = ["random", "random_again", "from_sws", "from_sws_again", "pretrained", "from_tleg", "from_tal", "ghn3"]
 COMPARE = ["compare", *(f"{RUNS}/{name}" for name in COMPARED), "--out=compared", "--baseline=random"]
 
-# -- what is left out of a comparison ---------------------------------------------------------------------------------
 
 COLUMNS = {"run", "commit", "config", "hardware"}
 """Columns of results that name a place, a version or a machine."""
@@ -167,9 +164,6 @@ KEYS = {"ancestor", "lgx_version"}
 
 RENAMED_KEYS = {"search": "selection"}
 """Keys of a learngene's description that had another name before."""
-
-
-# -- recording --------------------------------------------------------------------------------------------------------
 
 
 def call(work: Path, *arguments: str, name: str) -> str:
@@ -254,9 +248,6 @@ def record(out: Path) -> None:
     }
     (out / "record.json").write_text(json.dumps(found, indent=1))
     print(f"recorded {found['lgx']} in {out / 'record.json'}")
-
-
-# -- comparing --------------------------------------------------------------------------------------------------------
 
 
 def differences(one: Any, other: Any, path: str = "") -> Iterator[str]:

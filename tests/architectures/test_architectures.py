@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+from experiments.reproduce.paper import load_table
 from lgx.architectures import (
     NAMES,
     Architecture,
@@ -24,8 +25,11 @@ from lgx.architectures import (
     sample_architectures,
 )
 from lgx.architectures.cost import cost_of
+from lgx.architectures.meta_device import building_on
 from lgx.errors import UserError
+from tests.support.command_line import lgx, refusal
 from tests.support.fake_masks import SMALL
+from tests.support.families import EACH, tiny
 
 # SWS, Table 5: auxiliary nets by stages, parameters (M), MACs (G).
 AUX_B = [
@@ -198,3 +202,74 @@ def test_the_decoder_scores_each_patch_and_upsamples():
     assert shared.blocks[0] is shared.blocks[1]
     with pytest.raises(UserError, match="kind is 'text', expected classification or segmentation or multilabel"):
         small.replace(kind="text")
+
+
+def printed(table: str, metric: str) -> dict[str, float]:
+    """A paper's numbers of one metric, by architecture."""
+    rows = load_table(table).rows
+    return {row.architecture: row.value for row in rows if row.metric == metric and row.value is not None}
+
+
+def test_every_row_of_lsamds_table_2_is_counted_as_printed():
+    parameters, flops = printed("lsamd/table2", "params"), printed("lsamd/table2", "flops")
+    assert list(parameters) == list(flops) == [f"Des-B-{depth}" for depth in range(5, 16)]
+    for name in parameters:
+        cost = cost_of(NAMES[name].replace(num_classes=100), "modules")
+        assert round(cost.parameters / 1e6, 2) == parameters[name]
+        assert round(cost.macs / 1e9, 2) == flops[name]
+
+
+@pytest.mark.parametrize(("table", "classes"), [("table1", 1000), ("table2", 100), ("table3", 1000), ("table4", 1000)])
+def test_the_tables_of_sws_agree_within_rounding(table, classes):
+    parameters = printed(f"sws/{table}", "params")
+    assert len(parameters) >= 5
+    for name, value in parameters.items():
+        assert cost_of(NAMES[name].replace(num_classes=classes)).parameters / 1e6 == pytest.approx(value, abs=0.1)
+    for name, value in printed(f"sws/{table}", "flops").items():
+        assert cost_of(NAMES[name]).macs / 1e9 == pytest.approx(value, rel=0.01)
+
+
+def test_the_two_counting_conventions_differ_in_positions_attention_and_norms():
+    base = NAMES["12-Base"]
+    whole, modules = cost_of(base), cost_of(base, "modules")
+    assert whole.parameters - modules.parameters == 198 * 768  # 197 positions and the class token
+    attention, norms = 12 * 2 * 197 * 197 * 768, 25 * 4 * 197 * 768
+    assert whole.macs - modules.macs == attention - norms
+
+
+def test_layers_that_share_weights_run_each_time_and_count_once():
+    shared, twice = NAMES["Aux-B"], NAMES["Des-B-16"]
+    assert cost_of(shared, "modules").macs == cost_of(twice, "modules").macs
+    assert cost_of(shared, "modules").parameters == cost_of(NAMES["Des-B-5"], "modules").parameters
+
+
+def test_a_text_model_is_not_counted_as_lsamd_counts_images():
+    assert "LSAMD counts images only" in refusal(lgx("arch", "3-GPT2", "--count", "modules"))
+
+
+@pytest.mark.parametrize("family", EACH)
+def test_shapes_are_those_of_the_network_with_values(family: str) -> None:
+    for architecture in (tiny(family), parse_any_architecture("gpt2:depth=1,embed_dim=16,num_heads=2,max_len=8")):
+        meta, real = architecture.build("meta").state_dict(), architecture.build().state_dict()
+        assert {name: (tensor.shape, tensor.dtype) for name, tensor in meta.items()} == {
+            name: (tensor.shape, tensor.dtype) for name, tensor in real.items()
+        }
+
+
+def test_values_of_real_tensors_are_computed_while_networks_are_built_on_meta() -> None:
+    real = torch.zeros(3)
+    with building_on("meta"):
+        nn.init.ones_(real)
+        real.add_(1)
+        layer = nn.Linear(2, 2)
+    assert real.tolist() == [2.0, 2.0, 2.0]
+    assert layer.weight.is_meta
+    assert layer.weight.requires_grad
+
+
+def test_a_network_on_the_cpu_has_the_random_start_of_timm() -> None:
+    torch.manual_seed(0)
+    with building_on(None):
+        ours = nn.Linear(4, 4).weight
+    torch.manual_seed(0)
+    assert torch.equal(ours, nn.Linear(4, 4).weight)

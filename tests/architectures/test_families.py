@@ -1,13 +1,17 @@
 """Families of ViTs: described from timm's models, built again, counted, exported and read."""
 
-from pathlib import Path
+from functools import partial
 
 import pytest
 import timm
 import torch
+from timm.layers import SwiGLUPacked
+from timm.models.eva import Eva
+from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture, architecture_from_dict, parse_architecture, parse_for_source
+from lgx.architectures.axes import Axis, axes_of, read_axes
 from lgx.architectures.describing import describe_timm_model, describe_vit
 from lgx.architectures.forms import same_form
 from lgx.artifacts.export import write_descendant
@@ -33,7 +37,7 @@ def _images(size: int = 16) -> Tensor:
 
 
 @pytest.mark.parametrize("family", EACH)
-def test_a_description_is_read_off_the_network_and_survives_text_and_json(family: str) -> None:
+def test_a_description_is_read_off_the_network_and_survives_text_and_json(family):
     architecture = tiny(family)
     assert parse_architecture(architecture.spec(), num_classes=5) == architecture
     assert architecture_from_dict(architecture.to_dict()) == architecture
@@ -43,9 +47,7 @@ def test_a_description_is_read_off_the_network_and_survives_text_and_json(family
 
 
 @pytest.mark.parametrize("family", EACH)
-def test_an_exported_network_gives_the_same_logits_in_plain_timm_and_when_it_is_read_again(
-    family: str, tmp_path: Path
-) -> None:
+def test_an_exported_network_gives_the_same_logits_in_plain_timm_and_when_it_is_read_again(family, tmp_path):
     architecture = tiny(family)
     model = _random(architecture)
     write_descendant(tmp_path / "model", model, architecture, (0.5,) * 3, (0.5,) * 3)
@@ -59,9 +61,7 @@ def test_an_exported_network_gives_the_same_logits_in_plain_timm_and_when_it_is_
 
 
 @pytest.mark.parametrize("family", [each for each in EACH if each != "deit_distilled"])
-def test_a_segmentation_network_takes_the_weights_of_a_classifier_but_its_head_and_pooling(
-    family: str, tmp_path: Path
-) -> None:
+def test_a_segmentation_network_takes_the_weights_of_a_classifier_but_its_head_and_pooling(family, tmp_path):
     source = tiny(family)
     write_descendant(tmp_path / "source", _random(source), source, (0.5,) * 3, (0.5,) * 3)
     architecture = tiny(family, kind="segmentation")
@@ -77,7 +77,7 @@ def test_a_segmentation_network_takes_the_weights_of_a_classifier_but_its_head_a
 
 
 @pytest.mark.parametrize("family", EACH)
-def test_macs_and_parameters_are_those_of_all_products(family: str) -> None:
+def test_macs_and_parameters_are_those_of_all_products(family):
     architecture = tiny(family)
     model = architecture.build().eval()
     products: list[int] = []
@@ -99,10 +99,9 @@ def test_macs_and_parameters_are_those_of_all_products(family: str) -> None:
     assert architecture.count_parameters() == sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_the_plain_vit_is_found_behind_other_names_and_a_specification_starts_from_a_model_of_timm() -> None:
+def test_the_plain_vit_is_found_behind_other_names_and_a_specification_starts_from_a_model_of_timm():
     for name in ("deit_small_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224.mae"):
         described = describe_timm_model(name).architecture
-        assert described is not None
         assert described.is_plain, name
     assert parse_architecture("timm:deit_tiny_patch16_224,depth=2") == ViTArchitecture(depth=2)
     text = "timm:vit_small_patch14_reg4_dinov2,depth=2,embed_dim=64,num_heads=1,img_size=28"
@@ -120,7 +119,7 @@ def test_the_plain_vit_is_found_behind_other_names_and_a_specification_starts_fr
         ("vit_base_patch16_clip_224", "vit_base_patch16_clip_quickgelu_224", False),
     ],
 )
-def test_sizes_of_one_form_have_the_same_form_and_others_do_not(one: str, other: str, same: bool) -> None:
+def test_sizes_of_one_form_have_the_same_form_and_others_do_not(one, other, same):
     assert same_form(one, other) == same
 
 
@@ -137,7 +136,7 @@ def test_sizes_of_one_form_have_the_same_form_and_others_do_not(one: str, other:
         ({"norm_layer": nn.BatchNorm1d}, "norm1 is a BatchNorm1d"),
     ],
 )
-def test_what_no_form_expresses_is_named(model: str | dict[str, type], part: str) -> None:
+def test_what_no_form_expresses_is_named(model, part):
     if isinstance(model, dict):
         described = describe_vit(timm.create_model("vit_tiny_patch16_224", depth=1, **model))
     else:
@@ -159,7 +158,7 @@ def test_what_no_form_expresses_is_named(model: str | dict[str, type], part: str
         (3, "form is 3, expected a text"),
     ],
 )
-def test_a_wrong_form_is_refused_in_a_sentence(form: object, wrong: str) -> None:
+def test_a_wrong_form_is_refused_in_a_sentence(form, wrong):
     with pytest.raises(UserError, match=wrong):
         tiny("plain", form=form)
     with pytest.raises(UserError, match="distilled head"):
@@ -168,16 +167,15 @@ def test_a_wrong_form_is_refused_in_a_sentence(form: object, wrong: str) -> None
         computational_graph(tiny("dinov2"))
 
 
-def test_a_changed_argument_becomes_a_part_of_the_form() -> None:
+def test_a_changed_argument_becomes_a_part_of_the_form():
     model = timm.create_model("vit_tiny_patch16_224", class_token=False, global_pool="avg", reg_tokens=3, depth=1)
     architecture = describe_vit(model).architecture
-    assert architecture is not None
     assert architecture.num_prefix_tokens == 3
     assert architecture.form.startswith("vit_tiny_patch16_224+class_token=False+")
     assert parse_architecture(architecture.spec()).form == architecture.form
 
 
-def test_a_descendant_takes_the_form_of_its_source_where_its_text_names_none() -> None:
+def test_a_descendant_takes_the_form_of_its_source_where_its_text_names_none():
     source = tiny("eva02", mlp_ratio=3.0)
     given = parse_for_source("depth=1,embed_dim=32,num_heads=2", source, "classification", 7)
     assert isinstance(given, ViTArchitecture)
@@ -187,8 +185,95 @@ def test_a_descendant_takes_the_form_of_its_source_where_its_text_names_none() -
     assert named.form == "vit_small_patch14_dinov2"
 
 
-def test_a_source_of_another_form_is_refused_with_what_to_write(tmp_path: Path) -> None:
+def test_a_source_of_another_form_is_refused_with_what_to_write(tmp_path):
     source = tiny("dinov2")
     write_descendant(tmp_path / "source", _random(source), source)
     with pytest.raises(UserError, match="write form=vit_small_patch14_dinov2 in the architecture"):
         initialize(tiny("plain"), Pretrained(str(tmp_path / "source")))
+
+
+PLAIN = ViTArchitecture(3, 24, 3, patch_size=8, img_size=24, num_classes=24, mlp_ratio=1.0)
+STREAM = Axis("embed", 24)
+
+
+def heads(layer, parts=1):
+    return Axis("heads", 24, parts, f"blocks.{layer}.attn", 3)
+
+
+def test_sizes_that_are_equal_by_chance_are_told_apart():
+    hidden = Axis("hidden", 24, owner="blocks.2.mlp")
+    assert axes_of(PLAIN, "blocks.2.mlp.fc1.weight") == (hidden, STREAM)
+    assert axes_of(PLAIN, "blocks.2.mlp.fc2.weight") == (STREAM, hidden)
+    assert axes_of(PLAIN, "blocks.1.attn.qkv.weight") == (heads(1, 3), STREAM)
+    assert axes_of(PLAIN, "blocks.1.attn.proj.weight") == (STREAM, heads(1))
+    assert axes_of(PLAIN, "head.weight") == (None, STREAM)
+    assert axes_of(PLAIN, "pos_embed") == (None, None, STREAM)
+    assert axes_of(PLAIN, "patch_embed.proj.weight") == (STREAM, None, None, None)
+
+
+def test_shared_stages_and_an_unknown_parameter():
+    shared = PLAIN.replace(stages=(2, 1))
+    assert axes_of(shared, "blocks.1.attn.proj.bias") == (STREAM,)
+    with pytest.raises(UserError, match="no such parameter"):
+        axes_of(PLAIN, "blocks.0.attn.qkv.scale")
+
+
+def read(kind, **options):
+    def build(embed_dim, num_heads, mlp_ratio):
+        size = {"embed_dim": embed_dim, "num_heads": num_heads, "mlp_ratio": mlp_ratio, "depth": 1}
+        return kind(img_size=32, patch_size=16, num_classes=5, device="meta", **size, **options)
+
+    found = read_axes(build, 24, 3, 4.0)
+    assert {name: len(axes) for name, axes in found.items()} == {
+        name: tensor.ndim for name, tensor in build(24, 3, 4.0).state_dict().items()
+    }
+    return found
+
+
+def test_a_gated_mlp_has_two_values_for_each_neuron():
+    axes = read(VisionTransformer, mlp_layer=SwiGLUPacked, init_values=1.0)
+    assert axes["blocks.0.mlp.fc1.weight"] == (Axis("hidden", 48, 2, "blocks.0.mlp"), STREAM)
+    assert axes["blocks.0.mlp.fc2.weight"] == (STREAM, Axis("hidden", 48, owner="blocks.0.mlp"))
+    assert axes["blocks.0.ls1.gamma"] == (STREAM,)
+
+
+def test_normalized_queries_and_attention_pooling():
+    axes = read(VisionTransformer, qk_norm=True, global_pool="map", class_token=False, reg_tokens=2)
+    pool = Axis("heads", 24, 1, "attn_pool", 3)
+    assert axes["blocks.0.attn.q_norm.weight"] == (Axis("head", 8, owner="blocks.0.attn"),)
+    assert axes["attn_pool.kv.weight"] == (Axis("heads", 24, 2, "attn_pool", 3), STREAM)
+    assert axes["attn_pool.q.weight"] == (pool, STREAM)
+    assert axes["attn_pool.proj.weight"] == (STREAM, pool)
+    assert axes["attn_pool.latent"] == (None, None, STREAM)
+    assert axes["attn_pool.norm.weight"] == (STREAM,)
+    assert axes["attn_pool.mlp.fc1.weight"] == (Axis("hidden", 96, owner="attn_pool.mlp"), STREAM)
+    assert axes["reg_token"] == (None, None, STREAM)
+
+
+def test_an_mlp_may_round_its_neurons_up_or_have_a_ratio_of_its_own():
+    axes = read(
+        partial(Eva, use_rot_pos_emb=True),
+        swiglu_mlp=True,
+        swiglu_align_to=512,
+        global_pool="map",
+        attn_pool_mlp_ratio=2.0,
+    )
+    assert axes["blocks.0.mlp.fc1_g.weight"] == (Axis("hidden", 512, owner="blocks.0.mlp"), STREAM)
+    assert axes["attn_pool.mlp.fc2.weight"] == (STREAM, Axis("hidden", 48, owner="attn_pool.mlp"))
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_evas_projections_are_fused_or_separate(fused):
+    axes = read(
+        partial(Eva, use_rot_pos_emb=True), qkv_fused=fused, swiglu_mlp=True, scale_mlp=True, scale_attn_inner=True
+    )
+    own = heads(0)
+    hidden = Axis("hidden", 96, owner="blocks.0.mlp")
+    if fused:
+        assert axes["blocks.0.attn.qkv.weight"] == (heads(0, 3), STREAM)
+        assert axes["blocks.0.attn.q_bias"] == axes["blocks.0.attn.v_bias"] == (own,)
+    else:
+        assert {axes[f"blocks.0.attn.{each}_proj.weight"] for each in "qkv"} == {(own, STREAM)}
+    assert axes["blocks.0.attn.norm.weight"] == (own,)
+    assert axes["blocks.0.mlp.fc1_g.weight"] == axes["blocks.0.mlp.fc1_x.weight"] == (hidden, STREAM)
+    assert axes["blocks.0.mlp.norm.weight"] == (hidden,)

@@ -22,8 +22,6 @@ from lgx.errors import UserError
 from tests.support.command_line import python
 from tests.support.gpt2 import GPT2, texts, transformers
 
-# -- description ------------------------------------------------------------------------------------------------------
-
 
 def test_gpt2_small_has_its_published_size():
     # 124,439,808 without a head (Radford et al.'s smallest), and 2 x 768 for the head.
@@ -58,9 +56,6 @@ def test_sets_keep_the_base_and_refuse_another_family(tmp_path):
         read_architectures(str(file), GPT2.replace(max_len=13))
     with pytest.raises(UserError, match="line 1: family is 'gpt2', but the data's is vit"):
         read_architectures(str(file), ViTArchitecture())
-
-
-# -- the model --------------------------------------------------------------------------------------------------------
 
 
 def test_a_built_model_computes_the_logits_of_transformers():

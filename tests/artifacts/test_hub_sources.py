@@ -16,7 +16,7 @@ from lgx.core.rows import read_rows
 from lgx.errors import UserError
 from lgx.results.lineage import Lineage
 from lgx.results.run_records import RunRecord
-from tests.support.command_line import free_port, lgx
+from tests.support.command_line import free_port, lgx, ok, refusal
 from tests.support.fake_hub import TOKEN, FakeHub, running_hub, use_hub
 from tests.support.untrained_learngenes import BIG
 
@@ -47,8 +47,7 @@ def init(source, out, *options):
 
 
 def test_the_only_learngene_of_a_repository_is_a_source_and_its_commit_is_recorded(commit, sws_file, tmp_path):
-    result = init("hf://lab/vit", tmp_path / "remote")
-    assert result.code == 0, result.err
+    result = ok(init("hf://lab/vit", tmp_path / "remote"))
     name = f"hf://lab/vit@{commit}/{FILE}"
     assert f"source    hf://lab/vit is {name}" in result.err
     assert f"method    sws from {name}" in result.out
@@ -84,7 +83,6 @@ def test_a_model_folder_is_read_with_its_record_and_without_its_pickles(hub, des
     folder = Path(resolve("hf://lab/des").place)
     assert {file.name for file in folder.iterdir()} == {"config.json", "model.safetensors", "lgx.json"}
     record = StartRecord.read(resolve(f"hf://lab/des@{commit}").place)
-    assert record is not None
     assert record.method == "sws"
     assert init("hf://lab/des", tmp_path / "again").code == 0
     assert (tmp_path / "again/model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
@@ -140,8 +138,7 @@ def test_the_python_functions_read_the_hub(commit):
 def test_fit_records_the_commit_and_a_resumed_run_refuses_another_one(hub, fit, images, ancestor, tmp_path):
     hub.add("lab/anc", {"a.learngene.safetensors": (ancestor / "best.learngene.safetensors").read_bytes()})
     options = ["--model.stages=[2,2]", "--name=sws", "--model.ancestor=hf://lab/anc", "--trainer.limit_val_batches=1"]
-    result = fit("SWS", *options)
-    assert result.code == 0, result.err
+    ok(fit("SWS", *options))
     run = tmp_path / "runs/test/sws/seed0"
     first = hub.repositories["lab/anc"].branches["main"]
     name = f"hf://lab/anc@{first}/a.learngene.safetensors"
@@ -149,20 +146,16 @@ def test_fit_records_the_commit_and_a_resumed_run_refuses_another_one(hub, fit, 
     assert Learngene.load(run / "best.learngene.safetensors").ancestor == name
     assert fit("SWS", *options, "--ckpt_path=last", "--trainer.max_epochs=2").code == 0
     hub.repositories["lab/anc"].commit({"README.md": b"changed"})
-    refused = fit("SWS", *options, "--ckpt_path=last", "--trainer.max_epochs=3")
-    assert refused.code == 2
-    assert f"model.ancestor was {name}" in refused.sentence
+    assert f"model.ancestor was {name}" in refusal(fit("SWS", *options, "--ckpt_path=last", "--trainer.max_epochs=3"))
 
 
 def test_a_descendant_is_trained_from_the_hub_and_named_by_its_method(hub, fit, sws, tmp_path):
     hub.add("lab/sws", {"s.learngene.safetensors": (sws / "best.learngene.safetensors").read_bytes()})
     source = "--model.initializer.source=hf://lab/sws"
-    result = fit("Finetune", "--model.initializer=StagewiseExpansion", source, "--name=des", "--test_end")
-    assert result.code == 0, result.err
+    ok(fit("Finetune", "--model.initializer=StagewiseExpansion", source, "--name=des", "--test_end"))
     assert {row.method for row in read_rows(tmp_path / "runs/test/des/seed0/results.csv")} == {"sws"}
     hub.requests.clear()
-    compared = lgx("compare", tmp_path / "runs", "--cost")
-    assert compared.code == 0, compared.err
+    ok(lgx("compare", tmp_path / "runs", "--cost"))
     run = RunRecord.at(tmp_path / "runs/test/des/seed0")
     assert Lineage([run]).stored(run.start) == Learngene.load(sws / "best.learngene.safetensors").num_parameters
     assert hub.requests == []
@@ -193,18 +186,16 @@ def test_each_mistake_gives_one_sentence(hub, source, sentence, tmp_path):
     hub.add("lab/pickle", {"config.json": b"{}", "pytorch_model.bin": b""})
     hub.add("lab/two", {"a.learngene.safetensors": b"", "b.learngene.safetensors": b""})
     hub.add("lab/html", {FILE: b"<html>an error</html>"})
-    result = init(source, tmp_path / "vit")
-    assert result.code == 2
-    assert sentence in result.sentence
-    assert source.partition("#")[0].split("/..")[0] in result.sentence
+    result = refusal(init(source, tmp_path / "vit"))
+    assert sentence in result
+    assert source.partition("#")[0].split("/..")[0] in result
     assert not (tmp_path / "vit").exists()
 
 
 def test_a_private_repository_is_read_with_a_token_that_nothing_shows(hub, sws_file, monkeypatch, tmp_path):
     hub.add("lab/secret", {FILE: Path(sws_file).read_bytes()}, private=True)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    result = init("hf://lab/secret", tmp_path / "vit")
-    assert result.code == 0, result.err
+    result = ok(init("hf://lab/secret", tmp_path / "vit"))
     written = "".join(file.read_text("utf-8", "replace") for file in (tmp_path / "vit").iterdir())
     assert TOKEN not in result.out + result.err + written
 

@@ -1,4 +1,4 @@
-"""A learngene file round-trips, describes itself, and never runs code."""
+"""A learngene file round-trips, never runs code, and names no folder; the file that says what started a network."""
 
 import json
 from dataclasses import replace
@@ -7,10 +7,21 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import GPT2Architecture, ViTArchitecture, parse_architecture
+from lgx.artifacts.export import write_text_descendant
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.safetensors_files import write_safetensors
+from lgx.artifacts.source_names import path_in, public_name, public_path
+from lgx.artifacts.sources import resolve
+from lgx.artifacts.start_record import RECORD, StartRecord
 from lgx.errors import UserError
+from lgx.initialization import initialize
 from lgx.initialization.expansion import take_layers
+from lgx.methods import Pretrained
+from lgx.results.model_facts import model_facts
+from tests.support.command_line import ARCH, lgx, ok
+from tests.support.extras import import_transformers
+from tests.support.untrained_learngenes import BIG
 
 SMALL = ViTArchitecture(4, 16, 2, patch_size=4, img_size=8, num_classes=3, stages=(2, 2))
 
@@ -73,3 +84,108 @@ def test_a_file_of_a_newer_format_is_refused(learngene, tmp_path):
     save_file({"x": torch.zeros(1)}, path, metadata={"lgx": json.dumps({"format": 99, "lgx_version": "9.9"})})
     with pytest.raises(UserError, match=r"written by lgx 9\.9, newer than this"):
         Learngene.load(path)
+
+
+SHORTENED = {
+    "/data/of/me/runs/exp/sws/seed0/best.learngene.safetensors": "exp/sws/seed0/best.learngene.safetensors",
+    "/home/me/a.learngene.safetensors": "a.learngene.safetensors",
+    "/Users/me/nets/a.ckpt": "nets/a.ckpt",
+    "../runs/exp/sws/seed0/checkpoints/best.ckpt": "exp/sws/seed0/checkpoints/best.ckpt",
+    "./a.safetensors": "a.safetensors",
+    "local-dir:/srv/x/y/z/nets/vit": "local-dir:y/z/nets/vit",
+    "file:///home/me/a.learngene.safetensors": "file://a.learngene.safetensors",
+    "timm:deit_tiny_patch16_224,weights=/home/me/x.pth,img_size=9": (
+        "timm:deit_tiny_patch16_224,weights=x.pth,img_size=9"
+    ),
+}
+KEPT = [
+    "deit_tiny_patch16_224.fb_in1k", "hf-hub:timm/levit_384.fb_dist_in1k", "gpt2:openai-community/gpt2", "",
+    "hf://lab/vit@main/a.learngene.safetensors", "https://host/a/b/c/d/e/f.safetensors",
+    "timm:deit_tiny_patch16_224,img_size=64", "timm:deit_tiny_patch16_224,weights=https://host/a/b/c/d/e.pth",
+    "timm:deit_tiny_patch16_224,weights=hf://lab/vit/x.safetensors", "a.learngene.safetensors",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", SHORTENED)
+def test_a_path_keeps_its_last_parts(source):
+    assert public_name(source) == SHORTENED[source]
+    assert path_in(source) in source
+
+
+@pytest.mark.parametrize("source", KEPT)
+def test_a_name_and_a_url_stay_as_they_are(source):
+    assert public_name(source) == source
+
+
+def test_a_path_of_a_run_keeps_what_identifies_it():
+    assert public_path("/scratch/me/runs/exp/name/seed3") == "runs/exp/name/seed3"
+    assert public_path("/home/me") == ""
+
+
+def test_a_card_of_a_start_names_no_folder_of_the_machine(sws_file, tmp_path):
+    arch = "timm:vit_tiny_patch16_224,img_size=32,patch_size=16"
+    weights = tmp_path / "far/from/here/and/more/v.safetensors"
+    assert lgx("init", "--arch", arch, "--num_classes", 3, "--out", weights).code == 0
+    source = f"timm:vit_tiny_patch16_224,weights={weights},img_size=32,num_classes=3"
+    spec = "depth=12,embed_dim=192,num_heads=3,patch_size=16,img_size=32"
+    ok(lgx("init", "--source", source, "--arch", spec, "--out", tmp_path / "vit"))
+    card = (tmp_path / "vit/README.md").read_text()
+    assert "weights=here/and/more/v.safetensors" in card
+    assert str(tmp_path) not in card
+    assert model_facts(resolve(str(tmp_path / "vit")))["source"] == public_name(source)
+
+
+def test_a_weights_file_holds_the_record_of_its_start(tmp_path, sws_file):
+    arch, out = BIG.replace(depth=4).spec(), tmp_path / "start.safetensors"
+    assert lgx("init", "--source", sws_file, "--arch", arch, "--out", out).code == 0
+    record = StartRecord.read(str(out))
+    assert record == StartRecord("sws", "StagewiseExpansion", {"source": str(sws_file)})
+    assert Pretrained(str(out)).method == "sws"
+    refused = lgx("init", "--arch", arch, "--num_classes", 3, "--out", out)
+    assert f"holds a descendant of method sws from {sws_file}; choose" in refused.sentence
+    assert lgx("init", "--arch", arch, "--num_classes", 3, "--out", out, "--force").code == 0
+    assert StartRecord.read(str(out)) == StartRecord("random", "RandomStart")
+
+
+def test_a_weights_file_of_a_text_model_holds_the_record_of_its_start(tmp_path):
+    import_transformers()
+    out = tmp_path / "text.safetensors"
+    record = StartRecord("sws", "StagewiseExpansion")
+    write_text_descendant(out, GPT2Architecture(1, 16, 2, 16, 32, 3).build(), record=record)
+    assert StartRecord.read(str(out)) == record
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"method": 3}', '{"method": "a", "initializer": "B", "arguments": []}'])
+def test_a_damaged_record_is_one_sentence(text, tmp_path):
+    (tmp_path / RECORD).write_text(text)
+    write_safetensors(tmp_path / "a.safetensors", {"x": torch.zeros(1)}, {"lgx_start": text})
+    for place, words in ((tmp_path, RECORD), (tmp_path / "a.safetensors", r"a\.safetensors")):
+        with pytest.raises(UserError, match=words):
+            StartRecord.read(str(place))
+
+
+@pytest.mark.parametrize("source", ["deit_tiny_patch16_224", "hf-hub:a/b", "x" * 5000, "a\0b", ""])
+def test_other_sources_have_none(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert StartRecord.read(source) is None
+    assert Pretrained(source).method == "pretrained"
+
+
+def test_a_random_start_stays_training_from_scratch(tmp_path):
+    assert lgx("init", "--arch", ARCH, "--num_classes", 3, "--out", tmp_path / "start").code == 0
+    for place in (str(tmp_path / "start"), f"local-dir:{tmp_path / 'start'}"):
+        assert StartRecord.read(place) == StartRecord("random", "RandomStart")
+
+
+@pytest.mark.parametrize(
+    ("arch", "words"),
+    [("depth=3,embed_dim=24,num_heads=3", "num_heads=2"), ("depth=4,embed_dim=24,num_heads=2", "has 3 layers")],
+)
+def test_a_weights_file_starts_no_network_of_another_form(tmp_path, arch, words):
+    small = "patch_size=4,img_size=16"
+    out = tmp_path / "start.safetensors"
+    assert (
+        lgx("init", "--arch", f"depth=3,embed_dim=24,num_heads=2,{small}", "--num_classes", 5, "--out", out).code == 0
+    )
+    with pytest.raises(UserError, match=words):
+        initialize(parse_architecture(f"{arch},{small}", num_classes=5), Pretrained(str(out)))

@@ -1,6 +1,8 @@
 """Folders of timm are read whatever format of weights they hold."""
 
+import ast
 import pickle
+import re
 
 import pytest
 import timm
@@ -9,10 +11,11 @@ from jsonargparse import Namespace
 from safetensors.torch import save_file
 
 from lgx.artifacts.export import write_descendant
+from lgx.artifacts.export.folders import model_card, quoted
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
 from lgx.training.sources import resolve_sources
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import ARCH, lgx, ok
 from tests.support.families import tiny
 
 SIZES = {"depth": 2, "embed_dim": 16, "num_heads": 2, "patch_size": 4, "img_size": 16}
@@ -35,8 +38,7 @@ def test_a_folder_with_pickled_weights_is_a_source(folder, tmp_path):
         loaded = load_pretrained(name)
         assert torch.equal(loaded.model(image), model(image))
         assert loaded.mean == (0.5, 0.5, 0.5)
-    result = lgx("init", "--source", path, "--arch", ARCH.replace("depth=4", "depth=2"), "--out", tmp_path / "out")
-    assert result.code == 0, result.err
+    ok(lgx("init", "--source", path, "--arch", ARCH.replace("depth=4", "depth=2"), "--out", tmp_path / "out"))
 
 
 def test_pickled_weights_that_could_run_code_are_refused(folder):
@@ -73,3 +75,28 @@ def test_a_bare_file_is_refused_with_the_command_that_reads_it(folder, tmp_path,
     save_file(model.state_dict(), file) if suffix == ".safetensors" else torch.save(model.state_dict(), file)
     with pytest.raises(UserError, match=rf"`lgx import timm:NAME --weights {file} --out FOLDER`"):
         load_pretrained(str(file))
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", 'double"quotes', "single'quote", "both'\"", "back\\slash", "line\nbreak", "\U0001f600", "x\ud800"]
+)
+def test_a_quoted_text_is_a_literal_of_python_in_one_line(name):
+    assert ast.literal_eval(quoted(name)) == name
+    assert "\n" not in quoted(name)
+
+
+@pytest.mark.parametrize("name", ["my model", 'it\'s "mine"', "a\\b", "a\nb"])
+def test_the_code_of_a_card_loads_the_folder_whatever_its_name_is(tmp_path, monkeypatch, name):
+    assert lgx("init", "--arch", ARCH, "--num_classes=3", "--out", tmp_path / name).code == 0
+    card = (tmp_path / name / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)\n```", card, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, object] = {}
+    exec(compile(code, "card", "exec"), found)
+    assert found["model"].num_classes == 3
+
+
+def test_a_fact_stays_in_its_cell():
+    card = model_card("a\nb", "timm", "tag", "A model.", {}, {"task": "x | y"}, "pass", "lgx init")
+    assert "# a\ufffdb\n" in card
+    assert '| task | "x \\| y" |' in card

@@ -1,9 +1,10 @@
-"""Pretrained GPT-2s as sources of descendants and as teachers."""
+"""Pretrained GPT-2s as sources and teachers, and as folders that plain transformers reads."""
 
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.artifacts.export import write_text_descendant
@@ -13,10 +14,13 @@ from lgx.components.normalization import renormalize
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.hypernet.functional_forward import functional_forward
 from lgx.initialization import initialize
 from lgx.methods import Pretrained, VanillaLG
+from tests.support.command_line import python
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE
+from tests.support.gpt2 import GPT2, hypernet, texts
 
 transformers = import_transformers()
 
@@ -98,3 +102,43 @@ def test_sources_of_another_kind_are_refused(tmp_path):
     Learngene("ancestor", image, image.build().state_dict()).save(tmp_path / "vit.learngene.safetensors")
     with pytest.raises(UserError, match="its source is for classification"):
         initialize(text, Pretrained(str(tmp_path / "vit.learngene.safetensors")))
+
+
+PLAIN = """
+import sys, torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification, GPT2LMHeadModel
+folder, given = sys.argv[1:]
+given = load_file(given)
+model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+ids = given["ids"]
+logits = model(input_ids=ids, attention_mask=(ids != model.config.pad_token_id).long()).logits
+torch.testing.assert_close(logits, given["logits"])
+assert type(model).__name__ == "GPT2ForSequenceClassification" and model.config.id2label[1] == "right"
+assert not any(name.split(".")[0] == "lgx" for name in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_an_exported_descendant_gives_the_same_logits_in_plain_transformers(tmp_path):
+    net = hypernet(layout="aligned", vocab_size=101).eval()
+    ids = texts(3, 12, 6)
+    with torch.no_grad():
+        parameters = net.predict(GPT2)
+        model = GPT2.build()
+        model.load_state_dict(parameters)
+        save_file({"ids": ids, "logits": functional_forward(GPT2, parameters, ids)}, tmp_path / "given.safetensors")
+    out = tmp_path / "descendant"
+    for _ in range(2):  # a folder that lgx wrote may be replaced
+        write_text_descendant(out, model, label_names=("left", "right", "other"), card={"task": "cola"})
+    done = python("-c", PLAIN, out, tmp_path / "given.safetensors", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert '| task | "cola" |' in (out / "README.md").read_text()
+    write_text_descendant(tmp_path / "weights.safetensors", model)
+    assert load_file(tmp_path / "weights.safetensors").keys() == parameters.keys()
+
+
+@pytest.mark.parametrize("names", [("left", "right", "other"), None])
+def test_a_folder_that_is_read_again_has_its_class_names(tmp_path, names):
+    write_text_descendant(tmp_path / "text", GPT2.build(), label_names=names)
+    assert load_pretrained(f"gpt2:{tmp_path / 'text'}").label_names == (names or ())

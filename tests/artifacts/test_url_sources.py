@@ -12,16 +12,24 @@ from pathlib import Path
 from threading import Thread
 
 import fsspec
+import huggingface_hub
 import pytest
+import timm
+import torch
 from fsspec.implementations.http import HTTPFileSystem
 
+from lgx.architectures import GPT2Architecture
 from lgx.artifacts import safety
+from lgx.artifacts.export import write_text_descendant
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.sources import resolve
 from lgx.errors import UserError
+from lgx.host import hub
 from lgx.host.cache import cache_root
-from tests.support.command_line import free_port, lgx
+from tests.support.command_line import free_port, lgx, ok, refusal
 from tests.support.forks import PROCESSES, adopt
+from tests.support.hub import CLOSED, silent_hub
 from tests.support.untrained_learngenes import BIG
 
 FILE = "sws.learngene.safetensors"
@@ -73,8 +81,7 @@ def init(source, out):
 
 
 def test_a_file_is_read_by_its_url_and_the_record_holds_its_checksum(web, sws_file, tmp_path):
-    result = init(f"{web.url}/{FILE}", tmp_path / "vit")
-    assert result.code == 0, result.err
+    ok(init(f"{web.url}/{FILE}", tmp_path / "vit"))
     name = f"{web.url}/{FILE}#sha256={digest(sws_file)}"
     assert json.loads((tmp_path / "vit/lgx.json").read_text())["arguments"]["source"] == name
     web.requests.clear()
@@ -163,10 +170,9 @@ def test_any_file_system_of_fsspec_is_read(sws_file):
 )
 def test_each_mistake_gives_one_sentence(web, source, sentence, tmp_path):
     (web.folder / "short.safetensors").write_bytes((web.folder / FILE).read_bytes()[:-8])
-    result = init(source.replace("{web}", web.url), tmp_path / "vit")
-    assert result.code == 2
-    assert sentence in result.sentence
-    assert "secret" not in result.sentence
+    result = refusal(init(source.replace("{web}", web.url), tmp_path / "vit"))
+    assert sentence in result
+    assert "secret" not in result
     assert not (tmp_path / "vit").exists()
     assert not list((cache_root() / "sources").rglob("*.safetensors"))
 
@@ -190,12 +196,78 @@ def test_weights_of_a_timm_model_are_read_by_url(web, tmp_path):
     assert lgx("init", "--arch", f"{arch}", "--num_classes", 3, "--out", web.folder / "v.safetensors").code == 0
     weights = f"{web.url}/v.safetensors"
     options = ["--img_size", 32, "--num_classes", 3, "--out", tmp_path / "vit"]
-    result = lgx("import", "timm:vit_tiny_patch16_224", "--weights", weights, *options)
-    assert result.code == 0, result.err
+    ok(lgx("import", "timm:vit_tiny_patch16_224", "--weights", weights, *options))
     source = f"timm:vit_tiny_patch16_224,weights={weights},img_size=32,num_classes=3"
     spec = "depth=12,embed_dim=192,num_heads=3,patch_size=16,img_size=32"
-    result = lgx("init", "--source", source, "--arch", spec, "--out", tmp_path / "start")
-    assert result.code == 0, result.err
+    ok(lgx("init", "--source", source, "--arch", spec, "--out", tmp_path / "start"))
     recorded = json.loads((tmp_path / "start/lgx.json").read_text())["arguments"]["source"]
     assert recorded == source.replace(weights, f"{weights}#sha256={digest(web.folder / 'v.safetensors')}")
     assert resolve(recorded).name == recorded
+
+
+NAME = "vit_tiny_patch16_224.augreg_in21k_ft_in1k"
+
+
+GPT2 = "gpt2:openai-community/gpt2"
+
+
+@pytest.fixture
+def no_network(monkeypatch, tmp_path):
+    """A machine without a network: the hub's address refuses connections, and the cache is empty."""
+    hub.failure_of.cache_clear()
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", CLOSED)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+REMEDIES = {
+    NAME: f"`lgx import {NAME} --weights FILE --out FOLDER` reads a file of weights",
+    f"hf-hub:timm/{NAME}": f"`lgx import {NAME} --weights FILE --out FOLDER` reads a file of weights",
+    GPT2: "give a folder that transformers' save_pretrained wrote",
+}
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("name", REMEDIES)
+def test_a_name_without_a_network_gives_one_sentence_within_seconds(monkeypatch, name, silent):
+    monkeypatch.setattr(hub, "SECONDS", 1.0)
+    with silent_hub() as address:
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address if silent else CLOSED)
+        began = time.monotonic()
+        with pytest.raises(UserError) as error:
+            load_pretrained(name)
+        assert time.monotonic() - began < 8
+    said = str(error.value)
+    assert said.startswith(f"{name}: is not in the cache, and the Hugging Face hub cannot be reached (")
+    assert said.endswith(f"; without a network, {REMEDIES[name]}")
+
+
+def test_a_cached_gpt2_is_read_without_a_network(no_network):
+    pytest.importorskip("transformers")
+    model = GPT2Architecture(1, 16, 2, 16, 32, 3).build()
+    folder = no_network / "models--openai-community--gpt2"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs/main").write_text("a" * 40)
+    write_text_descendant(folder / "snapshots" / ("a" * 40), model)
+    loaded = load_pretrained(GPT2)
+    assert torch.equal(loaded.tensors["score.weight"], model.score.weight)
+
+
+def test_cached_weights_are_read_without_a_network(no_network):
+    model = timm.create_model(NAME)
+    folder = no_network / f"models--timm--{NAME}"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs/main").write_text("a" * 40)
+    timm.models.save_for_hf(model, str(folder / "snapshots" / ("a" * 40)), safe_serialization=True)
+    for name in (NAME, f"hf-hub:timm/{NAME}"):
+        loaded = load_pretrained(name)
+        assert torch.equal(loaded.tensors["pos_embed"], model.pos_embed)
+        assert loaded.mean == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_offline_mode_makes_no_request(monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match=r"not in the cache.*HF_HUB_OFFLINE"):
+        load_pretrained(NAME)

@@ -23,7 +23,7 @@ from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.eval_transforms import eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 
 ARCH = "depth=6,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 
@@ -73,12 +73,9 @@ def test_init_passes_images_to_the_method_that_measures_on_them(ancestor, images
     assert len(package.init(ancestor / f"best{SUFFIX}", arch, method="weight_subcloning").blocks) == 2
 
 
-def test_an_option_of_no_method_is_unknown(ancestor):
+def test_mistakes_raise_user_errors(sws, ancestor, tmp_path):
     with pytest.raises(UserError, match="--noize: unknown option; method pretrained has no options"):
         package.init(ancestor / f"best{SUFFIX}", ARCH, noize=0.1)
-
-
-def test_mistakes_raise_user_errors(sws, tmp_path):
     with pytest.raises(UserError, match="unknown"):
         package.init(sws / f"best{SUFFIX}", ARCH, method="magic")
     with pytest.raises(UserError, match="no such file"):
@@ -175,11 +172,9 @@ def test_every_model_says_how_its_images_are_prepared(sws, tmp_path):
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (50, 70, 3), np.uint8))
     weights = timm.create_model("deit_tiny_patch16_224", img_size=32)
     torch.save(weights.state_dict(), tmp_path / "w.pth")
-    done = lgx("import", "timm:deit_tiny_patch16_224", "--weights", tmp_path / "w.pth", "--img_size=32", "--out",
-               tmp_path / "imported")  # fmt: skip
-    assert done.code == 0, done.err
-    done = lgx("init", "--arch=timm:resnet18,img_size=32", "--num_classes=3", "--out", tmp_path / "library")
-    assert done.code == 0, done.err
+    ok(lgx("import", "timm:deit_tiny_patch16_224", "--weights", tmp_path / "w.pth", "--img_size=32", "--out",
+               tmp_path / "imported"))  # fmt: skip
+    ok(lgx("init", "--arch=timm:resnet18,img_size=32", "--num_classes=3", "--out", tmp_path / "library"))
     models = [package.init(sws / f"best{SUFFIX}", ARCH), package.init(arch="timm:resnet18,img_size=32", num_classes=3)]
     models += [timm.create_model(f"local-dir:{tmp_path / name}", pretrained=True) for name in ("imported", "library")]
     for model in models:

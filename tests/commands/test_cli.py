@@ -1,6 +1,8 @@
 """The entry point of the command line: help, version, unknown commands."""
 
 import io
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,7 +13,11 @@ import pytest
 import lgx as package
 from lgx import cli
 from lgx.cli import COMMANDS, TRAINING
-from tests.support.command_line import lgx, python
+from lgx.commands.training_help import EXAMPLES
+from lgx.methods import registry
+from lgx.training.configuration import make_parser, parse_configuration
+from lgx.training.lightning_internals import option_strings
+from tests.support.command_line import lgx, ok, python
 
 
 def test_help_lists_every_command_and_imports_no_torch():
@@ -25,8 +31,7 @@ def test_help_lists_every_command_and_imports_no_torch():
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c != "data"])
 def test_every_command_has_a_help_text(command):
-    result = lgx(command, "--help")
-    assert result.code == 0
+    result = ok(lgx(command, "--help"))
     assert f"lgx {command}" in result.out
     assert len(result.out) > 150
 
@@ -57,13 +62,8 @@ def test_a_mistake_in_a_command_is_named(words, sentence):
     assert (result.code, result.sentence) == (2, sentence)
 
 
-def test_commands_with_subcommands_list_them():
-    assert "prepare" in lgx("data").out
-
-
 def test_help_of_a_method_lists_inherited_options_with_their_text():
-    done = lgx("fit", "--model.help=SWS")
-    assert done.code == 0, done.err
+    done = ok(lgx("fit", "--model.help=SWS"))
     for option in ("stages", "alpha", "ancestor", "label_smoothing", "arch"):
         assert f"--model.{option}" in done.out or f"--{option}" in done.out
     assert "Layers of each stage" in done.out
@@ -120,3 +120,95 @@ def test_a_closed_pipe_is_not_an_error():
     command.stdout.close()
     assert command.stderr.read() == b""
     assert command.wait() == 141  # as of a program that SIGPIPE has ended
+
+
+def test_this_machine_has_no_problem():
+    result = ok(lgx("doctor"))
+    assert "torch" in result.out
+    assert "no problem found" in result.out
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "16", "SLURM_JOB_NUM_NODES": "2"}, "SLURM job 7, 16 tasks on 2 node(s)"),
+        ({"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}, "torchrun, 8 processes, 4 of them"),
+        ({"SLURM_NTASKS": "1", "SLURM_JOB_NAME": "bash"}, "named bash or interactive"),
+        ({"NCCL_IB_DISABLE": "1"}, "several GPUs will be slow"),
+    ],
+)
+def test_the_cluster_and_hints_are_reported(monkeypatch, variables, words):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert words in lgx("doctor").out
+
+
+WITH_FILE = {"predict": ["--config", "no_file.yaml"]}
+"""Command -> options with which it predicts a test split; ``lgx predict --help`` alone is about image files."""
+
+
+@pytest.mark.parametrize("command", TRAINING)
+def test_the_help_is_one_page_of_80_columns(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    done = lgx(command, *WITH_FILE.get(command, ()), "--help")
+    lines = done.out.splitlines()
+    assert done.code == 0
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 80
+    for words in (f"usage: lgx {command} ", "--model.help SWS", "--data.help CIFAR10", "--help-all", "an example:"):
+        assert words in done.out
+    assert lgx(command, "--config", "no_file.yaml", "-h").out == done.out
+
+
+@pytest.mark.parametrize("command", TRAINING)
+def test_the_help_imports_no_torch(command):
+    code = f"""
+import sys
+from lgx.cli import main
+main(["{command}", *{WITH_FILE.get(command, ())}, "--help"])
+assert not {{"torch", "lightning", "data_modules"}} & {{*sys.modules}}"""
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", TRAINING)
+def test_the_help_names_real_options_with_their_defaults(command):
+    shown = lgx(command, *WITH_FILE.get(command, ()), "--help").out.partition("the options to know first:\n")[2]
+    names = re.findall(r"^  --([\w.-]+)", shown, re.MULTILINE)
+    known, defaults = option_strings(make_parser(command)), make_parser(command).get_defaults()
+    of_class = ("model.arch", "model.ancestor", "model.optimizer", "data.root", "data.batch_size", "help-all")
+    assert [name for name in names if f"--{name}" not in known and name not in of_class] == []
+    for name, default in re.findall(r"^  --([\w.]+) .*\(default: (\d+)\)", shown, re.MULTILINE):
+        assert str(defaults[name]) == default
+
+
+def test_the_help_names_every_method_that_can_be_trained():
+    text = " ".join(lgx("fit", "--help").out.split())
+    assert ", ".join(sorted(registry.method_classes())) in text
+
+
+def test_the_example_of_the_help_is_a_valid_configuration(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    shown = lgx("fit", "--help").out.split("an example:\n")[1].split("\n\n")[0]
+    words = shlex.split(shown.replace("\\\n", ""))
+    assert words == ["lgx", *EXAMPLES["fit"].split()]
+    config = parse_configuration(make_parser("fit"), words[2:])
+    assert config.model.class_path.endswith(".Ancestor")
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_help_run_one_after_the_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for command in ("fit", "validate", "test", "predict"):
+        ok(lgx(*EXAMPLES[command].split(), "--trainer.max_epochs=1", "--trainer.accelerator=cpu"))
+    run = tmp_path / "runs/first/net/seed0"
+    rows = (run / "results.csv").read_text()
+    assert ",val," in rows
+    assert ",test," in rows
+    assert (run / "predictions.csv").is_file()
+
+
+def test_help_all_lists_every_option():
+    done = ok(lgx("validate", "--help-all"))
+    assert len(done.out.splitlines()) > 300
+    assert all(option in done.out for option in ("--trainer.gradient_clip_val", "--checkpoint.", "--save_every"))

@@ -10,7 +10,7 @@ import torch
 from data_modules.images.examples import ImageFiles
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
-from tests.support.command_line import Result, lgx
+from tests.support.command_line import Result, lgx, ok, refusal
 from tests.support.images import write_images
 from tests.support.untrained_learngenes import BIG, write_ancestor
 
@@ -29,17 +29,14 @@ def embed(ancestor: object, data: object, out: Path, *options: object) -> Result
     return lgx("embed", "--ancestor", ancestor, "--data", data, "--out", out, "--accelerator", "cpu", *options)
 
 
-def test_controls_hold_as_many_embeddings_that_do_not_describe_their_tasks(
-    ancestor: str, shapes: Path, tmp_path: Path
-) -> None:
+def test_controls_hold_as_many_embeddings_that_do_not_describe_their_tasks(ancestor, shapes, tmp_path):
     folders = [shutil.copytree(shapes / "train" / kind, tmp_path / kind) for kind in ("circle", "square", "stripe")]
     found = {}
     for control in (None, "permuted", "random"):
         out = tmp_path / f"{control}.safetensors"
         given = ["--control", control] if control else []
         data = ",".join(map(str, folders))
-        done = embed(ancestor, data, out, *given)
-        assert done.code == 0, done.err
+        ok(embed(ancestor, data, out, *given))
         found[control] = TaskEmbeddings.load(out)
     real, permuted = found[None].tensors, found["permuted"].tensors
     assert [torch.equal(permuted[a], real[b]) for a, b in (("circle", "square"), ("stripe", "circle"))] == [True] * 2
@@ -49,7 +46,7 @@ def test_controls_hold_as_many_embeddings_that_do_not_describe_their_tasks(
     assert torch.equal(found["random"].tensors["circle"], found[None].control("random").tensors["circle"])
 
 
-def test_a_limit_takes_examples_of_every_class(ancestor: str, shapes: Path, tmp_path: Path) -> None:
+def test_a_limit_takes_examples_of_every_class(ancestor, shapes, tmp_path):
     tensors = {}
     for limit in (3, 12):
         out = tmp_path / f"{limit}.safetensors"
@@ -59,9 +56,7 @@ def test_a_limit_takes_examples_of_every_class(ancestor: str, shapes: Path, tmp_
     assert not torch.equal(tensors[3], tensors[12])
 
 
-def test_a_folder_of_images_alone_is_read_like_class_folders(
-    ancestor: str, shapes: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_folder_of_images_alone_is_read_like_class_folders(ancestor, shapes, tmp_path, caplog):
     folder = shutil.copytree(shapes / "train/circle", tmp_path / "mine")
     count = len(list(folder.iterdir()))
     for name in ("scan.svg", "._000.png", "notes.txt"):
@@ -73,9 +68,7 @@ def test_a_folder_of_images_alone_is_read_like_class_folders(
     assert f"{folder}: 2 files (.svg 1, .txt 1) were skipped; .jpg, .jpeg, .png" in caplog.text
 
 
-def test_a_stalled_loader_process_ends_the_command(
-    ancestor: str, shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stalled_loader_process_ends_the_command(ancestor, shapes, tmp_path, monkeypatch):
     monkeypatch.setattr(ImageFiles, "__getitem__", lambda *_: time.sleep(2.5))
     done = embed(ancestor, shapes, tmp_path / "o.safetensors", "--num_workers", 1, "--worker_timeout", 1)
     assert (done.code, "Traceback" in done.err) == (1, False)
@@ -100,22 +93,18 @@ def test_a_stalled_loader_process_ends_the_command(
         (["--ancestor", "nowhere.learngene.safetensors"], "nowhere.learngene.safetensors: no such file"),
     ],
 )
-def test_wrong_options_end_with_one_sentence(
-    ancestor: str, shapes: Path, tmp_path: Path, options: list[str], sentence: str
-) -> None:
+def test_wrong_options_end_with_one_sentence(ancestor, shapes, tmp_path, options, sentence):
     places = {"ancestor": ancestor, "shapes": shapes}
     out = tmp_path / "o.safetensors"
-    done = embed(ancestor, shapes, out, *(option.format(**places) for option in options))
-    assert done.code == 2
-    assert sentence.format(**places) in done.sentence
+    done = refusal(embed(ancestor, shapes, out, *(option.format(**places) for option in options)))
+    assert sentence.format(**places) in done
     assert not out.exists()
 
 
-def test_a_gray_network_embeds_a_folder_of_images_alone(shapes: Path, tmp_path: Path) -> None:
+def test_a_gray_network_embeds_a_folder_of_images_alone(shapes, tmp_path):
     architecture = BIG.replace(in_chans=1)
     gray = tmp_path / "gray.learngene.safetensors"
     Learngene("ancestor", architecture, dict(architecture.build().state_dict())).save(gray)
     out = tmp_path / "o.safetensors"
-    done = embed(gray, shapes / "train/circle", out)
-    assert done.code == 0, done.err
+    ok(embed(gray, shapes / "train/circle", out))
     assert TaskEmbeddings.load(out).width == BIG.embed_dim

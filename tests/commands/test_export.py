@@ -21,7 +21,7 @@ from lgx.artifacts.source_names import public_path
 from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.project.test_disk import no_file_larger_than
-from tests.support.command_line import lgx, python
+from tests.support.command_line import lgx, ok, python, refusal
 from tests.support.extras import import_transformers
 from tests.support.families import FORMS, tiny
 from tests.support.paths import ROOT
@@ -44,9 +44,7 @@ def programs(ancestor, tmp_path_factory):
     """The trained ancestor as ONNX and as a program, exported from the folder of its run."""
     folder = tmp_path_factory.mktemp("programs")
     for suffix in WRITERS:
-        done = lgx("export", ancestor, "--out", folder / f"net.{suffix}")
-        assert done.code == 0, done.err
-        assert "logits differ by at most" in done.out
+        assert "logits differ by at most" in ok(lgx("export", ancestor, "--out", folder / f"net.{suffix}")).out
         assert list(folder.glob(".*")) == []
     return folder
 
@@ -170,13 +168,11 @@ def test_random_texts_hold_padding_and_every_length_up_to_the_longest():
 def test_without_onnxruntime_the_file_is_written_and_the_missing_check_is_said(ancestor, images, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     out = tmp_path / "net.onnx"
-    done = lgx("export", ancestor, "--out", out)
-    assert done.code == 0, done.err
+    done = ok(lgx("export", ancestor, "--out", out))
     assert "parity    not checked: onnxruntime is not installed; pip install 'lgx[export]'" in done.out
     assert out.is_file()
-    refused = lgx("predict", images / "test", "--model", out, "--out", tmp_path / "x.csv")
-    assert refused.code == 2
-    assert f"{out}: needs onnxruntime, which is not installed; pip install 'lgx[export]'" in refused.sentence
+    sentence = refusal(lgx("predict", images / "test", "--model", out, "--out", tmp_path / "x.csv"))
+    assert f"{out}: needs onnxruntime, which is not installed; pip install 'lgx[export]'" in sentence
 
 
 def test_a_missing_package_is_named_before_anything_is_traced(ancestor, tmp_path, monkeypatch):
@@ -242,8 +238,7 @@ def test_segmentation_is_exported_with_its_decoder(tmp_path, suffix):
 def test_a_text_network_is_exported_for_texts_of_any_length(tmp_path, suffix):
     import_transformers()
     source, out = ROOT / "tests/data/learngenes/text.learngene.safetensors", f"net.{suffix}"
-    done = lgx("export", source, "--out", tmp_path / out)
-    assert done.code == 0, done.err
+    ok(lgx("export", source, "--out", tmp_path / out))
     network, (program, texts) = load_pretrained(str(source)), READERS[suffix](tmp_path / out)
     about = {key: json.loads(text) for key, text in texts.items()}
     assert (about["kind"], about["pad_id"], about["max_len"], about["vocab_size"]) == ("text", 259, 24, 260)
@@ -269,9 +264,7 @@ def test_every_form_of_vit_is_exported(tmp_path, family, suffix):
 
 def test_int8_keeps_the_accuracy_the_classes_and_a_third_of_the_size(ancestor, images, programs, tmp_path):
     out = tmp_path / "small.onnx"
-    done = lgx("export", ancestor, "--out", out, "--int8", images, "--most_lost", 20)
-    assert done.code == 0, done.err
-    assert "of 12 test images" in done.out
+    assert "of 12 test images" in ok(lgx("export", ancestor, "--out", out, "--int8", images, "--most_lost", 20)).out
     assert list(tmp_path.iterdir()) == [out]
     whole, small = run_onnx(programs / "net.onnx"), run_onnx(out)
     assert small[1] == whole[1]

@@ -14,7 +14,7 @@ from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.source_names import public_path
 from lgx.core.provenance import commit
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH, arguments, lgx
+from tests.support.command_line import ARCH, arguments, lgx, ok
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,7 @@ def run(images, ancestor_file, tmp_path_factory):
     words = ["--source", ancestor_file, "--method=weight_selection", "--arch", ARCH, "--head=3"]
     assert lgx("init", *words, "--out", start).code == 0
     words = ["--model.initializer=Pretrained", f"--model.initializer.source={start}", "--seed_everything=3"]
-    done = lgx(*arguments("fit", "Finetune", images, runs, *words, "--name=r", "--trainer.max_epochs=2"))
-    assert done.code == 0, done.err
+    ok(lgx(*arguments("fit", "Finetune", images, runs, *words, "--name=r", "--trainer.max_epochs=2")))
     folder = runs / "test/r/seed3"
     assert lgx("test", f"--config={folder / 'config.yaml'}", "--ckpt_path=best").code == 0
     return folder
@@ -34,8 +33,7 @@ def run(images, ancestor_file, tmp_path_factory):
 
 def card_of(source, out) -> tuple[str, dict[str, str]]:
     """Summary and facts of the card of an exported model."""
-    done = lgx("export", source, "--out", out)
-    assert done.code == 0, done.err
+    ok(lgx("export", source, "--out", out))
     card = (out / "README.md").read_text()
     return card.split(f"# {out.name}\n\n")[1].split("\n")[0], dict(
         re.findall(r"^\| (.*?) \| (.*) \|$", card, re.MULTILINE)
@@ -120,8 +118,7 @@ def test_the_card_states_size_latency_and_what_was_tested(images, tmp_path):
     model = timm.create_model(name, img_size=16, patch_size=4)
     save_file(model.state_dict(), weights := tmp_path / "w.safetensors")
     options = ["--weights", weights, "--out", tmp_path / "whole", "--img_size=16", "--patch_size=4"]
-    done = lgx("import", f"timm:{name}", *options)
-    assert done.code == 0, done.err
+    ok(lgx("import", f"timm:{name}", *options))
     words = ["--source", tmp_path / "whole", "--method=weight_selection", "--arch", arch, "--head=3"]
     assert lgx("init", *words, "--out", start).code == 0
     words = [f"--model.arch={arch}", "--model.initializer=Pretrained", f"--model.initializer.source={start}"]

@@ -3,10 +3,11 @@
 import pytest
 
 from experiments.analyze.__main__ import PROGRAM
+from lgx.artifacts.export.folders import check_model_place
 from lgx.artifacts.learngene import Learngene
 from lgx.components.figures import make_panels, write_svg
 from lgx.errors import UserError
-from tests.support.command_line import ARCH, analyze, lgx
+from tests.support.command_line import ARCH, analyze, lgx, ok, refusal
 
 NETWORK = "depth=6,embed_dim=24,num_heads=3,patch_size=4,img_size=16"
 COMMANDS = {
@@ -29,10 +30,9 @@ def test_a_foreign_file_is_kept_and_named_before_anything_is_read(ancestor_file,
     else:
         Learngene.load(ancestor_file).save(out)
     before = out.read_bytes()
-    result = lgx(*(word.format(ancestor=ancestor_file) for word in words), "--out", out)
-    assert result.code == 2
-    assert f"--out {out}: exists, and `lgx {command.removesuffix(' of a file')}` did not write it" in result.sentence
-    assert "--force" in result.sentence
+    sentence = refusal(lgx(*(word.format(ancestor=ancestor_file) for word in words), "--out", out))
+    assert f"--out {out}: exists, and `lgx {command.removesuffix(' of a file')}` did not write it" in sentence
+    assert "--force" in sentence
     assert out.read_bytes() == before
 
 
@@ -41,8 +41,7 @@ def test_init_replaces_its_own_file_and_folder_but_not_those_of_export(ancestor_
     for name in ("x.safetensors", "x"):
         out = tmp_path / name
         for words in (init, init, [*export, "--force"], export):
-            done = lgx(*words, "--out", out)
-            assert done.code == 0, done.err
+            ok(lgx(*words, "--out", out))
         assert "`lgx init` did not write it" in lgx(*init, "--out", out).sentence
 
 
@@ -58,9 +57,8 @@ def test_init_replaces_a_folder_of_the_same_start_but_of_another_one_with_force_
         ["init", "--source", other, "--arch", NETWORK],
         ["init", "--source", ancestor_file, "--method=weight_selection", "--arch", NETWORK],
     ):
-        refused = lgx(*words, "--out", out)
-        assert refused.code == 2
-        assert f"--out {out}: holds a descendant of method pretrained from {ancestor_file}; choose" in refused.sentence
+        sentence = refusal(lgx(*words, "--out", out))
+        assert f"--out {out}: holds a descendant of method pretrained from {ancestor_file}; choose" in sentence
         assert (out / "model.safetensors").read_bytes() == before
     assert lgx("init", "--arch", NETWORK, "--out", out, "--force").code == 0
     assert lgx("init", "--arch", NETWORK, "--out", out).code == 0
@@ -80,9 +78,7 @@ def test_a_source_is_never_replaced(ancestor_file, tmp_path):
         ["embed", "--ancestor", ancestor_file, "--data", "no_set", "--out", ancestor_file],
         ["embed", "--ancestor", folder, "--data", "no_set", "--out", folder / "model.safetensors"],
     ):
-        result = lgx(*words, "--force")
-        assert result.code == 2
-        assert "reads" in result.sentence
+        assert "reads" in refusal(lgx(*words, "--force"))
     assert (weights.read_bytes(), (folder / "model.safetensors").read_bytes()) == before
 
 
@@ -90,8 +86,7 @@ def test_embeddings_and_samples_are_replaced_by_the_same_command(ancestor_file, 
     embed = ["embed", "--ancestor", ancestor_file, "--data", images, "--limit=3", "--out", tmp_path / "e.safetensors"]
     sample = ["sample", "GPTs-1K", "--count=2", "--out", tmp_path / "s.jsonl"]
     for words in (embed, embed, sample, sample):
-        done = lgx(*words)
-        assert done.code == 0, done.err
+        ok(lgx(*words))
 
 
 def test_a_learngene_that_a_run_wrote_is_not_replaced_by_extract_but_its_own_is(ancestor_file, tmp_path):
@@ -109,8 +104,6 @@ def test_a_figure_that_analyze_drew_is_drawn_again(tmp_path):
 
 
 def test_the_card_names_the_command(tmp_path):
-    from lgx.artifacts.export.folders import check_model_place
-
     assert lgx("init", "--arch", ARCH, "--out", tmp_path / "x").code == 0
     assert "\n<!-- written by lgx init -->\n" in (tmp_path / "x" / "README.md").read_text()
     (tmp_path / "x" / "README.md").write_text("a model")

@@ -1,14 +1,17 @@
-"""Metrics and losses of classification and segmentation."""
+"""Metrics and losses of classification, segmentation and text; inputs in another normalization."""
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import f1_score, matthews_corrcoef
 from torch.nn import functional as F
 
 from lgx.components.losses import label_loss
 from lgx.components.metrics import metric_names, metrics_for, update_metrics, was_measured
+from lgx.components.normalization import renormalize
+from lgx.components.text_metrics import Matthews, PositiveF1
 from lgx.core.batch import IGNORE
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -54,7 +57,6 @@ def test_a_batch_without_labels_has_no_loss_and_a_finite_gradient():
     loss = label_loss(logits, torch.full((1, 4, 4), IGNORE))
     loss.backward()
     assert loss.item() == 0
-    assert logits.grad is not None
     assert not logits.grad.any()
 
 
@@ -78,3 +80,48 @@ def test_metrics_without_an_example_were_not_measured():
     assert not was_measured(metrics)
     update_metrics(metrics, torch.eye(3)[:1], torch.tensor([0]))
     assert was_measured(metrics)
+
+
+@pytest.mark.parametrize("n", [9, 50, 501])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_text_metrics_agree_with_scikit_learn(n, classes):
+    torch.manual_seed(n)
+    logits, targets = torch.randn(n, classes), torch.randint(0, classes, (n,))
+    matthews, f1 = Matthews(classes), PositiveF1(classes)
+    for part, part_targets in zip(logits.split(7), targets.split(7), strict=True):
+        matthews.update(part, part_targets)
+        f1.update(part, part_targets)
+    predicted = logits.argmax(1)
+    assert matthews.compute().item() == pytest.approx(matthews_corrcoef(targets, predicted), abs=1e-6)
+    expected = f1_score(targets, predicted, labels=[1], average="macro")
+    assert f1.compute().item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("predicted", [0, 1])
+@pytest.mark.parametrize("targets", [[0, 1, 1, 0, 1], [0] * 5, [1] * 5])
+def test_a_predictor_of_one_class_has_no_correlation_and_no_warning(predicted, targets):
+    matthews, f1 = Matthews(2), PositiveF1(2)
+    logits = torch.eye(2)[[predicted] * 5]
+    for metric in (matthews, f1):
+        metric.update(logits, torch.tensor(targets))
+    assert matthews.compute().item() == 0.0
+    assert f1.compute().item() == pytest.approx(f1_score(targets, [predicted] * 5, zero_division=0))
+
+
+TASK = Task("shapes", 5, in_chans=3, img_size=32, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
+
+
+def test_the_pixels_stay_the_same():
+    pixels = torch.rand(2, 3, 4, 4)
+
+    def normalized(mean, std):
+        return (pixels - torch.tensor(mean).view(1, 3, 1, 1)) / torch.tensor(std).view(1, 3, 1, 1)
+
+    mean, std = (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)
+    torch.testing.assert_close(renormalize(normalized(TASK.mean, TASK.std), TASK, mean, std), normalized(mean, std))
+
+
+def test_the_same_statistics_return_the_same_tensor():
+    inputs = torch.randn(2, 3, 4, 4)
+    assert renormalize(inputs, TASK, TASK.mean, TASK.std) is inputs

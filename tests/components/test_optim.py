@@ -1,12 +1,13 @@
-"""Optimizer groups."""
+"""Optimizer groups, and fused optimizers where they can be."""
 
 import math
 
 import pytest
 import torch
+from torch import nn
 
 from lgx.architectures import GPT2Architecture, ViTArchitecture
-from lgx.components.optim import Poly, WarmupCosine, parameter_groups
+from lgx.components.optim import Poly, WarmupCosine, fuse, parameter_groups
 from lgx.errors import UserError
 
 
@@ -67,3 +68,28 @@ def rates(schedule, total, **options):
         optimizer.step()
         scheduler.step()
     return found
+
+
+def fused(kind: type[torch.optim.Optimizer], **options: object) -> bool:
+    optimizer = kind(nn.Linear(3, 2).parameters(), lr=0.1, **options)
+    fuse(optimizer)
+    return bool(optimizer.param_groups[0].get("fused"))
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+def test_optimizers_of_torch_are_fused_unless_an_option_says_otherwise(kind: type[torch.optim.Optimizer]) -> None:
+    assert fused(kind)
+    assert not fused(kind, fused=False)
+    assert not fused(kind, foreach=True)
+    assert not fused(kind, differentiable=True)
+
+
+def test_other_optimizers_and_parameters_stay_as_they_are() -> None:
+    class Own(torch.optim.AdamW):
+        pass
+
+    assert not fused(Own)
+    assert not fused(torch.optim.Adagrad)
+    optimizer = torch.optim.AdamW(nn.Linear(3, 2, device="meta").parameters())
+    fuse(optimizer)
+    assert not optimizer.param_groups[0]["fused"]

@@ -1,8 +1,17 @@
-"""Metrics, numbers and times as a person reads them."""
+"""Metrics, numbers, times, names and progress as a person reads them."""
+
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lgx.core import progress
+from lgx.core.names import check_name
+from lgx.core.progress import Progress, tracked
 from lgx.core.readable import aligned, digits, lasting, measured, tag_in_words
+from lgx.core.seed import LARGEST_SEED, check_seed
+from lgx.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -56,3 +65,80 @@ def test_metrics_have_words():
 
 def test_numbers_are_aligned_at_the_right():
     assert aligned([("name", "n"), ("a", "100"), ("bcdef", "7")], left=1) == ["name     n", "a      100", "bcdef    7"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a", "sws-8", "tal/mini", "depth=3,embed_dim=64", "a..b", ".hidden", "Größe 1", "seed", "b-{epoch}-{val/acc:.3f}"],
+)
+def test_ordinary_names_are_accepted(name):
+    check_name(name, "--name")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "../x", "a/../../x", "/etc", "a//b", "a/", "a/./b", "a\0b", "a\tb", "a\u202eb", "\ud800", "a/seed0"]
+)
+def test_other_names_are_refused_with_their_place(name):
+    with pytest.raises(UserError, match=r"^--name: "):
+        check_name(name, "--name")
+
+
+@given(st.text(max_size=12, alphabet="a./\\\n~"))
+def test_an_accepted_name_lies_below_the_folder(tmp_path_factory, name):
+    root = tmp_path_factory.getbasetemp()
+    try:
+        check_name(name, "--name")
+    except UserError:
+        return
+    assert root in (root / name).resolve().parents
+
+
+def test_seeds_are_those_of_numpy():
+    check_seed(0, "--seed")
+    check_seed(LARGEST_SEED, "--seed")
+    for seed in (-1, 2**32):
+        with pytest.raises(
+            UserError, match=r"--seed: a seed is a whole number from 0 to 4294967295 \(2\*\*32 - 1\), got"
+        ):
+            check_seed(seed, "--seed")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that passes by a second with each item."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def passing(clock, items):
+    for item in items:
+        clock[0] += 1
+        yield item
+
+
+def test_short_work_is_silent(clock, capsys):
+    assert list(tracked(passing(clock, range(2)), "testing", 2)) == [0, 1]
+    assert capsys.readouterr().err == ""
+
+
+def test_long_work_says_how_far_it_is_and_when_it_will_be_done(clock, capsys):
+    assert list(tracked(passing(clock, range(100)), "testing", 100)) == list(range(100))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].split() == ["testing", "2", "of", "100", "batches,", "1", "min", "38", "s", "left"]
+    assert len(lines) == 10  # each ten seconds, and none for the last item
+    assert all(re.search(r" left$", line) for line in lines)
+
+
+def test_the_time_left_is_that_of_the_whole_work(clock, capsys):
+    own = Progress("epoch 1", 10, later=90)
+    for _ in passing(clock, range(3)):
+        own.advance()
+    assert capsys.readouterr().err.split()[-5:] == ["1", "min", "38", "s", "left"]
+
+
+def test_work_of_unknown_length_says_how_much_is_done(clock, capsys):
+    own = Progress("reading", unit="files")
+    for _ in passing(clock, range(3)):
+        own.advance()
+    assert capsys.readouterr().err == "reading    2 files\n"

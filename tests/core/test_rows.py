@@ -1,15 +1,33 @@
-"""Rows of results: what is written is read again, and no spreadsheet runs it."""
+"""Rows of results: written, read again, with their code and machine; predictions of equal logits."""
 
 import csv
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lgx
+from lgx.commands import int8
+from lgx.commands.predict import _answers
+from lgx.components.metrics import agreement_with, metrics_for, update_metrics
+from lgx.core.batch import Batch
 from lgx.core.csv_cells import escape_cell, unescape_cell
+from lgx.core.predictions import top_classes
+from lgx.core.provenance import commit, config_hash
 from lgx.core.rows import Row, read_rows, write_rows
+from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.methods import Finetune
+from lgx.training.callbacks.gallery import Gallery
+from lgx.training.callbacks.predictions import _of_classes
 
 ROW = Row("sws", "6-Small", "dtd", "test", 1, "acc", 0.5, 0, 10, "runs/a/seed0")
 
@@ -61,3 +79,75 @@ def test_a_column_that_occurs_twice_is_refused(tmp_path):
     (tmp_path / "r.csv").write_text(f"{header},value\n{row},0.1\n")
     with pytest.raises(UserError, match=r"r\.csv, line 1: the column 'value' occurs twice"):
         read_rows(tmp_path / "r.csv")
+
+
+TASK = Task("ties", 30, img_size=2, in_chans=1)
+
+
+def test_ties_go_to_the_first_class(monkeypatch, tmp_path):
+    logits = torch.randint(0, 4, (64, 30), generator=torch.Generator().manual_seed(0)) / 8  # as of a network in 8 bits
+    logits[0] = 0.1
+    logits[0, 7] = torch.nextafter(torch.tensor(0.1), torch.tensor(1.0))  # the largest, but not after a softmax
+    order = [sorted(range(30), key=lambda k: (-row[k], k)) for row in logits.tolist()]
+    first = torch.tensor(order)[:, 0]
+    batch = Batch(torch.zeros(64, 1, 2, 2), first, "ties")
+    metrics = metrics_for(TASK, "test")
+    update_metrics(metrics, logits, first)
+    assert metrics["acc"].compute() == metrics["acc5"].compute() == 1
+    right, predicted, _ = metrics["counts"].compute().unbind(dim=1)
+    assert torch.equal(right, predicted)
+    assert metrics["confusion"].compute().trace() == 64
+    assert [row[0::3] for row in _answers(logits, TASK, 30)] == order
+    assert [row[0] for row in _of_classes(logits, [], [])] == ["class", *first.tolist()]
+    assert agreement_with(logits, torch.nn.functional.one_hot(first, 30).float())[1].all()
+    assert top_classes(logits, 5).tolist() == [row[:5] for row in order]
+    monkeypatch.setattr(int8, "run_onnx", lambda file: (lambda inputs: logits, {}))
+    assert int8._accuracy(tmp_path, [batch]) == 100
+    seen, model = Gallery(), Finetune(arch="depth=1,embed_dim=8,num_heads=1", optimizer=torch.optim.SGD)
+    model.tested = logits
+    seen.on_test_start(None, None)
+    seen.on_test_batch_end(SimpleNamespace(is_global_zero=True), model, None, batch, 0)
+    assert not seen._mistakes
+    assert [one.predicted for one in seen._others] == [first[one.place] for one in seen._others]
+    assert seen._others
+
+
+def test_rows_of_a_run_name_its_configuration_and_the_machine(ancestor: Path) -> None:
+    (config,) = {row.config for row in read_rows(ancestor / "results.csv")}
+    text = (ancestor / "config.yaml").read_text()
+    assert config == config_hash(text) == config_hash("# another version\n" + text)
+    assert config != config_hash(text.replace("max_epochs: ", "max_epochs: 1"))
+    assert all("CPU cores" in row.hardware and row.commit == commit() for row in read_rows(ancestor / "results.csv"))
+
+
+def test_the_commit_is_marked_when_the_code_was_changed(tmp_path: Path) -> None:
+    root = tmp_path / "clone"
+    shutil.copytree(Path(lgx.__file__).parent, root / "lgx", ignore=shutil.ignore_patterns("__pycache__"))
+
+    # Independent of a repository that a git hook names, and of the user's settings.
+    env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
+    def version() -> str:
+        script = "import sys; sys.path.insert(0, '.'); from lgx.core.provenance import commit; print(commit())"
+        return subprocess.run(
+            [sys.executable, "-c", script], cwd=root, env=env, check=True, capture_output=True, text=True
+        ).stdout
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
+        return subprocess.run(command, cwd=root, env=env, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert version() == f"lgx {lgx.__version__}\n"
+    git("init", "-q")
+    git("add", "lgx")
+    git("commit", "-qm", "first")
+    head = git("rev-parse", "--short=10", "HEAD")
+    (root / "lgx/__pycache__").mkdir(exist_ok=True)
+    (root / ".gitignore").write_text("__pycache__\n")
+    os.utime(root / "lgx/errors.py", (0, 0))  # git would note in its index that the file is the same, under a lock
+    index = (root / ".git/index").read_bytes()
+    assert version() == f"{head}\n"
+    assert (root / ".git/index").read_bytes() == index
+    (root / "lgx/errors.py").write_text((root / "lgx/errors.py").read_text() + "\n")
+    assert version() == f"{head}+\n"

@@ -1,4 +1,4 @@
-"""Files and folders are written completely or not at all."""
+"""Files are written completely or not at all; foreign ones are refused in a sentence; facts about the code are kept."""
 
 import os
 import signal
@@ -6,8 +6,12 @@ import stat
 import time
 
 import pytest
+import torch
 
+from lgx.errors import UserError
+from lgx.host import cache
 from lgx.host.files import atomic_path
+from lgx.host.safety import parse_json, read_json, read_yaml, refuse_non_finite
 from tests.support.command_line import python
 
 
@@ -120,3 +124,55 @@ def test_a_folder_that_was_moved_aside_is_kept_while_it_is_the_only_copy(tmp_pat
     with pytest.raises(ZeroDivisionError), atomic_path(tmp_path / "model"):
         raise ZeroDivisionError
     assert not aside.exists()
+
+
+def test_a_fact_is_computed_again_after_a_change_of_the_code_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("LGX_CACHE", str(tmp_path))
+    values = iter([1, 2])
+    assert [cache.remembered("x", lambda: next(values)) for _ in range(2)] == [1, 1]
+    monkeypatch.setattr(cache, "_state", lambda: "another")
+    assert cache.remembered("x", lambda: next(values)) == 2
+    assert len([*tmp_path.rglob("x-*.json")]) == 1
+
+
+def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
+    (tmp_path / "blocked").write_text("")
+    monkeypatch.setenv("LGX_CACHE", str(tmp_path / "blocked"))
+    assert [cache.remembered("x", lambda: 1) for _ in range(2)] == [1, 1]
+    monkeypatch.setenv("LGX_CACHE", str(tmp_path))
+    (tmp_path / "facts" / f"x-{'0' * 16}.json").mkdir(parents=True)
+    assert cache.remembered("x", lambda: 2) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"[1,\n", "not valid JSON (Expecting value: line 2"),
+        (b"[" * 100_000, "not valid JSON (maximum recursion depth"),
+        (b"1" * 10_000, "not valid JSON (Exceeds the limit"),
+        (b'"\xff"', "'utf-8' codec"),
+        (b"[1, 2, 3, 4, 5]" * 7_000, "more than 100,000 characters of JSON"),
+    ],
+)
+def test_json_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text, words):
+    (tmp_path / "a.json").write_bytes(text)
+    with pytest.raises(UserError) as caught:
+        read_json(tmp_path / "a.json", "mend it", largest=100_000)
+    message = str(caught.value)
+    assert message.startswith(str(tmp_path / "a.json"))
+    assert message.endswith("; mend it")
+    assert words in message
+    with pytest.raises(UserError, match=r"^key: "):
+        parse_json(text, "key", "mend it", largest=100_000)
+
+
+@pytest.mark.parametrize("text", [b"a: [", b"a: 2020-99-99", b"\xff", b"a: " + b"1" * 30, b"[" * 200])
+def test_yaml_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text):
+    (tmp_path / "a.yaml").write_bytes(text)
+    with pytest.raises(UserError, match=r"a\.yaml: not valid YAML \(.*\); mend it"):
+        read_yaml(tmp_path / "a.yaml", "mend it")
+
+
+def test_tensors_that_are_not_finite_are_refused():
+    with pytest.raises(UserError, match="f: w holds numbers that are not finite"):
+        refuse_non_finite({"finite": torch.zeros(2), "w": torch.tensor(float("nan"))}, "f")

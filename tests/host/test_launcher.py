@@ -12,7 +12,7 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment
 from lgx.cli import main
 from lgx.host import launcher
 from lgx.host.startup import silence_known_warnings
-from tests.support.command_line import lgx, python
+from tests.support.command_line import lgx, python, refusal
 
 WITHIN = {"SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
 
@@ -36,9 +36,7 @@ def variables(monkeypatch):
 )
 def test_a_variable_that_is_not_a_number_is_named(variables, name, value):
     variables(**{name: value})
-    result = lgx("arch", "6-Tiny")
-    assert result.code == 2
-    assert result.sentence.startswith(
+    assert refusal(lgx("arch", "6-Tiny")).startswith(
         f"lgx arch: the environment variable {name} must be a whole number, got {value!r}"
     )
 

@@ -1,11 +1,15 @@
 """Imports that nobody uses are left out; a program ends at once with its exit code; a run collects garbage as usual."""
 
 import gc
+import signal
+import subprocess
+import sys
 from typing import ClassVar
 
 import pytest
 from lightning.pytorch import Callback
 
+from lgx.host.signals import STOP
 from lgx.host.startup import RARE, collect_rarely
 from tests.support.command_line import python
 
@@ -101,3 +105,39 @@ def test_timm_and_torchmetrics_load_less_and_whoever_uses_the_rest_gets_it():
     pytest.importorskip("transformers")
     done = python("-c", IMPORTS)
     assert done.returncode == 0, done.stderr
+
+
+NOTE = """
+import os, signal
+from lgx.host.signals import STOP
+{before}
+with STOP.requeue_noted():
+    assert STOP.received == {received}
+{after}
+"""
+
+
+def note(before="", received=None, after=""):
+    program = NOTE.format(before=before, received=received, after=after)
+    return subprocess.run([sys.executable, "-c", program], timeout=60).returncode
+
+
+def test_a_finished_process_that_ends_ignores_the_signal():
+    """The callback runs after that of lgx, as the end of the packages does."""
+    late = "import atexit\natexit.register(os.kill, os.getpid(), signal.SIGUSR1)"
+    assert note() == 0
+    assert note(before=late) == 0
+
+
+def test_a_signal_before_python_has_started_is_noted_later():
+    """The process that starts a run delays the signal until the run can note it."""
+    with STOP.requeue_delayed():
+        assert note("os.kill(os.getpid(), signal.SIGUSR1)", received=int(signal.SIGUSR1)) == 0
+    assert signal.SIGUSR1 not in signal.pthread_sigmask(signal.SIG_BLOCK, set())
+
+
+def test_the_signal_is_noted_and_forgotten_with_the_run():
+    with STOP.requeue_noted():
+        signal.raise_signal(signal.SIGUSR1)
+        assert STOP.received == signal.SIGUSR1
+    assert STOP.received is None

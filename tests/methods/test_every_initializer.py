@@ -1,4 +1,6 @@
-"""What every initializer of the registry must do, also those that are added later."""
+"""What every initializer of the registry must do, also those that are added later; sizes that one cannot fill."""
+
+from functools import partial
 
 import pytest
 from torch import nn
@@ -7,9 +9,20 @@ from lgx.architectures.library_models import parse_library_model
 from lgx.artifacts.learngene import SUFFIX
 from lgx.errors import UserError
 from lgx.initialization import Origin, initialize
-from lgx.methods import registry
-from tests.support.command_line import lgx
+from lgx.methods import (
+    Pretrained,
+    RandomStart,
+    StagewiseExpansion,
+    VanillaLG,
+    WeightSelection,
+    WeightSubcloning,
+    registry,
+)
+from lgx.methods.initializers import initializer_for
+from lgx.methods.structured_pruning.initializer import StructuredPruning
+from tests.support.command_line import lgx, refusal
 from tests.support.learngenes import NETWORK, TASK, initializers_with_source, learners_of, save_source, start_from
+from tests.support.untrained_learngenes import BIG
 
 CLASSES = registry.initializer_classes()
 PAIRS = [(name, method) for name in initializers_with_source() for method in learners_of(CLASSES[name])]
@@ -56,10 +69,50 @@ def test_lgx_init_names_every_method_that_starts_models_of_other_libraries(name,
     source = save_source(CLASSES[name], tmp_path / f"best{SUFFIX}")
     method = next(spec.name for spec in specs if registry.initializer_class(spec) is CLASSES[name])
     given = ("--source", source, "--method", method, "--out", tmp_path / "out")
-    result = lgx("init", "--arch", "timm:resnet18", *given)
-    assert result.code == 2
-    refused, _, named = result.sentence.partition("; use --method ")
+    refused, _, named = refusal(lgx("init", "--arch", "timm:resnet18", *given)).partition("; use --method ")
     assert f"{method} initializes no such model" in refused
     able = {name for spec in specs if registry.initializer_class(spec).starts_any_model for name in spec.names}
     assert set(named.split(" or ")) == able
     assert {"tal", "logah_aligned"} <= able
+
+
+def test_the_registry_finds_the_method_in_the_file(ancestor_file, sws_file):
+    assert isinstance(initializer_for(sws_file), StagewiseExpansion)
+    assert isinstance(initializer_for(ancestor_file), Pretrained)
+    assert isinstance(initializer_for(ancestor_file, "weight_selection"), WeightSelection)
+    assert isinstance(initializer_for(), RandomStart)
+    for source, method, words in [
+        (None, "sws", "needs --source"),
+        (ancestor_file, "sws", "a learngene of ancestor"),
+        (sws_file, "swss", "unknown"),
+        (sws_file, "random", "leave out --source"),
+    ]:
+        with pytest.raises(UserError, match=words):
+            initializer_for(source, method)
+
+
+HEADS = "has 3 attention heads, the descendant 4; write num_heads=3"
+REFUSED = [
+    (Pretrained, {"depth": 5}, "choose the same depth"),
+    (Pretrained, {"num_heads": 4}, HEADS),
+    (VanillaLG, {"num_heads": 4}, HEADS),
+    (partial(VanillaLG, layers=6), {"depth": 5}, "layers must be between 1 and 5"),
+    (WeightSelection, {"depth": 7}, "choose at most"),
+    (WeightSubcloning, {"depth": 7}, "the descendant has 7 layers, but .* only 6"),
+    (WeightSubcloning, {"embed_dim": 32, "num_heads": 2}, "must not be wider, but has 32 of embed_dim, the source 24"),
+    (WeightSubcloning, {"num_heads": 2}, "it must not have more heads or wider ones"),
+    (WeightSubcloning, {"mlp_ratio": 5.0}, "must not be wider, but has 120 of hidden neurons"),
+    (StructuredPruning, {"depth": 7}, "choose at most"),
+    (StructuredPruning, {"embed_dim": 48, "num_heads": 6}, "choose the embed_dim"),
+    (StructuredPruning, {"embed_dim": 12}, "choose num_heads"),
+    (StagewiseExpansion, {"num_classes": 9}, "5 classes.* 9; .*--head 9"),
+    (StagewiseExpansion, {"depth": 2}, "depth 2.*3 layers"),
+    (StagewiseExpansion, {"in_chans": 1}, "patch_embed.proj.weight .*in_chans"),
+]
+
+
+@pytest.mark.parametrize(("kind", "change", "sentence"), REFUSED)
+def test_a_size_that_an_initializer_cannot_fill_is_refused(ancestor_file, sws_file, kind, change, sentence):
+    source = sws_file if kind is StagewiseExpansion else ancestor_file
+    with pytest.raises(UserError, match=sentence):
+        initialize(BIG.replace(**change), kind(source))

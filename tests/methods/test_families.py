@@ -41,18 +41,14 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("family", EACH)
-def test_the_most_changed_descendant_trains_and_gives_the_same_logits_in_plain_timm(
-    name: str, family: str, tmp_path: Path
-) -> None:
+def test_the_most_changed_descendant_trains_and_gives_the_same_logits_in_plain_timm(name, family, tmp_path):
     source, initializer = _initializer(name, family, tmp_path)
     _check(_descendants(initializer, source)[-1], initializer, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", EACH)
-def test_every_descendant_trains_and_gives_the_same_logits_in_plain_timm(
-    name: str, family: str, tmp_path: Path
-) -> None:
+def test_every_descendant_trains_and_gives_the_same_logits_in_plain_timm(name, family, tmp_path):
     source, initializer = _initializer(name, family, tmp_path)
     for architecture in _descendants(initializer, source)[:-1]:
         _check(architecture, initializer, tmp_path)

@@ -10,7 +10,7 @@ from lgx.initialization import initialize
 from lgx.initialization.width import heads_whole, narrow
 from lgx.methods import registry
 from lgx.methods.layers import LayerExpansion
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 from tests.support.learngenes import NETWORK, learners_of, save_source, start_from
 
 LAYERED = {
@@ -63,6 +63,5 @@ def test_commands_write_and_train_the_narrower_descendant_under_its_name(sws, fi
     assert (result.code, "method    sws_narrowed from" in result.out) == (0, True), result.err
     assert load_file(tmp_path / "x.safetensors")["head.weight"].shape == (3, 8)
     options = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={learngene}", "--name=narrow"]
-    trained = fit("Finetune", *options, f"--model.arch={arch}")
-    assert trained.code == 0, trained.err
+    ok(fit("Finetune", *options, f"--model.arch={arch}"))
     assert "sws_narrowed" in (tmp_path / "runs/test/narrow/seed0/results.csv").read_text()

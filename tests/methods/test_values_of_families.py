@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from timm.layers import resample_abs_pos_embed
 
-from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.initialization import initialize
 from lgx.methods import Pretrained, VanillaLG, WeightSelection
 from tests.support.families import EACH, tiny
-from tests.support.paths import DEIT_TINY
 
 HEADS = ("head.", "head_dist.")
 
@@ -99,23 +96,3 @@ def test_vanilla_lg_takes_the_last_layers_alone(source, position, places):
         assert torch.equal(state[name], tensors[f"blocks.{2 + places.index(int(place))}.{rest}"])
     last = initialize(architecture.replace(depth=1), VanillaLG(path, 1, position)).model.state_dict()
     assert all(torch.equal(last[f"blocks.0.{key[9:]}"], tensors[key]) for key in tensors if key.startswith("blocks.3."))
-
-
-@pytest.mark.skipif(not DEIT_TINY.exists(), reason=f"needs the weights of DeiT-Tiny at {DEIT_TINY}")
-@pytest.mark.parametrize(("width", "heads"), [(96, 3), (128, 2)])
-def test_weight_selection_of_deit_tiny_is_the_rule_of_the_papers_code(width, heads, tmp_path):
-    tensors = load_file(DEIT_TINY)
-    deit = ViTArchitecture(12, 192, 3)
-    Learngene("ancestor", deit, tensors).save(tmp_path / "deit.learngene.safetensors")
-    start = initialize(deit.replace(depth=12, embed_dim=width, num_heads=heads), WeightSelection(
-        str(tmp_path / "deit.learngene.safetensors")
-    ))  # fmt: skip
-    state = start.model.state_dict()
-    expected = selected(tensors, {name: tuple(tensor.shape) for name, tensor in state.items()})
-    assert all(torch.equal(expected[name], tensor) for name, tensor in state.items())
-    assert len(state) == 152
-    if width == 96:
-        assert torch.equal(state["norm.weight"], tensors["norm.weight"][::2])
-    else:  # 191 / 127 = 1.50394: 0, 1.504, 3.008, 4.512, 6.016, 7.520 ... 189.496, 191
-        taken = [0, 2, 3, 5, 6, 8, 189, 191]
-        assert torch.equal(state["norm.weight"][[0, 1, 2, 3, 4, 5, 126, 127]], tensors["norm.weight"][taken])

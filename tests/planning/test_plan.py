@@ -1,4 +1,4 @@
-"""``lgx plan``: its inputs and its output, and plans of all configurations."""
+"""``lgx plan``: its inputs and its output, FLOPs and hours, and mistakes."""
 
 import gc
 import json
@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lgx.architectures import parse_architecture
+from lgx.architectures import parse_architecture, read_architectures
 from lgx.architectures.cost import cost_of
 from lgx.planning import make_plan, sweep_hours
+from lgx.planning.configured import configure
+from lgx.planning.cost import mean_over, spread
 from tests.planning.helpers import BASE, LOW_RANK, OFFLINE, VIT, plan, run_folder, steps_of
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.paths import EXPERIMENTS
 
 CONFIGS = sorted(
@@ -29,9 +31,7 @@ def test_a_plan_needs_no_existing_files_and_writes_none(tmp_path, monkeypatch):
     small = ["--model.optimizer=torch.optim.AdamW", "--model.set_size=2", "--model.meta_batch=1"]
     tal = ["--model=TAL", *LOW_RANK, VIT, *small, *OFFLINE]
     guided = [*missing, "--model.freeze_encoder=true", "--model.ancestor=no.ckpt"]
-    done = lgx("plan", *tal, *guided, "--gpus=8")
-    assert done.code == 0, done.err
-    printed = " ".join(done.out.split())
+    printed = " ".join(ok(lgx("plan", *tal, *guided, "--gpus=8")).out.split())
     wanted = "no.learngene.safetensors does not exist yet", "have 768 numbers", "Not counted: the teacher no.ckpt"
     for text in wanted:
         assert text in printed
@@ -95,8 +95,7 @@ def test_the_table_and_the_json_agree():
 
 
 def test_help_names_every_option():
-    done = lgx("plan", "--help")
-    assert done.code == 0
+    done = ok(lgx("plan", "--help"))
     for option in ("--gpus", "--nodes", "--throughput", "--tflops", "--mfu", "--samples", "--json"):
         assert option in done.out
 
@@ -165,3 +164,72 @@ def test_plans_do_not_accumulate_in_memory():
         gc.collect()
         counts.append(sum(type(thing).__name__ == "FakeTensor" for thing in gc.get_objects()))
     assert counts[1] == counts[2]
+
+
+def test_flops_are_those_of_the_architecture_and_three_passes():
+    planned = plan(*BASE, "--trainer.max_epochs=2")
+    forward = 2 * cost_of(configure(BASE).method.architecture).macs
+    assert planned.flops.forward == pytest.approx(forward, rel=1e-6)
+    assert planned.flops.example == pytest.approx(3 * forward)
+    assert planned.total_flops == pytest.approx(3 * forward * planned.steps.samples)
+
+
+def test_an_ancestor_costs_only_its_forward_pass():
+    sws = ["--model=SWS", "--model.arch=12-Tiny", BASE[2], *OFFLINE, "--data.img_size=224"]
+    with_ancestor = plan(*sws, "--model.ancestor=deit_small_patch16_224.fb_in1k")
+    assert with_ancestor.flops.teacher == pytest.approx(2 * cost_of(parse_architecture("12-Small")).macs, rel=1e-6)
+    flops = with_ancestor.flops
+    assert flops.example == pytest.approx(3 * flops.forward + flops.teacher)
+    assert with_ancestor.parameters.teacher == cost_of(parse_architecture("12-Small")).parameters
+    assert with_ancestor.memory.teacher == pytest.approx(4 * with_ancestor.parameters.teacher, rel=0.01)
+    assert with_ancestor.parameters.trained == plan(*sws).parameters.trained
+
+
+@pytest.mark.slow
+def test_the_expected_cost_over_a_set_is_its_mean():
+    file, arch = EXPERIMENTS / "tal" / "vits_mini.jsonl", "depth=6,embed_dim=96,num_heads=3,img_size=32,patch_size=8"
+    members = read_architectures(str(file))
+    chosen = spread(members)
+    assert len(chosen) < len(members)
+    mean = sum(cost_of(member).macs for member in members) / len(members)
+    assert mean_over(members, chosen, [cost_of(member).macs for member in chosen]) == pytest.approx(mean, rel=0.01)
+    hyper = ["--model=LoGAH", *LOW_RANK, f"--model.set={file}", "--model.set_size=2"]
+    options = [*hyper, f"--model.arch={arch}", BASE[2], *OFFLINE]
+    once, twice = (plan(*options, f"--model.meta_batch={m}").flops for m in (1, 2))
+    assert twice.forward == pytest.approx(2 * once.forward, rel=0.01)
+
+
+def test_time_follows_from_the_speed_that_is_given():
+    planned = plan(*BASE, "--gpus=2", "--trainer.max_epochs=4", "--throughput=500")
+    assert planned.hours == pytest.approx(planned.steps.samples / 1000 / 3600)
+    by_flops = plan(*BASE, "--gpus=2", "--trainer.max_epochs=4", "--tflops=100", "--mfu=0.25")
+    assert 2 * by_flops.hours == pytest.approx(planned.total_flops / 25e12 / 3600)
+    assert plan(*BASE).hours is None
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ([*BASE[:3], "--data=HAM10000", "--data.root=nowhere", "--data.img_size=32"],
+         r"data ham10000: how many training examples .* give --samples ham10000=NUMBER, or bring the files"),
+        ([*BASE, "--data.val_fraction=0.2"], "data cifar10: how many training examples .* --samples cifar10=NUMBER"),
+        ([*BASE, "--gpus=0"], "--gpus: must be positive, got 0"),
+        ([*BASE, "--trainer.precision=transformer-engine"], "trainer.precision: transformer-engine cannot be planned"),
+        ([*BASE, "--trainer.max_epochs=-1"], "trainer.max_epochs or trainer.max_steps"),
+        ([*BASE, "--gpus=8", "--nodes=500"], "data.batch_size: 64 x 4000 processes exceeds the 45000 training"),
+        ([*BASE, "--model.arch=6-Small"], "model.arch: reads 3 channels of 224 px"),
+        ([*BASE, "--gpu=8"], "--gpu=8; did you mean --gpus"),
+        ([*BASE, "--gpus=many"], "gpus: .*many"),
+        ([*BASE, "--model.optimizer=torch.optim.Muon"], "model.optimizer: Muon only supports 2D parameters"),
+        (["--model=TLEG", *BASE[1:], "--trainer.strategy=sharded"], "the network of TLEG cannot be sharded; use ddp"),
+        ([*BASE, "--throughput=.inf"], "--throughput: must be positive, got inf"),
+        ([*BASE, "--mfu=1.5", "--tflops=100"], r"--mfu: expected a share in \(0, 1\], got 1.5"),
+        ([*BASE, "--tflops=100", "--throughput=5"], "each of them says how fast the run is; give only one"),
+        ([*BASE, "--samples=many"], "--samples: .* or NAME=NUMBER,NAME=NUMBER for several sets, got many"),
+        ([*BASE, "--samples=cifar10=100,200"], "--samples: expected a number, or NAME=NUMBER"),
+    ],
+)  # fmt: skip
+def test_a_mistake_ends_with_one_sentence(options, sentence):
+    done = refusal(lgx("plan", *options))
+    assert re.search(sentence, done), done
+    assert done.startswith("lgx plan: ")

@@ -1,7 +1,4 @@
-"""Every method on two real processes (gloo), with tasks and architectures that change at every step.
-
-One pair of processes runs all of them, one after another: starting a pair takes longer than a run.
-"""
+"""Every method on two real processes, one pair for all, with tasks and architectures that change at every step."""
 
 import json
 import re
@@ -12,7 +9,7 @@ import torch
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
 from lgx.methods.lsamd.selection import SelectionRun
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
 from tests.support.images import write_images
 from tests.support.ranks import on_two_processes
@@ -97,8 +94,7 @@ def train(names, folder, images, ancestor):
     write_vocabulary(texts / "gpt2_vocab")
     tasks = folder / "tasks.safetensors"
     learngene = ancestor / "best.learngene.safetensors"
-    done = lgx("embed", "--ancestor", learngene, "--data", ",".join(map(str, places.values())), "--out", tasks)
-    assert done.code == 0, done.err
+    ok(lgx("embed", "--ancestor", learngene, "--data", ",".join(map(str, places.values())), "--out", tasks))
     fill = {**places, "ancestor": ancestor, "texts": texts, "tasks": tasks}
     return folder, on_two_processes({name: command(name, fill, images, folder) for name in names}, folder)
 

@@ -68,10 +68,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ran(folder, tmp_path_factory):
-    """What a Python without the optional packages says to the commands and to importing every module.
-
-    Links to all other packages replace the folder of installed packages, which -S leaves out.
-    """
+    """What a Python without the optional packages, to which links lead, says to commands and to every import."""
     packages = tmp_path_factory.mktemp("packages")
     installed = Path(sysconfig.get_path("purelib"))
     hidden = set()

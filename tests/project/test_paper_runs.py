@@ -1,8 +1,4 @@
-"""Every configuration at the papers' scale does two steps: the real networks, on small files in the real formats.
-
-Results of other runs are replaced: learngenes by random starts, pretrained ancestors by untrained ones, and task
-embeddings by random vectors.
-"""
+"""Every configuration at the papers' scale does two steps on small files; what it starts from is random."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +12,7 @@ from data_modules.suites.decathlon import DECATHLON_TASKS
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.task import Task
 from tests.support import fake_data, fake_decathlon, fake_text
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 from tests.support.paths import EXPERIMENTS
 
 SMALL_TASKS = [task for task in DECATHLON_TASKS if task != "imagenet"]
@@ -109,7 +105,6 @@ def test_a_configuration_of_the_papers_scale_does_two_steps(name, tmp_path, monk
     command += [f"--data.root={tmp_path}", "--data.batch_size=2", "--data.num_workers=0", f"--runs_dir={tmp_path}/runs"]
     command += ["--trainer.max_steps=2", "--trainer.limit_val_batches=0", "--test_start=false", "--test_end=false"]
     command += ["--trainer.accelerator=cpu", "--trainer.precision=32-true", "--trainer.enable_progress_bar=false"]
-    result = lgx(*command, "--name=r")
-    assert result.code == 0, result.sentence
+    ok(lgx(*command, "--name=r"))
     (checkpoint,) = (tmp_path / "runs").rglob("last.ckpt")
     assert torch.load(checkpoint, weights_only=True, mmap=True)["global_step"] == 2

@@ -26,7 +26,7 @@ from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization.expansion import take_layers
 from lgx.methods.lsamd.super_ancestor import SuperAncestor
 from lgx.methods.registry import specs
-from tests.support.command_line import lgx, reproduce
+from tests.support.command_line import lgx, ok, reproduce
 from tests.support.fake_text import write_sets, write_vocabulary
 from tests.support.images import CLASSES, write_images
 from tests.support.paths import ROOT
@@ -185,8 +185,7 @@ def run_commands(pages: list[Path]) -> set[str]:
             program, *words = words[words.index("lgx") :]
         if words[:2] == ["-m", "experiments.reproduce"]:
             words = [word for word in words[2:] if word not in ("--tflops", "312")]
-            result = reproduce(*words, *([] if {"--measured", "--list", "--dry_run"} & {*words} else ["--dry_run"]))
-            assert result.code == 0, f"{line}: {result.err}"
+            ok(reproduce(*words, *([] if {"--measured", "--list", "--dry_run"} & {*words} else ["--dry_run"])), line)
         if words[:2] == ["-m", "experiments.analyze"]:  # needs what the commands before it have trained
             assert words[2] in ANALYSES, line
         if program != "lgx":
@@ -218,8 +217,7 @@ def run_commands(pages: list[Path]) -> set[str]:
             words[place] = "my_images" if "pocket" in words[place] else words[place]
         elif words[:2] == ["data", "prepare"]:
             words = ["data", "prepare", "--help"]
-        result = lgx(*words)
-        assert result.code == 0, f"{line}: {result.err}"
+        ok(lgx(*words), line)
         ran.append(command)
     return set(ran)
 
@@ -246,8 +244,7 @@ def run_line(line: str) -> None:
     """Run a command of a page on small data, also one whose output goes to a file."""
     words = [*shlex.split(line)[1:]]
     words += ["--trainer.max_epochs=1"] * (words[0] == "fit") + ["--most_lost=100"] * ("--int8" in words)
-    result = lgx(*words[: words.index(">")] if ">" in words else words)
-    assert result.code == 0, f"{line}: {result.sentence}"
+    result = ok(lgx(*words[: words.index(">")] if ">" in words else words), line)
     if ">" in words:
         Path(words[-1]).write_text(result.out)
 

@@ -1,11 +1,17 @@
 """Workflows, hooks, image and citation name what exists, and one version."""
 
 import re
+import subprocess
 import tomllib
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
+from experiments.reproduce.recipes import load_recipes
+from lgx.core.rows import read_rows
 from tests.support.minimum import oldest
 from tests.support.paths import ROOT
 from tests.support.release import PLACES, differences
@@ -73,3 +79,42 @@ def test_the_oldest_versions_are_the_lower_bounds():
     assert found["torch"] == re.search(r'"torch>=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
     assert {"jsonargparse", "transformers", "submitit", "torch-pruning"} <= found.keys()
     assert not found.keys() & {"pytest", "ruff", "mkdocs"}
+
+
+STATED = [*PROJECT["dependencies"], *(text for extra in PROJECT["optional-dependencies"].values() for text in extra)]
+REQUIREMENTS = [requirement for text in STATED if (requirement := Requirement(text)).name != "lgx"]
+LINES = (line.split("#")[0].strip() for line in (ROOT / "constraints.txt").read_text().splitlines())
+TESTED = {canonicalize_name(line.split("==")[0]): Version(line.split("==")[1]) for line in LINES if line}
+
+
+@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=lambda requirement: requirement.name)
+def test_the_tested_version_of_a_dependency_is_within_its_bounds(requirement: Requirement) -> None:
+    lower = [specifier.version for specifier in requirement.specifier if specifier.operator == ">="]
+    assert len(lower) == 1, "state one lower bound"
+    tested = TESTED[canonicalize_name(requirement.name)]
+    assert requirement.specifier.contains(tested, prereleases=True)
+    assert Version(lower[0]) <= tested
+
+
+def test_a_dependency_is_stated_once() -> None:
+    names = [canonicalize_name(requirement.name) for requirement in REQUIREMENTS]
+    assert len(names) == len(set(names))
+
+
+SCALES = [how for recipe in load_recipes().values() for how in recipe.scales.values()]
+FILES = sorted({str(file) for how in SCALES for file in how.measured})
+
+
+def git(*arguments):
+    return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True, check=False)
+
+
+def knows(commit):
+    return git("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_rows_of_verdicts_name_a_commit_of_this_repository(file):
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("needs a clone with its whole history")
+    assert all(map(knows, {row.commit for row in read_rows(file)}))

@@ -12,7 +12,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export import write_descendant, write_text_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
-from tests.support.command_line import analyze, arguments, lgx
+from tests.support.command_line import analyze, arguments, lgx, ok, refusal
 from tests.support.hostile import Payload
 
 SMALL = ViTArchitecture(1, 8, 2, patch_size=4, img_size=8, num_classes=3)
@@ -47,8 +47,7 @@ def test_hyper_parameters_of_a_checkpoint_are_not_instantiated(images, ancestor,
     }
     checkpoint["datamodule_hyper_parameters"] = checkpoint["hyper_parameters"]
     torch.save(checkpoint, tmp_path / "x.ckpt")
-    result = lgx(*arguments("test", "Ancestor", images, tmp_path / "runs", f"--ckpt_path={tmp_path / 'x.ckpt'}"))
-    assert result.code == 0, result.err
+    ok(lgx(*arguments("test", "Ancestor", images, tmp_path / "runs", f"--ckpt_path={tmp_path / 'x.ckpt'}")))
     assert not evidence.exists()
 
 
@@ -69,9 +68,7 @@ def test_a_learngene_that_claims_more_than_it_contains_is_refused(tmp_path):
     for changes in ({"depth": 1000}, {"embed_dim": 65_536, "num_heads": 1}, {"num_classes": 10**6}, {"img_size": 4096}):
         claimed = ViTArchitecture(**{**SMALL.to_dict(), **changes})
         Learngene("ancestor", claimed, SMALL.build().state_dict()).save(path)
-        result = lgx("export", path, "--out", tmp_path / "out")
-        assert result.code == 2
-        assert str(path) in result.sentence
+        assert str(path) in refusal(lgx("export", path, "--out", tmp_path / "out"))
     tensors = {**SMALL.build().state_dict(), "blocks.999999999.norm1.weight": torch.ones(8)}
     Learngene("ancestor", SMALL, tensors).save(path)
     assert "not numbered" in lgx("export", path, "--out", tmp_path / "out").sentence
@@ -95,8 +92,7 @@ def test_names_with_terminal_control_codes_are_refused(tmp_path):
     path = tmp_path / "x.learngene.safetensors"
     Learngene("\x1b]0;owned\x07", SMALL, SMALL.build().state_dict()).save(path)
     result = lgx("export", path, "--out", tmp_path / "out")
-    assert result.code == 2
-    assert "\x1b" not in result.err
+    assert (result.code, "\x1b" in result.err) == (2, False)
 
 
 def test_a_folder_of_transformers_runs_no_code(tmp_path):
@@ -128,9 +124,7 @@ def test_a_timm_folder_is_no_larger_than_its_weights(tmp_path):
     started = time.perf_counter()
     for changes in ({"depth": 10**6}, {"embed_dim": 65_536}, {"num_classes": 10**9}):
         (folder / "config.json").write_text(json.dumps({**about, "model_args": {**about["model_args"], **changes}}))
-        result = lgx("export", folder, "--out", tmp_path / "out")
-        assert result.code == 2, changes
-        assert str(folder) in result.sentence
+        assert str(folder) in refusal(lgx("export", folder, "--out", tmp_path / "out"))
     assert time.perf_counter() - started < 30
     torch.save({"x": Payload(tmp_path / "evidence")}, tmp_path / "evil.pt")
     for changes in (

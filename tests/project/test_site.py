@@ -1,7 +1,8 @@
-"""The documentation is built strictly and read in a real browser."""
+"""The documentation is built strictly and read in a real browser; its notebook runs."""
 
 import http.server
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import browser
+from tests.support.command_line import lgx, ok
 from tests.support.paths import ROOT
 
 
@@ -75,3 +77,42 @@ def test_every_page_loads_in_a_browser_without_errors_and_without_other_machines
                 if pictures:
                     chromium.picture(pictures / f"{name.replace('/', '_')}_{width}.png")
     assert wide == {}, "pages that must be scrolled to the side"
+
+
+NOTEBOOK = ROOT / "docs/tutorials/python.ipynb"
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def test_the_stored_outputs_are_small_and_without_errors():
+    text = NOTEBOOK.read_text()
+    assert len(text) < 40_000
+    cells = code_cells(json.loads(text))
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert len(outputs) >= 6
+    assert {output["output_type"] for output in outputs} <= {"stream", "display_data", "execute_result"}
+    assert not any(output.get("name") == "stderr" for output in outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_notebook_runs_after_the_first_steps(tmp_path, monkeypatch):
+    nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")
+    nbformat = pytest.importorskip("nbformat")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    assert lgx("data", "prepare", "pocket", "--root", "data").code == 0
+    for name in ("ancestor", "sws"):
+        ok(lgx("fit", "--config", f"experiments/sws/demo/{name}.yaml", "--trainer.max_epochs=2"))
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    stored = [len(cell["outputs"]) for cell in code_cells(notebook)]
+    resources = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=500, coalesce_streams=True, resources=resources).execute()
+    printed = ["".join(o.get("text", "") for o in cell["outputs"]) for cell in code_cells(notebook)]
+    assert [bool(count) for count in stored] == [bool(cell["outputs"]) for cell in code_cells(notebook)]
+    assert any("1438 training images" in text for text in printed)
+    assert (tmp_path / "my_digits.safetensors").is_file()

@@ -1,4 +1,4 @@
-"""``python -m experiments.analyze tasks`` and ``python -m experiments.analyze parameters``."""
+"""``python -m experiments.analyze``: tasks, parameters and length."""
 
 import csv
 import re
@@ -7,13 +7,18 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from experiments.analyze.parameters import compare_parameters
+from experiments.analyze.__main__ import main
+from experiments.analyze.length import in_words, leads_of, length_table, means_of
+from experiments.analyze.parameters import compare_parameters, read_parameters, statistics_of
 from experiments.analyze.task_maps import map_learngene
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
+from lgx.core.rows import write_rows
+from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
-from tests.support.command_line import ARCH, analyze, lgx
+from tests.results.helpers import row as some_row
+from tests.support.command_line import ARCH, analyze, lgx, ok, refusal
 from tests.support.task_maps import BASE, CONFIG, EMBEDDINGS, hypernet_of, points_and_words, save_learngene
 
 
@@ -27,8 +32,7 @@ def mapped(learngene, *options):
 
 
 def test_the_command_draws_the_papers_ten_descendants(learngene, tmp_path):
-    result = mapped(learngene, "--out", tmp_path / "map.svg")
-    assert result.code == 0, result.err
+    result = ok(mapped(learngene, "--out", tmp_path / "map.svg"))
     assert "same, 3 classes" in result.out
     assert "each task's own" in result.out
     count, words = points_and_words((tmp_path / "map.svg").read_text())
@@ -52,17 +56,14 @@ def test_a_hypernetwork_that_ignores_the_task_is_reported(tmp_path):
     ignorant = save_learngene(tmp_path, hypernet_of(tells_tasks=False))
     options = ("--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
     assert "does not separate the tasks" in mapped(ignorant, *options).out
-    single = mapped(ignorant, "--archs=1-Tiny", "--out", tmp_path / "m.svg")
-    assert single.code == 0
+    single = ok(mapped(ignorant, "--archs=1-Tiny", "--out", tmp_path / "m.svg"))
     assert "is undefined for one architecture" in single.out
 
 
 def test_embeddings_without_class_names_cannot_have_own_heads(learngene, tmp_path):
     TaskEmbeddings(EMBEDDINGS).save(tmp_path / "e.safetensors")
     given = ("--task_embeddings", tmp_path / "e.safetensors", "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
-    result = mapped(learngene, *given)
-    assert result.code == 0, result.err
-    assert "own" not in result.out
+    assert "own" not in ok(mapped(learngene, *given)).out
     own = mapped(learngene, *given, "--heads=own")
     assert "does not state the number of classes of circles, dots, dunes" in own.sentence
 
@@ -80,9 +81,7 @@ def test_mistakes_of_analyze_tasks_end_with_one_sentence(learngene, tmp_path):
         ((learngene, "--out=map.png"), "ending in .svg"),
         ((learngene, "--archs=,"), "name at least one architecture"),
     ):
-        result = mapped(*arguments_)
-        assert result.code == 2, arguments_
-        assert words in result.sentence
+        assert words in refusal(mapped(*arguments_))
 
 
 def network(path, seed, architecture=BASE):
@@ -124,7 +123,80 @@ def test_mistakes_of_analyze_parameters_end_with_one_sentence(learngene, tmp_pat
         (zeros, "all its parameters are zero"),
         (tmp_path / "none.safetensors", "no such file"),
     ):
-        result = analyze("parameters", "--start", start, "--trained", trained)
-        assert result.code == 2
-        assert words in result.sentence
+        assert words in refusal(analyze("parameters", "--start", start, "--trained", trained))
     assert "--threshold" in analyze("parameters", "--start", start, "--trained", start, "--threshold=0").sentence
+
+
+OF_DESCENDANT = "runs/t/a-aligned-1600-tal/seed0"
+
+
+def row(method, value, **changes):
+    return some_row(method, "x", value, **{"task": "a", "run": f"runs/t/{method.split('_')[0]}-x/seed0", **changes})
+
+
+ROWS = [
+    *(row("random", 0.1, seed=seed, task=task) for seed in (0, 1) for task in "ab"),
+    *(row("random", 0.5, seed=seed, task=task, epochs=5) for seed in (0, 1) for task in "ab"),
+    *(row("tal_aligned_1600", value, seed=seed) for seed, value in enumerate((0.4, 0.5))),
+    *(row("tal_aligned_1600", value, seed=seed, task="b") for seed, value in enumerate((0.6, 0.7))),
+    *(row("logah_aligned_1600", 0.3, seed=seed, task=task) for seed in (0, 1) for task in "ab"),
+    *(row("tal_aligned_6400", value, task=task) for task, value in (("a", 0.9), ("b", 0.7))),
+    *(row("logah_aligned_6400", 0.2, task=task) for task in "ab"),
+    row("tal_official_1600", 0.9),  # lacks a task
+    *(
+        row("tal_aligned_1600", value, task=task, epochs=5, run=OF_DESCENDANT)
+        for task, value in (("a", 0.8), ("b", 0.6))
+    ),
+    row("tal_aligned_1600", 0.99, run=OF_DESCENDANT),  # untrained, in one size; the hypernetwork's run has all
+    row("tal_aligned_1600", 0.99, task="never trained"),
+]
+
+
+def test_leads_are_means_over_tasks_paired_by_seed():
+    untrained = leads_of(ROWS, False)
+    assert in_words(untrained["aligned", 1600]).startswith("+25.0 ± ")
+    assert {place: in_words(lead) for place, lead in leads_of(ROWS, True, "random").items()} == {
+        ("aligned", 1600): "+20.0"
+    }
+    assert leads_of(ROWS, False, "random")["aligned", 6400].mean == pytest.approx(70)
+    assert "| aligned, 1,600 | 2 | 55.0 | +25.0 ± " in length_table(ROWS)
+
+
+def test_a_seed_whose_rows_are_not_all_there_yet_is_left_out():
+    points, _ = means_of([*ROWS, row("tal_aligned_1600", 0.1, seed=2, task="a")])
+    assert {key.steps: set(values) for key, values in points.items() if key.method == "tal" and not key.is_trained} == {
+        1600: {0, 1}, 6400: {0},
+    }  # fmt: skip
+
+
+def test_rows_of_another_sweep_are_refused(tmp_path, capsys):
+    with pytest.raises(UserError, match="no rows of experiments/tal/length"):
+        means_of([row("tal", 0.5)])
+    write_rows(tmp_path / "rows.csv", ROWS)
+    main(["length", "--rows", str(tmp_path / "rows.csv"), "--out", str(tmp_path / "length.svg")])
+    assert "+25.0" in capsys.readouterr().out
+    assert "<svg" in (tmp_path / "length.svg").read_text()
+
+
+def vector(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_characteristics_are_those_computed_by_hand():
+    start, trained = vector(3, 0, 0, 4), vector(0, 0.005, 0, 4)
+    found = statistics_of(start, [trained], 0.01)
+    assert found == (0.5, 0.75, pytest.approx((3**2 + 0.005**2) ** 0.5 / 5), None)
+    assert statistics_of(start, [trained], 0.001).sparsity_trained == 0.5
+    one, other = vector(1, 0), vector(0, 2)
+    assert statistics_of(one, [one, other], 0.01).diversity == pytest.approx(1)
+    assert statistics_of(one, [one, one], 0.01).diversity == pytest.approx(0)
+    assert statistics_of(one, [one, one, other], 0.01).diversity == pytest.approx(2 / 3)
+
+
+def test_batch_norm_statistics_are_not_counted_as_parameters(tmp_path):
+    norm = torch.nn.BatchNorm2d(3)
+    save_file(norm.state_dict(), tmp_path / "norm.safetensors")
+    assert set(read_parameters(str(tmp_path / "norm.safetensors"))) == {"weight", "bias"}
+    save_file({"weight": torch.ones(3)}, tmp_path / "other.safetensors")
+    with pytest.raises(UserError, match="of different architectures: they differ in bias"):
+        compare_parameters(str(tmp_path / "norm.safetensors"), [str(tmp_path / "other.safetensors")], 0.01)

@@ -11,7 +11,7 @@ from lgx.errors import UserError
 from lgx.results.comparison import Options
 from lgx.results.cost import Descendant, Training, cost_section, method_cost
 from tests.results.helpers import row
-from tests.support.command_line import reproduce
+from tests.support.command_line import ok, reproduce
 
 
 def shown(folder: Path, rows: list[Row], numbers: str, options: Options) -> str:
@@ -53,8 +53,7 @@ def test_the_papers_number_is_shown_for_the_same_architecture(tmp_path: Path) ->
 
 def test_runs_are_shown_beside_any_table_of_the_papers(runs: Path, tmp_path: Path) -> None:
     for table in ("sws/table3", "tal/rebuttal_cifar100"):  # the index has no entry for the second one
-        result = reproduce(table, "--scale", "paper", "--runs", runs, "--out", tmp_path / "out")
-        assert result.code == 0, result.err
+        ok(reproduce(table, "--scale", "paper", "--runs", runs, "--out", tmp_path / "out"))
         text = (tmp_path / "out/results.md").read_text()
         assert "23.00 ± 2.48 (3)" in text
         assert "the scales differ" in text

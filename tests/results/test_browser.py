@@ -19,7 +19,7 @@ from lgx.results.arena.points import read_points
 from lgx.results.arena.report import whole_report
 from lgx.results.report_files import write_report
 from tests.support.browser import DIRECTLY, Browser, browser
-from tests.support.command_line import arguments, free_port, lgx
+from tests.support.command_line import arguments, free_port, lgx, ok
 from tests.support.paths import EXPERIMENTS
 
 ROWS = EXPERIMENTS / "results" / "sws_fashion_mnist.csv"
@@ -37,8 +37,7 @@ def runs(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("of", ["runs", pytest.param("rows", marks=pytest.mark.slow)])
 def test_a_report_renders_without_errors_and_without_other_files(of, runs, window, tmp_path):
     source = runs if of == "runs" else ROWS
-    result = lgx("compare", source, "--out", tmp_path / "report", *(["--baseline", "sws"] if of == "rows" else []))
-    assert result.code == 0, result.err
+    ok(lgx("compare", source, "--out", tmp_path / "report", *(["--baseline", "sws"] if of == "rows" else [])))
     address = (tmp_path / "report" / "report.html").as_uri()
     window.look(1280, dark=False)
     window.open(address)
@@ -99,8 +98,7 @@ def reports(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     folder = tmp_path_factory.mktemp("reports")
     sources = {"run": runs, **{name: ROWS.parent / f"{name}.csv" for name in ("text_mini", "tal_layout", "sws_mini")}}
     for name, source in sources.items():
-        result = lgx("compare", source, "--out", folder / name)
-        assert result.code == 0, result.err
+        ok(lgx("compare", source, "--out", folder / name))
     arena, rows = load_arena(EXPERIMENTS / "arena/mini.yaml"), read_rows(ROWS.parent / "arena_mini.csv")
     (folder / "arena").mkdir()
     write_report(whole_report(arena, read_points(arena, rows), rows), folder / "arena/report.html")

@@ -1,5 +1,6 @@
 """``lgx compare``: from runs on disk to tables, Markdown and one self-contained page."""
 
+import json
 import re
 import subprocess
 import sys
@@ -8,19 +9,16 @@ from pathlib import Path
 import pytest
 
 from lgx.commands.compare import compare
-from lgx.core.rows import read_rows, write_rows
+from lgx.core.rows import Row, read_rows, write_rows
 from lgx.errors import UserError
 from lgx.methods import registry
 from lgx.results.merging import find_results
 from lgx.results.provenance import method_section
 from tests.results.helpers import GAINS, add_run, read_page, row
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.images import write_images
 
 HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'
-
-
-# -- the training split -----------------------------------------------------------------------------------------------
 
 
 def add_training(folder: Path, method: str, seed: int, losses: dict[int, float]) -> None:
@@ -39,9 +37,7 @@ def trained(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_training_losses_are_shown_only_when_asked_for(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_losses_are_shown_only_when_asked_for(trained, tmp_path, capsys):
     compare([str(trained)], split="train", metric="loss", baseline="random", out=str(tmp_path / "out"))
     printed = capsys.readouterr().out
     assert "0.1500 ± 0.2118 (2)" in printed  # epoch 30
@@ -53,9 +49,6 @@ def test_training_losses_are_shown_only_when_asked_for(
     assert "training epoch" in page.text
     compare([str(trained)], split="val")
     assert "loss" not in capsys.readouterr().out
-
-
-# -- uneven classes ---------------------------------------------------------------------------------------------------
 
 
 def write_tested(folder: Path, method: str, counts: dict[str, int], metrics: dict[str, float]) -> None:
@@ -85,10 +78,7 @@ def test_uneven_classes_are_judged_on_balanced_accuracy(counts, is_uneven, tmp_p
     assert ("test them again" in " ".join(capsys.readouterr().out.split())) == is_uneven
 
 
-# -- the command ------------------------------------------------------------------------------------------------------
-
-
-def test_compare_writes_page_markdown_and_rows(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_writes_page_markdown_and_rows(runs, tmp_path, capsys):
     out = tmp_path / "out"
     compare([str(runs)], out=str(out), baseline="random")
     assert sorted(path.name for path in out.iterdir()) == [
@@ -109,7 +99,7 @@ def test_compare_writes_page_markdown_and_rows(runs: Path, tmp_path: Path, capsy
     assert page.tags["script"] == page.tags["link"] == page.tags["img"] == 0
 
 
-def test_a_report_says_where_its_methods_were_published(runs: Path, tmp_path: Path) -> None:
+def test_a_report_says_where_its_methods_were_published(runs, tmp_path):
     add_run(tmp_path / "more/mine", "mine", 4, 0)
     compare([str(runs), str(tmp_path / "more")], out=str(tmp_path / "out"))
     text = " ".join(read_page(tmp_path / "out/report.html").text)
@@ -118,19 +108,18 @@ def test_a_report_says_where_its_methods_were_published(runs: Path, tmp_path: Pa
         assert "Names that no installed method declares: mine." in page
         for name in GAINS:
             spec = registry.find_spec(name)
-            assert spec is not None
             for words in (f"{spec.label} ({name})", f"{spec.summary} {spec.paper}.", spec.url):
                 assert words in page
     assert "## Methods" in markdown
 
 
-def test_variants_of_a_method_share_one_entry() -> None:
+def test_variants_of_a_method_share_one_entry():
     (item,) = method_section(["sws", "sws_order2"]).items
     assert item.term == "SWS, order 2 (sws_order2), SWS (sws)"
     assert "Xia et al." in item.text
 
 
-def test_the_page_needs_nothing_from_outside(runs: Path, tmp_path: Path) -> None:
+def test_the_page_needs_nothing_from_outside(runs, tmp_path):
     compare([str(runs)], out=str(tmp_path / "one.html"))
     page = read_page(tmp_path / "one.html")
     ids = [value for name, value in page.attributes if name == "id"]
@@ -148,7 +137,7 @@ def test_the_page_needs_nothing_from_outside(runs: Path, tmp_path: Path) -> None
     assert all(method in of_depth for method in GAINS)
 
 
-def test_the_same_runs_give_the_same_page(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_runs_give_the_same_page(runs, tmp_path, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     for name in ("a", "b"):
         compare([str(runs)], out=str(tmp_path / name))
@@ -156,7 +145,7 @@ def test_the_same_runs_give_the_same_page(runs: Path, tmp_path: Path, monkeypatc
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
-def test_hostile_names_are_escaped(tmp_path: Path) -> None:
+def test_hostile_names_are_escaped(tmp_path):
     add_run(tmp_path / "runs/a", HOSTILE, 4, 0, events=True, architecture="depth={},x=<img src=//evil>")
     add_run(tmp_path / "runs/b", "_$", 6, 0, events=True, architecture="depth={},x=<img src=//evil>")
     compare([str(tmp_path / "runs")], out=str(tmp_path / "out"))
@@ -166,7 +155,7 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     assert "<script" not in (tmp_path / "out/results.md").read_text().replace("\\<", "")
 
 
-def test_a_metric_that_looks_like_a_formula_is_shown_as_it_is(tmp_path: Path) -> None:
+def test_a_metric_that_looks_like_a_formula_is_shown_as_it_is(tmp_path):
     for depth in (4, 6):
         architecture = f"depth={depth},embed_dim=64,num_heads=4,img_size=32"
         given = {"architecture": architecture, "metric": "$x^$", "run": str(depth), "split": "train"}
@@ -179,20 +168,20 @@ def test_a_metric_that_looks_like_a_formula_is_shown_as_it_is(tmp_path: Path) ->
     assert sum("$x^$" in text for text in page.text) >= 3
 
 
-def test_comparing_again_into_the_same_folder_does_not_read_its_own_output(runs: Path) -> None:
+def test_comparing_again_into_the_same_folder_does_not_read_its_own_output(runs):
     for _ in range(2):
         compare([str(runs)], out=str(runs / "report"))
     assert len(find_results([str(runs)])) == 27
     assert find_results([str(runs / "report")]) == [runs / "report/results.csv"]
 
 
-def test_measured_rows_are_never_overwritten(runs: Path) -> None:
+def test_measured_rows_are_never_overwritten(runs):
     for force in (False, True):
         with pytest.raises(UserError, match=r"reads .*results\.csv, which it would replace"):
             compare([str(runs)], out=str(runs / "sws/4/0"), force=force)
 
 
-def test_the_files_of_a_run_that_is_not_compared_are_not_replaced(runs: Path) -> None:
+def test_the_files_of_a_run_that_is_not_compared_are_not_replaced(runs):
     other, measured = runs / "random/4/0", (runs / "random/4/0/results.csv").read_bytes()
     (other / "results.md").write_text("my notes")
     for _ in range(2):  # the notes beside them do not make the rows those of a comparison
@@ -202,7 +191,7 @@ def test_the_files_of_a_run_that_is_not_compared_are_not_replaced(runs: Path) ->
     assert sorted(path.suffix for path in other.iterdir() if path.suffix in (".csv", ".md", ".html")) == [".csv", ".md"]
 
 
-def test_a_report_of_another_program_is_replaced_with_force_only(runs: Path, tmp_path: Path) -> None:
+def test_a_report_of_another_program_is_replaced_with_force_only(runs, tmp_path):
     (tmp_path / "out").mkdir()
     page = tmp_path / "out/report.html"
     page.write_text("<title>Comparison of initializations</title> mine")
@@ -214,7 +203,7 @@ def test_a_report_of_another_program_is_replaced_with_force_only(runs: Path, tmp
     assert "mine" not in page.read_text()
 
 
-def test_a_moved_run_keeps_its_curves(runs: Path, tmp_path: Path) -> None:
+def test_a_moved_run_keeps_its_curves(runs, tmp_path):
     runs.rename(tmp_path / "moved")
     compare([str(tmp_path / "moved")], out=str(tmp_path / "out"))
     assert read_page(tmp_path / "out/report.html").figures == 3
@@ -228,26 +217,26 @@ def test_a_moved_run_keeps_its_curves(runs: Path, tmp_path: Path) -> None:
         ({"baseline": "tleg"}, "baseline 'tleg' was not measured; methods are random, simple_lg, sws"),
     ],
 )
-def test_missing_results_end_with_one_sentence(runs: Path, arguments: dict[str, str], message: str) -> None:
+def test_missing_results_end_with_one_sentence(runs, arguments, message):
     with pytest.raises(UserError, match=re.escape(message)):
         compare([str(runs)], **arguments)  # type: ignore[arg-type]
 
 
-def test_a_place_without_results_is_a_user_error(tmp_path: Path) -> None:
+def test_a_place_without_results_is_a_user_error(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     for name, words in (("", "no results.csv in"), ("none", "no such file or folder"), ("notes.txt", "not a results")):
         with pytest.raises(UserError, match=words):
             compare([str(tmp_path / name)])
 
 
-def test_importing_the_command_loads_no_heavy_package() -> None:
+def test_importing_the_command_loads_no_heavy_package():
     heavy = ("matplotlib", "scipy", "tensorboard", "rich", "torch")
     code = f"import sys, lgx.commands.compare; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_only_the_methods_asked_for_are_shown(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_methods_asked_for_are_shown(runs, capsys):
     compare([str(runs)], methods="sws")
     printed = capsys.readouterr().out
     assert "sws" in printed
@@ -265,12 +254,34 @@ def test_two_sets_of_one_name_are_not_one_task(difference, tmp_path):
                 (images / split / "stripe").rename(images / split / "zebra")
         options = ("--trainer.max_epochs=1", "--test_end", f"--name={place}")
         assert lgx(*arguments("fit", "Finetune", images, tmp_path / "runs", *options)).code == 0
-    refused = lgx("compare", tmp_path / "runs")
-    assert refused.code == 2
-    assert "shapes" in refused.sentence
-    assert "one/seed0" in refused.sentence
-    assert "two/seed0" in refused.sentence
+    sentence = refusal(lgx("compare", tmp_path / "runs"))
+    assert "shapes" in sentence
+    assert "one/seed0" in sentence
+    assert "two/seed0" in sentence
     few = ("--name=few", "--trainer.limit_val_batches=1", "--trainer.max_epochs=1", "--test_end")  # of validation
     assert lgx(*arguments("fit", "Finetune", tmp_path / "one/shapes", tmp_path / "runs", *few)).code == 0
     assert lgx("compare", tmp_path / "runs/test/one", tmp_path / "runs/test/few").code == 0
     assert lgx("compare", tmp_path / "runs/test/one", tmp_path / "runs/test/few", "--split=val").code == 0
+
+
+def write_run(folder, method, seed, **health):
+    place = folder / method / f"seed{seed}"
+    row = Row(method, "6-Small", "digits", "test", 3, "acc", 0.5, seed, 100, str(place))
+    write_rows(place / "results.csv", [row])
+    (place / "summary.json").write_text(json.dumps({"health": health} if health else {}))
+
+
+def test_medians_of_each_method_and_diverged_runs(tmp_path):
+    write_run(tmp_path, "sws", 0)  # a run that stored nothing
+    assert "Training health" not in lgx("compare", tmp_path).out
+    healthy = {"first_non_finite_step": None, "loss_at_start": 2.3, "gradient_norm": 1.5}
+    for seed, loss in enumerate((0.1, 0.2, 0.6)):
+        write_run(tmp_path, "sws", seed, **healthy, loss_at_end=loss)
+    write_run(tmp_path, "random", 0, **{**healthy, "first_non_finite_step": 12}, loss_at_end=None)
+    ok(lgx("compare", tmp_path, "--out", tmp_path / "report"))
+    text = (tmp_path / "report/results.md").read_text()
+    section = text[text.index("Training health") :]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    assert any("SWS" in line and "| 3 | 2.3 | 0.2 | 1.5 | 0 |" in line for line in lines), lines
+    assert any("| 1 | 2.3 | - | 1.5 | 1 |" in line for line in lines), lines
+    assert "random/seed0 (step 12)" in section

@@ -16,7 +16,7 @@ from lgx.results.cost import MethodCost
 from lgx.results.merging import find_results, merge
 from lgx.results.method_costs import method_costs
 from lgx.results.run_records import RunRecord
-from tests.support.command_line import ARCH, arguments, lgx
+from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
 
 DEPTHS = (3, 5)
 
@@ -39,8 +39,7 @@ def runs(images, ancestor, sws, tmp_path_factory):
     for name, options in starts.items():
         for depth in DEPTHS if name != "weight_selection" else DEPTHS[:1]:
             more = [f"--model.arch={arch(depth)}", f"--name={name}-{depth}", "--test_end=true", *options]
-            result = lgx(*arguments("fit", "Finetune", images, folder, "--trainer.max_epochs=2", *more))
-            assert result.code == 0, result.err
+            ok(lgx(*arguments("fit", "Finetune", images, folder, "--trainer.max_epochs=2", *more)))
     return folder
 
 
@@ -71,16 +70,14 @@ def test_what_a_learngene_costs_is_followed_back_to_the_ancestor(runs, sws):
 
 def test_a_start_through_a_folder_of_init_costs_and_is_called_what_a_direct_one_is(runs, images, sws, tmp_path):
     source, folder = sws / "best.learngene.safetensors", tmp_path / "start"
-    done = lgx("init", "--source", source, "--arch", arch(3), "--out", folder)
-    assert done.code == 0, done.err
+    ok(lgx("init", "--source", source, "--arch", arch(3), "--out", folder))
     again = tmp_path / "again"  # a copy of the start is still the start
     assert lgx("init", "--source", folder, "--arch", arch(3), "--out", again).code == 0
     direct = costs_of(runs)["sws"]
     for place in (folder, again):
         options = ["--model.initializer=Pretrained", f"--model.initializer.source={place}", f"--model.arch={arch(3)}"]
         more = ["--trainer.max_epochs=2", f"--name=by-{place.name}", "--test_end=true", *options]
-        done = lgx(*arguments("fit", "Finetune", images, tmp_path / "runs", *more))
-        assert done.code == 0, done.err
+        ok(lgx(*arguments("fit", "Finetune", images, tmp_path / "runs", *more)))
     found = costs_of(tmp_path / "runs")
     assert list(found) == ["sws"]
     assert (found["sws"].stored, found["sws"].learning, found["sws"].ancestor) == (
@@ -130,8 +127,7 @@ def test_moved_runs_are_found(runs, sws, ancestor, tmp_path):
 
 
 def test_the_command_prints_and_writes_the_cost(runs, tmp_path):
-    result = lgx("compare", runs, "--cost", "--out", tmp_path / "report")
-    assert result.code == 0, result.err
+    result = ok(lgx("compare", runs, "--cost", "--out", tmp_path / "report"))
     for words in ("Parameters stored to start all descendants", "Training in epochs", "image passes x MACs"):
         assert words in result.out.replace("\n", " ")
         assert words in (tmp_path / "report/report.html").read_text()
@@ -151,17 +147,14 @@ def test_results_without_their_runs_are_refused_in_one_sentence(runs, tmp_path):
     shutil.copy(runs / "test/random-3/seed0/results.csv", table)
     text = table.read_text().replace(str(runs), "gone")
     table.write_text(text)
-    result = lgx("compare", table, "--cost")
-    assert result.code == 2
-    assert "none of these results is in the folder of a descendant's run" in result.sentence
+    assert "none of these results is in the folder of a descendant's run" in refusal(lgx("compare", table, "--cost"))
     (tmp_path / "config.yaml").write_text("model: 3")
     with pytest.raises(UserError, match=r"config\.yaml: not the configuration of a run"):
         costs_of(tmp_path)
 
 
 def test_networks_without_a_learngene_are_counted_with_their_own_head(images, tmp_path):
-    done = lgx(*arguments("fit", "Finetune", images, tmp_path / "runs", "--name=r", "--test_end"))
-    assert done.code == 0, done.err
+    ok(lgx(*arguments("fit", "Finetune", images, tmp_path / "runs", "--name=r", "--test_end")))
     record = RunRecord.at(tmp_path / "runs/test/r/seed0")
     own = cost_of(parse_architecture(ARCH, num_classes=3))
     assert record.macs == own.macs

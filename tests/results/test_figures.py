@@ -1,18 +1,21 @@
-"""Panels, ticks and captions of a report's figures."""
+"""A report's curves and figures: panels, ticks, captions; order, colors and dashes of methods."""
 
 import re
 from itertools import pairwise
 
 import pytest
 from matplotlib.axes import Axes
+from torch.utils.tensorboard import SummaryWriter
 
 from lgx.components.figures import glyph, in_ink, make_panels, to_panels, to_svg
 from lgx.components.ticks import log_ticks, step_ticks, whole_ticks
-from lgx.results.curves import Curve
+from lgx.methods import registry
+from lgx.methods.spec import BLUE, Look
+from lgx.results.curves import Curve, read_curves
 from lgx.results.figures import average_figure, curve_section, depth_section
-from lgx.results.looks import styles
+from lgx.results.looks import label_of, method_order, styles
 from lgx.results.standings import standings
-from tests.results.helpers import row
+from tests.results.helpers import add_run, row
 
 LOOKS = styles(["random", "sws"])
 
@@ -38,7 +41,6 @@ def overlapping(axes: Axes) -> list[str]:
 def test_captions_fit_the_number_of_seeds() -> None:
     seeds = {seed: {"train/loss": curve(3.0, 2.0)} for seed in (0, 1)}
     section = curve_section({("pocket", "6-Small"): {"sws": seeds}}, LOOKS)
-    assert section is not None
     assert "Lines are means over seeds, bands their range." in section.figures[0].caption
     for count, words in ((1, "One seed each, so that there are no bars"), (3, "Means over 3 seeds; bars are 95 %")):
         rows = [
@@ -47,8 +49,6 @@ def test_captions_fit_the_number_of_seeds() -> None:
         ]  # fmt: skip
         depths = depth_section(rows, "acc", LOOKS, {"pocket": 10.0})
         averages = average_figure(standings(rows, "acc"), LOOKS, {})
-        assert depths is not None
-        assert averages is not None
         for caption in (depths.figures[0].caption, averages.caption):
             assert words in caption
             assert "ook at which" in caption
@@ -107,3 +107,92 @@ def test_glyphs_show_color_dash_and_marker() -> None:
     assert "stroke-dasharray" in shown
     assert "currentColor" in glyph("#000000", "-", "o", "g")
     assert in_ink("fill: #0000001") == "fill: #0000001"
+
+
+def test_every_recorded_point_is_read(tmp_path):
+    with SummaryWriter(str(tmp_path)) as writer:
+        for step in range(10_500):
+            writer.add_scalar("train/loss", step, step)
+    curves = read_curves(tmp_path)
+    assert set(curves) == {"train/loss"}
+    assert curves["train/loss"].steps == tuple(range(10_500))
+
+
+def test_a_resumed_run_counts_what_was_written_last(tmp_path):
+    for part, steps, offset in (("a", range(0, 6), 0.0), ("b", range(4, 9), 100.0)):
+        with SummaryWriter(str(tmp_path), filename_suffix=part) as writer:
+            for step in steps:
+                writer.add_scalar("val/loss", step + offset, step, walltime=offset + step)
+    curve = read_curves(tmp_path)["val/loss"]
+    assert curve.steps == tuple(range(9))
+    assert curve.values == (0, 1, 2, 3, 104, 105, 106, 107, 108)
+
+
+def test_runs_inside_a_run_are_not_mixed_in(tmp_path):
+    add_run(tmp_path / "outer/inner", "sws", 4, 0, events=True)
+    assert read_curves(tmp_path / "outer") == {}
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "garbage"])
+def test_damaged_event_files_give_what_is_readable(tmp_path, damage):
+    with SummaryWriter(str(tmp_path)) as writer:
+        for step in range(100):
+            writer.add_scalar("val/acc", step / 100, step)
+    (file,) = tmp_path.glob("events*")
+    content = file.read_bytes()
+    if damage == "truncated":
+        file.write_bytes(content[: len(content) // 2 + 7])
+        curve = read_curves(tmp_path)["val/acc"]
+        assert 20 < len(curve.steps) < 80
+        assert curve.values == pytest.approx([step / 100 for step in curve.steps])
+    else:
+        file.write_bytes(b"" if damage == "empty" else b"\x07" * 5000)
+        assert read_curves(tmp_path) == {}
+
+
+ORDER = [
+    "random", "trained", "pretrained", "pretrain_finetune", "ancestor", "vanilla_lg", "weight_selection", "tleg",
+    "mini_deit", "simple_lg", "sws_random_assigned", "sws_random_in_order", "sws_order2", "sws", "lsamd", "ghn3",
+    "ghn3_task", "logah", "tal_st", "tal_no_task", "tal_no_ancestor", "tal", "tal_plus",
+]  # fmt: skip
+
+
+def test_methods_of_the_papers_have_a_fixed_order_and_others_follow_by_name():
+    names = [*ORDER[::-1], "b", "a"]
+    assert sorted(names, key=method_order) == [*ORDER, "a", "b"]
+    assert sorted(["tal", "sws", "sws (order=1)", "lsamd"], key=method_order)[:2] == ["sws", "sws (order=1)"]
+    assert method_order("sws (order=1)") < method_order(
+        "sws (order=2)"
+    )  # so that a table never depends on a set's order
+
+
+def test_every_method_of_the_papers_has_its_own_color_and_dashes():
+    assert len({(look.color, look.dash) for look in styles(ORDER).values()}) == len(ORDER)
+
+
+def test_the_style_of_a_method_does_not_depend_on_other_methods():
+    assert styles(["sws", "mine"])["sws"] == styles(["tleg", "sws", "another"])["sws"]
+    assert len({(s.color, s.dash) for s in styles(["sws", "a", "b", "c"]).values()}) == 4
+
+
+def test_a_declared_method_has_its_place_and_label_and_without_a_look_a_free_style(monkeypatch):
+    declared = {"first": Look("first", "first", ""), "sws": Look("sws", "SWS", BLUE)}
+    monkeypatch.setattr(registry, "looks", lambda: declared)
+    assert sorted(["another", "sws", "first"], key=method_order) == ["first", "sws", "another"]
+    looks = styles(["first", "sws", "another"])
+    assert [looks[name].label for name in ("first", "sws", "another")] == ["first", "SWS", "another"]
+    assert len({(look.color, look.dash) for look in looks.values()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "label"),
+    [
+        ("sws_from_middle_narrowed", "sws", "SWS, start: middle layers, narrowed"),
+        ("tleg_narrowed", "tleg", "TLEG, narrowed"),
+        ("nobody_knows_it", None, "nobody_knows_it"),
+    ],
+)
+def test_the_words_that_a_start_adds_do_not_hide_its_method(name, method, label):
+    found = registry.find_spec(name)
+    assert (found and found.name) == method
+    assert label_of(name) == label

@@ -1,46 +1,19 @@
 """The papers' tables: complete, well-formed, and with the numbers that the papers print."""
 
-from pathlib import Path
-
 import pytest
 
 from data_modules.registry import IMAGE_SETS
 from experiments.reproduce.paper import load_table, same_architecture, table_names
 from lgx.errors import UserError
 
-# Numbers per table, counted in the papers.
-COUNTS = {
-    "tal/table1": 20,
-    "tal/table2": 27 * 9,
-    "tal/table3": 10 * 9,
-    "tal/table4": 4,
-    "tal/table5": 12 * 3,
-    "tal/table6": 10 * 5,
-    "tal/table7": 4 * 9,
-    "tal/table8": 3,
-    "tal/table9": 12 * 10,
-    "tal/rebuttal_svhn": 12,
-    "tal/rebuttal_cifar100": 12,
-    "tal/rebuttal_pvalues": 4,
-    "tal/rebuttal_parameters": 16,
-    "tal/rebuttal_convergence": 5 * 10,
-    "tal/rebuttal_ghn3_task": 4 * 10 + 2,
-    "tal/rebuttal_larger": 4,
-    "lsamd/table1": 9 * 3,
-    "lsamd/table2": 11 * 8 + 1,
-    "lsamd/table3": 2 * 10,
-    "lsamd/table4": 7 * 6,
-    "lsamd/table5": 12 * 2,
-    "lsamd/figure5": 4,
-    "lsamd/table6": 12 * 3,
-    "sws/table1": 10 * 7,
-    "sws/table2": 10 * 4 + 1,
-    "sws/table3": 5 * 4,
-    "sws/table4": 6 * 5,
-    "sws/table5": 10 * 3,
-    "sws/figure5": 5,
-    "sws/table6": 2 * 5,
-}
+COUNTS = {name: int(count) for name, _, count in (pair.partition(" ") for pair in """\
+tal/table1 20, tal/table2 243, tal/table3 90, tal/table4 4, tal/table5 36, tal/table6 50, tal/table7 36,
+tal/table8 3, tal/table9 120, tal/rebuttal_svhn 12, tal/rebuttal_cifar100 12, tal/rebuttal_pvalues 4,
+tal/rebuttal_parameters 16, tal/rebuttal_convergence 50, tal/rebuttal_ghn3_task 42, tal/rebuttal_larger 4,
+lsamd/table1 27, lsamd/table2 89, lsamd/table3 20, lsamd/table4 42, lsamd/table5 24, lsamd/figure5 4,
+lsamd/table6 36, sws/table1 70, sws/table2 41, sws/table3 20, sws/table4 30, sws/table5 30, sws/figure5 5,
+sws/table6 10""".replace("\n", " ").split(", "))}  # fmt: skip
+"""Numbers per table, counted in the papers."""
 METHODS = {
     "", "sws", "sws_random_assigned", "sws_order2", "simple_lg", "vanilla_lg", "tleg", "weight_selection", "trained",
     "random", "pretrain_finetune", "mini_deit", "lsamd", "ghn3", "ghn3_task", "logah", "tal", "tal_plus", "tal_st",
@@ -54,23 +27,12 @@ TASKS = {
 }  # fmt: skip
 
 
-def value(table: str, method: str, architecture: str, task: str, **more: object) -> float | None:
-    found = [
-        row.value
-        for row in load_table(table).rows
-        if (row.method, row.architecture, row.task) == (method, architecture, task)
-        and all(getattr(row, name) == wanted for name, wanted in {"metric": "acc", **more}.items())
-    ]
-    assert len(found) == 1, found
-    return found[0]
-
-
-def test_every_table_has_all_its_numbers() -> None:
+def test_every_table_has_all_its_numbers():
     assert {name: len(load_table(name).rows) for name in table_names()} == COUNTS
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_a_table_uses_names_of_lgx_and_no_value_twice(name: str) -> None:
+def test_a_table_uses_names_of_lgx_and_no_value_twice(name):
     table = load_table(name)
     assert table.title
     assert table.source
@@ -83,24 +45,7 @@ def test_a_table_uses_names_of_lgx_and_no_value_twice(name: str) -> None:
     assert all(0 <= percent <= 100 for percent in percents)
 
 
-def test_selected_values_are_those_of_the_papers() -> None:
-    assert value("sws/table1", "sws", "Des-B-12", "imagenet", epochs=0) == 79.3
-    assert value("sws/table1", "weight_selection", "Des-B-12", "imagenet") == 69.9
-    assert value("sws/table1", "trained", "Des-B-12", "imagenet", epochs=100) == 79.6
-    assert value("sws/table4", "sws_order2", "Des-B-12", "imagenet") == 79.9
-    assert value("sws/table5", "sws_222222", "Aux-B", "imagenet") == 80.7
-    assert value("sws/table6", "sws", "Des-S-12", "cars196") == 87.88
-    assert value("tal/table1", "tal", "12-Small", "imagenet", epochs=75) == 66.61
-    assert value("tal/table2", "tal", "6-Small", "omniglot") == 50.29
-    assert value("tal/table6", "tal", "9-GPT2", "mrpc", metric="f1") == 68.97
-    assert value("tal/table9", "tal_no_task", "12-Small", "aircraft") == 11.73
-    assert value("tal/rebuttal_convergence", "tal", "12-Small", "ucf101", metric="train_loss", epochs=10) == 8.4604
-    assert value("lsamd/table2", "lsamd", "Des-B-10", "cifar100") == 85.40
-    assert value("lsamd/table4", "lsamd", "Des-B-7", "pets", variant="priority=last-middle") == 81.34
-    assert value("lsamd/table5", "lsamd", "", "cifar10", metric="lr", variant="network=ancestor") == 1e-6
-
-
-def test_cells_without_a_number_are_remarks() -> None:
+def test_cells_without_a_number_are_remarks():
     failed = [row for row in load_table("sws/table5").rows if row.value is None]
     assert [(row.method, row.remark) for row in failed] == [("sws_41523", "fail")]
     illegible = [row for row in load_table("tal/table9").rows if row.value is None]
@@ -109,7 +54,7 @@ def test_cells_without_a_number_are_remarks() -> None:
     ]
 
 
-def test_printed_averages_follow_from_the_printed_numbers() -> None:
+def test_printed_averages_follow_from_the_printed_numbers():
     rows = load_table("tal/table9").rows
     for architecture in ("3-Tiny", "6-Tiny", "12-Tiny", "3-Small", "6-Small"):
         for method in ("tal_no_task", "tal_no_ancestor"):
@@ -118,12 +63,6 @@ def test_printed_averages_follow_from_the_printed_numbers() -> None:
             numbers = [number for number in row.values() if number is not None]
             assert len(numbers) == 9
             assert average == pytest.approx(sum(numbers) / 9, abs=0.0075)
-
-
-def test_pretrain_finetune_stores_what_the_caption_says() -> None:
-    rows = load_table("sws/table2").rows
-    stored = [r.value or 0 for r in rows if r.metric == "stored_params" and r.method == "pretrain_finetune"]
-    assert sum(stored) == pytest.approx(759.3)
 
 
 @pytest.mark.parametrize(
@@ -158,13 +97,11 @@ def test_pretrain_finetune_stores_what_the_caption_says() -> None:
         ("tal/table2", "tal", "12-Tiny", "flowers", 0, None),
     ],
 )
-def test_the_number_of_a_measured_value_is_found(
-    table: str, method: str, architecture: str, task: str, epochs: int, number: float | None
-) -> None:
+def test_the_number_of_a_measured_value_is_found(table, method, architecture, task, epochs, number):
     assert load_table(table).find(method, architecture, task, epochs, "acc") == number
 
 
-def test_names_of_the_papers_are_those_of_lgx() -> None:
+def test_names_of_the_papers_are_those_of_lgx():
     assert load_table("sws/table6").task_name("stanford_cars") == "cars196"
     table = load_table("lsamd/table3")
     assert {row.task for row in table.rows} <= {table.task_name(name) for name in IMAGE_SETS}
@@ -172,7 +109,7 @@ def test_names_of_the_papers_are_those_of_lgx() -> None:
     assert not same_architecture("Des-S-6", "6-Base")
 
 
-def test_an_unknown_table_lists_what_there_is() -> None:
+def test_an_unknown_table_lists_what_there_is():
     with pytest.raises(UserError, match=r"nearest are .*sws/table1.* sws has .*sws/table6"):
         load_table("sws/tabel1")
     with pytest.raises(UserError, match="papers are lsamd, sws, tal"):
@@ -188,7 +125,7 @@ def test_an_unknown_table_lists_what_there_is() -> None:
         ("mine/t: 3", "mine/t"),
     ],
 )
-def test_a_malformed_file_is_named(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_malformed_file_is_named(tmp_path, text, reason):
     file = tmp_path / "numbers.yaml"
     file.write_text(text)
     with pytest.raises(UserError, match=reason) as error:

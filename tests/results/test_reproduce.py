@@ -20,7 +20,7 @@ from lgx.core.rows import read_rows, write_rows
 from lgx.errors import UserError
 from lgx.results.comparison import Options
 from tests.results.helpers import seeds as rows
-from tests.support.command_line import reproduce
+from tests.support.command_line import ok, refusal, reproduce
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
 from tests.support.paths import ROOT
@@ -34,8 +34,7 @@ FIGURES = ["tal/figure3", *(f"lsamd/figure{k}" for k in range(4, 8)), "sws/figur
 def test_every_table_and_figure_of_the_papers_is_in_the_index():
     expected = {f"{paper}/table{k}" for paper, count in TABLES.items() for k in range(1, count + 1)} | set(FIGURES)
     assert expected | {"tal/convergence", "tal/parameters"} <= RECIPES.keys()
-    listed = reproduce("--list")
-    assert listed.code == 0
+    listed = ok(reproduce("--list"))
     assert all(name in listed.out for name in RECIPES)
 
 
@@ -68,8 +67,7 @@ def test_an_index_marks_claims_that_it_has(tmp_path):
 
 
 def test_a_report_says_what_the_sides_of_a_claim_ran_and_what_would_decide_it(tmp_path):
-    result = reproduce("lsamd/figure6", "--scale", "mini", "--measured", "--out", tmp_path / "report")
-    assert result.code == 0, result.err
+    ok(reproduce("lsamd/figure6", "--scale", "mini", "--measured", "--out", tmp_path / "report"))
     text = " ".join((tmp_path / "report/results.md").read_text().replace("\\", "").split())
     assert (
         "lsamd > random_long, trained, own epochs: lsamd: 3 epochs; random_long: 12 epochs; lsamd is lsamd_priced."
@@ -152,8 +150,7 @@ def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
         "show": f"parameters --start {runs[0]} --trained {runs[1]}",
     }
     write_index(place, claims=["ancestor > random"], pocket=scale)
-    first = reproduce("sws/table3")
-    assert first.code == 0, first.err
+    first = ok(reproduce("sws/table3"))
     assert "2 of 2 runs to do" in first.out
     assert "ancestor > random" in first.out
     assert "not measured" in first.out
@@ -161,9 +158,7 @@ def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
     report = place / "runs/reproduce/pocket/sws/table3"
     assert {"report.html", "results.md", "results.csv"} <= {path.name for path in report.iterdir()}
     assert "ancestor &gt; random" in (report / "report.html").read_text()
-    again = reproduce("sws/table3")
-    assert again.code == 0, again.err
-    assert "0 of 2 runs to do" in again.out
+    assert "0 of 2 runs to do" in ok(reproduce("sws/table3")).out
     planned = reproduce("sws/table3", "--dry_run")
     assert "lgx sweep s.yaml" in planned.out
     assert "runs to do" not in planned.out
@@ -172,17 +167,14 @@ def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
 def test_committed_rows_are_shown_without_a_run(place):
     write_rows(place / "rows.csv", [*rows("sws", [0.5, 0.6, 0.7]), *rows("simple_lg", [0.4, 0.5, 0.6])])
     write_index(place, claims=["sws > simple_lg"], mini={"steps": "sweep missing.yaml", "measured": "rows.csv"})
-    result = reproduce("sws/table3", "--scale", "mini", "--measured")
-    assert result.code == 0, result.err
+    result = ok(reproduce("sws/table3", "--scale", "mini", "--measured"))
     assert "+17.52" in result.out
     assert "sws > simple_lg" in result.out
 
 
 def test_a_failing_step_ends_the_command_with_its_message(place):
     write_index(place, pocket={"steps": ["sweep missing.yaml", "data list"]})
-    result = reproduce("sws/table3")
-    assert result.code == 2
-    assert "missing.yaml" in result.sentence
+    assert "missing.yaml" in refusal(reproduce("sws/table3"))
 
 
 @pytest.mark.parametrize("name", ["report.html", "figure.svg"])
@@ -191,9 +183,7 @@ def test_a_foreign_file_in_the_folder_is_named_before_a_step_runs(place, name):
     write_index(place, pocket={"steps": "sweep missing.yaml", "results": "rows.csv", "show": show})
     (place / "out").mkdir()
     (place / "out" / name).write_text("mine")
-    result = reproduce("sws/table3", "--out", "out")
-    assert result.code == 2
-    assert f"out/{name}: exists" in result.sentence
+    assert f"out/{name}: exists" in refusal(reproduce("sws/table3", "--out", "out"))
     assert "missing.yaml" in reproduce("sws/table3", "--out", "out", "--force").sentence
     assert (place / "out" / name).read_text() == "mine"
 
@@ -211,16 +201,13 @@ def test_a_foreign_file_in_the_folder_is_named_before_a_step_runs(place, name):
 )  # fmt: skip
 def test_a_wrong_index_or_option_ends_with_one_sentence(place, entry, options, words):
     write_index(place, **entry)
-    result = reproduce("sws/table3", *options)
-    assert result.code == 2
-    assert words in result.sentence
+    assert words in refusal(reproduce("sws/table3", *options))
 
 
 def test_outside_the_repository_or_for_an_unknown_table_the_message_says_so(tmp_path, monkeypatch):
-    result = reproduce("sws/tabel3")
-    assert result.code == 2
-    assert "sws/table3" in result.sentence
-    assert "python -m experiments.reproduce: " in result.err
+    sentence = refusal(reproduce("sws/tabel3"))
+    assert "sws/table3" in sentence
+    assert "python -m experiments.reproduce: " in sentence
     monkeypatch.chdir(tmp_path)
     assert "run from the repository's folder" in reproduce("--list").sentence
 
@@ -256,8 +243,7 @@ def test_the_table_of_texts_is_reproduced_on_tiny_files(place):
     embed = f"embed --ancestor {learned} --data mrpc,cola --max_len 40 --out tasks.safetensors"
     steps = [{"run": ancestor, "makes": learned}, embed, "sweep s.yaml"]
     write_index(place, claims=["tal > logah"], numbers="tal/table6", pocket={"steps": steps, "results": "runs/e"})
-    result = reproduce("sws/table3")
-    assert result.code == 0, result.err
+    ok(reproduce("sws/table3"))
     report = place / "runs/reproduce/pocket/sws/table3"
     (verdict,) = re.findall(r"^\| tal \S*> logah .*", (report / "results.md").read_text(), re.MULTILINE)
     assert "not measured" not in verdict

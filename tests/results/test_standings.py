@@ -1,13 +1,17 @@
 """Averages over what methods share, and the result in words."""
 
-from pathlib import Path
+import os
+from dataclasses import replace
 
 import pytest
 
-from lgx.core.rows import Row
-from lgx.methods import registry
+from experiments.reproduce.claims import Claim
+from experiments.reproduce.verdicts import judge
+from lgx.commands.compare import compare
+from lgx.core.rows import Row, write_rows
+from lgx.errors import UserError
 from lgx.results.headline import average_section, headlines
-from lgx.results.merging import Merged
+from lgx.results.merging import Merged, count_whole_runs, find_results, last_epochs, merge
 from lgx.results.standings import chance_levels, is_random, standings
 from tests.results.helpers import row
 
@@ -22,7 +26,7 @@ def words(rows: list[Row], metric: str = "acc", baseline: str | None = None) -> 
     return headlines(standings(rows, metric, baseline), LEVELS)
 
 
-def test_the_result_names_the_best_method_its_lead_and_the_number_of_seeds() -> None:
+def test_the_result_names_the_best_method_its_lead_and_the_number_of_seeds():
     rows = (
         rows_of("random", {0: 0.30, 1: 0.32}) + rows_of("sws", {0: 0.50, 1: 0.53}) + rows_of("tleg", {0: 0.4, 1: 0.41})
     )
@@ -33,32 +37,35 @@ def test_the_result_names_the_best_method_its_lead_and_the_number_of_seeds() -> 
     assert sentence.endswith("Chance is 10.00 %.")
 
 
-def test_without_a_significant_lead_the_result_says_so() -> None:
-    rows = rows_of("random", {0: 0.30, 1: 0.40}) + rows_of("sws", {0: 0.50, 1: 0.41})
-    (sentence,) = words(rows)
-    assert sentence.startswith("Untrained, there is no significant difference: SWS has the best mean, 45.50 %")
+@pytest.mark.parametrize(
+    ("other", "values", "random", "begins"),
+    [
+        ("sws", (0.5, 0.41), (0.3, 0.4), "there is no significant difference: SWS has the best mean, 45.50 %"),
+        ("tleg", (0.4, 0.421), (0.5, 0.52), "random start is best: 51.00 % accuracy, 9.95 ± 0.64 points above TLEG"),
+        ("tleg", (0.4, 0.42), (0.5, 0.52), "there is no significant difference: random start has the best mean"),
+    ],
+    ids=["no significant lead", "the reference is best", "equal leads of all seeds"],
+)
+def test_the_result_of_two_methods_says_which_is_better_if_that_can_be_said(other, values, random, begins):
+    rows = rows_of("random", dict(enumerate(random))) + rows_of(other, dict(enumerate(values)))
+    assert words(rows)[0].startswith(f"Untrained, {begins}")
 
 
-def test_one_seed_allows_no_claim() -> None:
+def test_one_seed_allows_no_claim():
     (sentence,) = words(rows_of("random", {0: 0.1}) + rows_of("sws", {0: 0.9}))
     assert sentence.startswith("Untrained, one seed allows no claim: SWS has the best mean")
     assert "interval" not in sentence
 
 
-def test_without_a_random_start_the_second_best_is_the_reference_and_a_named_baseline_replaces_both() -> None:
+def test_without_a_random_start_the_second_best_is_the_reference_and_a_named_baseline_replaces_both():
     rows = rows_of("sws", {0: 0.5, 1: 0.52}) + rows_of("tleg", {0: 0.4, 1: 0.421}) + rows_of("tal", {0: 0.3, 1: 0.321})
     assert "9.95 ± 0.64 points above the second best, TLEG" in words(rows)[0]
     assert "19.95 ± 0.64 points above TAL" in words(rows, baseline="tal")[0]
     assert "Its lead over the other method is significant too." in words(rows)[0]
 
 
-def test_where_the_reference_is_best_its_lead_is_that_over_the_second() -> None:
-    rows = rows_of("random", {0: 0.5, 1: 0.52}) + rows_of("tleg", {0: 0.4, 1: 0.421})
-    assert words(rows)[0].startswith("Untrained, random start is best: 51.00 % accuracy, 9.95 ± 0.64 points above TLEG")
-
-
 @pytest.mark.parametrize("seeds", [1, 2, 3])
-def test_a_tie_over_two_tasks_is_one_though_its_means_differ_in_the_last_bit(seeds) -> None:
+def test_a_tie_over_two_tasks_is_one_though_its_means_differ_in_the_last_bit(seeds):
     values = {"tal": (0.1, 0.7), "random": (0.3, 0.5)}  # 0.4 and 0.39999999999999997
     rows = [
         row for method, of_task in values.items() for task, value in zip(LEVELS, of_task, strict=True)
@@ -67,34 +74,28 @@ def test_a_tie_over_two_tasks_is_one_though_its_means_differ_in_the_last_bit(see
     (standing,) = standings(rows, "acc")
     assert "have the same mean, 40.00 % accuracy" in words(rows)[0]
     section = average_section([standing], LEVELS)
-    assert section is not None
     assert [cells[0].best for name, cells in section.tables[0].rows if name != "chance"] == [True, True]
 
 
-def test_equal_leads_of_all_seeds_support_no_claim() -> None:
-    rows = rows_of("random", {0: 0.5, 1: 0.52}) + rows_of("tleg", {0: 0.4, 1: 0.42})
-    assert "there is no significant difference: random start has the best mean" in words(rows)[0]
-
-
-def test_a_single_method_is_not_compared_and_has_no_table_of_averages() -> None:
+def test_a_single_method_is_not_compared_and_has_no_table_of_averages():
     found = standings(rows_of("sws", {0: 0.5, 1: 0.6}), "acc")
     assert "nothing is compared" in headlines(found, LEVELS)[0]
     assert average_section(found, LEVELS) is None
 
 
-def test_of_losses_the_smallest_is_best() -> None:
+def test_of_losses_the_smallest_is_best():
     rows = rows_of("random", {0: 3.0, 1: 3.2}, metric="loss") + rows_of("sws", {0: 1.0, 1: 1.21}, metric="loss")
     (sentence,) = words(rows, "loss")
     assert sentence.startswith("Untrained, SWS is best: 1.1050 loss, 1.9950 ± 0.0635 below random start")
     assert "Chance" not in sentence
 
 
-def test_the_most_trained_networks_come_first_and_at_most_three_sentences() -> None:
+def test_the_most_trained_networks_come_first_and_at_most_three_sentences():
     rows = [r for epochs in (0, 1, 2, 5) for m in ("random", "sws") for r in rows_of(m, {0: 0.5}, epochs=epochs)]
     assert [sentence.split(",")[0] for sentence in words(rows)] == ["After 5 epochs", "After 2 epochs", "Untrained"]
 
 
-def test_averages_are_over_what_most_methods_share() -> None:
+def test_averages_are_over_what_most_methods_share():
     """Three methods have two tasks; one has a third task, one lacks a task, and one seed of a method is incomplete."""
     rows = [
         r
@@ -113,13 +114,12 @@ def test_averages_are_over_what_most_methods_share() -> None:
     assert standing.chance(LEVELS) == 30.0
     assert standing.chance({"pocket": 10.0}) is None
     section = average_section([standing], LEVELS)
-    assert section is not None
     ((last, cells),) = section.tables[0].rows[-1:]
     assert (last, cells[0].text) == ("chance", "30.00")
     assert any("TAL is left out" in text for text in section.below)
 
 
-def test_the_chance_level_follows_from_the_runs_or_from_the_data_set_of_that_name_and_size(tmp_path: Path) -> None:
+def test_the_chance_level_follows_from_the_runs_or_from_the_data_set_of_that_name_and_size(tmp_path):
     rows = [
         row(task="mini_flowers12", n=240, run="a"),
         row(task="mini_gtsrb", n=500, run="b"),  # lgx's has 843 test images: another data set of the name
@@ -132,16 +132,69 @@ def test_the_chance_level_follows_from_the_runs_or_from_the_data_set_of_that_nam
     assert chance_levels(rows, merged) == pytest.approx({"mini_flowers12": 100 / 12, "mine": 25.0})
 
 
-def test_random_starts_are_known_by_their_initializer() -> None:
+def test_random_starts_are_known_by_their_initializer():
     assert [name for name in ("random", "trained", "sws", "mimetic", "ancestor", "mine") if is_random(name)] == [
         "random", "trained",
     ]  # fmt: skip
 
 
-def test_every_method_says_in_one_sentence_what_it_does() -> None:
-    own = [s for s in registry.specs().values() if str(s.initializer or s.module).startswith("lgx.")]
-    assert len(own) > 15
-    for spec in own:
-        assert spec.summary.endswith("."), spec.name
-        assert spec.summary.count(". ") == 0, spec.name
-        assert 30 < len(spec.summary) < 140, spec.name
+def test_results_are_found_at_any_depth_and_once(runs):
+    assert len(find_results([str(runs)])) == 27
+    assert len(find_results([str(runs), str(runs / "sws"), str(runs / "sws/4/0/results.csv")])) == 27
+
+
+def test_the_newest_of_two_runs_is_used_and_reported(tmp_path):
+    for name, value, time in (("new", 0.9, 2_000_000), ("old", 0.1, 1_000_000)):
+        file = tmp_path / name / "results.csv"
+        write_rows(file, [row(value=value, run=f"runs/{name}")])
+        os.utime(file, (time, time))
+    merged = merge(find_results([str(tmp_path)]))
+    assert [(row.value, row.run) for row in merged.rows] == [(0.9, "runs/new")]
+    assert "1 value(s)" in merged.notes[0]
+    assert "from runs/new, not runs/old" in merged.notes[0]
+
+
+def test_tables_contain_the_start_and_the_last_epoch_of_each_run():
+    rows = [row(epochs=epochs, split="val") for epochs in (0, 1, 2, 3)] + [row(epochs=1, run="runs/short", seed=1)]
+    kept, notes = last_epochs(rows)
+    assert [(row.epochs, row.run) for row in kept] == [(0, "runs/a"), (3, "runs/a"), (1, "runs/short")]
+    assert notes == ["2 value(s) from the middle of training are left out of the tables."]
+
+
+def test_tests_of_best_checkpoints_count_as_their_runs(tmp_path, capsys):
+    best = {("sws", 0): 7, ("sws", 1): 8, ("random", 0): 9, ("random", 1): 10}
+    for (method, seed), epochs in best.items():
+        own = {"method": method, "seed": seed, "run": f"runs/{method}/seed{seed}"}
+        rows = [row(split="val", value=0.1, **{**own, "epochs": k}) for k in range(1, 11)]
+        rows.append(row(value=0.5 + seed / 10 + (method == "sws") / (5 + seed), **{**own, "epochs": epochs}))
+        write_rows(tmp_path / method / str(seed) / "results.csv", rows)
+    compare([str(tmp_path)], baseline="random")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "3 value(s) were measured on a checkpoint before the end of its run" in shown
+    assert "(2)" in shown
+    assert "p = " in shown
+
+
+def test_epochs_of_a_papers_table_are_kept():
+    kept = [row(epochs=5), row(epochs=7, seed=1)]
+    rows, notes = count_whole_runs(kept, [row(epochs=9), row(epochs=9, seed=1)], also=(5,))
+    assert rows == [row(epochs=5), row(epochs=9, seed=1)]
+    assert notes == ["1 value(s) were measured on a checkpoint before the end of its run, for example the best one."]
+
+
+def test_a_note_names_the_files_of_two_runs_with_one_name(tmp_path):
+    for project, value, time in (("a", 0.5, 1_000_000), ("b", 0.9, 2_000_000), ("copy of b", 0.9, 3_000_000)):
+        file = tmp_path / project / "results.csv"
+        write_rows(file, [row(value=value)])
+        os.utime(file, (time, time))
+    merged = merge(find_results([str(tmp_path)]))
+    assert [row.value for row in merged.rows] == [0.9]
+    assert f"from {tmp_path}/copy of b/results.csv, not {tmp_path}/a/results.csv" in merged.notes[0]
+
+
+def test_two_values_of_one_measurement_are_not_judged():
+    own = [row(method, value=value, seed=seed) for method in ("tal", "logah") for seed, value in enumerate((0.5, 0.6))]
+    again = replace(own[0], run="runs/b")
+    assert judge(Claim("tal", "logah"), [*own, again]) == judge(Claim("tal", "logah"), own)
+    with pytest.raises(UserError, match="tal has two values of acc on pocket, 6-Small, untrained, seed 0; give one an"):
+        judge(Claim("tal", "logah"), [*own, replace(again, value=0.51)])

@@ -7,7 +7,7 @@ from lgx.results.markdown import to_markdown
 from lgx.results.report import Cell, Table
 from lgx.results.terminal import print_markdown
 from tests.results.helpers import DEPTHS, add_run
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 
 LONG = "depth={},embed_dim=64,num_heads=4,mlp_ratio=2,patch_size=4,img_size=32"
 WIDTHS = (60, 80, 200)
@@ -25,8 +25,7 @@ def runs(tmp_path):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_comparison_fits_the_terminal_and_cuts_no_number(runs, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
-    done = lgx("compare", runs)
-    assert done.code == 0, done.err
+    done = ok(lgx("compare", runs))
     assert max(map(cell_len, done.out.splitlines())) <= width
     assert "…" not in done.out
     for part in ("depth=12", "± 6.35 (2)"):

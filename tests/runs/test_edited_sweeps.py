@@ -7,7 +7,7 @@ import yaml
 from lightning.pytorch import Trainer
 
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import ARCH, lgx, ok, refusal
 from tests.support.sweeps import config_of, write_chain, write_sweep
 
 
@@ -33,13 +33,10 @@ def test_edited_options_are_named_and_run_again_with_the_runs_that_need_them(swe
     assert sweep().code == 0
     before = values(tmp_path)
     assert "0 of 2 runs to do" in sweep().out
-    edited = sweep(smoothing=0.3)
-    assert edited.code == 2
-    assert "1 finished run(s) have changed" in edited.sentence
-    assert "--model.label_smoothing=0.3" in edited.sentence
-    again = sweep("--overwrite", smoothing=0.3)
-    assert again.code == 0, again.err
-    assert "2 of 2 runs to do" in again.out
+    sentence = refusal(sweep(smoothing=0.3))
+    assert "1 finished run(s) have changed" in sentence
+    assert "--model.label_smoothing=0.3" in sentence
+    assert "2 of 2 runs to do" in ok(sweep("--overwrite", smoothing=0.3)).out
     after = values(tmp_path)
     assert after.keys() == before.keys()
     assert all(after[key] != before[key] for key in before if key[1] == "loss")
@@ -66,9 +63,7 @@ def test_runs_that_are_replaced_stay_to_do_until_they_have_ended(sweep, tmp_path
     with monkeypatch.context() as patched:
         patched.setattr(Trainer, "fit", stop)
         assert "stopped" in sweep("--overwrite", smoothing=0.3).sentence
-    again = sweep("--overwrite", smoothing=0.3)
-    assert again.code == 0, again.err
-    assert f"{2 - number} of 2 runs to do" in again.out
+    assert f"{2 - number} of 2 runs to do" in ok(sweep("--overwrite", smoothing=0.3)).out
     after = values(tmp_path)
     assert after.keys() == before.keys()
     assert all(after[key] != before[key] for key in before if key[1] == "loss")
@@ -82,8 +77,7 @@ def test_a_test_that_is_run_again_leaves_no_rows_of_its_former_options(images, t
         (tmp_path / "c.yaml").write_text(yaml.safe_dump(config_of("Finetune", images)))
         arch = {"model.arch": ARCH.replace("depth=4", f"depth={depth}")}
         write_sweep(tmp_path, {"name": "start", "command": "test", "config": "c.yaml", "options": arch})
-        result = lgx("sweep", "sweep.yaml", *options)
-        assert result.code == 0, result.err
+        ok(lgx("sweep", "sweep.yaml", *options))
         return {row.architecture for row in read_rows(tmp_path / "runs/s/measured.csv")}
 
     first = measure(2)
@@ -94,10 +88,8 @@ def test_a_test_that_is_run_again_leaves_no_rows_of_its_former_options(images, t
 
 def test_an_edited_configuration_is_named_and_a_longer_training_keeps_what_was_measured(sweep, tmp_path):
     assert sweep().code == 0
-    edited = sweep(rate=0.01)
-    assert edited.code == 2
-    assert "2 finished run(s) have changed" in edited.sentence
-    assert "Ancestor.yaml has changed" in edited.sentence
-    longer = sweep("--overwrite", epochs=2)
-    assert longer.code == 0, longer.err
+    sentence = refusal(sweep(rate=0.01))
+    assert "2 finished run(s) have changed" in sentence
+    assert "Ancestor.yaml has changed" in sentence
+    ok(sweep("--overwrite", epochs=2))
     assert {key[2] for key in values(tmp_path)} == {1, 2}

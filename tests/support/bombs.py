@@ -1,7 +1,4 @@
-"""Small files that take far more memory or time than their size suggests, and the reader of each.
-
-:func:`main` reads each of them with a limit of memory and time.
-"""
+"""Small files that take far more memory or time than their size suggests; :func:`main` reads each with a limit."""
 
 import bz2
 import io

@@ -27,11 +27,7 @@ _OPTIONS = (
 
 
 class Browser:
-    """A session of a browser.
-
-    Args:
-        address: Address of the session at chromedriver.
-    """
+    """A session of a browser, by its address at chromedriver."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -83,11 +79,7 @@ class Browser:
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """Start chromedriver and a browser, and end both; the test is skipped where they are not installed.
-
-    Args:
-        profile: Folder for the browser's own files.
-    """
+    """Start chromedriver and a browser with its files in a folder, and end both; without them the test is skipped."""
     driver = shutil.which("chromedriver")
     if CHROMIUM is None or driver is None:
         pytest.skip("no Chromium with chromedriver is installed")

@@ -213,17 +213,7 @@ def make_world(folder: Path) -> World:
 
 
 def attack(world: World, seed: int, number: int, folder: Path) -> tuple[str, str | None]:
-    """Run one case.
-
-    Args:
-        world: What the cases share.
-        seed: Seed of all cases.
-        number: Number of the case.
-        folder: Its folder, which is removed if nothing is found.
-
-    Returns:
-        What was done, and what was found; None for nothing.
-    """
+    """Run one case, by seed and number; what was done, and what was found. Without a find its folder is removed."""
     rng = random.Random(f"{seed}-{number}")
     case = CASES[number % len(CASES)]
     try:

@@ -23,14 +23,7 @@ PATIENCE = 150.0
 
 @dataclass(frozen=True)
 class World:
-    """What the cases share.
-
-    Attributes:
-        images: Images in class folders.
-        finished: Folder in which the run was trained to its end.
-        expected: Options of a run -> its weights, rows and learngene, undisturbed.
-        seconds: Seconds that the run takes.
-    """
+    """What the cases share: images, a finished run, undisturbed results by options, and the seconds of a run."""
 
     images: Path
     finished: Path

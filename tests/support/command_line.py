@@ -51,6 +51,19 @@ def program(module: str, *args: object) -> Result:
     return Result(code, out.getvalue(), err.getvalue())
 
 
+def ok(result: Result, about: str = "") -> Result:
+    """The result of a command line that must succeed; ``about`` stands before what it says otherwise."""
+    assert result.code == 0, f"{about}\n{result.err}"
+    return result
+
+
+def refusal(result: Result) -> str:
+    """The sentence with which a command line must be refused."""
+    assert result.code == 2, result.err
+    assert "Traceback" not in result.err, result.err
+    return result.sentence
+
+
 lgx = partial(program, "lgx.cli")
 analyze, reproduce = (partial(program, f"experiments.{name}.__main__") for name in ("analyze", "reproduce"))
 

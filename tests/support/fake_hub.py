@@ -1,8 +1,4 @@
-"""A stand-in for the Hugging Face hub: the part of its HTTP interface that the client uses to read models.
-
-It answers the questions for a repository and its files. Files in LFS are served from another path, as by the hub's
-storage.
-"""
+"""A stand-in for the Hugging Face hub: what its client asks to read models; large files lie at another address."""
 
 import hashlib
 import json

@@ -44,15 +44,7 @@ def fork(
     work: Callable[..., object], args: tuple[object, ...], folder: Path, limits: dict[int, int] | None = None,
     log: str = "log",
 ) -> BaseProcess:  # fmt: skip
-    """Call a function in a process and a process group of its own.
-
-    Args:
-        work: The function.
-        args: Its arguments.
-        folder: The working folder of the process.
-        limits: Resource -> soft limit.
-        log: File of its output, in the folder.
-    """
+    """Call a function in a process group of its own, in a folder, with soft limits, and its output in ``log``."""
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "LGX_ALLOW_IMPORTS": "tests"}  # for the callbacks in tests.support.probes
     process = PROCESSES.Process(target=_work, args=(work, args, folder, limits or {}, log, environment))

@@ -43,18 +43,10 @@ TASK = Task("shapes", 3, num_train=5, img_size=8, class_names=("a", "b", "c")).t
 
 
 class Target(NamedTuple):
-    """A file to damage, and its reader.
-
-    Attributes:
-        make: Writes the files into a folder; returns the one to damage.
-        read: Reads the file, as the commands do.
-    """
+    """A file to damage, as ``make`` writes it into a folder, and its reader."""
 
     make: Callable[[Path], Path]
     read: Callable[[Path], Any]
-
-
-# -- files and their readers ------------------------------------------------------------------------------------------
 
 
 def make_learngene(folder: Path) -> Path:

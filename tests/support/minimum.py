@@ -6,14 +6,7 @@ from pathlib import Path
 
 
 def oldest(pyproject: Path) -> dict[str, str]:
-    """Lower bound of each dependency by its name, as it is written, with the extras that the extra ``dev`` includes.
-
-    Args:
-        pyproject: The file that states them.
-
-    Raises:
-        ValueError: If a dependency has no lower bound, or more than one.
-    """
+    """Lower bound of each dependency by its name, with those of the extras that the extra ``dev`` includes."""
     project = tomllib.loads(pyproject.read_text())["project"]
     extras = project["optional-dependencies"]
     (own,) = (text for text in extras["dev"] if text.startswith("lgx["))

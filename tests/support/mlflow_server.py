@@ -36,11 +36,7 @@ def served(folder: Path, port: int) -> Iterator[str]:
 
 
 class Stop(Callback):
-    """Stop the server at the end of the first step, and wait until nothing answers.
-
-    Args:
-        pid_file: File with its process group.
-    """
+    """Stop the server, by the file with its process group, at the end of the first step, and wait for its end."""
 
     def __init__(self, pid_file: str) -> None:
         self.pid = int(Path(pid_file).read_text())

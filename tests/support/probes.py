@@ -78,10 +78,7 @@ class SignalWhenBuilt(Callback):
 
 
 class SlowSteps(Callback):
-    """Sleep in every step, for the seconds in LGX_TEST_STEP_SECONDS, so that a short run can be disturbed.
-
-    The file ``starts`` in the run folder gets a line with the step at which each process began to train.
-    """
+    """Sleep LGX_TEST_STEP_SECONDS in every step; the file ``starts`` of the run has the first step of each process."""
 
     def on_train_start(self, trainer, pl_module):
         if trainer.is_global_zero:

@@ -16,16 +16,7 @@ _WORLD = 2
 
 
 def on_two_processes(commands: dict[str, Command], folder: Path, seconds: int = 170) -> list[dict[str, str]]:
-    """Run command lines on a pair of processes, whose output is in ``rank0.log`` and ``rank1.log``.
-
-    Args:
-        commands: Name -> command line.
-        folder: The working folder.
-        seconds: How long to wait for them.
-
-    Returns:
-        Of each process: name -> the error with which the command ended, empty without one.
-    """
+    """Run command lines by their names on a pair of processes; of each process name -> error, empty without one."""
     jobs = {name: ([str(a) for a in args], free_port()) for name, args in commands.items()}
     pair = [fork(_work, (rank, jobs), folder, log=f"rank{rank}.log") for rank in range(_WORLD)]
     for process in pair:

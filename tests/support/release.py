@@ -14,12 +14,7 @@ PLACES = {
 
 
 def differences(tag: str, root: Path = ROOT) -> list[str]:
-    """Places whose version is not the tag's, each as a sentence; empty if a release can be made.
-
-    Args:
-        tag: Name of the tag, ``v`` and the version.
-        root: Folder of the project.
-    """
+    """Places whose version is not that of the tag, each as a sentence; empty if a release can be made."""
     if not re.fullmatch(r"v\d+\.\d+\.\d+", tag):
         return [f"tag {tag!r}: expected v and a version, e.g. v1.2.3"]
     found = {place: re.search(pattern, (root / place).read_text(), re.MULTILINE) for place, pattern in PLACES.items()}

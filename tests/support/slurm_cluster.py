@@ -66,11 +66,7 @@ def wait_until(what: Callable[[], object], seconds: float, words: str, why: Call
 
 
 class SlurmCluster:
-    """Use :func:`slurm_cluster` to start one.
-
-    Args:
-        folder: Folder of all its files.
-    """
+    """All files lie in ``folder``. Use :func:`slurm_cluster` to start one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -50,15 +50,7 @@ def _plain(value: Any) -> Any:
 
 
 class SlurmSweep:
-    """``lgx sweep --cluster slurm`` in a process of its own.
-
-    Args:
-        cluster: The cluster.
-        file: The sweep file.
-        runs_dir: Folder of the runs.
-        seconds: Length of a step of the first run.
-        options: submitit's parameters.
-    """
+    """``lgx sweep --cluster slurm`` in a process; ``seconds`` for a step of the first run, submitit's ``options``."""
 
     def __init__(
         self, cluster: SlurmCluster, file: Path, runs_dir: Path, seconds: float = 0.5, **options: object

@@ -11,14 +11,7 @@ LEARNGENE = "{runs}/a/seed0/best.learngene.safetensors"
 
 
 def config_of(method: str, images: Path, data: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """A configuration of one epoch on images.
-
-    Args:
-        method: Name of the method.
-        images: Images in class folders.
-        data: Further options of the data module.
-        more: Further top-level keys; those of ``model`` and ``trainer`` are added to the usual ones.
-    """
+    """A configuration of one epoch on images; keys of ``model`` and ``trainer`` are added to the usual ones."""
     adamw = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
     model, trainer = more.pop("model", {}), more.pop("trainer", {})
     options = {"root": str(images), "img_size": 16, "batch_size": 16, **(data or {})}
@@ -33,15 +26,7 @@ def config_of(method: str, images: Path, data: dict[str, Any] | None = None, **m
 def write_chain(
     folder: Path, images: Path, options: dict[str, Any] | None = None, slow: dict[str, Any] | None = None, **shared: Any
 ) -> Path:
-    """Write a sweep of an ancestor ``a`` and a run ``f`` that starts from its learngene, and their configurations.
-
-    Args:
-        folder: Where ``sweep.yaml`` and both configurations are written.
-        images: Images in class folders.
-        options: Options of the ancestor in the sweep file.
-        slow: Keys of the ancestor's trainer.
-        shared: Keys of :func:`config_of` of both.
-    """
+    """A sweep file of an ancestor ``a`` and a run ``f`` from it; ``slow`` are keys of the first's trainer."""
     for method in ("Ancestor", "Finetune"):
         own = {"trainer": slow} if slow and method == "Ancestor" else {}
         config = config_of(method, images, **{"test_end": True, **shared, **own})

@@ -17,11 +17,7 @@ def forget() -> None:
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """The run in a folder ``offline-run-…``, once W&B's service has written its end.
-
-    Returns:
-        ``id``, ``project``, ``name`` and ``group`` of the run, its ``config``, and the rows of its ``history``.
-    """
+    """Id, project, name, group, config and history of an offline run, once its end is written."""
     deadline = time.monotonic() + 30
     while "exit_code" not in (found := _read(folder)) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from data_modules.own_images.class_folders import ImageFolderData
 from lgx.errors import UserError
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 from tests.support.images import CLASSES, draw
 
 CHANNELS = 5
@@ -50,10 +50,7 @@ def test_a_network_of_five_channels_is_started_trained_tested_predicted_and_expo
     assert lgx("init", *words, "--out", tmp_path / "start").code == 0
     config = ["--config", "lgx/configs/own_images.yaml", f"--runs_dir={tmp_path}/runs", f"--data.root={bands}"]
     config += [f"--data.in_chans={CHANNELS}", "--data.img_size=16", "--data.batch_size=6", f"--model.arch={ARCH}"]
-    done = lgx(
-        "fit", *config, f"--model.initializer.source={tmp_path}/start", "--trainer.max_epochs=1", "--test_end=true"
-    )
-    assert done.code == 0, done.err
+    ok(lgx("fit", *config, f"--model.initializer.source={tmp_path}/start", "--trainer.max_epochs=1", "--test_end=true"))
     run = tmp_path / "runs/mine/small/seed0"
     assert lgx("export", run, "--out", tmp_path / "net").code == 0
     exported = timm.create_model(f"local-dir:{tmp_path / 'net'}", pretrained=True)

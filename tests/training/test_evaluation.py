@@ -1,9 +1,13 @@
 """``lgx validate``, ``lgx test`` and ``lgx predict`` on a checkpoint."""
 
+import csv
 import json
 
+import pytest
+
 from lgx.core.rows import read_rows
-from tests.support.command_line import lgx
+from tests.support.command_line import arguments, lgx, ok, refusal
+from tests.support.images import write_images
 from tests.support.runs import curves
 
 
@@ -19,8 +23,7 @@ def test_predictions_name_the_right_images_in_any_order_of_loading(fit, ancestor
 
 
 def test_validate_and_test_of_a_checkpoint_agree_with_the_run(fit, ancestor, tmp_path):
-    result = fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=again", command="validate")
-    assert result.code == 0, result.err
+    ok(fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=again", command="validate"))
     by_epoch = {r.epochs: r for r in read_rows(ancestor / "results.csv") if r.metric == "acc"}
     (again,) = [r for r in read_rows(tmp_path / "runs/test/again/seed0/results.csv") if r.metric == "acc"]
     assert again.value == by_epoch[again.epochs].value == max(row.value for row in by_epoch.values())
@@ -29,18 +32,16 @@ def test_validate_and_test_of_a_checkpoint_agree_with_the_run(fit, ancestor, tmp
 
 def test_predict_can_be_limited_to_some_batches(fit, ancestor, tmp_path):
     some = ["--data.batch_size=5", "--trainer.limit_predict_batches=1"]
-    result = fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=p", *some, command="predict")
-    assert result.code == 0, result.err
+    ok(fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=p", *some, command="predict"))
     lines = (tmp_path / "runs/test/p/seed0/predictions.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in lines] == ["index", *map(str, range(10))]  # twice as many as in training
 
 
 def test_evaluation_without_a_checkpoint_is_refused(fit):
     for command in ("test", "validate", "predict"):
-        result = fit("Ancestor", command=command)
-        assert result.code == 2
-        assert "no run is there" in result.sentence
-        assert "--untrained" in result.sentence
+        sentence = refusal(fit("Ancestor", command=command))
+        assert "no run is there" in sentence
+        assert "--untrained" in sentence
     assert fit("Ancestor", "--untrained=true", "--name=u", command="test").code == 0
 
 
@@ -51,8 +52,7 @@ def test_the_scores_of_a_checkpoint_stand_at_its_step_of_the_curves(fit, tmp_pat
     before = curves(run)
     assert [step for step, _ in before["test/acc"]] == [0]
     for command, path in (("test", "last"), ("validate", "last")):
-        done = lgx(command, "--config", run / "config.yaml", "--ckpt_path", path)
-        assert done.code == 0, done.err
+        ok(lgx(command, "--config", run / "config.yaml", "--ckpt_path", path))
     after = curves(run)
     steps = max(step for step, _ in before["train/loss"]) + 1
     assert [step for step, _ in after["test/acc"]] == [0, steps]
@@ -74,5 +74,56 @@ def test_a_resumed_run_tests_at_its_own_last_step(fit, tmp_path):
 def test_the_final_weights_of_a_run_that_averages_are_tested(fit, tmp_path):
     averages = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5"]
     assert fit("Finetune", "--name=e", *averages).code == 0
-    done = lgx("test", "--config", tmp_path / "runs/test/e/seed0/config.yaml", "--ckpt_path=last")
-    assert done.code == 0, done.err
+    ok(lgx("test", "--config", tmp_path / "runs/test/e/seed0/config.yaml", "--ckpt_path=last"))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A network that always names the larger class of an uneven set: its folder and what it printed."""
+    root = tmp_path_factory.mktemp("uneven")
+    images = write_images(root / "shapes", {"train": 48, "val": 9, "test": 12})
+    rare = sorted((images / "test").iterdir())[0]
+    for file in sorted(rare.iterdir())[1:]:
+        file.unlink()
+    options = ["--name=r", "--test_end", "--model.optimizer.lr=0", "--trainer.max_epochs=1"]
+    result = ok(lgx(*arguments("fit", "Ancestor", images, root / "runs", *options)))
+    return root / "runs/test/r/seed0", result.out, rare.name
+
+
+def test_a_test_writes_the_scores_of_each_class(run):
+    folder, _, rare = run
+    with (folder / "test_classes.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    counts = {line["class"]: int(line["examples"]) for line in lines}
+    assert counts[rare] == 1
+    assert sum(counts.values()) == 9
+    recalls = [float(line["recall"]) for line in lines]
+    (balanced,) = (r.value for r in read_rows(folder / "results.csv") if r.metric == "balanced_acc")
+    assert balanced == pytest.approx(sum(recalls) / 3)
+    assert "<svg" in (folder / "confusion.svg").read_text()
+
+
+def test_rows_of_a_test_have_the_metrics_of_classes_and_those_of_a_validation_do_not(run):
+    rows = read_rows(run[0] / "results.csv")
+    assert [r.metric for r in rows if r.split == "test"] == ["acc", "balanced_acc", "ece", "loss"]
+    assert {r.metric for r in rows if r.split == "val"} == {"acc", "loss"}
+
+
+def test_the_report_names_what_one_answer_for_all_would_reach(run):
+    _, out, rare = run
+    final = next(line for line in out.splitlines() if line.startswith("final"))
+    assert "(chance 33.3 %, always " in final
+    assert " 44.4 %)" in final  # four of nine
+    assert "(95 %: " in final
+    assert f"{rare} " in next(line for line in out.splitlines() if "least recall" in line) or "0.0 %" in out
+
+
+def test_a_gallery_shows_the_most_confident_mistakes_and_random_predictions(run):
+    text = (run[0] / "gallery.svg").read_text()
+    assert text.count(">as ") == 5 + 9  # five of nine are wrong
+    names = [file.name for file in (run[0].parents[3] / "shapes/test").rglob("*.png")]
+    assert len(names) == 9
+    assert min(text.count(f">{name}<") for name in names) == 1
+    assert sum(text.count(f">{name}<") for name in names) == 5 + 9
+    assert "most confident mistakes" in text
+    assert "\ufffd" not in text

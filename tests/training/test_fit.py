@@ -11,7 +11,7 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import ARCH, lgx, ok, refusal
 from tests.support.images import write_images
 
 
@@ -35,16 +35,14 @@ def test_an_ancestor_learns_and_leaves_a_complete_run(ancestor):
 
 
 def test_a_variant_has_its_own_name_in_results_and_its_method_in_the_learngene(fit, tmp_path):
-    result = fit("SWS", "--model.stages=[3,1]", "--model.label=sws_31", "--name=variant")
-    assert result.code == 0, result.err
+    result = ok(fit("SWS", "--model.stages=[3,1]", "--model.label=sws_31", "--name=variant"))
     assert "method     sws_31 on" in result.out
     run = tmp_path / "runs/test/variant/seed0"
     assert {row.method for row in read_rows(run / "results.csv")} == {"sws_31"}
     assert Learngene.load(run / "best.learngene.safetensors").method == "sws"
     start = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={run}/best.learngene.safetensors"]
     for name, label in (("plain", "sws"), ("named", "sws_31")):
-        result = fit("Finetune", *start, f"--name={name}", *(["--model.label=sws_31"] if name == "named" else []))
-        assert result.code == 0, result.err
+        result = ok(fit("Finetune", *start, f"--name={name}", *(["--model.label=sws_31"] if name == "named" else [])))
         assert {row.method for row in read_rows(tmp_path / f"runs/test/{name}/seed0/results.csv")} == {label}
     result = fit("Finetune", "--model.label=a b")
     assert (result.code, result.err.count("\n")) == (2, 1)
@@ -52,13 +50,12 @@ def test_a_variant_has_its_own_name_in_results_and_its_method_in_the_learngene(f
 
 
 def test_a_descendant_is_tested_untrained_and_trained(fit, sws, tmp_path):
-    result = fit(
+    result = ok(fit(
         "Finetune", "--model.arch=depth=3,embed_dim=16,num_heads=2,patch_size=4,img_size=16",
         "--model.initializer=StagewiseExpansion",
         f"--model.initializer.source={sws}/best.learngene.safetensors",
         "--name=d", "--test_start=true", "--test_end=true",
-    )  # fmt: skip
-    assert result.code == 0, result.err
+    ))  # fmt: skip
     rows = [r for r in read_rows(tmp_path / "runs/test/d/seed0/results.csv") if r.metric == "acc" and r.split == "test"]
     assert [(r.method, r.epochs, r.n) for r in rows] == [("sws", 0, 12), ("sws", 1, 12)]
     assert "taken" in result.out
@@ -79,21 +76,18 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(fit, tmp_p
 def test_all_images_are_trained_on_without_a_held_out_part(fit, tmp_path):
     root = f"--data.root={write_images(tmp_path / 'shapes', {'train': 42, 'test': 12})}"
     options = [root, "--data.val_fraction=0", "--data.batch_size=7", "--test_end=true", "--name=all"]
-    result = fit("Ancestor", *options)
-    assert result.code == 0, result.err
+    ok(fit("Ancestor", *options))
     rows = read_rows(tmp_path / "runs/test/all/seed0/results.csv")
     assert {(row.split, row.n) for row in rows} == {("train", 42), ("test", 12)}
-    planned = fit("Finetune", root, "--model.class_weights=true", command="plan")
-    assert planned.code == 0, planned.err
+    ok(fit("Finetune", root, "--model.class_weights=true", command="plan"))
 
 
 def test_a_teacher_of_other_classes_is_refused(fit, tmp_path):
     path = tmp_path / "other.learngene.safetensors"
     other = parse_architecture(ARCH, num_classes=7)
     Learngene("ancestor", other, dict(other.build().state_dict())).save(path)
-    result = fit("SWS", "--model.stages=[2,2]", f"--model.ancestor={path}")
-    assert result.code == 2
-    assert "predicts 7 classes, but task shapes has 3" in result.sentence
+    sentence = refusal(fit("SWS", "--model.stages=[2,2]", f"--model.ancestor={path}"))
+    assert "predicts 7 classes, but task shapes has 3" in sentence
 
 
 def test_the_exported_checkpoint_is_the_network_of_the_run(ancestor, tmp_path):
@@ -107,8 +101,7 @@ def test_the_exported_checkpoint_is_the_network_of_the_run(ancestor, tmp_path):
         assert lgx("export", ancestor / source, "--out", tmp_path / "model").code == 0
         written = json.loads((tmp_path / "model/config.json").read_text())
         assert written["label_names"] == list(task["class_names"]) == ["circle", "square", "stripe"]
-    done = lgx("init", "--source", tmp_path / "model", "--arch", ARCH, "--out", tmp_path / "again")
-    assert done.code == 0, done.err
+    ok(lgx("init", "--source", tmp_path / "model", "--arch", ARCH, "--out", tmp_path / "again"))
     assert json.loads((tmp_path / "again/config.json").read_text())["label_names"] == written["label_names"]
 
 
@@ -120,7 +113,6 @@ def test_a_checkpoint_within_the_first_epoch_counts_as_trained(fit, tmp_path):
 
 @pytest.mark.slow
 def test_a_compiled_network_saves_plain_names(fit, tmp_path):
-    result = fit("Ancestor", "--name=c", "--model.compile=true")
-    assert result.code == 0, result.err
+    ok(fit("Ancestor", "--name=c", "--model.compile=true"))
     state = load_checkpoint(tmp_path / "runs/test/c/seed0/checkpoints/last.ckpt")["state_dict"]
     assert all(name.startswith("network.") and "_orig_mod" not in name for name in state)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from lgx.core.rows import read_rows
 from lgx.host.locks import is_locked, locked
-from lgx.training.folder_claim import FolderClaim, check_claim, recover
+from lgx.training.folder_claim import FolderClaim, recover
 from lgx.training.same_run import RunIdentity
-from tests.support.command_line import arguments
+from tests.support.command_line import arguments, lgx, refusal
 from tests.support.forks import start
 
 
@@ -70,8 +71,7 @@ MISTAKES = [
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[m[0] for m in MISTAKES])
 def test_overwrite_with_a_mistake_keeps_the_earlier_run(fit, run, mistake):
     before = contents(run)
-    result = fit("Ancestor", "--name=a", "--overwrite", *mistake)
-    assert result.code == 2
+    refusal(fit("Ancestor", "--name=a", "--overwrite", *mistake))
     assert contents(run) == before
     assert [path.name for path in run.parent.iterdir() if path.name.endswith((".old", ".tmp"))] == []
 
@@ -83,9 +83,8 @@ def test_overwrite_with_a_mistake_keeps_the_earlier_run(fit, run, mistake):
 def test_what_its_successor_reads_is_not_replaced(fit, run, method, option, name):
     before = contents(run)
     stages = ["--model.stages=[2,2]"] if method == "SWS" else []
-    result = fit(method, "--name=a", "--overwrite", *stages, f"--{option}={run / name}")
-    assert result.code == 2
-    assert f"{option}: {run / name} belongs to the run that --overwrite replaces" in result.sentence
+    sentence = refusal(fit(method, "--name=a", "--overwrite", *stages, f"--{option}={run / name}"))
+    assert f"{option}: {run / name} belongs to the run that --overwrite replaces" in sentence
     assert contents(run) == before
 
 
@@ -100,9 +99,7 @@ def test_a_folder_with_a_file_of_somebody_else_is_never_emptied(fit, tmp_path, o
     folder = tmp_path / "runs/test/a/seed0"
     folder.mkdir(parents=True)
     (folder / "thesis.txt").write_text("years of work")
-    result = fit("Ancestor", "--name=a", *options)
-    assert result.code == 2
-    assert "thesis.txt" in result.sentence
+    assert "thesis.txt" in refusal(fit("Ancestor", "--name=a", *options))
     assert contents(folder).keys() == {"thesis.txt"}
 
 
@@ -111,9 +108,7 @@ def test_a_folder_with_a_learngene_and_a_configuration_is_a_run(fit, run, option
     for path in run.rglob("*"):
         if path.is_file() and path.name not in ("config.yaml", "best.learngene.safetensors"):
             path.unlink()
-    result = fit("Ancestor", "--name=a", *options)
-    assert result.code == 2
-    assert "already holds a run" in result.sentence
+    assert "already holds a run" in refusal(fit("Ancestor", "--name=a", *options))
     assert (run / "best.learngene.safetensors").exists()
 
 
@@ -123,9 +118,8 @@ def test_a_run_with_its_best_checkpoint_alone_is_not_started_anew(fit, tmp_path)
     (run / "checkpoints/best.ckpt").replace(run / "checkpoints/kept.ckpt")
     (run / "checkpoints/last.ckpt").replace(run / "checkpoints/best.ckpt")
     before = contents(run)
-    result = fit("Ancestor", "--name=a", "--trainer.max_epochs=2", "--ckpt_path=last")
-    assert result.code == 2
-    assert "--ckpt_path best resumes from it" in result.sentence
+    sentence = refusal(fit("Ancestor", "--name=a", "--trainer.max_epochs=2", "--ckpt_path=last"))
+    assert "--ckpt_path best resumes from it" in sentence
     assert contents(run) == before
 
 
@@ -190,10 +184,6 @@ def test_the_lock_is_released_if_the_earlier_run_cannot_be_put_back(replaced, mo
     assert not is_locked(replaced.folder)
 
 
-def test_what_lgx_writes_is_known_as_its_own(run):
-    check_claim(run, overwrite=True, resumes=False)
-
-
 @pytest.mark.slow
 def test_the_same_command_at_the_same_time_trains_once(images, tmp_path):
     args = arguments("fit", "Ancestor", images, Path("runs"), "--name=a", "--trainer.max_epochs=3", "--overwrite")
@@ -204,3 +194,35 @@ def test_the_same_command_at_the_same_time_trains_once(images, tmp_path):
     for number, process in enumerate(processes):
         if process.exitcode:
             assert "another process trains this run" in (tmp_path / f"log{number}").read_text()
+
+
+def test_a_checkpoint_of_another_run_does_not_unlock_a_used_folder(fit, ancestor, tmp_path):
+    assert fit("Ancestor", "--name=a").code == 0
+    (tmp_path / "runs/test/a/seed0/checkpoints/last.ckpt").unlink()
+    for options in ([f"--ckpt_path={ancestor}/checkpoints/last.ckpt"], []):
+        assert "already holds a run" in refusal(fit("Ancestor", "--name=a", *options))
+    assert read_rows(tmp_path / "runs/test/a/seed0/results.csv")
+
+
+def test_a_boolean_seed_is_seed_0_in_the_folder_and_in_the_rows(fit, tmp_path):
+    assert fit("Ancestor", "--name=b", "--seed_everything=true").code == 0
+    assert {r.seed for r in read_rows(tmp_path / "runs/test/b/seed0/results.csv")} == {0}
+
+
+def test_the_saved_configuration_repeats_the_run(fit, tmp_path):
+    assert fit("Ancestor", "--name=a").code == 0
+    config = tmp_path / "runs/test/a/seed0/config.yaml"
+    assert lgx("fit", "--config", config, "--name", "b").code == 0
+    a, b = ([r.value for r in read_rows(tmp_path / f"runs/test/{n}/seed0/results.csv")] for n in "ab")
+    assert a == b
+    assert (tmp_path / "runs/test/b/seed0/checkpoints/best.ckpt").exists()
+    assert str(tmp_path / "runs/test/a") not in (tmp_path / "runs/test/b/seed0/config.yaml").read_text()
+
+
+def test_a_saved_configuration_neither_resumes_nor_overwrites_by_itself(fit, tmp_path):
+    assert fit("Ancestor", "--name=a", "--overwrite=true").code == 0
+    assert fit("Ancestor", "--name=a", "--ckpt_path=last", "--trainer.max_epochs=2").code == 0
+    config = tmp_path / "runs/test/a/seed0/config.yaml"
+    assert "already holds a run" in lgx("fit", "--config", config).sentence
+    assert lgx("test", "--config", config).code == 0
+    assert lgx("fit", "--config", config, "--name", "fresh").code == 0

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import jsonargparse
 import lightning.pytorch
-import pytest
 from lightning.pytorch.trainer.connectors.logger_connector import logger_connector
 from torch import nn
 
@@ -144,11 +143,3 @@ def test_without_the_members_lgx_does_without_them(monkeypatch):
     bare.fit_loop = Bare()
     internals.place_evaluation(bare, 7, 3)
     assert internals.option_strings(object()) == []
-
-
-ENTRIES = [name for name, value in vars(internals).items() if inspect.isfunction(value)]
-
-
-@pytest.mark.parametrize("name", sorted({*ENTRIES} - {"begin_averaging"}))
-def test_every_entry_says_what_happens_without_it(name):
-    assert "Without the member" in " ".join(getattr(internals, name).__doc__.split())

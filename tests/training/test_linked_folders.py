@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import ARCH, lgx, ok, refusal
 
 
 @pytest.fixture
@@ -20,8 +20,7 @@ def linked(ancestor, tmp_path):
 
 def test_commands_read_a_run_behind_a_link(fit, linked, tmp_path):
     for command, checkpoint in (("test", "best"), ("validate", "last"), ("predict", "best")):
-        result = fit("Ancestor", "--name=ancestor", f"--ckpt_path={checkpoint}", command=command)
-        assert result.code == 0, result.err
+        ok(fit("Ancestor", "--name=ancestor", f"--ckpt_path={checkpoint}", command=command))
     assert {row.split for row in read_rows(linked / "results.csv")} == {"train", "val", "test"}
     for words in (
         ["compare", tmp_path / "runs", "--split=val", "--out", tmp_path / "report"],
@@ -29,8 +28,7 @@ def test_commands_read_a_run_behind_a_link(fit, linked, tmp_path):
         ["export", linked / "checkpoints/best.ckpt", "--out", tmp_path / "model"],
         ["init", "--source", linked / "best.learngene.safetensors", "--arch", ARCH, "--out", tmp_path / "start"],
     ):
-        result = lgx(*words)
-        assert result.code == 0, result.err
+        ok(lgx(*words))
     assert linked.is_symlink()
     assert (tmp_path / "elsewhere/run/checkpoints/best.ckpt").is_file()
 
@@ -38,9 +36,7 @@ def test_commands_read_a_run_behind_a_link(fit, linked, tmp_path):
 def test_the_rows_behind_a_link_are_not_replaced(linked, tmp_path):
     before = (linked / "results.csv").read_bytes()
     for runs in (linked, tmp_path / "elsewhere"):
-        result = lgx("compare", runs, "--split=val", "--out", linked, "--force")
-        assert result.code == 2
-        assert "which it would replace" in result.sentence
+        assert "which it would replace" in refusal(lgx("compare", runs, "--split=val", "--out", linked, "--force"))
     assert (linked / "results.csv").read_bytes() == before
 
 
@@ -49,6 +45,5 @@ def test_a_run_that_is_linked_twice_is_read_once(linked, tmp_path, depth):
     (tmp_path / "more").mkdir()
     (tmp_path / "more/link").symlink_to([linked, linked.parent, linked.parent.parent][depth])
     (tmp_path / "more/loop").symlink_to(tmp_path / "more")
-    result = lgx("compare", tmp_path / "more", tmp_path / "runs", "--split=val")
-    assert result.code == 0, result.err
+    result = ok(lgx("compare", tmp_path / "more", tmp_path / "runs", "--split=val"))
     assert "of 1 run(s)" in " ".join(result.out.split())

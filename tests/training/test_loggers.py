@@ -9,7 +9,7 @@ import yaml
 from lgx.core.rows import read_rows
 from lgx.training.folder_claim import check_claim
 from lgx.training.loggers import MetricsTable
-from tests.support.command_line import arguments, lgx, python
+from tests.support.command_line import arguments, lgx, ok, python, refusal
 from tests.support.runs import kill_and_resume
 from tests.support.wandb_runs import forget
 
@@ -43,8 +43,7 @@ def test_a_run_logs_to_tensorboard_alone_by_default(fit, tmp_path):
 
 def test_a_run_without_a_logger_leaves_everything_else(fit, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = fit("Ancestor", "--name=n", "--trainer.logger=false", "--test_end=true")
-    assert result.code == 0, result.err
+    ok(fit("Ancestor", "--name=n", "--trainer.logger=false", "--test_end=true"))
     run = tmp_path / "runs/test/n/seed0"
     assert {path.name for path in run.iterdir()} == {
         "best.learngene.safetensors", "checkpoints", "config.yaml", "confusion.svg", "gallery.svg", "results.csv",
@@ -52,8 +51,7 @@ def test_a_run_without_a_logger_leaves_everything_else(fit, tmp_path, monkeypatc
     }  # fmt: skip
     assert {row.split for row in read_rows(run / "results.csv")} == {"train", "val", "test"}
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
-    done = lgx("test", "--config", run / "config.yaml", "--ckpt_path=best")
-    assert done.code == 0, done.err
+    ok(lgx("test", "--config", run / "config.yaml", "--ckpt_path=best"))
 
 
 def test_metrics_go_into_a_table_that_a_resumed_run_continues(fit, tmp_path):
@@ -66,8 +64,7 @@ def test_metrics_go_into_a_table_that_a_resumed_run_continues(fit, tmp_path):
     for command in ("test", "validate"):
         assert lgx(command, "--config", run / "config.yaml", "--ckpt_path=last").code == 0
     assert (steps(run, "test/acc"), steps(run, "val/acc")) == ([0, 3], [2, 3])
-    resumed = fit("Ancestor", "--name=c", *CSV, "--test_start=true", "--trainer.max_epochs=2", "--ckpt_path=last")
-    assert resumed.code == 0, resumed.err
+    ok(fit("Ancestor", "--name=c", *CSV, "--test_start=true", "--trainer.max_epochs=2", "--ckpt_path=last"))
     assert steps(run, "train/loss") == [0, 1, 2, 3, 4, 5]
     assert (steps(run, "val/acc"), steps(run, "test/acc")) == ([2, 5], [0, 3])  # later rows are logged anew
     kept = [{name: row.get(name, "") for name in first[0]} for row in rows(run)]
@@ -104,8 +101,7 @@ def test_the_saved_configuration_names_the_loggers_and_no_folder(fit, tmp_path):
     loggers = yaml.safe_load(config.read_text())["trainer"]["logger"]
     assert [logger["class_path"].rpartition(".")[2] for logger in loggers] == ["CSVLogger", "TensorBoardLogger"]
     assert {logger["init_args"][key] for logger in loggers for key in ("save_dir", "name", "version")} == {None, ""}
-    done = lgx("fit", "--config", config, "--name=b", "--seed_everything=2")
-    assert done.code == 0, done.err
+    ok(lgx("fit", "--config", config, "--name=b", "--seed_everything=2"))
     again = tmp_path / "runs/test/b/seed2"
     assert rows(again)
     assert len(list(again.glob("events.out.tfevents.*"))) == 1
@@ -165,20 +161,18 @@ def test_wandb_without_an_account_names_what_to_do(images, tmp_path, monkeypatch
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
     for name in ("WANDB_API_KEY", "WANDB_MODE"):
         monkeypatch.delenv(name, raising=False)
-    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", "--trainer.logger=WandbLogger"))
-    assert result.code == 2
-    assert result.sentence.startswith("lgx fit: WandbLogger: cannot start (")
+    sentence = refusal(lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", "--trainer.logger=WandbLogger")))
+    assert sentence.startswith("lgx fit: WandbLogger: cannot start (")
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(("logger", "library"), [("WandbLogger", "wandb"), ("MLFlowLogger", "mlflow")])
 def test_a_missing_library_is_named_with_its_extra(images, tmp_path, monkeypatch, logger, library):
     monkeypatch.setitem(sys.modules, library, None)
-    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", f"--trainer.logger={logger}"))
-    assert result.code == 2
-    assert f"lgx fit: {logger}: cannot start (" in result.sentence
-    assert library in result.sentence
-    assert "pip install 'lgx[loggers]'" in result.sentence
+    sentence = refusal(lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", f"--trainer.logger={logger}")))
+    assert f"lgx fit: {logger}: cannot start (" in sentence
+    assert library in sentence
+    assert "pip install 'lgx[loggers]'" in sentence
     assert not (tmp_path / "runs").exists()
 
 

@@ -19,7 +19,7 @@ from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.metrics import metrics_for, update_metrics
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
-from tests.support.command_line import Result, arguments, lgx
+from tests.support.command_line import Result, arguments, lgx, ok, refusal
 from tests.support.label_tables import SHAPES, write_labeled
 from tests.support.paths import ROOT
 
@@ -37,8 +37,7 @@ def trained(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs folder with an ancestor that was trained for six epochs, and tested before and after."""
     runs = tmp_path_factory.mktemp("runs")
     options = [*DATA, "--name=ancestor", "--trainer.max_epochs=6", "--test_start", "--test_end"]
-    result = lgx(*arguments("fit", "Ancestor", root, runs, *options, "--model.label_smoothing=0.05"))
-    assert result.code == 0, result.err
+    ok(lgx(*arguments("fit", "Ancestor", root, runs, *options, "--model.label_smoothing=0.05")))
     return runs
 
 
@@ -104,20 +103,16 @@ def test_predictions_have_the_probability_of_every_label_and_agree_with_the_test
 
 def test_an_ancestor_teaches_sws_whose_learngene_starts_a_descendant(trained: Path, run, tmp_path: Path) -> None:
     ancestor = trained / "test/ancestor/seed0/best.learngene.safetensors"
-    taught = run("SWS", *STAGES, f"--model.ancestor={ancestor}", "--name=sws", "--trainer.max_epochs=2")
-    assert taught.code == 0, taught.err
+    ok(run("SWS", *STAGES, f"--model.ancestor={ancestor}", "--name=sws", "--trainer.max_epochs=2"))
     learngene = tmp_path / "runs/test/sws/seed0/best.learngene.safetensors"
     start = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={learngene}"]
     assert run("Finetune", *start, "--name=descendant", "--test_end").code == 0
-    compared = lgx("compare", tmp_path / "runs", "--metric", "map")
-    assert compared.code == 0, compared.err
-    assert "mean average precision" in compared.out
+    assert "mean average precision" in ok(lgx("compare", tmp_path / "runs", "--metric", "map")).out
     planned = arguments(
         "plan", "SWS", trained, tmp_path, *DATA, *STAGES, f"--model.ancestor={ancestor}", "--samples=96"
     )
     planned = [word for word in planned[1:] if not word.startswith(("--runs_dir", "--data.root"))]
-    result = lgx("plan", *planned, f"--data.root={write_labeled(tmp_path / 'again')}")
-    assert result.code == 0, result.err
+    ok(lgx("plan", *planned, f"--data.root={write_labeled(tmp_path / 'again')}"))
 
 
 def test_exported_networks_keep_what_they_predict(trained: Path, tmp_path: Path) -> None:
@@ -126,7 +121,6 @@ def test_exported_networks_keep_what_they_predict(trained: Path, tmp_path: Path)
     assert json.loads((tmp_path / "folder/config.json").read_text())["kind"] == "multilabel"
     for source in (str(tmp_path / "folder"), str(checkpoint)):
         network = load_pretrained(source)
-        assert network.architecture is not None
         assert (network.architecture.kind, network.architecture.num_classes) == ("multilabel", 3)
         assert network.label_names == SHAPES
 
@@ -139,8 +133,7 @@ def test_exported_models_predict_every_label_of_files(trained: Path, root: Path,
         model = tmp_path / form
         assert lgx("export", run, "--out", model).code == 0
     for _ in range(2):  # the second time the file is replaced
-        result = lgx("predict", root / "images", "--model", model, "--out", tmp_path / "labels.csv")
-        assert result.code == 0, result.err
+        ok(lgx("predict", root / "images", "--model", model, "--out", tmp_path / "labels.csv"))
     with (tmp_path / "labels.csv").open() as file:
         header, *rows = csv.reader(file)
     assert header == ["file", *SHAPES]
@@ -174,17 +167,13 @@ REFUSED = [
 
 @pytest.mark.parametrize(("model", "options", "sentence"), REFUSED, ids=[r[2][:30] for r in REFUSED])
 def test_what_cannot_learn_several_labels_refuses_in_one_sentence(run, model, options, sentence) -> None:
-    result = run(model, *options)
-    assert result.code == 2
-    assert sentence in result.sentence
-    assert "Traceback" not in result.err
+    assert sentence in refusal(run(model, *options))
 
 
 def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: Path, run, ancestor: Path, fit) -> None:
     single, several = (f"{folder}/best.learngene.safetensors" for folder in (ancestor, trained / "test/ancestor/seed0"))
-    taught = run("SWS", *STAGES, f"--model.ancestor={single}")
-    assert taught.code == 2
-    assert "is for classification, but task shapes is multilabel; adapt it first" in taught.sentence
+    sentence = refusal(run("SWS", *STAGES, f"--model.ancestor={single}"))
+    assert "is for classification, but task shapes is multilabel; adapt it first" in sentence
     taught = fit("SWS", *STAGES, f"--model.ancestor={several}")
     assert "is for multilabel, but task shapes is classification" in taught.sentence
     start = ["--model.initializer=Pretrained", f"--model.initializer.source={single}"]
@@ -192,9 +181,8 @@ def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: P
         "its head was made for classification, but the descendant is for multilabel" in run("Finetune", *start).sentence
     )
     assert run("Finetune", *start, "--model.head=new", "--trainer.fast_dev_run=true").code == 0
-    unlabeled = run("SWS", *STAGES, f"--model.ancestor={several}", "--data.labels=false")
-    assert unlabeled.code == 2
-    assert "answers for several labels; choose features, or give labels" in unlabeled.sentence
+    unlabeled = refusal(run("SWS", *STAGES, f"--model.ancestor={several}", "--data.labels=false"))
+    assert "answers for several labels; choose features, or give labels" in unlabeled
     checkpoint = trained / "test/ancestor/seed0/checkpoints/best.ckpt"
     probed = run("Finetune", "--probe=knn", f"--ckpt_path={checkpoint}", command="test")
     assert "tells classes of whole images apart, but task shapes is multilabel" in probed.sentence
@@ -209,6 +197,5 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     (predict,) = re.findall(r"`(lgx predict .*?)`", section)
     small = ["--trainer.max_epochs=1", "--data.batch_size=16", "--trainer.accelerator=cpu"]
     for command, options in ((fit, small), (predict, [])):
-        result = lgx(*shlex.split(command.replace("\\\n", " "))[1:], *options)
-        assert result.code == 0, result.err
+        ok(lgx(*shlex.split(command.replace("\\\n", " "))[1:], *options))
     assert len((tmp_path / "runs/default/labels/seed0/predictions.csv").read_text().splitlines()) == 25

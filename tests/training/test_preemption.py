@@ -10,7 +10,7 @@ import torch
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.host.signals import STOP
 from lgx.methods.baselines.finetune import Ancestor
-from tests.support.command_line import arguments, lgx, python
+from tests.support.command_line import arguments, lgx, ok, python
 from tests.support.forks import start
 
 OPTIONS = ["--name=r", "--trainer.max_epochs=3", "--data.batch_size=8", "--data.augment=crop_flip"]
@@ -94,9 +94,7 @@ def slurm(tmp_path, monkeypatch):
 
 
 def test_slurm_requeues_the_job_once_the_state_is_saved(images, tmp_path, undisturbed, slurm):
-    ended = signalled(images, tmp_path, signal.SIGUSR1)
-    assert ended.code == 0, ended.err
-    assert ended.sentence.endswith("job 777 is requeued")
+    assert ok(signalled(images, tmp_path, signal.SIGUSR1)).sentence.endswith("job 777 is requeued")
     assert slurm.read_text().split() == ["requeue", "777"]
     assert list(tmp_path.rglob("hpc_ckpt*")) == []
     assert_goes_on(images, tmp_path, undisturbed)  # still within the job, as after a requeue

@@ -14,7 +14,7 @@ from lgx.commands.api import init
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet.tracing import trace
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 from tests.support.images import write_images
 
 TIMM = "vit_tiny_patch16_224"
@@ -83,8 +83,7 @@ def test_a_rectangle_is_trained_predicted_and_exported(pictures, ancestor, tmp_p
     config = ["--config", "lgx/configs/own_images.yaml", f"--runs_dir={tmp_path}/runs", f"--data.root={pictures}"]
     config += ["--data.img_size=[24, 40]", f"--model.arch={ARCH}24x40", "--model.initializer=WeightSelection"]
     config += [f"--model.initializer.source={ancestor}", "--model.head=new"]
-    done = lgx("fit", *config, "--trainer.max_epochs=1", "--data.batch_size=4", "--test_end=true")
-    assert done.code == 0, done.err
+    ok(lgx("fit", *config, "--trainer.max_epochs=1", "--data.batch_size=4", "--test_end=true"))
     run = tmp_path / "runs/mine/small/seed0"
     assert lgx("export", run, "--out", tmp_path / "net").code == 0
     exported = timm.create_model(f"local-dir:{tmp_path / 'net'}", pretrained=True).eval()
@@ -92,8 +91,7 @@ def test_a_rectangle_is_trained_predicted_and_exported(pictures, ancestor, tmp_p
     again = load_pretrained(str(tmp_path / "net"))
     images = torch.randn(2, 3, 24, 40)
     assert torch.equal(again.model.eval()(images), exported(images))
-    done = lgx("export", run, "--out", tmp_path / "net.onnx")
-    assert done.code == 0, done.err
+    ok(lgx("export", run, "--out", tmp_path / "net.onnx"))
     found = []
     for model in ("net", "net.onnx"):
         out = tmp_path / f"{model}.csv"

@@ -5,6 +5,7 @@ import pytest
 from lgx.components.class_metrics import interval
 from lgx.core.rows import read_rows
 from lgx.training.run_folder import BEST, LAST
+from tests.support.command_line import arguments, lgx, ok
 
 HYPER = [
     "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=5",
@@ -29,13 +30,9 @@ def shown(rows, split, epochs):
 @pytest.fixture(scope="module")
 def run(images, tmp_path_factory):
     """A run of two epochs that tests its start and its end: its folder and what it printed."""
-    from tests.support.command_line import arguments, lgx
-
     runs = tmp_path_factory.mktemp("reports")
     options = ["--name=r", "--test_start", "--test_end", "--trainer.max_epochs=2", "--model.optimizer.lr=0.01"]
-    result = lgx(*arguments("fit", "Ancestor", images, runs, *options))
-    assert result.code == 0, result.err
-    return runs / "test/r/seed0", result.out
+    return runs / "test/r/seed0", ok(lgx(*arguments("fit", "Ancestor", images, runs, *options))).out
 
 
 def test_fit_ends_with_the_test_scores_of_its_results(run):
@@ -70,8 +67,7 @@ def test_fit_names_the_runs_weights_and_how_to_test_them(run):
 )
 def test_an_evaluation_prints_its_scores_its_data_and_its_checkpoint(run, fit, tmp_path, command, split, word):
     folder, _ = run
-    result = fit("Ancestor", "--name=e", f"--ckpt_path={folder}/checkpoints/last.ckpt", command=command)
-    assert result.code == 0, result.err
+    result = ok(fit("Ancestor", "--name=e", f"--ckpt_path={folder}/checkpoints/last.ckpt", command=command))
     rows = read_rows(tmp_path / "runs/test/e/seed0/results.csv")
     lines = [line for line in result.out.splitlines() if not line.startswith(" ")]  # those of single classes
     assert lines[-2:] == [
@@ -81,8 +77,7 @@ def test_an_evaluation_prints_its_scores_its_data_and_its_checkpoint(run, fit, t
 
 
 def test_several_networks_have_one_line_each_and_their_mean(fit, tmp_path):
-    result = fit("GHN3", *HYPER, "--name=g", "--test_end")
-    assert result.code == 0, result.err
+    result = ok(fit("GHN3", *HYPER, "--name=g", "--test_end"))
     rows = [r for r in read_rows(tmp_path / "runs/test/g/seed0/results.csv") if (r.split, r.metric) == ("test", "acc")]
     assert len(rows) == 2
     mean = sum(row.value for row in rows) / 2

@@ -1,6 +1,7 @@
-"""A killed run resumes to the same result, bit for bit."""
+"""A killed run resumes to the same result, bit for bit; checkpoints that do not fit are refused."""
 
 import random
+import re
 import shutil
 
 import pytest
@@ -10,7 +11,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
 from lgx.training.callbacks import LastCheckpoint
 from lgx.training.callbacks.resume import _mistake
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.runs import kill_and_resume, last_checkpoint
 
 # Every source of randomness: augmentation, mixup, stochastic depth.
@@ -50,11 +51,6 @@ def test_a_killed_run_equals_the_undisturbed_one_bit_for_bit(images, undisturbed
     assert rows == again
 
 
-def test_ckpt_path_last_starts_a_run_that_never_saved(images, tmp_path):
-    result = lgx(*arguments("fit", "Ancestor", images, tmp_path, "--name=r", "--ckpt_path=last"))
-    assert result.code == 0, result.err
-
-
 @pytest.mark.slow
 def test_a_run_killed_before_its_first_checkpoint_starts_over(images, tmp_path):
     run = kill_and_resume(images, tmp_path, 1, "before_update", ["--test_start=true"])
@@ -65,8 +61,7 @@ def test_a_run_killed_before_its_first_checkpoint_starts_over(images, tmp_path):
 def test_options_of_the_command_line_win_over_those_of_the_checkpoint(images, undisturbed, tmp_path):
     checkpoint = undisturbed / "checkpoints/last.ckpt"
     typed = ["--name=typed", *OPTIONS, "--trainer.max_epochs=4", "--model.label_smoothing=0.3"]
-    result = lgx(*arguments("fit", "Ancestor", images, tmp_path, *typed, f"--ckpt_path={checkpoint}"))
-    assert result.code == 0, result.err
+    ok(lgx(*arguments("fit", "Ancestor", images, tmp_path, *typed, f"--ckpt_path={checkpoint}")))
     text = (tmp_path / "test/typed/seed0/config.yaml").read_text()
     assert "label_smoothing: 0.3" in text
     assert "hyper_parameters" not in load_checkpoint(checkpoint)
@@ -75,18 +70,16 @@ def test_options_of_the_command_line_win_over_those_of_the_checkpoint(images, un
 def test_a_checkpoint_of_another_architecture_is_refused(images, undisturbed, tmp_path):
     other = "--model.arch=depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
     path = f"--ckpt_path={undisturbed}/checkpoints/last.ckpt"
-    result = lgx(*arguments("fit", "Ancestor", images, tmp_path, "--name=o", other, path))
-    assert result.code == 2
-    assert "holds architecture depth=4" in result.sentence
-    assert "depth=2" in result.sentence
+    sentence = refusal(lgx(*arguments("fit", "Ancestor", images, tmp_path, "--name=o", other, path)))
+    assert "holds architecture depth=4" in sentence
+    assert "depth=2" in sentence
 
 
 def test_a_run_resumed_by_its_absolute_path_keeps_its_best_score(fit, images, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert lgx(*arguments("fit", "Ancestor", images, "runs", "--name=r")).code == 0
     args = arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=r", "--ckpt_path=last")
-    result = lgx(*args, "--trainer.max_epochs=2")
-    assert result.code == 0, result.err
+    ok(lgx(*args, "--trainer.max_epochs=2"))
     rows = [r.value for r in read_rows("runs/test/r/seed0/results.csv") if r.metric == "acc"]
     best = _state_of_best(load_checkpoint("runs/test/r/seed0/checkpoints/last.ckpt"))["best_model_score"]
     assert float(best) == pytest.approx(max(rows))
@@ -101,8 +94,7 @@ def test_a_run_that_is_resumed_in_a_copy_of_its_folder_keeps_its_best_score(imag
     former.update(best_model_score=score, kth_value=score, best_k_models={former["best_model_path"]: score})
     torch.save(checkpoint, last)
     longer = [*OPTIONS, "--trainer.max_epochs=4", "--ckpt_path=last"]
-    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=r", *longer))
-    assert result.code == 0, result.err
+    ok(lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=r", *longer)))
     state = _state_of_best(load_checkpoint(last))
     assert state["best_model_score"] == 2
     assert [state["best_model_path"], *state["best_k_models"]] == [str(best.resolve())] * 2
@@ -144,8 +136,7 @@ def test_a_checkpoint_that_is_due_at_a_validation_is_saved_at_the_next_step(fit,
 def test_no_checkpoint_is_saved_before_a_validation_that_counts_steps_of_all_epochs(fit, monkeypatch):
     steps = saved_steps(monkeypatch)
     options = ["--trainer.check_val_every_n_epoch=null", "--trainer.val_check_interval=4", "--trainer.max_epochs=3"]
-    result = fit("Ancestor", "--name=a", "--save_every=1", *options)
-    assert result.code == 0, result.err
+    ok(fit("Ancestor", "--name=a", "--save_every=1", *options))
     assert steps == [1, 2, 3, 5, 6, 7]  # an epoch has three steps; steps 4 and 8 are followed by a validation
 
 
@@ -159,8 +150,7 @@ def test_a_run_that_max_steps_ends_within_an_epoch_goes_on_there(images, tmp_pat
     options = ["--name=r", *OPTIONS[2:], "--trainer.max_epochs=2", "--model.scheduler=null", "--early_stop=9", *more]
     runs = [tmp_path / "whole", tmp_path / "halves"]
     for place, ends in ((runs[0], []), (runs[1], [f"--trainer.max_steps={step}"]), (runs[1], ["--ckpt_path=last"])):
-        result = lgx(*arguments("fit", "Ancestor", images, place, *options, *ends))
-        assert result.code == 0, result.err
+        ok(lgx(*arguments("fit", "Ancestor", images, place, *options, *ends)))
     whole, halves = (last_checkpoint(run / "test/r/seed0") for run in runs)
     assert whole["global_step"] == halves["global_step"] == 6
     assert all(torch.equal(value, halves["state_dict"][name]) for name, value in whole["state_dict"].items())
@@ -184,3 +174,19 @@ def test_the_best_weights_are_those_of_a_validation(fit, tmp_path):
     options = ["--name=r", "--model.optimizer.lr=0", "--model.scheduler=null", "--trainer.max_steps=4"]
     assert fit("Ancestor", *options, "--trainer.max_epochs=2").code == 0
     assert load_checkpoint(tmp_path / "runs/test/r/seed0/checkpoints/best.ckpt")["global_step"] == 3
+
+
+def test_a_checkpoint_of_another_method_is_refused(fit, ancestor):
+    sentence = refusal(fit("Finetune", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", command="test"))
+    assert "holds a network of method ancestor, but this run is of method random" in sentence
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_before_a_checkpoint_within_an_epoch(fit, tmp_path):
+    options = ["--data.batch_size=8", "--trainer.val_check_interval=2", "--trainer.log_every_n_steps=1000"]
+    sentence = refusal(fit("Ancestor", "--name=a", "--model.optimizer.lr=1e30", "--trainer.max_epochs=2", *options))
+    step = int(re.search(r"step (\d+): not finite", sentence)[1])
+    saved = [
+        load_checkpoint(file)["global_step"] for file in (tmp_path / "runs/test/a/seed0/checkpoints").glob("*.ckpt")
+    ]
+    assert step < 6
+    assert all(number < step for number in saved)

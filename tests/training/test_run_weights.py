@@ -1,4 +1,4 @@
-"""The weights that a run ends with are one thing for its test, its learngene, `lgx test` and `lgx export`."""
+"""The weights that a run ends with are one thing for all commands; averages of weights."""
 
 import json
 from math import sqrt
@@ -7,6 +7,9 @@ import pytest
 import timm
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import EMAWeightAveraging
+from torch import nn
+from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
 
 from lgx.artifacts.checkpoints import load_checkpoint
@@ -18,7 +21,9 @@ from lgx.results.model_facts import model_facts
 from lgx.runs.jobs import Job
 from lgx.runs.scheduler import run_rows
 from lgx.training.callbacks.run_weights import BestCheckpoint
-from tests.support.command_line import lgx
+from lgx.training.lightning_internals import warm_up_average
+from tests.support.command_line import lgx, ok, refusal
+from tests.support.runs import last_checkpoint
 
 CONSTANT = ["--name=c", "--model.scheduler=null", "--model.optimizer.lr=0.02", "--trainer.max_epochs=6", "--test_end"]
 ENDS = ["--name=e", "--model.optimizer.lr=0.02", "--trainer.max_epochs=6", "--test_end"]
@@ -76,8 +81,7 @@ def test_ties_go_to_the_lower_loss_then_to_the_later_epoch(tmp_path, scores, epo
 @pytest.fixture
 def weights_of(fit, tmp_path):
     def run(options):
-        result = fit("Ancestor", *options)
-        assert result.code == 0, result.err
+        ok(fit("Ancestor", *options))
         folder = tmp_path / "runs/test" / options[0].removeprefix("--name=") / "seed0"
         return folder, json.loads((folder / "summary.json").read_text())["weights"]
 
@@ -95,10 +99,7 @@ def test_what_is_exported_is_what_was_announced(weights_of, tmp_path, options):
     for name, tensor in chosen.items():
         assert torch.equal(tensor, exported[name])
         assert torch.equal(tensor, learngene[name])
-    tested = lgx(
-        "test", "--config", folder / "config.yaml", "--name=t", f"--ckpt_path={folder}/checkpoints/{kind}.ckpt"
-    )
-    assert tested.code == 0, tested.err
+    ok(lgx("test", "--config", folder / "config.yaml", "--name=t", f"--ckpt_path={folder}/checkpoints/{kind}.ckpt"))
     assert lgx("test", "--config", folder / "config.yaml").code == 0
     rows = [r for f in (folder, folder.parents[1] / "t/seed0") for r in read_rows(f / "results.csv")]
     losses = [r.value for r in rows if (r.split, r.metric) == ("test", "loss")]
@@ -144,3 +145,45 @@ def test_tests_of_the_same_weights_have_the_epochs_that_trained_these_weights(we
     rows = read_rows(folder / "results.csv")
     (tested,) = {r.value for r in rows if (r.split, r.metric, r.epochs) == ("test", "acc", 1)}
     assert [f["acc (%), test split"] for f in facts] == pytest.approx([100 * tested] * 2, abs=1e-3)
+
+
+EMA = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"]
+SWA = ["--trainer.callbacks+=StochasticWeightAveraging", "--trainer.callbacks.swa_lrs=0.01"]
+
+
+def test_the_decay_of_an_average_grows_with_its_steps():
+    callback, network = EMAWeightAveraging(decay=0.5), nn.Linear(1, 1)
+    warm_up_average(callback)
+    average, expected = AveragedModel(network, **callback._kwargs), 0.0
+    for step in range(20):
+        with torch.no_grad():
+            network.weight.fill_(float(step))
+        average.update_parameters(network)
+        decay = min(0.5, (1 + step) / (10 + step)) if step else 0.0
+        expected = decay * expected + (1 - decay) * step
+    assert float(average.module.weight) == pytest.approx(expected)
+
+
+def test_an_average_that_has_not_begun_is_the_weights(fit, tmp_path):
+    late = [*EMA, "--trainer.callbacks.update_starting_at_step=5", "--trainer.max_epochs=2"]
+    assert fit("Ancestor", "--name=e", *late).code == 0
+    assert fit("Ancestor", "--name=p", "--trainer.max_epochs=2").code == 0
+    runs = [tmp_path / "runs/test" / name / "seed0" for name in "ep"]
+    first = [{r.metric: r.value for r in read_rows(run / "results.csv") if r.epochs == 1} for run in runs]
+    assert first[0] == first[1]  # validation after three steps, before the first update
+    averaged, plain = map(last_checkpoint, runs)
+    assert all(torch.equal(value, plain["state_dict"][name]) for name, value in averaged["state_dict"].items())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [*EMA, "--trainer.callbacks.update_starting_at_step=3"],
+        [*EMA, "--trainer.callbacks.update_starting_at_epoch=1", "--trainer.callbacks.update_every_n_steps=0"],
+        [*SWA, "--trainer.callbacks.swa_epoch_start=3"],
+        [*SWA, "--trainer.max_steps=2"],
+        [*SWA, "--early_stop=1"],
+    ],
+)
+def test_an_average_that_the_run_would_not_have_is_refused(fit, options):
+    assert "Averaging" in refusal(fit("Ancestor", "--name=a", *options))

@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lgx.training.folder_claim import check_claim
 from lgx.training.loggers import RunLoggers, RunPlace
-from tests.support.command_line import arguments, free_port, lgx
+from tests.support.command_line import arguments, free_port, lgx, ok
 from tests.support.mlflow_server import served
 from tests.support.task_maps import tal_arguments, write_tasks
 from tests.support.wandb_runs import forget, points, read_run
@@ -55,10 +55,8 @@ def run(places, tmp_path_factory):
 
 def _train_resume_test(places, runs, *options):
     for more in (["--trainer.max_epochs=1"], ["--trainer.max_epochs=2", "--ckpt_path=last"]):
-        done = lgx(*_arguments(places, runs), *options, *more)
-        assert done.code == 0, done.err
-    done = lgx("test", "--config", runs / "test/tal/seed0/config.yaml", "--ckpt_path=last")
-    assert done.code == 0, done.err
+        ok(lgx(*_arguments(places, runs), *options, *more))
+    ok(lgx("test", "--config", runs / "test/tal/seed0/config.yaml", "--ckpt_path=last"))
     assert not set(OURS) & set(os.environ)  # the next run of this process has its own loggers
 
 
@@ -112,8 +110,7 @@ def test_a_run_is_logged_to_an_mlflow_server(places, tmp_path):
         _train_resume_test(places, tmp_path / "runs", *options)
         assert not (tmp_path / "runs/test/tal/seed0/mlflow.db").exists()
         _check_mlflow(uri, tmp_path / "fetched")
-        fresh = lgx(*_arguments(places, tmp_path / "runs"), *options, "--trainer.max_epochs=1", "--overwrite")
-        assert fresh.code == 0, fresh.err
+        ok(lgx(*_arguments(places, tmp_path / "runs"), *options, "--trainer.max_epochs=1", "--overwrite"))
         assert len(_mlflow_runs(uri)) == 2  # a run that replaces another is another run
 
 

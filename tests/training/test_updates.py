@@ -15,8 +15,9 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.components.updates import UpdateMean
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH, arguments, lgx
+from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
 from tests.support.images import write_images
+from tests.support.runs import curves
 from tests.training.test_pairs import write
 
 PLAIN = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "augment": "none"}
@@ -59,8 +60,7 @@ def test_an_update_of_a_student_weighs_all_labels_alike(tmp_path: Path, guidance
     kept += [f"--model.ancestor={source}", f"--model.guidance={guidance}"]
     for name, batch, accumulated in (("whole", 16, 1), ("parts", 2, 8)):
         parts = [f"--data.batch_size={batch}", f"--trainer.accumulate_grad_batches={accumulated}", f"--name={name}"]
-        done = lgx(*kept, *parts)
-        assert done.code == 0, done.err
+        ok(lgx(*kept, *parts))
     whole, parts_ = (trained(tmp_path / f"runs/test/{name}/seed0") for name in ("whole", "parts"))
     for name, tensor in whole.items():
         torch.testing.assert_close(parts_[name], tensor, atol=2e-6, rtol=1e-5)
@@ -87,8 +87,7 @@ def test_a_network_in_half_precision_is_measured_in_full_precision(many: Path, t
     source, network = network_in(tmp_path, ARCH, 3, "classification")
     options = [*SGD, "--model.initializer=Pretrained", f"--model.initializer.source={source}", "--untrained"]
     command = arguments("test", "Finetune", many, tmp_path / "runs", *options, "--name=half")
-    done = lgx(*command, "--trainer.precision=bf16-true")
-    assert done.code == 0, done.err
+    ok(lgx(*command, "--trainer.precision=bf16-true"))
     module = ImageFolderData(root=str(many), img_size=16, batch_size=16, **PLAIN)
     module.setup("test")
     network = network.to(torch.bfloat16).eval()
@@ -108,7 +107,49 @@ def test_a_teacher_has_the_precision_of_the_run(many: Path, tmp_path: Path, guid
     source, _ = network_in(tmp_path, ARCH, 3, "classification")
     options = [f"--model.ancestor={source}", f"--model.guidance={guidance}", "--data.labels=false"]
     command = arguments("fit", "Distill", many, tmp_path / "runs", *options, f"--trainer.precision={precision}")
-    done = lgx(*command, "--name=t", "--test_end")
-    assert done.code == 0, done.err
+    ok(lgx(*command, "--name=t", "--test_end"))
     rows = read_rows(tmp_path / "runs/test/t/seed0/results.csv")
     assert {row.n for row in rows if row.split == "test"} == {603}
+
+
+NORMS = ["--trainer.callbacks+=GradientNorms", "--trainer.callbacks.every_n_steps=1", "--trainer.log_every_n_steps=1"]
+
+
+def test_the_parts_of_a_loss_are_measured_and_the_training_stays_the_same(fit, ancestor, tmp_path):
+    options = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/best.learngene.safetensors", "--model.alpha=0.25"]
+    options.append("--trainer.log_every_n_steps=1")
+    for name, more in (("with", NORMS), ("without", [])):
+        ok(fit("SWS", f"--name={name}", *options, *more))
+    one, other = (tmp_path / f"runs/test/{name}/seed0" for name in ("with", "without"))
+    states = [load_checkpoint(run / "checkpoints/last.ckpt")["state_dict"] for run in (one, other)]
+    assert all(torch.equal(states[0][key], states[1][key]) for key in states[1])
+    found = curves(one)
+    parts = sorted(tag for tag in found if tag.startswith("gradients/"))
+    assert parts == ["gradients/loss_distillation", "gradients/loss_labels"]
+    assert not [tag for tag in curves(other) if tag.startswith("gradients/")]
+    labels, distill, whole = (found[tag] for tag in (parts[1], parts[0], "train/gradient_norm"))
+    assert len(labels) == len(distill) == len(whole) == 3
+    for (_, a), (_, b), (_, c) in zip(labels, distill, whole, strict=True):  # loss = 0.75 labels + 0.25 distill
+        assert a > 0
+        assert b > 0
+        assert c <= 0.75 * a + 0.25 * b + 1e-5
+
+
+@pytest.mark.parametrize("options", [["--trainer.precision=bf16-mixed"], ["--trainer.accumulate_grad_batches=3"]])
+def test_it_works_with_other_ways_to_train(fit, tmp_path, options):
+    ok(fit("TLEG", "--name=t", *NORMS, *options))
+
+
+def test_values_stand_at_the_steps_that_they_were_measured_in(fit, tmp_path):
+    every = ["--trainer.callbacks.every_n_steps=4", "--trainer.log_every_n_steps=2", "--trainer.max_epochs=3"]
+    assert fit("TLEG", "--name=t", "--trainer.callbacks+=GradientNorms", *every).code == 0
+    assert fit("TLEG", "--name=all", *NORMS, "--trainer.max_epochs=3").code == 0
+    found, whole = (curves(tmp_path / f"runs/test/{name}/seed0") for name in ("t", "all"))
+    for tag, steps in (("gradients/loss_labels", [3, 7]), ("train/gradient_norm", [1, 3, 5, 7])):
+        if tag in whole:
+            assert found[tag] == [point for point in whole[tag] if point[0] in steps]
+
+
+def test_a_wrong_interval_is_one_sentence(fit):
+    sentence = refusal(fit("TLEG", "--trainer.callbacks+=GradientNorms", "--trainer.callbacks.every_n_steps=0"))
+    assert "trainer.callbacks.every_n_steps: Not of type PositiveInt" in sentence

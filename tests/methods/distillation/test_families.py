@@ -1,6 +1,5 @@
 """Auxiliary nets of every family of ViTs: learngenes, starts from the ancestor, features."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,7 +42,7 @@ def images() -> Tensor:
 
 @pytest.mark.parametrize("family", EACH)
 @pytest.mark.parametrize("cls", [SWS, TLEG])
-def test_a_descendant_of_the_auxiliary_nets_depth_has_its_function(cls: Any, family: str, tmp_path: Path) -> None:
+def test_a_descendant_of_the_auxiliary_nets_depth_has_its_function(cls, family, tmp_path):
     options = {"stages": (2, 2)} if cls is SWS else {}
     method = method_for(cls, tiny(family), **options)
     network = moved(method.build_network())
@@ -59,7 +58,7 @@ def test_a_descendant_of_the_auxiliary_nets_depth_has_its_function(cls: Any, fam
 
 
 @pytest.mark.parametrize("family", EACH)
-def test_a_start_with_all_layers_of_the_ancestor_is_the_ancestor(family: str) -> None:
+def test_a_start_with_all_layers_of_the_ancestor_is_the_ancestor(family):
     method = method_for(Distill, tiny(family), start="middle", ancestor="ancestor")
     ancestor = moved(method.architecture.build())
     source = PretrainedNetwork("ancestor", ancestor, method.architecture)
@@ -70,7 +69,7 @@ def test_a_start_with_all_layers_of_the_ancestor_is_the_ancestor(family: str) ->
 
 
 @pytest.mark.parametrize("family", EACH)
-def test_features_of_every_family_are_compared_through_a_projection(family: str) -> None:
+def test_features_of_every_family_are_compared_through_a_projection(family):
     teacher, student = (moved(tiny(family, num_classes=classes).build()) for classes in (0, 5))
     wanted, _ = read_features(teacher, images())
     found, tokens = read_features(student, images())
@@ -81,7 +80,7 @@ def test_features_of_every_family_are_compared_through_a_projection(family: str)
 
 
 @pytest.mark.parametrize("family", EACH)
-def test_mini_deit_transforms_the_image_tokens_of_a_family_or_names_what_it_cannot(family: str) -> None:
+def test_mini_deit_transforms_the_image_tokens_of_a_family_or_names_what_it_cannot(family):
     architecture = tiny(family)
     method = method_for(MiniDeiT, architecture, stages=(2, 2))
     if family in UNKNOWN_TO_MINI_DEIT:
@@ -105,7 +104,7 @@ def test_mini_deit_transforms_the_image_tokens_of_a_family_or_names_what_it_cann
     assert learngene.num_layers == 2
 
 
-def test_a_start_from_an_ancestor_of_another_family_is_refused() -> None:
+def test_a_start_from_an_ancestor_of_another_family_is_refused():
     method = method_for(Distill, tiny("plain"), start="middle", ancestor="ancestor")
     other = tiny("dinov2", depth=4)
     source = PretrainedNetwork("ancestor", other.build(), other)

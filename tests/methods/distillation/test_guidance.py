@@ -1,4 +1,4 @@
-"""Distillation of features, and distillation without labels."""
+"""Distillation of logits and features, with labels and without."""
 
 import shutil
 from pathlib import Path
@@ -9,6 +9,7 @@ import timm
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 from torch.testing import assert_close
 
 from lgx.architectures import ViTArchitecture
@@ -17,7 +18,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, Features, _patches, feature_losses, read_features
 from lgx.components.teacher import Teacher
-from lgx.core.batch import Batch
+from lgx.core.batch import IGNORE, Batch
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -25,7 +26,8 @@ from lgx.methods import Distill
 from lgx.methods.tleg.network import linearly_expanded
 from lgx.planning.configured import configure
 from lgx.planning.plan import plan_of
-from tests.support.command_line import ARCH, arguments, lgx
+from tests.support.command_line import ARCH, arguments, lgx, ok
+from tests.support.runs import curves
 
 FEATURES = "--model.guidance=features"
 UNLABELED = "--data.labels=false"
@@ -106,8 +108,6 @@ def test_a_projection_between_equal_widths_starts_as_the_identity():
 @pytest.mark.parametrize("name", ["resnet18", "swin_tiny_patch4_window7_224", "levit_128s", "vit_tiny_patch16_224"])
 @pytest.mark.slow
 def test_teachers_of_other_families_give_features(name):
-    import timm
-
     model = timm.create_model(name, num_classes=0)
     task = Task("t", 0, img_size=224)
     teacher = Teacher(PretrainedNetwork(name, model, None, (0.5,) * 3, (0.5,) * 3), task)
@@ -128,8 +128,7 @@ def test_teachers_of_other_families_give_features(name):
 def test_a_headless_ancestor_teaches_with_images_of_a_bare_folder(bare, headless, tmp_path, model, options, layers):
     command = arguments("fit", model, bare, tmp_path / "runs", "--name=f", FEATURES, f"--model.ancestor={headless}")
     data = ["--data=UnlabeledFolderData", f"--data.root={bare}", "--data.img_size=16", "--data.batch_size=16"]
-    result = lgx(*command, *data, *options, "--trainer.max_epochs=2")
-    assert result.code == 0, result.err
+    ok(lgx(*command, *data, *options, "--trainer.max_epochs=2"))
     run = tmp_path / "runs/test/f/seed0"
     rows = read_rows(run / "results.csv")
     assert {(row.split, row.metric) for row in rows} == {("train", "loss"), ("val", "loss"), ("val", "agreement")}
@@ -145,36 +144,31 @@ def test_a_headless_ancestor_teaches_with_images_of_a_bare_folder(bare, headless
     init = ["init", "--source", run / "best.learngene.safetensors", "--arch", six]
     refused = lgx(*init, "--out", tmp_path / "no")
     assert "its images have no classes; give --num_classes" in refused.sentence
-    written = lgx(*init, "--num_classes", "7", "--out", tmp_path / "six")
-    assert written.code == 0, written.err
+    ok(lgx(*init, "--num_classes", "7", "--out", tmp_path / "six"))
     assert load_pretrained(str(tmp_path / "six")).architecture.num_classes == 7
 
 
 def test_without_labels_the_network_learns_the_ancestors_logits(fit, ancestor_file, tmp_path):
     options = (f"--model.ancestor={ancestor_file}", UNLABELED, "--name=l", "--model.optimizer.lr=0.01")
-    result = fit("SWS", "--model.stages=[2,2]", *options, "--trainer.max_epochs=3")
-    assert result.code == 0, result.err
+    ok(fit("SWS", "--model.stages=[2,2]", *options, "--trainer.max_epochs=3"))
     run = tmp_path / "runs/test/l/seed0"
     divergences = [r.value for r in read_rows(run / "results.csv") if (r.split, r.metric) == ("val", "loss")]
     assert 0 < divergences[-1] < divergences[0]
     learngene = Learngene.load(run / "best.learngene.safetensors")
     assert learngene.tensors["head.weight"].shape == (5, 16)  # the ancestor's classes; the images have three
-    tested = lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best")
-    assert tested.code == 0, tested.err
+    ok(lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best"))
     test = {row.metric: row.n for row in read_rows(run / "results.csv") if row.split == "test"}
     assert test == {"agreement": 12, "loss": 12}
 
 
 def test_labels_and_features_are_learned_together_and_a_test_does_not_need_the_ancestor(fit, headless, tmp_path):
     mine = shutil.copy(headless, tmp_path / "mine.learngene.safetensors")
-    result = fit("SWS", "--model.stages=[2,2]", FEATURES, f"--model.ancestor={mine}", "--name=b")
-    assert result.code == 0, result.err
+    ok(fit("SWS", "--model.stages=[2,2]", FEATURES, f"--model.ancestor={mine}", "--name=b"))
     run = tmp_path / "runs/test/b/seed0"
     assert {r.metric for r in read_rows(run / "results.csv")} == {"loss", "acc"}
     assert Learngene.load(run / "best.learngene.safetensors").tensors["head.weight"].shape == (3, 16)
     Path(mine).unlink()
-    tested = lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best")
-    assert tested.code == 0, tested.err
+    ok(lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best"))
     refused = lgx("export", run / "checkpoints/best.ckpt", "--out", tmp_path / "exported")
     assert "give best.learngene.safetensors" in refused.sentence
 
@@ -182,24 +176,13 @@ def test_labels_and_features_are_learned_together_and_a_test_does_not_need_the_a
 def test_a_resumed_run_ends_with_the_same_projection_bit_for_bit(fit, headless, tmp_path):
     options = ("TLEG", "--name=r", FEATURES, UNLABELED, f"--model.ancestor={headless}")
     options += ("--model.drop_path_rate=0.2", "--model.scheduler=null")
-    whole = fit(*options, "--trainer.max_epochs=2", "--experiment=whole")
-    assert whole.code == 0, whole.err
+    ok(fit(*options, "--trainer.max_epochs=2", "--experiment=whole"))
     assert fit(*options).code == 0
     assert fit(*options, "--trainer.max_epochs=2", "--ckpt_path=last").code == 0
     states = [load_checkpoint(tmp_path / f"runs/{name}/r/seed0/checkpoints/last.ckpt") for name in ("whole", "test")]
     expected, found = (state["state_dict"] for state in states)
     assert "network.projection.summary.weight" in expected
     assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
-
-
-@pytest.mark.slow
-def test_averaged_weights_include_the_projection(fit, headless, tmp_path):
-    average = ("--trainer.callbacks+=StochasticWeightAveraging", "--trainer.callbacks.swa_lrs=0.001")
-    options = (FEATURES, UNLABELED, f"--model.ancestor={headless}", "--name=a", "--trainer.max_epochs=2")
-    result = fit("Distill", *options, *average, "--trainer.callbacks.swa_epoch_start=1")
-    assert result.code == 0, result.err
-    state = load_checkpoint(tmp_path / "runs/test/a/seed0/checkpoints/last.ckpt")["state_dict"]
-    assert "network.projection.patches.bias" in state
 
 
 @pytest.mark.parametrize(("model", "options"), [("SWS", ["--model.stages=[2,2]"]), ("TLEG", [])])
@@ -213,16 +196,21 @@ def test_a_plan_counts_network_and_projection(images, headless, tmp_path, model,
 
 def test_a_plan_needs_no_features_of_an_ancestor_that_does_not_exist_yet(images, tmp_path):
     given = [FEATURES, "--model.ancestor=runs/missing/best.learngene.safetensors"]
-    result = lgx("plan", *arguments("fit", "Distill", images, tmp_path, *given)[1:])
-    assert result.code == 0, result.err
-    assert "Not counted: the teacher" in result.out
+    assert "Not counted: the teacher" in ok(lgx("plan", *arguments("fit", "Distill", images, tmp_path, *given)[1:])).out
 
 
-def test_a_plan_of_logits_without_labels_needs_no_ancestor_file(images, tmp_path):
-    given = [UNLABELED, "--model.ancestor=runs/missing/best.learngene.safetensors"]
-    plan = plan_of(configure(arguments("fit", "Distill", images, tmp_path, *given)[1:]))
-    assert plan.parameters.trained == TINY.replace(depth=4, num_classes=1000).count_parameters()
-    assert any("1000 classes" in note for note in plan.notes)
+@pytest.mark.parametrize(
+    ("model", "options", "network", "note"),
+    [
+        ("Distill", [UNLABELED], {"depth": 4, "num_classes": 1000}, "1000 classes"),
+        ("SWS", ["--model.start=mean", "--model.stages=[2,2]"], {}, ""),
+    ],
+)
+def test_a_plan_of_logits_and_one_of_a_start_need_no_ancestor_file(images, tmp_path, model, options, network, note):
+    given = [*options, "--model.ancestor=runs/missing/best.learngene.safetensors"]
+    plan = plan_of(configure(arguments("fit", model, images, tmp_path, *given)[1:]))
+    assert plan.parameters.trained == TINY.replace(**network).count_parameters()
+    assert note in " ".join(plan.notes)
 
 
 def test_text_has_no_patches_to_compare():
@@ -255,3 +243,38 @@ def test_the_teacher_of_several_sets_reads_each_as_it_is_normalized(monkeypatch,
         mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in task.normalization)
         method.training_losses(Batch((pixels - mean) / std, torch.zeros(4, dtype=torch.long), task.name))
     assert_close(*asked)
+
+
+def test_distillation_reports_its_parts(fit, ancestor, tmp_path):
+    ok(fit(
+        "Distill", f"--model.ancestor={ancestor}/best.learngene.safetensors", "--model.alpha=0.25", "--name=d",
+        "--trainer.log_every_n_steps=1",
+    ))  # fmt: skip
+    found = curves(tmp_path / "runs/test/d/seed0")
+    loss, labels, distilled = (
+        [value for _, value in found[f"train/{name}"]] for name in ("loss", "loss_labels", "loss_distillation")
+    )
+    assert len(loss) == 3
+    assert loss == pytest.approx([0.75 * a + 0.25 * b for a, b in zip(labels, distilled, strict=True)], rel=1e-5)
+    assert "val/acc" in found
+
+
+def test_labels_and_ancestor_share_the_loss(monkeypatch):
+    method = Distill(arch=ARCH, optimizer=torch.optim.SGD, num_classes=3, ancestor="a", alpha=0.3, temperature=2.0)
+    method.network = method.architecture.build()
+    batch, answers = Batch(torch.randn(4, 3, 16, 16), torch.tensor([0, 1, 2, 0]), "t"), torch.randn(4, 3)
+    method.teacher = answers
+    monkeypatch.setattr(Distill, "_teacher_of", lambda self, batch: lambda images: answers)
+    logits = method.network(batch.inputs)
+    labels, ancestor = cross_entropy(logits, batch.targets), cross_entropy(logits / 2, (answers / 2).softmax(1))
+    torch.testing.assert_close(method.training_losses(batch)["loss"], 0.7 * labels + 0.3 * ancestor)
+
+
+def test_several_labels_are_distilled_label_by_label_where_they_are_known():
+    method = Distill(
+        arch=ARCH, optimizer=torch.optim.SGD, num_classes=3, kind="multilabel", ancestor="a", temperature=2.0
+    )
+    logits, answers, targets = torch.randn(2, 3), torch.randn(2, 3), torch.tensor([[0, 1, IGNORE], [1, IGNORE, 0]])
+    known, share = targets != IGNORE, (answers / 2).sigmoid()
+    parts = share * (logits / 2).sigmoid().log() + (1 - share) * (-logits / 2).sigmoid().log()
+    torch.testing.assert_close(method.distilled(logits, answers, targets), -parts[known].mean())

@@ -17,9 +17,7 @@ from lgx.methods import WeightSelection
 from lgx.methods.distillation.start import combine_layers, stage_shares
 from lgx.methods.initializers import initializer_for
 from lgx.methods.tleg.initializer import expand_linearly, least_squares_shares
-from lgx.planning.configured import configure
-from lgx.planning.plan import plan_of
-from tests.support.command_line import ARCH, arguments
+from tests.support.command_line import ARCH, ok, refusal
 
 STILL = "--model.optimizer.lr=0"
 """The network keeps its start."""
@@ -81,8 +79,7 @@ def test_the_fit_is_the_regression_line_of_every_parameter():
 def test_the_start_is_the_ancestors_layers_and_everything_outside_them(
     fit, ancestor, tmp_path, model, start, options, shares
 ):
-    result = fit(model, "--name=s", teacher(ancestor), f"--model.start={start}", STILL, *options)
-    assert result.code == 0, result.err
+    ok(fit(model, "--name=s", teacher(ancestor), f"--model.start={start}", STILL, *options))
     run = tmp_path / "runs/test/s/seed0"
     learngene = Learngene.load(run / "best.learngene.safetensors")
     own = Learngene.load(ancestor / "best.learngene.safetensors").tensors
@@ -99,19 +96,17 @@ def test_the_start_is_the_ancestors_layers_and_everything_outside_them(
 
 def test_a_head_of_other_classes_starts_at_random_and_positions_are_resampled(images, fit, ancestor_file, tmp_path):
     finer = "depth=4,embed_dim=24,num_heads=3,patch_size=2,img_size=16"
-    result = fit(
+    result = ok(fit(
         "SWS", "--model.start=mean", "--model.stages=[2,2]", f"--model.ancestor={ancestor_file}",
         f"--model.arch={finer}", "--untrained", "--name=u", command="test",
-    )  # fmt: skip
-    assert result.code == 0, result.err
+    ))  # fmt: skip
     assert "random    75 parameters: head" in result.out  # 24 x 3 + 3
 
 
 def test_a_narrower_network_starts_from_evenly_spaced_elements(fit, ancestor_file, tmp_path):
     narrow = "depth=6,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
     options = ("--model.start=middle", f"--model.ancestor={ancestor_file}", f"--model.arch={narrow}", STILL)
-    result = fit("Distill", "--name=n", *options, "--data.labels=false", "--model.guidance=features")
-    assert result.code == 0, result.err
+    ok(fit("Distill", "--name=n", *options, "--data.labels=false", "--model.guidance=features"))
     found = Learngene.load(tmp_path / "runs/test/n/seed0/best.learngene.safetensors").tensors
     selected = WeightSelection(ancestor_file)(parse_any_architecture(narrow, num_classes=5))
     assert all(torch.equal(tensor, selected[name]) for name, tensor in found.items())
@@ -119,21 +114,18 @@ def test_a_narrower_network_starts_from_evenly_spaced_elements(fit, ancestor_fil
 
 def test_a_resumed_run_does_not_read_the_start_again(fit, ancestor, tmp_path, monkeypatch):
     options = ("SWS", "--name=r", teacher(ancestor), "--model.start=middle", "--model.stages=[2,2]")
-    whole = fit(*options, "--trainer.max_epochs=2", "--experiment=whole")
-    assert whole.code == 0, whole.err
+    ok(fit(*options, "--trainer.max_epochs=2", "--experiment=whole"))
     assert fit(*options).code == 0
 
     def refuse(name: str) -> None:
         raise AssertionError(f"{name} is read again")
 
     monkeypatch.setattr("lgx.methods.distillation.method.load_pretrained", refuse)
-    resumed = fit(*options, "--trainer.max_epochs=2", "--ckpt_path=last")
-    assert resumed.code == 0, resumed.err
+    ok(fit(*options, "--trainer.max_epochs=2", "--ckpt_path=last"))
     files = [tmp_path / f"runs/{name}/r/seed0/best.learngene.safetensors" for name in ("whole", "test")]
     assert Learngene.load(files[0]).num_layers == Learngene.load(files[1]).num_layers == 2
-    changed = fit(*options[:2], teacher(ancestor), "--model.stages=[2,2]", "--ckpt_path=last")
-    assert changed.code == 2
-    assert "model.start was middle, is random" in changed.sentence
+    sentence = refusal(fit(*options[:2], teacher(ancestor), "--model.stages=[2,2]", "--ckpt_path=last"))
+    assert "model.start was middle, is random" in sentence
 
 
 def test_images_are_normalized_as_the_ancestor_reads_them_also_after_a_resume(fit, ancestor_file, tmp_path):
@@ -141,8 +133,7 @@ def test_images_are_normalized_as_the_ancestor_reads_them_also_after_a_resume(fi
     options = ("Distill", "--name=n", "--model.start=middle", f"--model.ancestor={ancestor_file}")
     options += (f"--model.arch={arch}", "--data.labels=false", "--model.scheduler=null", STILL)
     assert fit(*options).code == 0
-    resumed = fit(*options, "--trainer.max_epochs=2", "--ckpt_path=last")
-    assert resumed.code == 0, resumed.err
+    resumed = ok(fit(*options, "--trainer.max_epochs=2", "--ckpt_path=last"))
     assert "normalize  mean 0.4, 0.5, 0.6, std 0.2, 0.2, 0.2" in resumed.out
     run = tmp_path / "runs/test/n/seed0"
     stored = load_checkpoint(run / "checkpoints/last.ckpt")["lgx"]["normalization"]
@@ -152,9 +143,3 @@ def test_images_are_normalized_as_the_ancestor_reads_them_also_after_a_resume(fi
     divergence = [row.value for row in read_rows(run / "results.csv") if (row.split, row.metric) == ("val", "loss")]
     assert agreement == [1.0, 1.0]
     assert divergence == pytest.approx([0, 0], abs=1e-6)
-
-
-def test_a_plan_does_not_need_the_ancestor_whose_layers_are_the_start(images, tmp_path):
-    given = ["--model.start=mean", "--model.stages=[2,2]", "--model.ancestor=runs/missing/best.learngene.safetensors"]
-    plan = plan_of(configure(arguments("fit", "SWS", images, tmp_path, *given)[1:]))
-    assert plan.parameters.trained == parse_any_architecture(ARCH, num_classes=3).replace(depth=2).count_parameters()

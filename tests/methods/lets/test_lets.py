@@ -9,7 +9,7 @@ from lgx.core.rows import read_rows
 from lgx.methods.layer_choice.initializer import even_layers
 from lgx.methods.lets.expansion import expand, random_matrices
 from lgx.methods.lets.initializer import LearnedTransformation
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok, refusal
 
 WHOLE = "depth=4,embed_dim=32,num_heads=4,patch_size=4,img_size=16"
 OPTIONS = ["--model.narrow_heads=2", "--model.narrow_depth=2", f"--model.arch={WHOLE}", "--name=lets", "--test_end"]
@@ -20,8 +20,7 @@ def run(images, ancestor, tmp_path_factory):
     """The folder of a training, guided by an ancestor's predictions."""
     runs = tmp_path_factory.mktemp("lets")
     guided = f"--model.ancestor={ancestor}/best.learngene.safetensors"
-    done = lgx(*arguments("fit", "LeTs", images, runs, *OPTIONS, guided))
-    assert done.code == 0, done.err
+    ok(lgx(*arguments("fit", "LeTs", images, runs, *OPTIONS, guided)))
     return runs / "test/lets/seed0"
 
 
@@ -31,8 +30,7 @@ def test_a_descendant_of_the_whole_size_is_the_auxiliary_net(run, images):
     assert start.loaded.num_layers == 2
     options = ["--model.initializer=LearnedTransformation", f"--model.initializer.source={start.source}"]
     test = arguments("test", "Finetune", images, run.parents[2], f"--model.arch={WHOLE}", *options, "--name=d")
-    done = lgx(*test, "--untrained")
-    assert done.code == 0, done.err
+    ok(lgx(*test, "--untrained"))
     scores = [
         {row.metric: row.value for row in read_rows(folder / "results.csv") if row.split == "test"}
         for folder in (run, run.parents[1] / "d/seed0")
@@ -65,9 +63,8 @@ def test_other_sizes_are_refused(run, tmp_path, change):
 
 def test_learngenes_that_no_pair_of_layers_makes_are_refused(images, ancestor, tmp_path):
     guided = f"--model.ancestor={ancestor}/best.learngene.safetensors"
-    done = lgx(*arguments("fit", "LeTs", images, tmp_path, *OPTIONS, guided, "--model.narrow_depth=3"))
-    assert done.code == 2
-    assert "model.narrow_depth: expected an even number that divides the 4 layers" in done.sentence
+    sentence = refusal(lgx(*arguments("fit", "LeTs", images, tmp_path, *OPTIONS, guided, "--model.narrow_depth=3")))
+    assert "model.narrow_depth: expected an even number that divides the 4 layers" in sentence
 
 
 def test_gradients_reach_all_matrices_and_both_layers(run):

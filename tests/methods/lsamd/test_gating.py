@@ -11,18 +11,22 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import nn
 
+from data_modules.multi_task.modules import MultiTask
 from experiments.analyze.paths import against_chance, agreement, load_runs, ranked_layers
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.learngene import Learngene
+from lgx.components.normalization import renormalize
 from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods import LSAMD
+from lgx.methods.base import label_loss
 from lgx.methods.lsamd.gating import Gating, ImageSums, swapped_paths
 from lgx.methods.lsamd.selection import Selection, SelectionRun
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
-from tests.support.command_line import analyze, lgx
+from tests.methods.lsamd.conftest import ARCH as OF_RUNS
+from tests.methods.lsamd.conftest import arguments
+from tests.support.command_line import analyze, lgx, ok
 
 ARCH = "depth=3,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
 
@@ -142,9 +146,6 @@ def test_validation_stores_means_over_images_and_ties_choose_the_base():
     assert [super_ancestor()._majority(p) for p in (prefers, prefers & False)] == [True, False]
 
 
-# -- agreement --------------------------------------------------------------------------------------------------------
-
-
 def selection(*paths, rise=None):
     return Selection({f"t{i}": [float(used) for used in path] for i, path in enumerate(paths)}, "batch", rise or {})
 
@@ -174,29 +175,6 @@ def test_swap_profiles_are_compared_by_rank_within_each_data_set():
     assert ranked_layers([]) == []
 
 
-# -- runs -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def ancestor(tmp_path_factory):
-    torch.manual_seed(3)
-    architecture = parse_architecture(ARCH, num_classes=10)
-    path = tmp_path_factory.mktemp("ancestor") / "a.learngene.safetensors"
-    Learngene("ancestor", architecture, architecture.build().state_dict()).save(path)
-    return path
-
-
-def run(ancestor, runs, name, *more):
-    return lgx(
-        "fit", "--model", "LSAMD", f"--model.ancestor={ancestor}", f"--model.arch={ARCH}", "--model.threshold=0",
-        "--model.optimizer=torch.optim.AdamW", "--model.optimizer.lr=1e-2",
-        "--data=MultiTask", "--data.tasks=[pocket_digits,pocket_persons]", "--data.img_size=32",
-        "--data.batch_size=16", f"--data.root={ancestor.parent / 'data'}", "--data.limit_train=96",
-        "--data.limit_eval=40", f"--runs_dir={runs}", "--experiment=t", f"--name={name}", "--trainer.max_epochs=2",
-        "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", *more,
-    )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def selections(ancestor, tmp_path_factory):
     """Folders of three selections: at a high price, at none, and after random paths."""
@@ -207,8 +185,8 @@ def selections(ancestor, tmp_path_factory):
         "drawn": ("--model.gate=soft", "--model.price=0.01", "--model.measure_swaps=true"),
     }
     for name, given_options in options.items():
-        result = run(ancestor, runs, name, *given_options)
-        assert result.code == 0, result.err
+        tasks = "[pocket_digits,pocket_persons]"
+        ok(lgx(*arguments(ancestor, runs, tasks, "--model.threshold=0", *given_options, name=name)))
     return runs / "t"
 
 
@@ -236,23 +214,20 @@ def test_a_selection_is_that_of_the_end_of_training_whatever_epoch_was_best(sele
     """Before the end, paths may be random: then no adapter prefers a block, and all of them count as shared."""
     folder = shutil.copytree(selections / "drawn/seed0", tmp_path / "run")
     best, last = (load_checkpoint(folder / f"checkpoints/{name}.ckpt") for name in ("best", "last"))
-    best["state_dict"] |= {name: torch.ones(3) for name in best["state_dict"] if name.endswith("base_share")}
+    best["state_dict"] |= {name: torch.ones(4) for name in best["state_dict"] if name.endswith("base_share")}
     torch.save(best, folder / "checkpoints/best.ckpt")
     expected = last["state_dict"]["network.branches.0.base_share"].tolist()
-    assert expected != [1, 1, 1]
+    assert expected != [1] * 4
     assert SelectionRun.load(folder).selection.base_share["pocket_digits"] == expected
-    last["state_dict"]["network.branches.0.base_share"] = torch.ones(3, dtype=torch.long)
+    last["state_dict"]["network.branches.0.base_share"] = torch.ones(4, dtype=torch.long)
     torch.save(last, folder / "checkpoints/last.ckpt")
     with pytest.raises(UserError, match=r"branches\.0\.base_share is not a tensor of floating-point numbers"):
         SelectionRun.load(folder)
 
 
 def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
-    from data_modules.multi_task.modules import MultiTask
-    from lgx.methods.base import label_loss
-
     stored = SelectionRun.load(selections / "free/seed0")
-    base = parse_architecture(ARCH, num_classes=10).build()
+    base = parse_architecture(OF_RUNS, num_classes=10).build()
     net = SuperAncestor(base, [Task("", n) for n in (10, 2)], "batch", measures_swaps=True)
     net.base.reset_classifier(0)
     net.load_state_dict(dict(stored.state))
@@ -261,24 +236,24 @@ def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
         ("pocket_digits", "pocket_persons"), str(ancestor.parent / "data"), img_size=32, batch_size=16, limit_eval=40
     )
     multi.setup("fit")
-    sums = torch.zeros(2, 4)
+    sums = torch.zeros(2, 5)
     with torch.no_grad():
         for batch in multi.val_dataloader():
             number = list(multi.all_tasks).index(batch.task)
-            losses = [label_loss(net(batch.inputs, number, p)[0], batch.targets, 0.0) for p in swapped_paths(3)]
+            seen = renormalize(batch.inputs, multi.all_tasks[batch.task], (0.4,) * 3, (0.2,) * 3)  # as the ancestor
+            losses = [label_loss(net(seen, number, p)[0], batch.targets, 0.0) for p in swapped_paths(4)]
             sums[number] += torch.stack(losses) * len(batch.inputs) / 40
     expected = (sums[:, 1:] - sums[:, :1]).tolist()
     for rise, name in zip(expected, ("pocket_digits", "pocket_persons"), strict=True):
         assert stored.selection.swap_rise[name] == pytest.approx(rise, abs=2e-3)
 
 
-def test_analyze_compares_the_selections(selections, tmp_path, capsys):
+def test_analyze_compares_the_selections(selections, tmp_path):
     runs = [str(selections / name / "seed0") for name in ("dear", "free", "drawn")]
-    text = analyze("paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}")
-    assert text.code == 0, text.err
+    text = ok(analyze("paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}"))
     assert f"{runs[0]}: usage against coin flips: one kind of block alone" in text.out
     assert "layers from the one whose own block is needed least: " in text.out
     assert text.out.count("Spearman's ρ of the swap profiles") == 3
     found = load_runs(runs)
-    assert sorted(ranked_layers(list(found.values()))) == [0, 1, 2]
+    assert sorted(ranked_layers(list(found.values()))) == [0, 1, 2, 3]
     assert found[runs[1]].swap_rise.keys() == {"pocket_digits", "pocket_persons"}

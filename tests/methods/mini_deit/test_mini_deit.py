@@ -12,7 +12,7 @@ from lgx.initialization import initialize
 from lgx.methods import StagewiseExpansion
 from lgx.methods.initializers import initializer_for
 from lgx.methods.mini_deit.method import MiniDeiT, MultiplexedAttention, MultiplexedMlp
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import ARCH, lgx, ok
 
 AUX = ViTArchitecture(4, 24, 3, patch_size=4, img_size=16, num_classes=5, stages=(2, 2))
 
@@ -100,8 +100,7 @@ def test_every_parameter_gets_a_gradient(network, batch):
 
 def test_a_run_leaves_a_learngene_of_plain_layers(fit, ancestor, tmp_path):
     teacher = f"--model.ancestor={ancestor}/best.learngene.safetensors"
-    result = fit("MiniDeiT", "--name=m", teacher, "--model.stages=[2,2]", "--trainer.max_epochs=2")
-    assert result.code == 0, result.err
+    ok(fit("MiniDeiT", "--name=m", teacher, "--model.stages=[2,2]", "--trainer.max_epochs=2"))
     run = tmp_path / "runs/test/m/seed0"
     path = str(run / "best.learngene.safetensors")
     learngene, state = Learngene.load(path), load_checkpoint(run / "checkpoints/best.ckpt")["state_dict"]
@@ -112,6 +111,5 @@ def test_a_run_leaves_a_learngene_of_plain_layers(fit, ancestor, tmp_path):
     start = initialize(six, initializer_for(path))
     assert isinstance(initializer_for(path), StagewiseExpansion)
     assert (start.random, initializer_for(path).method) == ((), "mini_deit")
-    resumed = lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best")
-    assert resumed.code == 0, resumed.err
+    ok(lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best"))
     assert ARCH.replace("depth=4", "depth=6") == six.spec()

@@ -35,5 +35,8 @@ def test_sws_trains_one_layer_per_stage_and_never_its_teacher(sws, ancestor):
     assert learngene.num_layers == 2
     assert learngene.architecture.stages == (2, 2)
     assert learngene.ancestor == f"{ancestor}/best.learngene.safetensors"
-    optimized = sum(len(group["params"]) for group in checkpoint["optimizer_states"][0]["param_groups"])
-    assert optimized == 2 * 12 + 8  # two layers of 12 tensors; patches, class token, positions, norm, head
+    groups = checkpoint["optimizer_states"][0]["param_groups"]
+    assert all(group["fused"] for group in groups)
+    assert (
+        sum(len(group["params"]) for group in groups) == 2 * 12 + 8
+    )  # two layers of 12 tensors; patches, class token, positions, norm, head

@@ -16,7 +16,7 @@ from lgx.initialization import initialize
 from lgx.methods import LinearExpansion
 from lgx.methods.initializers import initializer_for
 from lgx.methods.tleg.network import linearly_expanded
-from tests.support.command_line import ARCH, lgx
+from tests.support.command_line import ARCH, lgx, ok
 
 AUX = ViTArchitecture(4, 24, 3, patch_size=4, img_size=16, num_classes=5)
 
@@ -122,17 +122,14 @@ def test_the_registry_finds_it_and_refuses_what_it_cannot_expand(learngene_file,
 
 def test_a_run_leaves_a_learngene_of_two_layers(fit, ancestor, tmp_path):
     teacher = f"--model.ancestor={ancestor}/best.learngene.safetensors"
-    result = fit("TLEG", "--name=t", teacher, "--trainer.max_epochs=8")
-    assert result.code == 0, result.err
+    ok(fit("TLEG", "--name=t", teacher, "--trainer.max_epochs=8"))
     run = tmp_path / "runs/test/t/seed0"
     learngene = Learngene.load(run / "best.learngene.safetensors")
     assert (learngene.method, learngene.num_layers, learngene.architecture.depth) == ("tleg", 2, 4)
     state = load_checkpoint(run / "checkpoints/last.ckpt")["state_dict"]
     assert {name.split(".")[2] for name in state if ".blocks." in name} == {"0", "1"}
     six, source = ARCH.replace("depth=4", "depth=6"), run / "best.learngene.safetensors"
-    written = lgx("init", "--source", source, "--arch", six, "--head", "3", "--out", tmp_path / "six")
-    assert written.code == 0, written.err
-    written = lgx("init", "--source", source, "--arch", six, "--out", tmp_path / "like")
-    assert written.code == 0, written.err
+    ok(lgx("init", "--source", source, "--arch", six, "--head", "3", "--out", tmp_path / "six"))
+    ok(lgx("init", "--source", source, "--arch", six, "--out", tmp_path / "like"))
     config = json.loads((tmp_path / "like/config.json").read_text())
     assert (config["num_classes"], config["label_names"]) == (3, ["circle", "square", "stripe"])

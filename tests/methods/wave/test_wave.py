@@ -11,7 +11,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
 from lgx.methods.wave.network import KINDS, FromTemplates, plain_parameters, templates_of, use_templates
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok
 
 SMALL = ViTArchitecture(3, 16, 2, patch_size=4, img_size=16, num_classes=5)
 NARROW = "--model.arch=depth=2,embed_dim=8,num_heads=1,patch_size=4,img_size=16"
@@ -73,8 +73,7 @@ def templates(images, ancestor, tmp_path_factory):
     runs = tmp_path_factory.mktemp("wave")
     options = ("--name=templates", f"--model.ancestor={ancestor}/best{SUFFIX}", "--model.start=middle")
     own = ("--model.number=3", "--model.size=8", "--trainer.max_epochs=2")
-    result = lgx(*arguments("fit", "WAVE", images, runs, *options, *own))
-    assert result.code == 0, result.err
+    ok(lgx(*arguments("fit", "WAVE", images, runs, *options, *own)))
     return runs / "test/templates/seed0"
 
 
@@ -93,13 +92,11 @@ def test_the_learngene_is_the_templates_and_what_is_outside_of_the_layers(templa
 
 def test_a_network_of_another_size_learns_scalers_for_frozen_templates(templates, fit, tmp_path):
     given = Learngene.load(templates / f"best{SUFFIX}")
-    result = fit("WAVE", f"--model.templates={templates}/best{SUFFIX}", NARROW, "--name=narrow")
-    assert result.code == 0, result.err
+    ok(fit("WAVE", f"--model.templates={templates}/best{SUFFIX}", NARROW, "--name=narrow"))
     file = tmp_path / f"runs/test/narrow/seed0/best{SUFFIX}"
     whole = Learngene.load(file)
     assert whole.content == "network"
     matrix = whole.tensors["blocks.1.attn.proj.weight"]
     scalers = FromTemplates(given.tensors["templates.attn.proj"]).right_inverse(matrix)
     assert_close(FromTemplates(given.tensors["templates.attn.proj"])(scalers), matrix)
-    started = fit("Finetune", NARROW, "--model.initializer=Pretrained", f"--model.initializer.source={file}")
-    assert started.code == 0, started.err
+    ok(fit("Finetune", NARROW, "--model.initializer=Pretrained", f"--model.initializer.source={file}"))

@@ -13,7 +13,7 @@ from lgx.initialization import initialize
 from lgx.methods import WeightSubcloning
 from lgx.methods.weight_subcloning.importance import of_weights, on_images
 from lgx.methods.weight_subcloning.initializer import layers_by_change, without_the_middle
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 from tests.support.families import EACH, tiny
 
 WIDE = ViTArchitecture(5, 24, 3, patch_size=4, img_size=16, num_classes=5, mlp_ratio=2.0)
@@ -145,14 +145,12 @@ def test_images_are_normalized_and_wrong_options_refused_in_a_sentence(sparse, t
 
 def test_commands_write_and_train_a_subcloned_descendant(sparse, images, fit, tmp_path):
     given = ["--source", sparse, "--method", "weight_subcloning", "--arch", SMALL.spec(), "--data", images]
-    result = lgx("init", *given, "--images", 6, "--out", tmp_path / "x.safetensors")
-    assert result.code == 0, result.err
+    result = ok(lgx("init", *given, "--images", 6, "--out", tmp_path / "x.safetensors"))
     assert "ranked    by activation on 6 images of" in result.out
     assert load_file(tmp_path / "x.safetensors")["norm.weight"].shape == (16,)
     initializer = ["--model.initializer=WeightSubcloning", f"--model.initializer.source={sparse}"]
     initializer += [f"--model.initializer.data={images}", "--model.initializer.images=6", "--model.head=new"]
-    trained = fit("Finetune", *initializer, f"--model.arch={SMALL.spec()}", "--name=cloned")
-    assert trained.code == 0, trained.err
+    ok(fit("Finetune", *initializer, f"--model.arch={SMALL.spec()}", "--name=cloned"))
     assert "weight_subcloning" in (tmp_path / "runs/test/cloned/seed0/results.csv").read_text()
 
 

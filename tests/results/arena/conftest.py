@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.command_line import ARCH, Result, lgx
+from tests.support.command_line import ARCH, Result, lgx, ok
 
 SMALL = "depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 
@@ -64,6 +64,4 @@ def measured(images: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     """Folder of an arena that was run, with ``arena.yaml`` and ``runs``, and what the command printed."""
     folder = tmp_path_factory.mktemp("arena")
     file = write_arena(arena_content(images, folder), folder)
-    result = lgx("arena", file, "--runs_dir", folder / "runs")
-    assert result.code == 0, result.err
-    return folder, result
+    return folder, ok(lgx("arena", file, "--runs_dir", folder / "runs"))

@@ -2,10 +2,9 @@
 
 import pytest
 
-from lgx.errors import UserError
 from lgx.results.arena.arena_file import Measurement, load_arena
 from tests.results.arena.conftest import arena_content, write_arena
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, refusal
 
 
 @pytest.fixture
@@ -49,10 +48,10 @@ def test_mistakes_get_one_sentence(content, tmp_path, mistake):
     assert "arena.yaml" in result.sentence
 
 
-def test_a_missing_file_says_what_to_give(tmp_path):
-    result = lgx("arena", tmp_path / "none.yaml")
-    assert result.code != 0
-    assert "none.yaml" in result.sentence
+def test_a_missing_file_and_a_list_are_named(tmp_path):
+    (tmp_path / "list.yaml").write_text("[1]")
+    for name in ("none.yaml", "list.yaml"):
+        assert name in refusal(lgx("arena", tmp_path / name))
 
 
 def test_every_start_trains_every_size_with_every_budget(content, tmp_path):
@@ -106,9 +105,3 @@ def test_a_failing_start_leaves_the_others_and_the_report(content, tmp_path):
     assert "none.safetensors" in result.sentence
     assert "What to choose" in result.out
     assert (tmp_path / "runs/tiny/report.html").is_file()
-
-
-def test_load_arena_names_the_file(tmp_path):
-    (tmp_path / "arena.yaml").write_text("[1]")
-    with pytest.raises(UserError, match=r"arena\.yaml"):
-        load_arena(tmp_path / "arena.yaml")

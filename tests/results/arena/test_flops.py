@@ -1,7 +1,6 @@
 """Counted FLOPs against those that torch counts in a whole run."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from lgx.errors import UserError
 from lgx.results.arena.costs import training_flops
 from lgx.results.run_records import RunRecord
-from tests.support.command_line import Result
+from tests.support.command_line import arguments, lgx, ok
 
 ARCH = "--model.arch=depth={depth},embed_dim=192,num_heads=3,patch_size=8,img_size=64"
 SIZED = (
@@ -24,23 +23,17 @@ SIZED = (
 @pytest.fixture(scope="module")
 def teacher(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An ancestor of the size of the others."""
-    from tests.support.command_line import arguments, lgx
-
     runs = tmp_path_factory.mktemp("flops")
-    result = lgx(*arguments("fit", "Ancestor", images, runs, ARCH.format(depth=4), *SIZED))
-    assert result.code == 0, result.err
+    ok(lgx(*arguments("fit", "Ancestor", images, runs, ARCH.format(depth=4), *SIZED)))
     return next(runs.rglob("best.learngene.safetensors"))
 
 
 @pytest.fixture(scope="module")
 def templates(images: Path, teacher: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """WAVE's templates."""
-    from tests.support.command_line import arguments, lgx
-
     runs = tmp_path_factory.mktemp("templates")
     options = [ARCH.format(depth=2), *SIZED, f"--model.ancestor={teacher}"]
-    result = lgx(*arguments("fit", "WAVE", images, runs, *options))
-    assert result.code == 0, result.err
+    ok(lgx(*arguments("fit", "WAVE", images, runs, *options)))
     return next(runs.rglob("best.learngene.safetensors"))
 
 
@@ -70,9 +63,7 @@ FAST = ("scratch", "cloned", "features", "scalers")
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
 )
-def test_counted_flops_are_those_of_a_whole_run(
-    name: str, fit: Callable[..., Result], teacher: Path, templates: Path, images: Path, tmp_path: Path
-):
+def test_counted_flops_are_those_of_a_whole_run(name, fit, teacher, templates, images, tmp_path):
     model, depth, options = RUNS[name]
     given = [option.format(teacher=teacher, templates=templates, images=images) for option in options]
     with FlopCounterMode(display=False) as counter:
@@ -82,9 +73,7 @@ def test_counted_flops_are_those_of_a_whole_run(
     assert training_flops(record) + record.start_flops == pytest.approx(counter.get_total_flops(), rel=0.02)
 
 
-def test_the_flops_of_a_run_whose_teacher_is_gone_are_refused(
-    fit: Callable[..., Result], teacher: Path, tmp_path: Path
-):
+def test_the_flops_of_a_run_whose_teacher_is_gone_are_refused(fit, teacher, tmp_path):
     lent = Path(shutil.copy(teacher, tmp_path / "lent.learngene.safetensors"))
     assert fit("Distill", ARCH.format(depth=2), *SIZED, "--name=lent", f"--model.ancestor={lent}").code == 0
     lent.unlink()
