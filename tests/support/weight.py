@@ -73,6 +73,8 @@ def trace(command: list[str]) -> None:
             seen.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
 
     def report() -> None:
+        if sys.getprofile() is None:  # reported already
+            return
         sys.setprofile(None)
         lines = Counter({path: count for path in {file for file, _ in seen} if (count := _lines_run(path, seen))})
         for path, count in sorted(lines.items()):
