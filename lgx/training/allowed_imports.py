@@ -62,6 +62,15 @@ def admitted_packages() -> list[str]:
     return [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
 
 
+def denied(path: str) -> str:
+    """The sentence on a class or function that no configuration may name."""
+    package = path.partition(".")[0]
+    return (
+        f"importing {path} is not allowed; a class path names a class of {KNOWN}; "
+        f"LGX_ALLOW_IMPORTS={package} also admits {package}, if you wrote it or trust it"
+    )
+
+
 @cache
 def known_paths() -> dict[str, None]:
     """All paths of the classes that a configuration may name.

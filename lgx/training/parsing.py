@@ -14,6 +14,7 @@ from jsonargparse import ArgumentError, Namespace, get_loader, set_dumper, set_l
 
 from lgx.errors import UserError
 from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml, load_plain, read_yaml
+from lgx.training.allowed_imports import denied
 from lgx.training.lightning_internals import option_strings
 
 _OTHER_WORDS = {
@@ -115,7 +116,9 @@ def _explain(message: str, argv: Sequence[str], options: Sequence[str]) -> str:
     if not named:
         return reason
     place, name, value = max(named, key=lambda entry: len(entry[1]))
-    got = "" if reason.endswith(f" {value}") else f", got {value!s:.100}"
+    if refused := [line.split("'")[1] for line in lines if "is not allowed, denied by" in line]:
+        return f"{place}{name}: {denied(refused[0])}"
+    got = "" if str(value) in reason else f", got {value!s:.100}"
     return f"{place}{name}: {reason}{got}{_hint(name, options)}"
 
 

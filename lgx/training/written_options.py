@@ -11,7 +11,7 @@ from jsonargparse import Namespace
 
 from lgx.errors import UserError
 from lgx.host import launcher
-from lgx.training.allowed_imports import KNOWN, admitted_packages, known_classes, known_paths
+from lgx.training.allowed_imports import admitted_packages, denied, known_classes, known_paths
 
 _CLASSES = (
     "model", "data", "model.optimizer", "model.scheduler", "model.initializer", "trainer.logger", "trainer.callbacks",
@@ -73,7 +73,7 @@ def check_classes(written: Sequence[tuple[str, str, Any]]) -> None:
 
 def _check_class(place: str, path: str, help: str) -> None:
     is_path = all(part.isidentifier() for part in path.split(".")) and not path.endswith((".yaml", ".yml"))
-    package, dot, _ = path.partition(".")
+    dot = "." in path
     if not is_path or admitted_packages() or path.lower() in ("true", "false", "null", "none"):
         return
     known = {name.rpartition(".")[2] for name in known_classes()}
@@ -82,10 +82,7 @@ def _check_class(place: str, path: str, help: str) -> None:
         hint = f"did you mean {' or '.join(close)}?" if close else f"see {help}"
         raise UserError(f"{place}: class {path!r} is unknown; {hint}")
     if dot and path not in known_paths():
-        raise UserError(
-            f"{place}: importing {path} is not allowed; a class path names a class of {KNOWN}; "
-            f"LGX_ALLOW_IMPORTS={package} also admits {package}, if you wrote it or trust it"
-        )
+        raise UserError(f"{place}: {denied(path)}")
 
 
 def _branches(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

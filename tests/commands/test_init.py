@@ -126,7 +126,7 @@ MISTAKES = [
     (["--data", "fashion_mnist"], ("--data", "--params")),
     (["--params", "9Q"], ("--params 9Q", "such as 9M")),
     (["--params", "9M"], ("--params 9M",)),
-    (["--batch_size", 0], ("batch_size", "at least 1")),
+    (["--batch_size", 0], ("batch_size", "PositiveInt")),
     (["--arch", "depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16"], ("depth 1", "2 layers")),
     (["--arch", "6-Small"], ("embed_dim 384", "must not be wider than the learngene", "embed_dim 16")),
     (["--num_classes", 9], ("3 classes", "--head 9")),

@@ -135,7 +135,7 @@ def test_a_configuration_and_the_command_line_name_classes_and_their_arguments(
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("[RandomInvrt]", "data.transforms: class 'RandomInvrt' is unknown"),
+        ("[RandomInvrt]", "data.transforms: Expected a dot import path string: RandomInvrt"),
         ("[{class_path: RandomInvert, init_args: {q: 1}}]", "q"),
         ("[RandomRotation]", "degrees"),
         ("[{class_path: RandomRotation, init_args: {degrees: -5}}]", "must be positive"),
