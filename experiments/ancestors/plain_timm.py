@@ -1,6 +1,6 @@
 """A hand-written loop with timm alone beside the recipe of lgx, and the accuracy of what ``lgx export`` wrote.
 
-    python -m tests.support.plain_timm runs experiments/results/own_images.csv
+    python -m experiments.ancestors.plain_timm runs experiments/results/own_images.csv
 
 ``runs`` is the folder of the runs of ``experiments/ancestors/recipe.yaml``. Rows are added as they come.
 """

@@ -1,6 +1,6 @@
 """Class folders of real images, as a user has them: of sets that ``lgx data prepare mini`` wrote.
 
-    python -m tests.support.class_folders data runs/folders flowers12 dtd10 gtsrb uneven
+    python -m experiments.ancestors.class_folders data runs/folders flowers12 dtd10 gtsrb uneven
 
 ``uneven`` has the images of flowers12, of which each class keeps a smaller share than the one before it: 60 to 5. Other
 sets keep at most 100 training images of a class, ``gtsrb`` 20.
