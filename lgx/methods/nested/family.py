@@ -143,8 +143,7 @@ class Family(SlicedNetwork):
     def prepare(self, size: ViTArchitecture) -> nn.Module:
         """See :class:`SlicedNetwork`."""
         weight = next(self.network.parameters())
-        network: nn.Module = _network(size, self.drop_rate, self.compile_network, weight.device, weight.dtype)
-        return network
+        return _network(size, self.drop_rate, self.compile_network, weight.device, weight.dtype)
 
     def logits(self, size: ViTArchitecture, images: Tensor) -> Tensor:
         """See :class:`SlicedNetwork`."""

@@ -64,7 +64,8 @@ def measured_front(method: Any, sizes: list[ViTArchitecture]) -> dict[ViTArchite
         sizes: The sizes to measure.
     """
     trainer, task, module = method.trainer, method.task, method.data_module()
-    metrics = {size: metrics_for(task).to(method.device) for size in sorted(set(sizes), key=_parameters)}
+    sizes = sorted(set(sizes), key=ViTArchitecture.count_parameters)
+    metrics = {size: metrics_for(task).to(method.device) for size in sizes}
     method.eval()
     limit = min(trainer.num_val_batches)
     batches: Iterable[Batch] = islice(module.val_dataloader(), None if isinf(limit) else int(limit))
@@ -76,14 +77,10 @@ def measured_front(method: Any, sizes: list[ViTArchitecture]) -> dict[ViTArchite
     return {size: float(metric[task.metric].compute()) for size, metric in metrics.items()}
 
 
-def _parameters(size: ViTArchitecture) -> int:
-    return size.count_parameters()
-
-
 def best_of(front: Scores) -> list[ViTArchitecture]:
     """The sizes that are better than every smaller one, by parameters, from the smallest to the largest."""
     found: list[ViTArchitecture] = []
-    for size in sorted(front, key=lambda size: (_parameters(size), -front[size])):
+    for size in sorted(front, key=lambda size: (size.count_parameters(), -front[size])):
         if not found or front[size] > front[found[-1]]:
             found.append(size)
     return found

@@ -1,6 +1,6 @@
 """The average of losses whose graphs would not fit into memory together."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ class _WithGradients(torch.autograd.Function):
 
 
 def average_of(
-    losses: Iterable[Callable[[], dict[str, Tensor]]], parameters: Sequence[Tensor], scale: float = 1.0
+    losses: Sequence[Callable[[], dict[str, Tensor]]], parameters: Sequence[Tensor], scale: float = 1.0
 ) -> dict[str, Tensor]:
     """The average of several losses; the backward pass of each runs before the next one is computed.
 
@@ -38,15 +38,13 @@ def average_of(
     """
     totals: dict[str, Tensor] = {}
     sums: dict[int, Tensor] = {}
-    count = 0
     for compute in losses:
         parts = compute()
         for place, gradient in enumerate(torch.autograd.grad(parts["loss"] * scale, parameters, allow_unused=True)):
             if gradient is not None:
                 sums[place] = gradient if place not in sums else sums[place].add_(gradient)
         totals = {name: totals.get(name, 0) + part.detach() for name, part in parts.items()}
-        count += 1
-    averages = {name: total / count for name, total in totals.items()}
-    gradients = [gradient.div_(count * scale) for gradient in sums.values()]
+    averages = {name: total / len(losses) for name, total in totals.items()}
+    gradients = [gradient.div_(len(losses) * scale) for gradient in sums.values()]
     averages["loss"] = _WithGradients.apply(averages["loss"], gradients, *(parameters[place] for place in sums))
     return averages
