@@ -44,8 +44,7 @@ def layers_by_change(model: Any, images: Tensor, depth: int = 1) -> list[int]:
     whole network, mean over images. On DeiT-Tiny at 64 px, 9 of 12 layers chosen in this way agree with the whole
     network's prediction on 57 % of held-out photographs, without the middle on 24 %, by magnitude on 7 %. The first
     layer is kept: networks of few layers are all far from the whole one, so that their changes no longer tell which
-    layer they need. Only some of the images are used (:data:`MOST_IMAGES`), because the network is run once for each
-    layer and each drop.
+    layer they need. The network is run once for each layer and each drop.
 
     Args:
         model: The network, in eval mode.
@@ -55,8 +54,7 @@ def layers_by_change(model: Any, images: Tensor, depth: int = 1) -> list[int]:
     Returns:
         The kept layers, increasing, then the dropped ones, the last dropped first.
     """
-    kept, images = list(range(len(model.blocks))), images[:: -(-len(images) // MOST_IMAGES)]
-    dropped: list[int] = []
+    kept, dropped = list(range(len(model.blocks))), list[int]()
     whole = _features(model, images, kept)
     while len(kept) > depth:
         changes = [
@@ -161,7 +159,8 @@ class WeightSubcloning(FromSource):
     def _keep(self, depth: int) -> list[int]:
         total = self.vit.depth
         if self.drop == "change":
-            return layers_by_change(self.loaded.model.eval(), self._sample, depth)[:depth]
+            some = self._sample[:: -(-len(self._sample) // MOST_IMAGES)]
+            return layers_by_change(self.loaded.model.eval(), some, depth)[:depth]
         if self.drop == "magnitude" and self.ranked.layers is not None:
             return largest(self.ranked.layers, depth)
         return without_the_middle(total, depth)
