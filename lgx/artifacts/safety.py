@@ -6,6 +6,7 @@ here, each once, by the module that reads the file.
 
 import hashlib
 import io
+import mmap
 import pickletools
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -168,8 +169,10 @@ def check_pickle(source: Path | io.BytesIO) -> None:
         is_zip = file.read(4) == _ZIP
         file.seek(0)
         if not is_zip:
+            # A file would allocate whatever length a damaged pickle names; memory ends with the file.
+            content: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if isinstance(source, Path) else file
             for _ in range(5):  # magic number, version, system, the saved object, and the names of its storages
-                _follow(file)
+                _follow(content)
             return
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()

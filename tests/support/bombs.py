@@ -233,6 +233,7 @@ BYTE_ARRAY = b"\x80\x02cbuiltins\nbytearray\nJ\0\0\0\x40\x85R."
 """A pickle of a byte array of a gibibyte."""
 DOUBLING = b"".join(b"h" + bytes([k]) + b"h" + bytes([k]) + b"\x86q" + bytes([k + 1]) for k in range(99))
 PICKLES = {
+    "a length beyond the file": b"\x80\x05\x96" + (2**62).to_bytes(8, "little") + b"Z.",
     "a byte array by its old name": BYTE_ARRAY.replace(b"builtins", b"__builtin__"),
     "tuples that double": b"\x80\x02})q\x00" + DOUBLING + b"K\x01s.",
     "lists in lists": b"\x80\x02" + b"]" * 10**5 + b"a" * (10**5 - 1) + b".",

@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("lgx", "data_modules")
-MOST = {"lgx": 34_800, "tests": 34_350, "data_modules": 9_400}
+MOST = {"lgx": 34_850, "tests": 34_350, "data_modules": 9_400}
 """Lines that each package may have."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
