@@ -231,9 +231,9 @@ def shard(path: Path) -> Any:
 
 BYTE_ARRAY = b"\x80\x02cbuiltins\nbytearray\nJ\0\0\0\x40\x85R."
 """A pickle of a byte array of a gibibyte."""
+BEYOND = b"\x80\x05\x96" + (2**62).to_bytes(8, "little") + b"Z."
 DOUBLING = b"".join(b"h" + bytes([k]) + b"h" + bytes([k]) + b"\x86q" + bytes([k + 1]) for k in range(99))
 PICKLES = {
-    "a length beyond the file": b"\x80\x05\x96" + (2**62).to_bytes(8, "little") + b"Z.",
     "a byte array by its old name": BYTE_ARRAY.replace(b"builtins", b"__builtin__"),
     "tuples that double": b"\x80\x02})q\x00" + DOUBLING + b"K\x01s.",
     "lists in lists": b"\x80\x02" + b"]" * 10**5 + b"a" * (10**5 - 1) + b".",
@@ -296,6 +296,7 @@ BOMBS: dict[str, Reader] = {
         for name, pickled in PICKLES.items()
     },
     "pickle: a byte array": in_file(BYTE_ARRAY, "a.ckpt", load_checkpoint),
+    "pickle: a length beyond the file": in_file(BEYOND, "a.ckpt", load_checkpoint),
     "pickle: before a zip file": in_file(BYTE_ARRAY + empty_zip(), "a.ckpt", load_checkpoint),
     "pickle: names of storages": in_file(legacy(pickle.dumps({}, 2), BYTE_ARRAY), "a.ckpt", load_checkpoint),
     "results: a line": in_file(",".join(COLUMNS) + "\n" + "a" * 2**25, "results.csv", read_rows),
