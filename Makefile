@@ -73,7 +73,7 @@ pytest: $(READY) ## the fast tests, on two cores
 sizes: $(READY) ## lines of each package, against the limits in tests/support/weight.py
 	$(BIN)/python -m tests.support.weight
 
-all-gates: test sizes docs slow slurm chaos mutants no-extras minimum wheel ## every check of the project, some three hours
+all-gates: test sizes docs slow slurm chaos mutants no-extras minimum wheel ## every check of the project; takes hours
 
 slow: $(READY) ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow

@@ -120,4 +120,4 @@ def test_a_learngene_with_numbers_that_float32_cannot_hold_is_refused(kind, tmp_
     scale = 1e300 if kind == torch.float64 else 1
     rewritten(path, lambda held: held | {"norm.bias": (held["norm.bias"].double() + 1).mul(scale).to(kind)})
     with pytest.raises(UserError, match=r"norm\.bias"):
-        reader(str(path)).loaded  # noqa: B018
+        reader(str(path)).origin()

@@ -14,6 +14,7 @@ from lgx.architectures import ViTArchitecture, name_of
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.metrics import metrics_for, was_measured
+from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
 from lgx.core.task import Task
@@ -89,6 +90,10 @@ class Family(SlicedNetwork):
         if not task.is_labeled:
             raise UserError("model Family: needs labels; without them train starts with --model Nested")
         super().check_task(task)
+
+    def teacher_request(self) -> TeacherRequest | None:
+        """The ancestor, unless its predictions have no weight."""
+        return super().teacher_request() if self.alpha else None
 
     def first_model(self, task: Task, options: Mapping[str, Any]) -> dict[str, Any] | None:
         """The model of a run that fine-tunes the ancestor on the task; None where its head is for the task's classes.

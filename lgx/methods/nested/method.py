@@ -29,6 +29,8 @@ from lgx.methods.nested import SPEC
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
 
+_LARGEST = torch.finfo(torch.float16).max
+
 
 class Nested(SlicedNetwork):
     """Train an ancestor's weights so that its slices of all depths and widths imitate it, without labels.
@@ -197,7 +199,7 @@ class Nested(SlicedNetwork):
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The trained weights, in float16, and beside them those of the ancestor in the same order."""
         own = {name: tensor for name, tensor in without_projection(state).items() if name != ORDER}
-        own = {name: tensor if name.startswith(WHOLE) else tensor.half() for name, tensor in own.items()}
+        own = {k: t if k.startswith(WHOLE) or t.abs().max() > _LARGEST else t.half() for k, t in own.items()}
         selection, ancestor = {"layers": list(self.layer_order)}, self.ancestor or ""
         return Learngene(self.method, self.architecture, own, ancestor, selection=selection, content="slices")
 

@@ -66,7 +66,7 @@ def made(ancestor, **options):
     return method.train()
 
 
-@pytest.mark.parametrize(("alpha", "temperature", "smoothing"), [(0.9, 2.0, 0.0), (0.25, 1.0, 0.1)])
+@pytest.mark.parametrize(("alpha", "temperature", "smoothing"), [(0.9, 2.0, 0.0), (0.25, 1.0, 0.1), (0, 2.0, 0.0)])
 def test_a_step_has_the_gradients_of_the_average_loss_of_its_slices(ancestor, alpha, temperature, smoothing):
     method = made(ancestor, alpha=alpha, temperature=temperature, label_smoothing=smoothing)
     whole, classes = method.architecture, method.architecture.num_classes
@@ -80,7 +80,9 @@ def test_a_step_has_the_gradients_of_the_average_loss_of_its_slices(ancestor, al
         known, own = (answers / temperature).softmax(1), (logits / temperature).log_softmax(1)
         losses.append((1 - alpha) * labels - alpha * temperature**2 * (known * own).sum(1).mean())
     (average := torch.stack(losses).mean()).backward()
-    method._teacher_of, method.drawn = lambda batch: lambda images: answers, method.draw(0, 1, 2)
+    if alpha:  # otherwise the ancestor does not run
+        method._teacher_of = lambda batch: lambda images: answers
+    method.drawn = method.draw(0, 1, 2)
     method._trainer = type("Trainer", (), {"precision_plugin": None})()
     loss = method.training_losses(Batch(inputs, targets, "t"))["loss"]
     torch.testing.assert_close(loss, average)
@@ -220,6 +222,8 @@ def test_a_plan_counts_every_slice_and_holds_the_activations_of_the_largest(ance
     ]
     large, small, both = ((plan.flops.forward, plan.memory.activations) for plan in plans)
     assert both == (pytest.approx(large[0] + small[0]), pytest.approx(large[1], rel=0.01))
+    assert plans[0].flops.teacher > 0
+    assert make_plan([*given, "--model.alpha=0"]).flops.teacher == 0
 
 
 @pytest.mark.parametrize(

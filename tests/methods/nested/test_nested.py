@@ -11,6 +11,7 @@ import timm
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures.cost import cost_of
@@ -161,6 +162,7 @@ def test_the_ancestors_own_size_is_the_ancestor(trained):
     start = init(source=file, arch=method.architecture.spec(), method="nested")
     assert all(torch.equal(tensor, tensors[name]) for name, tensor in start.state_dict().items())
     assert torch.equal(load_pretrained(str(file)).tensors["norm.weight"], tensors["norm.weight"])
+    assert load_file(file)["norm.weight"].dtype == torch.float16
     stored = Learngene.load(file).tensors
     assert sum(name.startswith(WHOLE) for name in stored) == len(tensors) == len(stored) // 2
 
