@@ -199,9 +199,14 @@ class Nested(SlicedNetwork):
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The trained weights, in float16, and beside them those of the ancestor in the same order."""
         own = {name: tensor for name, tensor in without_projection(state).items() if name != ORDER}
-        own = {k: t if k.startswith(WHOLE) or t.abs().max() > _LARGEST else t.half() for k, t in own.items()}
+        own = {name: tensor if name.startswith(WHOLE) else _in_half(tensor) for name, tensor in own.items()}
         selection, ancestor = {"layers": list(self.layer_order)}, self.ancestor or ""
         return Learngene(self.method, self.architecture, own, ancestor, selection=selection, content="slices")
+
+
+def _in_half(tensor: Tensor) -> Tensor:
+    """The tensor in float16, unless a value is beyond its range; a plan's tensors have no values."""
+    return tensor.half() if tensor.is_meta or tensor.abs().max() <= _LARGEST else tensor
 
 
 class _Slice(nn.Module):
