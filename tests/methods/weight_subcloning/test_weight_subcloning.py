@@ -4,6 +4,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file
+from torch import nn
 from torch.testing import assert_close
 
 from lgx.architectures import ViTArchitecture
@@ -116,6 +117,17 @@ def test_layers_without_effect_are_dropped_first_and_the_network_is_left_as_it_w
     before = model(images)
     assert layers_by_change(model, images, 3)[:3] == list(LAYERS)
     assert torch.equal(model(images), before)
+
+
+def test_the_first_and_the_last_layer_are_kept_even_without_effect():
+    torch.manual_seed(2)
+    model = WIDE.build().eval()
+    for block in (model.blocks[0], model.blocks[-1]):
+        for layer in (block.attn.proj, block.mlp.fc2):
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+    order = layers_by_change(model, torch.randn(4, 3, 16, 16))
+    assert (order[:2], sorted(order)) == ([0, 4], [0, 1, 2, 3, 4])
 
 
 def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
