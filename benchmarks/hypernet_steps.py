@@ -20,8 +20,8 @@ from benchmarks.steps import (
 )
 from lgx.architectures import ViTArchitecture
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
-from lgx.hypernet.architecture_graph import path_lengths
 from lgx.hypernet.functional_forward import functional_forward
+from lgx.hypernet.graph import path_lengths
 from lgx.hypernet.hypernet import add_class_token
 from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
 from lgx.hypernet.meta_batch import meta_batch_loss

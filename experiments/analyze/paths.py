@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from lgx.methods.lsamd.paths import routing_figure
-from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers
+from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers, routing_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,6 +1,6 @@
 """Descriptions of networks: families of architectures, their names, and the sets they are sampled from."""
 
-from lgx.architectures.base import Architecture
+from lgx.architectures.base import Architecture, architecture_from_dict, name_of, naming_source
 from lgx.architectures.gpt2 import GPT2_NAMES, GPT2Architecture
 from lgx.architectures.parsing import (
     parse_any_architecture,
@@ -9,7 +9,6 @@ from lgx.architectures.parsing import (
     parse_for_source,
     parse_like,
 )
-from lgx.architectures.registry import architecture_from_dict, name_of, naming_source
 from lgx.architectures.sets import SETS, architecture_set, read_architectures, sample_architectures
 from lgx.architectures.vit import NAMES, ViTArchitecture, vit_only
 

@@ -6,8 +6,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures.base import Architecture
-from lgx.architectures.registry import name_of
+from lgx.architectures.base import Architecture, name_of
 from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
 

@@ -4,9 +4,8 @@ import difflib
 from dataclasses import fields
 from typing import Any
 
-from lgx.architectures.base import DEFAULT_FAMILY, Architecture
+from lgx.architectures.base import DEFAULT_FAMILY, FAMILIES, NAMED, Architecture
 from lgx.architectures.describing import vit_of_timm
-from lgx.architectures.registry import FAMILIES, NAMED
 from lgx.architectures.vit import ViTArchitecture, vit_only
 from lgx.core.task import Kind
 from lgx.errors import UserError

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
-from lgx.architectures.base import Architecture
+from lgx.architectures.base import Architecture, architecture_from_dict, name_of
 from lgx.architectures.gpt2 import GPT2Architecture
-from lgx.architectures.registry import architecture_from_dict, name_of
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import check_fields, shortened
 from lgx.errors import UserError

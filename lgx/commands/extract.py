@@ -42,7 +42,7 @@ def print_paths(selection: "Selection") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from lgx.methods.lsamd.paths import path_lines
+    from lgx.methods.lsamd.selection import path_lines
 
     *lines, usage = path_lines(selection)
     table = Table("data set", *map(str, range(len(usage) - 1)), title="● base block used")

@@ -20,7 +20,7 @@ from lgx.core.progress import tracked
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.initialization.sizing.latency import seconds_of_pass
+from lgx.initialization.sizing.search import seconds_of_pass
 
 _CALIBRATION = 256
 """Training images from which the ranges of activations are calibrated, at most."""

@@ -12,7 +12,7 @@ from lgx.errors import UserError
 from lgx.initialization import Initializer, initialize
 from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import Budget, enough
-from lgx.initialization.sizing.latency import Stopwatch
+from lgx.initialization.sizing.search import Stopwatch
 from lgx.methods.initializers import initializer_for
 
 

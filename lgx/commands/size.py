@@ -11,7 +11,7 @@ from lgx.core.image_size import size_text
 from lgx.core.provenance import hardware
 from lgx.initialization import Initializer
 from lgx.initialization.sizing import Budget, Candidate, amount, find_sizes
-from lgx.initialization.sizing.latency import Stopwatch
+from lgx.initialization.sizing.search import Stopwatch
 
 
 def choose_size(

@@ -31,9 +31,16 @@ from torchmetrics.classification import (
     MultilabelAveragePrecision,
 )
 
-from lgx.components.class_metrics import CALIBRATION, NO_NUMBERS, BalancedAccuracy, class_metric_names, class_metrics
+from lgx.components.class_metrics import (
+    CALIBRATION,
+    NO_NUMBERS,
+    BalancedAccuracy,
+    Matthews,
+    PositiveF1,
+    class_metric_names,
+    class_metrics,
+)
 from lgx.components.losses import label_losses
-from lgx.components.text_metrics import Matthews, PositiveF1
 from lgx.core.batch import IGNORE
 from lgx.core.predictions import predicted_classes
 from lgx.core.task import AGREEMENT, BALANCED, Task

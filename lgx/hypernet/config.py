@@ -5,9 +5,9 @@ from typing import Any, Literal, get_args
 
 from lgx.core.schema import Field, at_most, between, check_fields, one_of, or_none
 from lgx.errors import UserError
+from lgx.hypernet.encoder import SizeEmbedding
 from lgx.hypernet.graph import Convention
 from lgx.hypernet.low_rank_decoder import Layout
-from lgx.hypernet.shape_embedding import SizeEmbedding
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class HypernetConfig:
             ``aligned``. With None a token embedding is tiled like every weight larger than ``max_shape``, as in LoGAH's
             code: tokens i and i + 2048 then share one embedding.
         size_embedding: How the encoder reads the sizes of a parameter: ``table`` as published, or ``fourier``, see
-            :class:`~lgx.hypernet.shape_embedding.FourierShapeEmbedding`.
+            :class:`~lgx.hypernet.encoder.FourierShapeEmbedding`.
         attention_gain: Factor g of :func:`~lgx.hypernet.attention_gain.apply_attention_gain`. 1 is as published.
 
     Raises:

@@ -10,12 +10,11 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture, ViTArchitecture
 from lgx.errors import UserError
-from lgx.hypernet.architecture_graph import computational_graph
 from lgx.hypernet.config import HypernetConfig
 from lgx.hypernet.conv_decoder import ConvDecoder
 from lgx.hypernet.decoder import Decoder, Target, TargetKind
 from lgx.hypernet.encoder import Encoder
-from lgx.hypernet.graph import Graph, GraphBatch, Node, is_token_embedding
+from lgx.hypernet.graph import Graph, GraphBatch, Node, computational_graph, is_token_embedding
 from lgx.hypernet.low_rank_decoder import LowRankDecoder
 from lgx.hypernet.postprocessing import apply_attention_gain, postprocess
 

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lgx.architectures import Architecture
-from lgx.hypernet.architecture_graph import computational_graph
 from lgx.hypernet.functional_forward import functional_forward_with_features
-from lgx.hypernet.graph import Convention, Graph, Node
+from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
 from lgx.hypernet.hypernet import Hypernet, add_class_token
 from lgx.hypernet.low_rank_tensor import frobenius_norm
 

@@ -1,9 +1,7 @@
 """Initializers: the interface, the descendants that they initialize, and the index arithmetic of expansions."""
 
-from lgx.initialization.descendants import Initialization, initialize
-from lgx.initialization.initializer import Head, Initializer
-from lgx.initialization.library_models import initialize_library_model
-from lgx.initialization.origin import Front, Origin
+from lgx.initialization.descendants import Initialization, initialize, initialize_library_model
+from lgx.initialization.initializer import Front, Head, Initializer, Origin
 from lgx.initialization.sizes import Sizes
 
 __all__ = [

@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from lgx.components.figures import glyph, make_panels, plain, to_panels, to_svg
-from lgx.components.ticks import step_ticks, whole_ticks
+from lgx.components.figures import glyph, make_panels, plain, step_ticks, to_panels, to_svg, whole_ticks
 from lgx.core.rows import Row
 from lgx.methods.spec import GRAY
 from lgx.results.architecture_names import architecture_order, depth_of, family_of

@@ -27,8 +27,10 @@ from lgx.host.safety import non_finite_allowed
 from lgx.host.signals import STOP
 from lgx.host.startup import collect_as_usual, keep_freed_memory
 from lgx.methods.base import Method
-from lgx.training.callbacks import RunWeights, SaveConfig, TrainingHealth
+from lgx.training.callbacks.health import TrainingHealth
 from lgx.training.callbacks.report import end_of_run
+from lgx.training.callbacks.run_weights import RunWeights
+from lgx.training.callbacks.save_config import SaveConfig
 from lgx.training.configuration import (
     REFUSED,
     all_values,

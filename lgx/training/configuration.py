@@ -29,11 +29,10 @@ from lgx.host.failures import blame
 from lgx.host.startup import silence_known_warnings
 from lgx.methods import registry
 from lgx.methods.base import Method
-from lgx.training.allowed_imports import restrict_imports
 from lgx.training.callbacks.run_weights import BestCheckpoint
 from lgx.training.loggers import UNSET
 from lgx.training.parsing import parse, written_options
-from lgx.training.written_options import check_classes, check_dropped
+from lgx.training.written_options import check_classes, check_dropped, restrict_imports
 
 _RATES = ("model.optimizer.", "model.scheduler.")
 REFUSED = "the configuration holds a value that is refused"

@@ -14,8 +14,8 @@ from jsonargparse import ArgumentError, Namespace, get_loader, set_dumper, set_l
 
 from lgx.errors import UserError
 from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml, load_plain, read_yaml
-from lgx.training.allowed_imports import denied
 from lgx.training.lightning_internals import option_strings
+from lgx.training.written_options import denied
 
 _OTHER_WORDS = {
     "learning_rate": "--model.optimizer.lr", "lr": "--model.optimizer.lr", "epochs": "--trainer.max_epochs",

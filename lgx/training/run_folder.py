@@ -166,7 +166,7 @@ def write_summary(
         trainer: The trainer that has finished.
         seconds: Wall time of this process with its tests; of a resumed run only the part since it was resumed.
         start_flops: FLOPs that the start of the network took.
-        health: What :class:`~lgx.training.callbacks.TrainingHealth` has measured.
+        health: What :class:`~lgx.training.callbacks.health.TrainingHealth` has measured.
         weights: Whether the run's weights are its ``best`` or its ``last`` ones.
     """
     data: Any = trainer.datamodule  # type: ignore[attr-defined]

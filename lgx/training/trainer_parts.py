@@ -19,26 +19,18 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
 
 from lgx.components.probes import Probe
-from lgx.training.callbacks import (
-    AtomicCheckpointIO,
-    BeginAveraging,
-    BuildNetwork,
-    ClassReport,
-    DrawFigures,
-    FinalWeights,
-    Gallery,
-    LastCheckpoint,
-    Preemption,
-    PrintProgress,
-    Report,
-    Resume,
-    RunProbe,
-    RunWeights,
-    SaveLearngene,
-    SavePredictions,
-    SaveResults,
-    TrainingHealth,
-)
+from lgx.training.callbacks.averaging import BeginAveraging
+from lgx.training.callbacks.checkpoints import AtomicCheckpointIO, FinalWeights, LastCheckpoint
+from lgx.training.callbacks.class_report import ClassReport
+from lgx.training.callbacks.figures import DrawFigures, Gallery
+from lgx.training.callbacks.health import TrainingHealth
+from lgx.training.callbacks.predictions import SavePredictions
+from lgx.training.callbacks.preemption import Preemption
+from lgx.training.callbacks.probe import RunProbe
+from lgx.training.callbacks.report import PrintProgress, Report
+from lgx.training.callbacks.results import SaveResults
+from lgx.training.callbacks.resume import Resume
+from lgx.training.callbacks.run_weights import RunWeights
 from lgx.training.lightning_internals import warm_up_average
 
 
@@ -62,8 +54,7 @@ def every_callback(
     averages = [callback for callback in of_user if isinstance(callback, StochasticWeightAveraging | WeightAveraging)]
     for average in averages:
         warm_up_average(average)
-    # Lightning's averaging of weights over epochs needs the network in its setup.
-    callbacks: list[Callback] = [*(BuildNetwork() for _ in averages[:1]), *map(BeginAveraging, averages), *of_user]
+    callbacks: list[Callback] = [*map(BeginAveraging, averages), *of_user]
     weights, classes = RunWeights(), ClassReport()
     callbacks += [health, FinalWeights(checkpoints), weights, results, classes, PrintProgress(results)]
     callbacks.append(Report(command, weights, classes))
@@ -71,7 +62,7 @@ def every_callback(
         trainer.enable_progress_bar = trainer.enable_progress_bar is not False and sys.stdout.isatty()
         if trainer.enable_progress_bar:
             callbacks.append(RichProgressBar())
-    callbacks += [SaveLearngene(weights), Gallery(), SavePredictions(), Resume(io), DrawFigures()]
+    callbacks += [Gallery(), SavePredictions(), Resume(io), DrawFigures()]
     if trainer.logger is not False and command == "fit" and not trainer.fast_dev_run:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     if command == "test" and config.probe is not None:

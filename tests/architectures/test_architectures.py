@@ -21,8 +21,10 @@ from lgx.architectures import (
     name_of,
     parse_any_architecture,
     parse_architecture,
-    registry,
     sample_architectures,
+)
+from lgx.architectures import (
+    base as registry,
 )
 from lgx.architectures.cost import cost_of
 from lgx.architectures.meta_device import building_on

@@ -17,7 +17,7 @@ from lgx.architectures.forms import same_form
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
-from lgx.hypernet.architecture_graph import computational_graph
+from lgx.hypernet.graph import computational_graph
 from lgx.initialization import initialize
 from lgx.methods.baselines.pretrained import Pretrained
 from tests.support.families import EACH, tiny

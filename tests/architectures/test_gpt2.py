@@ -78,7 +78,7 @@ def test_a_built_model_computes_the_logits_of_transformers():
 def test_describing_text_models_imports_no_transformers():
     code = (
         "import sys; from lgx.architectures import parse_any_architecture, sample_architectures;"
-        "from lgx.hypernet.architecture_graph import computational_graph;"
+        "from lgx.hypernet.graph import computational_graph;"
         "computational_graph(parse_any_architecture('3-GPT2')); list(sample_architectures('GPTs-1K', 3));"
         "assert 'transformers.models.gpt2.modeling_gpt2' not in sys.modules"
     )

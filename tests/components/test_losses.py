@@ -4,15 +4,16 @@ import pytest
 import torch
 
 from lgx.architectures import ViTArchitecture
-from lgx.components.class_weights import balanced_weights, weighted_label_loss
 from lgx.components.losses import (
+    balanced_weights,
     distillation_loss,
     label_loss,
     label_losses,
+    multilabel_distillation_loss,
+    weighted_label_loss,
 )
 from lgx.components.metrics import agreement_with
 from lgx.components.mixup import make_mixup
-from lgx.components.multilabel import multilabel_distillation_loss
 from lgx.components.updates import mean_of_examples
 from lgx.methods.hypernetworks.tal import feature_divergence, official_feature_divergence
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, matthews_corrcoef
 from torch.nn import functional as F
 
+from lgx.components.class_metrics import Matthews, PositiveF1
 from lgx.components.losses import label_loss
 from lgx.components.metrics import metric_names, metrics_for, update_metrics, was_measured
 from lgx.components.normalization import renormalize
-from lgx.components.text_metrics import Matthews, PositiveF1
 from lgx.core.batch import IGNORE
 from lgx.core.task import Task
 from lgx.errors import UserError

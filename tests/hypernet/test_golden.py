@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from lgx.architectures import ViTArchitecture
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, load
+from lgx.hypernet.checkpoints import rename_official_weights
 from lgx.hypernet.graph import GraphBatch
-from lgx.hypernet.official_format import rename_official_weights
 from lgx.methods.hypernetworks.tal import official_feature_divergence
 from tests.support.command_line import DEVICES
 from tests.support.paths import GOLDEN

@@ -9,9 +9,9 @@ from lgx.architectures import GPT2Architecture, ViTArchitecture, sample_architec
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
 from lgx.hypernet.checkpoints import read_config
+from lgx.hypernet.encoder import FourierShapeEmbedding, ShapeEmbedding
 from lgx.hypernet.low_rank_tensor import LowRankTensor
 from lgx.hypernet.meta_batch import meta_batch_loss
-from lgx.hypernet.shape_embedding import FourierShapeEmbedding, ShapeEmbedding
 from tests.support.hypernet import TINY, VIT
 
 

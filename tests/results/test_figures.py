@@ -7,8 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 from torch.utils.tensorboard import SummaryWriter
 
-from lgx.components.figures import glyph, in_ink, make_panels, to_panels, to_svg
-from lgx.components.ticks import log_ticks, step_ticks, whole_ticks
+from lgx.components.figures import glyph, in_ink, log_ticks, make_panels, step_ticks, to_panels, to_svg, whole_ticks
 from lgx.methods import registry
 from lgx.methods.spec import BLUE, Look
 from lgx.results.curves import Curve, read_curves

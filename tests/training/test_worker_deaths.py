@@ -14,7 +14,7 @@ import torch
 from lightning.pytorch import Trainer
 
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.training.callbacks import SaveResults
+from lgx.training.callbacks.results import SaveResults
 from tests.support.command_line import arguments, lgx, python
 from tests.support.forks import start
 from tests.support.images import write_images

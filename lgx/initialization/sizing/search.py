@@ -1,16 +1,19 @@
 """Search for the sizes that meet a budget: a loop over widths and MLP ratios, each as deep as the budget allows."""
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from statistics import median
+
+import torch
 
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.cost import Cost, cost_of
 from lgx.errors import UserError
 from lgx.initialization.sizes import Sizes
 from lgx.initialization.sizing.budget import Budget, amount
-from lgx.initialization.sizing.latency import Stopwatch
 
 _GROWTH = 1.25
 """For a budget of time each measured width is at least so many times the one before."""
@@ -18,6 +21,59 @@ _LEAST_DEPTH = 2
 """Fewer whole layers of a source are not preferred to narrower ones."""
 _TRIALS = 3
 """Depths of a width that are measured at most, where the estimate was wrong."""
+
+
+_WARM_UP, _LEAST, _MOST = 3, 15, 200
+"""Passes that are not timed; fewest and most passes that are."""
+_SECONDS = 0.5
+"""Time after which no further pass is made."""
+
+
+class Stopwatch:
+    """Times forward passes of networks with random weights in float32; every network once.
+
+    Args:
+        batch: Images of a pass.
+        device: Where the networks run.
+    """
+
+    def __init__(self, batch: int = 1, device: str = "cpu") -> None:
+        self.batch, self.device = batch, device
+        self.measured: dict[ViTArchitecture, float] = {}
+
+    def measure(self, network: ViTArchitecture) -> float:
+        """The median of the seconds of a pass."""
+        if network not in self.measured:
+            model = network.build(None).eval().to(self.device)
+            images = torch.zeros(self.batch, *network.example_input().shape[1:], device=self.device)
+            self.measured[network] = seconds_of_pass(model, images)
+        return self.measured[network]
+
+    def parts(self, sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[float, float]:
+        """Seconds of all that lies outside the layers, and of one layer: measured with one and with three layers."""
+        one, three = (self.measure(sizes.network(depth, embed_dim, mlp_ratio)) for depth in (1, 3))
+        layer = max((three - one) / 2, one / 1000)  # noise may let three layers take less time than one
+        return max(one - layer, 0.0), layer
+
+
+def seconds_of_pass(model: Callable[[torch.Tensor], object], images: torch.Tensor) -> float:
+    """The median of the seconds of a forward pass of images (B, C, H, W)."""
+    times: list[float] = []
+    for _ in range(_WARM_UP):
+        _timed(model, images)
+    while len(times) < _LEAST or (sum(times) < _SECONDS and len(times) < _MOST):
+        times.append(_timed(model, images))
+    return median(times)
+
+
+@torch.inference_mode()
+def _timed(model: Callable[[torch.Tensor], object], images: torch.Tensor) -> float:
+    """Seconds of one forward pass of images (B, C, H, W)."""
+    start = time.perf_counter()
+    model(images)
+    if images.is_cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.artifacts.learngene import Learngene
-from lgx.components.class_weights import balanced_weights, weighted_label_loss
+from lgx.components.losses import balanced_weights, weighted_label_loss
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
 from lgx.core.task import BALANCED, Normalization, Task

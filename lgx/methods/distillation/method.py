@@ -11,9 +11,8 @@ from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, feature_losses
-from lgx.components.losses import distillation_loss
+from lgx.components.losses import distillation_loss, multilabel_distillation_loss
 from lgx.components.metrics import agreement_with
-from lgx.components.multilabel import multilabel_distillation_loss
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import mean_of_examples, of_labeled_pixels
 from lgx.core.batch import IGNORE, Batch
@@ -34,7 +33,7 @@ class Distill(Method):
     ``loss = (1 - α) CE(p_s, y) + α CE(softmax(p_s / τ), softmax(p_t / τ))`` with the network's logits p_s and the
     ancestor's logits p_t (SWS [0], Eq. 2-4, after [1]). The learngene of a shallow network trained so is Simple-LG
     ([0], Sec. 1): its layers are expanded without having been trained for it. Where an image may have several labels,
-    both terms are binary: see :func:`~lgx.components.multilabel.multilabel_distillation_loss`.
+    both terms are binary: see :func:`~lgx.components.losses.multilabel_distillation_loss`.
 
     ``guidance: features`` replaces the second term by :func:`~lgx.components.features.feature_losses`: class token or
     pooled tokens, and patch tokens, through a learned projection. The ancestor needs no head. Images without labels

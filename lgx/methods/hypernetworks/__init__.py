@@ -10,7 +10,7 @@ GHN3 = MethodSpec(
     url="https://arxiv.org/abs/2303.04143",
     summary="A graph hypernetwork reads the structure of a network and predicts all of its weights.",
     looks=(Look("ghn3", "GHN-3", ORANGE, "--"), Look("ghn3_task", "GHN-3 with task information", ORANGE, ":")),
-    module="lgx.methods.hypernetworks.ghn3:GHN3",
+    module="lgx.methods.hypernetworks.base:GHN3",
     initializer=_INITIALIZER,
     learngene="hypernetwork",
     kinds=("classification", "text"),
@@ -24,7 +24,7 @@ LOGAH = MethodSpec(
     summary="A graph hypernetwork predicts each weight matrix as the product of two narrow ones, so that it can "
     "predict large networks.",
     looks=(Look("logah", "LoGAH", SKY, "-."),),
-    module="lgx.methods.hypernetworks.logah:LoGAH",
+    module="lgx.methods.hypernetworks.base:LoGAH",
     initializer=_INITIALIZER,
     learngene="hypernetwork",
     kinds=("classification", "text"),

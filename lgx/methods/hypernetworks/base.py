@@ -21,9 +21,12 @@ from lgx.core.seed import run_seed
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig
+from lgx.hypernet.encoder import SizeEmbedding
+from lgx.hypernet.low_rank_decoder import Layout
 from lgx.hypernet.meta_batch import meta_batch_loss
-from lgx.hypernet.shape_embedding import SizeEmbedding
+from lgx.methods import hypernetworks as specs
 from lgx.methods.checks import check_option
+from lgx.methods.hypernetworks.initializer import method_of
 from lgx.methods.hypernetworks.panel_evaluation import PanelEvaluation
 from lgx.methods.hypernetworks.planned_step import PlannedMetaBatch
 
@@ -264,3 +267,50 @@ class HypernetMethod(PanelEvaluation):
             hypernet=self.config.to_dict(),
             trained_widths=self.trained_widths,
         )
+
+
+class GHN3(HypernetMethod):
+    """GHN-3: convolutional decoder of dense weights [0].
+
+    [0]: Knyazev et al., "Can We Scale Transformers to Predict Parameters of Diverse ImageNet Models?", ICML 2023,
+    https://arxiv.org/abs/2303.04143
+
+    Args:
+        max_shape: Largest (out, in, kernel height, kernel width) that is predicted; larger targets are tiled. The
+            decoder has 8 D × out × in parameters for it. By default (D, D, 16, 16), as in the released code: GHN-3-T
+            has D = 64 and GHN-3-S 128, where LoGAH can afford 2048.
+        width: Embedding width D.
+        kwargs: Arguments of ``HypernetMethod`` and of every method.
+    """
+
+    spec = specs.GHN3
+    decoder = "conv"
+
+    def __init__(self, max_shape: tuple[int, int, int, int] | None = None, width: int = 128, **kwargs: Any) -> None:
+        super().__init__(max_shape=max_shape or (width, width, 16, 16), width=width, **kwargs)
+
+
+class LoGAH(HypernetMethod):
+    """LoGAH: low-rank decoder, executed without forming the weights [0].
+
+    [0]: Zhou et al., "LoGAH: Predicting 774-Million-Parameter Transformers using Graph HyperNetworks with 1/100
+    Parameters", 2024, https://arxiv.org/abs/2405.16287
+
+    Args:
+        rank: Rank r of every predicted weight.
+        max_size: Largest number of rows or columns.
+        layout: Layout of the factors; ``official`` is what "LoGAH" means in the papers' tables.
+        kwargs: Arguments of ``HypernetMethod`` and of every method.
+    """
+
+    spec = specs.LOGAH
+    decoder = "low_rank"
+
+    def __init__(self, rank: int = 90, max_size: int = 32768, layout: Layout = "official", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
+
+    @property
+    def method(self) -> str:
+        """``logah``; ``logah_residual`` or ``logah_aligned`` for the other layouts."""
+        return method_of(self.config)

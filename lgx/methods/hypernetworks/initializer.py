@@ -18,7 +18,7 @@ from lgx.errors import UserError
 from lgx.host.safety import read_json
 from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, trace
 from lgx.hypernet.checkpoints import read_config
-from lgx.hypernet.shape_embedding import ShapeEmbedding
+from lgx.hypernet.encoder import ShapeEmbedding
 from lgx.initialization import Head, Initializer, Origin, Sizes
 
 Spectrum = Literal["predicted", "random"]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from lightning.pytorch.callbacks import WeightAveraging
+from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from lgx.architectures import name_of
@@ -25,13 +26,39 @@ from lgx.methods.baselines.pretrained import Pretrained
 from lgx.methods.checks import check_option
 from lgx.methods.evaluation import refuse_pixels
 from lgx.methods.lsamd import SPEC
-from lgx.methods.lsamd.gating import Gating, ImageSums, swapped_paths
-from lgx.methods.lsamd.planned_step import PlannedSelection
 from lgx.methods.lsamd.selection import SelectionRun, extract
-from lgx.methods.lsamd.super_ancestor import Gate, Routing, SuperAncestor, Token
+from lgx.methods.lsamd.super_ancestor import Gate, Gating, ImageSums, Routing, SuperAncestor, Token, swapped_paths
+from lgx.methods.planned_step import PlannedStep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+class PlannedSelection(PlannedStep):
+    """A super ancestor whose layers all use the data set's own block, which costs most.
+
+    The ancestor is not read: its images are assumed to be normalized like those of the first task.
+    """
+
+    notes = ("Counted as if every layer took the data set's own block, which costs most.",)
+
+    def build(self) -> nn.Module:
+        """The super ancestor at a random start."""
+        base = cast(VisionTransformer, self.method.architecture.replace(kind="classification").build())
+        base.reset_classifier(0)
+        tasks = list(self.method.tasks.values())
+        self.method.base_mean, self.method.base_std = tasks[0].mean, tasks[0].std
+        return _OwnBlocks(base, tasks, "batch", self.method.gating.gate)
+
+    def learngene(self, state: Mapping[str, Tensor]) -> None:
+        """None: the selection decides its size."""
+        return None
+
+
+class _OwnBlocks(SuperAncestor):
+    def _majority(self, prefers_base: Tensor) -> bool:
+        """The own block, whatever the images prefer, (B,)."""
+        return False
 
 
 class LSAMD(Method):
@@ -125,7 +152,7 @@ class LSAMD(Method):
 
     def figures(self) -> dict[str, "Figure"]:
         """P(h^B|x) by layer and data set in the last validation."""
-        from lgx.methods.lsamd.paths import routing_figure
+        from lgx.methods.lsamd.selection import routing_figure
 
         return {"routing": routing_figure({f"P(base), routed by {self.routing}": self.probabilities})}
 

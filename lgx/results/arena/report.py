@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lgx.components.figures import make_panels, plain
-from lgx.components.ticks import log_ticks
+from lgx.components.figures import log_ticks, make_panels, plain
 from lgx.core.rows import Row
 from lgx.methods import registry
 from lgx.results.arena.arena_file import Arena

@@ -23,6 +23,10 @@ class BeginAveraging(Callback):
     def __init__(self, average: WeightAveraging | StochasticWeightAveraging) -> None:
         self.average, self._has_begun = average, False
 
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Build the network, which Lightning's averaging over epochs needs in its own setup."""
+        pl_module.configure_model()
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Check that the average has an update, and that training ends where Lightning takes it."""
         assert isinstance(pl_module, Method)

@@ -139,14 +139,6 @@ class LastCheckpoint(Checkpoint):
         return any(isinstance(callback, kinds) for callback in callbacks)
 
 
-class BuildNetwork(Callback):
-    """Build the network before the setup of the callbacks that follow."""
-
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Build it; Lightning's own call then finds it built."""
-        pl_module.configure_model()
-
-
 class FinalWeights(Callback):
     """Restore the final weights of a run whose training is done, before its learngene is saved and it is tested.
 

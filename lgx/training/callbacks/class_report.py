@@ -14,7 +14,7 @@ from lgx.core.rows import CLASS_TABLE
 from lgx.core.task import Task
 from lgx.host.files import atomic_path
 from lgx.methods.base import Method
-from lgx.training.callbacks.figures import show_figure
+from lgx.training.callbacks.figures import draw
 from lgx.training.run_folder import run_folder
 
 if TYPE_CHECKING:
@@ -61,12 +61,7 @@ class ClassReport(Callback):
             for name, own in zip(names, self.scores, strict=True):
                 table.writerow([escape_cell(name), own.precision, own.recall, own.f1, own.examples])
         if self._matrix is not None and len(names) <= _DRAWN:
-            from lgx.components.figures import write_svg
-
-            figure = confusion_figure(self._matrix, names)
-            write_svg(figure, folder / f"{FIGURE}.svg", FIGURE)
-            for logger in trainer.loggers:
-                show_figure(logger, FIGURE, figure, trainer.global_step)
+            draw(trainer, folder, {FIGURE: confusion_figure(self._matrix, names)})
 
     @property
     def majority(self) -> tuple[int, float] | None:

@@ -1,12 +1,19 @@
 """Figures of the network while it trains."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import Logger, MLFlowLogger, TensorBoardLogger
+from torch import Tensor
 
+from lgx.core.batch import Batch
+from lgx.core.predictions import predicted_classes
+from lgx.core.readable import clipped
+from lgx.core.task import Task
 from lgx.methods.base import Method
 from lgx.training.run_folder import run_folder
 
@@ -45,3 +52,126 @@ def show_figure(logger: Logger, name: str, figure: "Figure", step: int) -> None:
         logger.experiment.log_figure(logger.run_id, figure, f"{name}/step_{step:08d}.png")
     elif callable(log_image := getattr(logger, "log_image", None)):  # WandbLogger, and others after its example
         log_image(name, [figure], step=step)
+
+
+_SHOWN, _COLUMNS = 12, 6
+"""Pictures of each kind, and in a row."""
+
+
+class _Seen(NamedTuple):
+    """An image of the test with its prediction.
+
+    Attributes:
+        rank: Images with the largest ranks are kept: the confidence, or a random number.
+        place: How many images this process tested before it.
+        confidence: Probability of the predicted class.
+        label: The true class.
+        predicted: The predicted class.
+        pixels: (C, H, W), normalized.
+    """
+
+    rank: float
+    place: int
+    confidence: float
+    label: int
+    predicted: int
+    pixels: Tensor
+
+
+class Gallery(Callback):
+    """Draw the test images on which a trained classifier is most sure and wrong, and random ones: ``gallery.svg``.
+
+    Of several processes, the first one draws its share of the images.
+    """
+
+    def __init__(self) -> None:
+        self._mistakes: list[_Seen] = []
+        self._others: list[_Seen] = []
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Forget the images of an earlier test."""
+        self._mistakes, self._others, self._count = [], [], 0
+        self._random = random.Random(0)
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, *more: int
+    ) -> None:
+        """Keep the images of a batch that are to be drawn."""
+        if not trainer.is_global_zero or not isinstance(pl_module, Method) or pl_module.tested is None:
+            return
+        logits, pl_module.tested = pl_module.tested, None
+        if logits.ndim != 2 or batch.targets.ndim != 1 or batch.inputs.ndim != 4:
+            return
+        predicted = predicted_classes(logits)
+        confidence = logits.softmax(dim=1).gather(1, predicted[:, None])[:, 0]
+        numbers = zip(confidence.tolist(), batch.targets.tolist(), predicted.tolist(), batch.inputs, strict=True)
+        for sure, label, guess, pixels in numbers:
+            if label != guess:
+                _keep(self._mistakes, _Seen(sure, self._count, sure, label, guess, pixels))
+            _keep(self._others, _Seen(self._random.random(), self._count, sure, label, guess, pixels))
+            self._count += 1
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Draw."""
+        folder = run_folder(trainer)
+        if not self._others or folder is None or not isinstance(pl_module, Method) or not pl_module.epochs_trained:
+            return
+        assert pl_module.task is not None
+        module = pl_module.data_module()
+        files = module.predict_files
+        names = [files[index] for index in module.predict_indices] if files else []
+        figure = gallery_figure(self._mistakes, self._others, pl_module.task, names)
+        draw(trainer, folder, {"gallery": figure})
+
+
+def _keep(kept: list[_Seen], seen: _Seen) -> None:
+    """Add an image to those with the largest ranks."""
+    if len(kept) < _SHOWN or seen.rank > kept[-1].rank:
+        kept.append(seen._replace(pixels=seen.pixels.detach().float().cpu()))
+        kept.sort(key=lambda one: -one.rank)
+        del kept[_SHOWN:]
+
+
+def gallery_figure(mistakes: list[_Seen], others: list[_Seen], task: Task, files: Sequence[str] = ()) -> "Figure":
+    """Rows of the most confident mistakes, then of random predictions, each with its true class, prediction and file.
+
+    Args:
+        mistakes: The most confident first.
+        others: Random images.
+        task: Its normalization is undone, its class names are shown.
+        files: File of each image, in the order of the test; empty if unknown.
+    """
+    from matplotlib.figure import Figure
+
+    from lgx.components.figures import plain
+
+    names = [plain(clipped(name, 16)) for name in task.class_names or map(str, range(task.num_classes))]
+    groups = [(title, seen) for title, seen in (("most confident mistakes", mistakes), ("random", others)) if seen]
+    rows = [-(-len(seen) // _COLUMNS) for _, seen in groups]
+    width, height = 1.5 * _COLUMNS, 1.8 * sum(rows) + 0.3 * len(rows)  # inches
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))  # one for all: each takes 40 ms to draw
+    axes.set_axis_off()
+    top = 0.3
+    for (title, seen), count in zip(groups, rows, strict=True):
+        axes.text(0.1, top - 0.1, title, fontsize=8)
+        for place, one in enumerate(seen):
+            x, y = 1.5 * (place % _COLUMNS) + 0.75, top + 1.8 * (place // _COLUMNS)
+            words = f"{names[one.label]}\nas {names[one.predicted]}, {one.confidence:.0%}"
+            axes.text(x, y, words, fontsize=6, horizontalalignment="center", verticalalignment="top")
+            picture = _picture(one.pixels, task)
+            high, wide = (1.35 * side / max(picture.shape[:2]) for side in picture.shape[:2])
+            extent = (x - wide / 2, x + wide / 2, y + 0.3 + high, y + 0.3)
+            axes.imshow(picture, cmap="gray", extent=extent, aspect="auto")
+            if one.place < len(files):
+                name = plain(clipped(PurePath(files[one.place]).name, 26))
+                axes.text(x, y + 0.32 + high, name, fontsize=5, horizontalalignment="center", verticalalignment="top")
+        top += 1.8 * count + 0.3
+    return figure
+
+
+def _picture(pixels: Tensor, task: Task) -> Any:
+    """(C, H, W) normalized -> (H, W, 3) or (H, W), in [0, 1]."""
+    mean, std = (torch.tensor(values)[:, None, None] for values in (task.mean, task.std))
+    shown = (pixels * std + mean).clamp(0, 1)
+    return shown[0].numpy() if len(shown) != 3 else shown.permute(1, 2, 0).numpy()

@@ -106,9 +106,7 @@ class PrintProgress(Callback):
         if self._evaluating is not None:
             self._evaluating.advance()
 
-    def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *batch: Any) -> None:
-        """Count a batch of an evaluation."""
-        self.on_validation_batch_end(trainer, pl_module)
+    on_test_batch_end = on_validation_batch_end
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print how long it took, and why it ended early."""

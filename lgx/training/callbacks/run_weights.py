@@ -1,5 +1,6 @@
-"""Which weights a run ends with: those of its last epoch, or of its best one."""
+"""Which weights a run ends with, those of its last epoch or of its best one, and their learngene."""
 
+from dataclasses import replace
 from math import hypot, inf, sqrt
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from torch import Tensor
 
 from lgx.artifacts.checkpoints import FINAL, LAST, load_checkpoint
+from lgx.artifacts.learngene import SUFFIX
 from lgx.components.class_metrics import BalancedAccuracy
 from lgx.core.readable import is_share, measured, tag_in_words
 from lgx.core.task import BALANCED
@@ -88,7 +90,7 @@ class BestCheckpoint(ModelCheckpoint):
 
 
 class RunWeights(Callback):
-    """Put the run's weights into the network when training ends, before its learngene is saved and it is tested.
+    """Put the run's weights into the network when training ends, before it is tested, and save their learngene.
 
     With a schedule that has ended they are the last ones, unless the best are better by more than a standard error of
     the validation's score. Otherwise, as after an early stop or with a constant rate, they are the best ones. Averaged
@@ -109,10 +111,12 @@ class RunWeights(Callback):
         self.metrics: dict[str, float] = {}
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Choose, and load the best weights if they are the run's."""
+        """Choose, load the best weights if they are the run's, and save ``best.learngene.safetensors``."""
         if isinstance(pl_module, Method) and (folder := run_folder(trainer)) is not None:
             self._choose(trainer, pl_module, folder)
             draw(trainer, folder, pl_module.with_run_weights(folder))
+            if trainer.is_global_zero:
+                self._save_learngene(pl_module, folder)
 
     def _choose(self, trainer: Trainer, pl_module: Method, folder: Path) -> None:
         best, epoch = best_checkpoint(trainer), pl_module.epochs_trained or trainer.current_epoch
@@ -137,6 +141,16 @@ class RunWeights(Callback):
                 self.other = f"; last: {_shown(tag, best.last_score)} in epoch {epoch}"
         if (own := scores[self.kind]) is not None and pl_module.learngene_of_best:
             self.metrics = {tag: own}
+
+    def _save_learngene(self, method: Method, folder: Path) -> None:
+        prefix = "network."
+        state = method.state_dict() if self.path is None else load_checkpoint(self.path)["state_dict"]
+        own = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+        if (learngene := method.learngene(own)) is not None:
+            task = learngene.task or (method.task.to_dict() if method.task else {})
+            complete, path = replace(learngene, task=task, metrics=self.metrics), folder / f"best{SUFFIX}"
+            complete.save(path)
+            print(f"{complete.describe()}\n  file      {path}")
 
 
 def _error_of_balanced_accuracy(method: LightningModule) -> float:

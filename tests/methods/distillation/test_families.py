@@ -16,7 +16,7 @@ from lgx.initialization import initialize
 from lgx.methods import SWS, TLEG, Distill, MiniDeiT
 from lgx.methods.distillation.start import start_from_ancestor
 from lgx.methods.initializers import initializer_for
-from lgx.methods.mini_deit.network import MultiplexedMlp
+from lgx.methods.mini_deit.method import MultiplexedMlp
 from tests.support.families import EACH, tiny
 
 UNKNOWN_TO_MINI_DEIT = ("dinov2_swiglu", "dinov3", "eva", "eva02", "perception_encoder", "aimv2")

@@ -23,7 +23,7 @@ from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods import Distill
-from lgx.methods.tleg.network import linearly_expanded
+from lgx.methods.tleg.method import linearly_expanded
 from lgx.planning.configured import configure
 from lgx.planning.plan import plan_of
 from tests.support.command_line import ARCH, arguments, lgx, ok

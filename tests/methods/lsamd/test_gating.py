@@ -21,9 +21,8 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods import LSAMD
 from lgx.methods.base import label_loss
-from lgx.methods.lsamd.gating import Gating, ImageSums, swapped_paths
 from lgx.methods.lsamd.selection import Selection, SelectionRun
-from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
+from lgx.methods.lsamd.super_ancestor import DatasetAdapter, Gating, ImageSums, SuperAncestor, swapped_paths
 from tests.methods.lsamd.conftest import ARCH as OF_RUNS
 from tests.methods.lsamd.conftest import arguments
 from tests.support.command_line import analyze, lgx, ok

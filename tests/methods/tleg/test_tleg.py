@@ -15,7 +15,7 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import LinearExpansion
 from lgx.methods.initializers import initializer_for
-from lgx.methods.tleg.network import linearly_expanded
+from lgx.methods.tleg.method import linearly_expanded
 from tests.support.command_line import ARCH, lgx, ok
 
 AUX = ViTArchitecture(4, 24, 3, patch_size=4, img_size=16, num_classes=5)
