@@ -20,11 +20,10 @@ from benchmarks.steps import (
 )
 from lgx.architectures import ViTArchitecture
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
-from lgx.hypernet.functional_forward import functional_forward
+from lgx.hypernet.functional_forward import functional_forward, meta_batch_loss
 from lgx.hypernet.graph import path_lengths
 from lgx.hypernet.hypernet import add_class_token
 from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
-from lgx.hypernet.meta_batch import meta_batch_loss
 
 LARGEST = {"conv": (64, 64, 16, 16), "low_rank": (2048, 2048, 16, 16)}
 """Decoder -> largest weight that is predicted, (out, in, height, width): those of GHN-3 and LoGAH."""

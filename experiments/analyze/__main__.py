@@ -12,7 +12,7 @@ from lgx.host.failures import describe
 
 if TYPE_CHECKING:
     from experiments.analyze.task_maps import Heads
-    from lgx.methods.hypernetworks.task_map import TaskMap
+    from lgx.methods.hypernetworks.panel_evaluation import TaskMap
 
 
 PROGRAM = "python -m experiments.analyze"
@@ -53,7 +53,7 @@ def tasks(
     """
     from experiments.analyze.task_maps import map_learngene
     from lgx.components.figures import write_svg
-    from lgx.methods.hypernetworks.task_map import task_figure
+    from lgx.methods.hypernetworks.panel_evaluation import task_figure
 
     _check_svg(out, f"{PROGRAM} tasks", force)
     members = None if archs is None else _parts(archs, ";" if "=" in archs else ",")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers, routing_figure
+from lgx.methods.lsamd.selection import Selection, SelectionRun, routing_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,6 +85,12 @@ def preferences_figure(selections: Mapping[str, Selection]) -> "Figure":
     short = {_title(run): selection for run, selection in selections.items()}
     titled = short if len(short) == len(selections) else selections
     return routing_figure({f"{name} ({s.routing})": s.base_share for name, s in titled.items()})
+
+
+def common_layers(one: Selection, other: Selection) -> dict[str, list[int]]:
+    """Layers whose base block both selections use, for every data set that is in both (LSAMD, Fig. 7)."""
+    both = {name: zip(path, other.paths[name], strict=True) for name, path in one.paths.items() if name in other.paths}
+    return {name: [layer for layer, used in enumerate(pairs) if all(used)] for name, pairs in both.items()}
 
 
 def comparison_lines(selections: Mapping[str, Selection]) -> list[str]:

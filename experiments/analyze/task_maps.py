@@ -6,7 +6,7 @@ from typing import Literal
 from lgx.architectures import Architecture, parse_like
 from lgx.errors import UserError
 from lgx.methods.hypernetworks.initializer import HypernetPrediction
-from lgx.methods.hypernetworks.task_map import DEPTHS, TaskMap, task_map
+from lgx.methods.hypernetworks.panel_evaluation import DEPTHS, TaskMap, task_map
 
 Heads = Literal["same", "own"]
 """Heads of the size that the hypernetwork was made for, or of each task's own number of classes."""

@@ -6,29 +6,13 @@ from lgx.architectures.parsing import (
     parse_any_architecture,
     parse_architecture,
     parse_for,
-    parse_for_source,
     parse_like,
 )
 from lgx.architectures.sets import SETS, architecture_set, read_architectures, sample_architectures
 from lgx.architectures.vit import NAMES, ViTArchitecture, vit_only
 
 __all__ = [
-    "GPT2_NAMES",
-    "NAMES",
-    "SETS",
-    "Architecture",
-    "GPT2Architecture",
-    "ViTArchitecture",
-    "architecture_from_dict",
-    "architecture_set",
-    "name_of",
-    "naming_source",
-    "parse_any_architecture",
-    "parse_architecture",
-    "parse_for",
-    "parse_for_source",
-    "parse_like",
-    "read_architectures",
-    "sample_architectures",
-    "vit_only",
-]
+    "GPT2_NAMES", "NAMES", "SETS", "Architecture", "GPT2Architecture", "ViTArchitecture", "architecture_from_dict",
+    "architecture_set", "name_of", "naming_source", "parse_any_architecture", "parse_architecture", "parse_for",
+    "parse_like", "read_architectures", "sample_architectures", "vit_only",
+]  # fmt: skip

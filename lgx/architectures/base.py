@@ -1,7 +1,7 @@
 """The base class of all architecture descriptions, the registry of their families, and the papers' names."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
@@ -77,11 +77,7 @@ class Architecture(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Check the values that :attr:`limits` does not cover.
-
-        Raises:
-            UserError: If a value is out of range or contradicts another one.
-        """
+        """Refuse values that :attr:`limits` does not cover, and values that contradict each other."""
 
     @abstractmethod
     def check_inputs(self, task: Task, owner: str) -> None:
@@ -90,9 +86,6 @@ class Architecture(ABC):
         Args:
             task: The task.
             owner: What has this architecture, for the message.
-
-        Raises:
-            UserError: If its inputs have another form.
         """
 
     @abstractmethod
@@ -122,9 +115,6 @@ class Architecture(ABC):
         Args:
             source: Architecture of the network that parameters are taken from.
             method: Name of the method that takes them, for the message.
-
-        Raises:
-            UserError: If its parameters cannot serve this architecture.
         """
         return None
 
@@ -185,9 +175,6 @@ class Architecture(ABC):
         Args:
             task: The task.
             owner: What has this architecture, for the message.
-
-        Raises:
-            UserError: If they differ.
         """
         self.check_inputs(task, owner)
         if self.num_classes != task.num_classes:
@@ -227,11 +214,7 @@ class Architecture(ABC):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Inverse of :meth:`to_dict`.
-
-        Raises:
-            UserError: If a key is unknown, or a value is out of range.
-        """
+        """Inverse of :meth:`to_dict`; refuses unknown keys."""
         fields_of_class = {key: value for key, value in values.items() if (key, value) != ("family", cls.family)}
         known = [field.name for field in fields(cls)]
         if unknown := set(fields_of_class) - set(known):
@@ -302,6 +285,25 @@ def name_of(architecture: Architecture) -> str:
     return next((name for name, named in NAMED.items() if named == plain), architecture.spec())
 
 
+def read_options(
+    text: str, options: Sequence[str], read: Callable[[str, str], dict[str, Any]], words: str, known: Collection[str]
+) -> dict[str, Any]:
+    """The values of the ``key=value`` options of a specification; ``words`` names the known keys in a message."""
+    values: dict[str, Any] = {}
+    keys = [option.partition("=")[0] for option in options]
+    for option in options:
+        key, _, value = option.partition("=")
+        if keys.count(key) > 1:
+            raise UserError(f"architecture {text!r}: {key} is given twice; leave one out")
+        if key not in known:
+            raise UserError(f"architecture {text!r}: unknown key {key!r}; known are {words}")
+        try:
+            values |= read(key, value)
+        except ValueError:
+            raise UserError(f"architecture {text!r}: {key} must be a number, got {value!r}") from None
+    return values
+
+
 @contextmanager
 def naming_source(source: Architecture | None, architecture: Architecture) -> Iterator[None]:
     """Name the architecture of a start's source in errors, where it is another one.
@@ -317,3 +319,44 @@ def naming_source(source: Architecture | None, architecture: Architecture) -> It
         if source_name in str(error) or source == architecture:  # also if there is none
             raise
         raise UserError(f"{error} (the source is {source_name})") from error
+
+
+def class_order(known: Sequence[str], wanted: Sequence[str], place: str) -> list[int] | None:
+    """Where the classes of a task stand among those of a trained network.
+
+    Args:
+        known: Names of the network's classes, in index order; empty where unknown.
+        wanted: Names of the task's classes, likewise.
+        place: What the network comes from, for the message.
+
+    Returns:
+        The index of each wanted class among the known ones; None where both orders are the same or one is unknown.
+    """
+    if not known or not wanted or tuple(known) == tuple(wanted):
+        return None
+    if set(known) != set(wanted) or len(known) != len(wanted):
+        gone, new = (", ".join(map(ascii, sorted(names)[:5])) for names in ({*known} - {*wanted}, {*wanted} - {*known}))
+        raise UserError(
+            f"{place}: its classes are not those of the data, which lacks {gone or 'none'} and has {new or 'none'} "
+            f"instead; give the classes the names of the training again, or train a new head"
+        )
+    places = {name: index for index, name in enumerate(known)}
+    return [places[name] for name in wanted]
+
+
+def with_class_order(
+    tensors: Mapping[str, Tensor], architecture: Architecture, order: Sequence[int] | None, prefix: str = ""
+) -> dict[str, Tensor]:
+    """Parameters whose head has its K classes in another order; without an order as they are.
+
+    Args:
+        tensors: Parameters of a network, which may have a head: weight (K, D) and bias (K,).
+        architecture: Its architecture.
+        order: The present index of each class, see :func:`class_order`.
+        prefix: What stands before the names of the parameters.
+    """
+    heads = tuple(f"{prefix}{head}" for head in architecture.head_prefixes)
+    return {
+        name: tensor[list(order)] if order and name.startswith(heads) and len(tensor) == len(order) else tensor
+        for name, tensor in tensors.items()
+    }

@@ -79,21 +79,9 @@ def describe_vit(model: nn.Module) -> Description:
     return found
 
 
-def vit_of_timm(name: str) -> ViTArchitecture:
-    """The architecture of a registered model of timm, read off the model on the meta device.
-
-    Args:
-        name: The model, e.g. ``vit_small_patch14_dinov2``, with or without the tag of its weights.
-    """
-    found = describe_timm_model(name)
-    if found.architecture is None:
-        raise UserError(f"architecture timm:{name}: {found.reason}")
-    return found.architecture
-
-
 @cache
 def describe_timm_model(name: str) -> Description:
-    """Describe a registered model of timm; see :func:`describe_vit`."""
+    """Describe a registered model of timm, with or without the tag of its weights, on the meta device."""
     if not timm.is_model(name):
         return Description(None, "timm has no such model (`lgx backbones` lists its ViTs)")
     try:

@@ -68,12 +68,7 @@ class GPT2Architecture(Architecture):
         return self.vocab_size - 1
 
     def check_inputs(self, task: Task, owner: str) -> None:
-        """Refuse a text task whose token ids mean something else or whose texts are too long.
-
-        Args:
-            task: The task.
-            owner: What has this architecture, for the message.
-        """
+        """Refuse a text task whose token ids mean something else or whose texts are too long."""
         if self.vocab_size != task.vocab_size or self.max_len < task.max_len:
             raise UserError(
                 f"{owner}: knows {self.vocab_size} tokens, in texts of up to {self.max_len}, but task {task.name} has "
@@ -91,9 +86,7 @@ class GPT2Architecture(Architecture):
     def build(self, device: str | None = None, drop_rate: float = 0.0) -> "GPT2Classifier":
         """Build the model with transformers' own random initialization.
 
-        Args:
-            device: ``meta`` builds shapes without memory.
-            drop_rate: Share dropped of embeddings, attention weights and residual updates; 0.1 in GPT-2.
+        The share ``drop_rate`` of embeddings, attention weights and residual updates is dropped; 0.1 in GPT-2.
 
         Returns:
             The model, token ids (B, N), int64, padded on the right with :attr:`pad_id` -> logits (B, K).

@@ -8,6 +8,7 @@ import timm
 import torchvision
 from torch import nn
 
+from lgx.architectures.base import read_options
 from lgx.architectures.meta_device import building_on
 from lgx.core.image_size import IMAGE_SIZE, ImageSize, height_width, parse_image_size
 from lgx.core.schema import at_most, check_fields
@@ -99,20 +100,12 @@ def parse_library_model(text: str, num_classes: int) -> LibraryModel:
     library, _, model = first.partition(":")
     config = timm.get_pretrained_cfg(model) if library == "timm" and model in _models("timm") else None
     values: dict[str, Any] = {"img_size": config.input_size[-1]} if config is not None else {}
-    keys = [part.partition("=")[0] for part in rest]
-    for part in rest:
-        key, _, value = part.partition("=")
-        if keys.count(key) > 1:
-            raise UserError(f"architecture {text!r}: {key} is given twice; leave one out")
-        if key not in ("img_size", "in_chans"):
-            raise UserError(
-                f"architecture {text!r}: unknown key {key!r}; known are img_size and in_chans (--num_classes gives the "
-                f"classes)"
-            )
-        try:
-            values[key] = parse_image_size(value) if key == "img_size" else int(value)
-        except ValueError:
-            raise UserError(f"architecture {text!r}: {key} must be a number, got {value!r}") from None
+
+    def read(key: str, value: str) -> dict[str, Any]:
+        return {key: parse_image_size(value) if key == "img_size" else int(value)}
+
+    known = "img_size and in_chans (--num_classes gives the classes)"
+    values |= read_options(text, rest, read, known, ("img_size", "in_chans"))
     return LibraryModel(cast(Library, library), model, num_classes, **values)
 
 

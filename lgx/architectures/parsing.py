@@ -4,8 +4,8 @@ import difflib
 from dataclasses import fields
 from typing import Any
 
-from lgx.architectures.base import DEFAULT_FAMILY, FAMILIES, NAMED, Architecture
-from lgx.architectures.describing import vit_of_timm
+from lgx.architectures.base import DEFAULT_FAMILY, FAMILIES, NAMED, Architecture, read_options
+from lgx.architectures.describing import describe_timm_model
 from lgx.architectures.vit import ViTArchitecture, vit_only
 from lgx.core.task import Kind
 from lgx.errors import UserError
@@ -15,11 +15,7 @@ _EXAMPLE = "depth=6,embed_dim=384,num_heads=6"
 
 
 def parse_architecture(text: str, **overrides: Any) -> ViTArchitecture:
-    """Read an image model: what :func:`parse_any_architecture` reads, but no text model.
-
-    Raises:
-        UserError: If the name or a key is unknown, a value is malformed, or it is a text model.
-    """
+    """Read an image model: what :func:`parse_any_architecture` reads, but no text model."""
     return vit_only(parse_any_architecture(text, **overrides), f"architecture {text!r}")
 
 
@@ -42,7 +38,10 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
     first, *options = [part.strip() for part in rest.split(",")]
     family, values = family_of(text), {}
     if first.startswith(_TIMM):
-        values = vit_of_timm(first.removeprefix(_TIMM)).without_task().to_dict()
+        described = describe_timm_model(first.removeprefix(_TIMM))
+        if described.architecture is None:
+            raise UserError(f"architecture {first}: {described.reason}")
+        values = described.architecture.without_task().to_dict()
     elif "=" in first:
         options = [first, *options]
     elif isinstance(NAMED.get(first), family):
@@ -50,17 +49,7 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
     else:
         raise _unknown(first, [name for name, named in NAMED.items() if not prefix or isinstance(named, family)])
     known = [field.name for field in fields(family) if field.name != "kind"]  # the kind belongs to the task
-    keys = [option.partition("=")[0] for option in options]
-    for option in options:
-        key, _, value = option.partition("=")
-        if keys.count(key) > 1:
-            raise UserError(f"architecture {text!r}: {key} is given twice; leave one out")
-        if key not in known:
-            raise UserError(f"architecture {text!r}: unknown key {key!r}; known are {', '.join(known)}")
-        try:
-            values |= family.parse_option(key, value)
-        except ValueError:
-            raise UserError(f"architecture {text!r}: {key} must be a number, got {value!r}") from None
+    values |= read_options(text, options, family.parse_option, ", ".join(known), known)
     return family.from_dict({**values, **overrides})
 
 
@@ -73,7 +62,7 @@ def parse_for(text: str, kind: Kind | None, num_classes: int | None = None) -> A
         num_classes: Classes of the head; None takes the text's.
 
     Raises:
-        UserError: As :func:`parse_any_architecture`, or if the family cannot predict the kind.
+        UserError: If the family cannot predict the kind, or the text is malformed.
     """
     _check_kind(text, kind)
     overrides: dict[str, Any] = {} if num_classes is None else {"num_classes": num_classes}
@@ -82,33 +71,12 @@ def parse_for(text: str, kind: Kind | None, num_classes: int | None = None) -> A
     return parse_any_architecture(text, **overrides)
 
 
-def parse_for_source(
-    text: str, source: Architecture | None, kind: Kind | None, num_classes: int | None = None
-) -> Architecture:
-    """Read the architecture of a descendant that takes its parameters from a source.
-
-    Args:
-        text: Name or specification; a form that it leaves out is the source's.
-        source: Architecture of the source; None without one.
-        kind: What is predicted; None leaves it to the text.
-        num_classes: Classes of the head; None takes the text's.
-
-    Raises:
-        UserError: As :func:`parse_for`.
-    """
-    architecture = parse_for(text, kind, num_classes)
-    return architecture if source is None else architecture.completed(text, source)
-
-
 def parse_like(text: str, base: Architecture) -> Architecture:
     """Read an architecture that has the classes of ``base`` and, unless the text names them, its kind of inputs.
 
     Args:
         text: Name or specification.
         base: Gives the classes, and image size, patch size and channels, or longest text and vocabulary.
-
-    Raises:
-        UserError: As :func:`parse_any_architecture`, or if one reads text and the other one images.
     """
     _check_kind(text, base.kind)
     shared = {key: getattr(base, key) for key in base.shared_keys if f"{key}=" not in text}

@@ -55,9 +55,6 @@ class ViTArchitecture(Architecture):
             ``multilabel`` which labels an image has.
         form: What the network has in common with its relatives of other sizes, e.g. ``vit_small_patch14_dinov2``, see
             :mod:`lgx.architectures.forms`; empty for the plain ViT.
-
-    Raises:
-        UserError: If a value is out of range or contradicts another one.
     """
 
     depth: int = 12
@@ -83,11 +80,7 @@ class ViTArchitecture(Architecture):
     source_sizes: ClassVar = "embed_dim, mlp_ratio, patch_size, in_chans and form"
 
     def check(self) -> None:
-        """Check the MLP's width, kind, classes, patches and stages.
-
-        Raises:
-            UserError: If a value is out of range or contradicts another one.
-        """
+        """Check the MLP's width, kind, classes, patches and stages."""
         check_fields(vars(self), _FIELDS, "architecture")
         if int(self.embed_dim * self.mlp_ratio) < 1:
             raise UserError(f"architecture: mlp_ratio {self.mlp_ratio:g} gives an MLP no neuron; choose a larger one")
@@ -111,15 +104,7 @@ class ViTArchitecture(Architecture):
             self._one_layer()  # timm refuses sizes that contradict the form
 
     def check_inputs(self, task: Task, owner: str) -> None:
-        """Refuse a task of images that have another size or another number of channels.
-
-        Args:
-            task: The task.
-            owner: What has this architecture, for the message.
-
-        Raises:
-            UserError: If image size or channels differ.
-        """
+        """Refuse a task of images that have another size or another number of channels."""
         if (self.img_size, self.in_chans) != (task.img_size, task.in_chans):
             size, wanted = size_text(self.img_size), size_text(task.img_size)
             raise UserError(
@@ -145,11 +130,7 @@ class ViTArchitecture(Architecture):
 
     @classmethod
     def parse_option(cls, key: str, text: str) -> dict[str, Any]:
-        """Values of one ``key=text``; ``stages=3-3-4`` implies the depth.
-
-        Raises:
-            ValueError: If the text is not a value of the key.
-        """
+        """Values of one ``key=text``; ``stages=3-3-4`` implies the depth."""
         if key == "form":
             return {"form": text}
         if key == "img_size":
@@ -191,11 +172,7 @@ class ViTArchitecture(Architecture):
         return (self.head, "head_dist.") if distilled else (self.head,)
 
     def check_source(self, source: Architecture, method: str) -> None:
-        """Refuse a source of another form.
-
-        Raises:
-            UserError: If the source is a ViT whose form differs in more than its name.
-        """
+        """Refuse a ViT whose form differs in more than its name."""
         if isinstance(source, ViTArchitecture) and not same_form(source.form, self.form):
             remedy = f"write form={source.form} in the architecture" if source.form else "leave out form"
             raise UserError(
@@ -228,7 +205,9 @@ class ViTArchitecture(Architecture):
         """
         fitted = without_pooling(tensors) if self.kind == "segmentation" else dict(tensors)
         embedding, projection = tensors.get("pos_embed"), tensors.get("patch_embed.proj.weight")
-        prefix = self._embedded_prefix_tokens
+        of_form = None if self.is_plain else self._one_layer().pos_embed
+        # Prefix tokens that have a row of the position embedding.
+        prefix = self.num_prefix_tokens if of_form is None else int(of_form.shape[1]) - math.prod(self.grid)
         grid = None if embedding is None else _grid_of(embedding, prefix, source)
         if embedding is not None and grid not in (None, self.grid):
             fitted["pos_embed"] = resample_abs_pos_embed(embedding, [*self.grid], grid, num_prefix_tokens=prefix)
@@ -237,12 +216,6 @@ class ViTArchitecture(Architecture):
             if list(projection.shape[-2:]) != size:
                 fitted["patch_embed.proj.weight"] = resample_patch_embed(projection, size)
         return fitted
-
-    @property
-    def _embedded_prefix_tokens(self) -> int:
-        """Prefix tokens that have a row of the position embedding."""
-        embedding = None if self.is_plain else self._one_layer().pos_embed
-        return self.num_prefix_tokens if embedding is None else int(embedding.shape[1]) - math.prod(self.grid)
 
     def timm_args(self) -> dict[str, Any]:
         """Arguments of timm's network class or, for a form, of ``timm.create_model`` with :attr:`timm_name`.
@@ -258,16 +231,11 @@ class ViTArchitecture(Architecture):
     def build(self, device: str | None = None, drop_rate: float = 0.0) -> ViTNetwork:
         """Build the timm model with timm's own random initialization.
 
-        Args:
-            device: ``meta`` builds shapes without memory.
-            drop_rate: Stochastic depth of the last layer, rising linearly from 0.
+        The stochastic depth of the last layer, ``drop_rate``, rises linearly from 0.
 
         Returns:
             The model, (B, C, H, W) -> logits (B, K), or (B, K, H, W) for segmentation. With ``stages`` the layers of a
             stage are one module.
-
-        Raises:
-            UserError: If timm cannot build the form in these sizes.
         """
         args, model = self.timm_args() | {"drop_path_rate": drop_rate}, None
         if self.form:
@@ -311,9 +279,6 @@ def vit_only(architecture: Architecture, what: str) -> ViTArchitecture:
     Args:
         architecture: Any architecture.
         what: What supports image models only, for the message.
-
-    Raises:
-        UserError: If it is not a ViT.
     """
     if not isinstance(architecture, ViTArchitecture):
         raise UserError(f"{what}: is for image models, but {name_of(architecture)} reads text")

@@ -98,7 +98,7 @@ def _latency(model: Any, architecture: "Architecture") -> str:
     import torch
 
     from lgx.core.provenance import hardware
-    from lgx.initialization.sizing.search import seconds_of_pass
+    from lgx.initialization.sizing import seconds_of_pass
 
     seconds = seconds_of_pass(model, architecture.example_input("cpu")[:1])
     threads = torch.get_num_threads()

@@ -11,7 +11,7 @@ from torch import nn
 
 from data_modules.base import Split
 from data_modules.catalog import open_classes
-from lgx.architectures.heads import class_order
+from lgx.architectures.base import class_order
 from lgx.artifacts.export.int8 import write_int8
 from lgx.artifacts.export.onnx_file import run_onnx, write_onnx
 from lgx.core.batch import Batch
@@ -20,7 +20,7 @@ from lgx.core.progress import tracked
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.initialization.sizing.search import seconds_of_pass
+from lgx.initialization.sizing import seconds_of_pass
 
 _CALIBRATION = 256
 """Training images from which the ranges of activations are calibrated, at most."""

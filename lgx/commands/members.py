@@ -11,8 +11,7 @@ from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.errors import UserError
 from lgx.initialization import Initializer, initialize
 from lgx.initialization.sizes import RATIO
-from lgx.initialization.sizing import Budget, enough
-from lgx.initialization.sizing.search import Stopwatch
+from lgx.initialization.sizing import Budget, Stopwatch, enough
 from lgx.methods.initializers import initializer_for
 
 

@@ -10,8 +10,7 @@ from lgx.architectures import ViTArchitecture
 from lgx.core.image_size import size_text
 from lgx.core.provenance import hardware
 from lgx.initialization import Initializer
-from lgx.initialization.sizing import Budget, Candidate, amount, find_sizes
-from lgx.initialization.sizing.search import Stopwatch
+from lgx.initialization.sizing import Budget, Candidate, Stopwatch, amount, find_sizes
 
 
 def choose_size(

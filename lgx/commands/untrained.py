@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from data_modules.catalog import open_classes
 from lgx.architectures import ViTArchitecture
-from lgx.components.probes import NEIGHBORS, Probe, frozen_features
+from lgx.components.features import NEIGHBORS, Probe, frozen_features
 from lgx.core.batch import Batch
 from lgx.core.progress import tracked
 from lgx.initialization import Initializer, initialize

@@ -1,9 +1,22 @@
-"""Features of image models: a summary of the image, and a grid of patches; and losses that compare them."""
+"""Features of image models: a summary and a grid of patches, losses that compare them, and probes.
 
+A probe tells how well frozen features tell classes apart, without a trained head:
+
+- ``knn``: the k nearest training images vote, each with the weight exp(s / T) for its cosine similarity s (Wu et al.,
+  "Unsupervised Feature Learning via Non-Parametric Instance Discrimination", CVPR 2018, Sec. 3.4; k = 20 and T = 0.07
+  as in Caron et al., "DINO", ICCV 2021).
+- ``linear``: logistic regression with L2 regularization, C = 1, fitted with at most 1,000 steps of L-BFGS on features
+  that are standardized, as by the batch norm before a linear probe in He et al., "Masked Autoencoders", CVPR 2022, App.
+  A.1. It is deterministic, and has neither a learning rate nor epochs.
+"""
+
+import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import isqrt
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -114,3 +127,88 @@ def sum_features(teacher: Any, batches: Iterable[Tensor]) -> tuple[Tensor, int]:
         total += teacher.features(inputs).double().sum(dim=0).cpu()
         count += len(inputs)
     return total, count
+
+
+ProbeName = Literal["knn", "linear"]
+
+NEIGHBORS = 20
+_TEMPERATURE = 0.07
+_MOST: dict[ProbeName, int] = {"knn": 200_000, "linear": 50_000}
+"""Training images that a probe reads at most; beyond, it takes long and changes little."""
+
+
+def before_head(model: Any, inputs: Tensor) -> Tensor:
+    """What precedes the head of a timm model, (B, T): the class token after the last norm, or the pooled tokens."""
+    features: Tensor = model.forward_head(model.forward_features(inputs), pre_logits=True)
+    return features
+
+
+@torch.no_grad()
+def frozen_features(network: nn.Module, images: Tensor) -> Tensor:
+    """The features of images (B, C, H, W) that precede the head, (B, T), float32, without gradient."""
+    return before_head(network, images).float()
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A classifier on frozen features.
+
+    Args:
+        name: ``knn`` or ``linear``.
+        neighbors: Neighbors that vote, k.
+    """
+
+    name: ProbeName
+    neighbors: int = NEIGHBORS
+
+    def __post_init__(self) -> None:
+        if self.neighbors < 1:
+            raise UserError(f"--probe_k: expected at least 1, got {self.neighbors}")
+
+    @property
+    def metric(self) -> str:
+        """Name of its accuracy in results: ``knn_acc`` or ``linear_acc``."""
+        return f"{self.name}_acc"
+
+    @property
+    def most(self) -> int:
+        """Training images that it reads at most."""
+        return _MOST[self.name]
+
+    def accuracy(self, known: Tensor, known_labels: Tensor, tested: Tensor, tested_labels: Tensor) -> float:
+        """Share of images that the classifier classifies correctly.
+
+        Args:
+            known: Features of training images, (N, T).
+            known_labels: Their classes, (N,).
+            tested: Features of other images, (M, T).
+            tested_labels: Their classes, (M,).
+        """
+        if not (known.isfinite().all() and tested.isfinite().all()):
+            raise UserError(f"--probe {self.name}: a feature is not finite; check the weights of the network")
+        if len(classes := known_labels.unique()) < 2:
+            raise UserError(
+                f"--probe {self.name}: the {len(known)} training images are all of class {int(classes[0])}; give "
+                f"images of two classes at least"
+            )
+        if self.name == "knn" and self.neighbors > len(known):
+            raise UserError(
+                f"--probe_k {self.neighbors}: there are only {len(known)} training images; give at most so many"
+            )
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.neighbors import KNeighborsClassifier
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        classifier: Any = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        if self.name == "knn":
+            classifier = KNeighborsClassifier(self.neighbors, weights=_votes, algorithm="brute", metric="cosine")
+        with warnings.catch_warnings(category=ConvergenceWarning, action="ignore"):
+            classifier.fit(known.numpy(), known_labels.numpy())
+        return float(classifier.score(tested.numpy(), tested_labels.numpy()))
+
+
+def _votes(distances: Any) -> Any:
+    """Weights of neighbors at cosine distances 1 - s."""
+    return np.exp((1 - distances) / _TEMPERATURE)

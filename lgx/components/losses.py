@@ -3,9 +3,6 @@
 Shapes: B examples, K classes, T features, H and W the height and width of an image.
 """
 
-from collections.abc import Sequence
-
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -80,64 +77,3 @@ def may_be_unknown(targets: Tensor) -> bool:
     The shares of classes of one label, which are (B, K), too, are floating-point.
     """
     return targets.ndim == 3 or (targets.ndim == 2 and not targets.is_floating_point())
-
-
-def balanced_weights(counts: Sequence[int]) -> Tensor:
-    """Weights of classes, N / (K n) for n of N examples and K classes that have one; 0 for a class without.
-
-    Their mean over the examples is 1 (scikit-learn's ``balanced``).
-
-    Returns:
-        (number of classes,), float32.
-    """
-    examples = torch.as_tensor(counts, dtype=torch.float32)
-    weights = examples.sum() / ((examples > 0).sum() * examples)
-    return weights.where(examples > 0, 0.0)
-
-
-def weighted_label_loss(logits: Tensor, targets: Tensor, weights: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Mean of the smoothed cross-entropy of each example times the weight of its class.
-
-    ``F.cross_entropy`` divides by the batch's own sum of weights, so that the update depends on how the batch is cut.
-    It also weights the smoothing term by the other classes' weights, so that naming the rare class for everything can
-    be the optimum.
-
-    Args:
-        logits: (B, K).
-        targets: Class indices (B,), or shares of classes, floating-point, (B, K), whose weight is the mean of their
-            classes' weights.
-        weights: Weight of each class, (K,).
-        label_smoothing: ε in [0, 1].
-
-    Returns:
-        Scalar.
-    """
-    parts = weights * (targets if targets.is_floating_point() else F.one_hot(targets, len(weights)))
-    of_examples = parts.sum(dim=1)
-    losses = F.cross_entropy(logits, parts / of_examples[:, None], reduction="none", label_smoothing=label_smoothing)
-    return (of_examples * losses).mean()
-
-
-def multilabel_distillation_loss(
-    student: Tensor, teacher: Tensor, temperature: float = 1.0, known: Tensor | None = None
-) -> Tensor:
-    """The soft cross-entropy of a teacher and a student for several labels, each of which is a yes or no of its own.
-
-    ``BCE(σ(p_s / τ), σ(p_t / τ))``, the mean over the known labels of all examples. A softmax would say that an image
-    has exactly one label. The papers on learngenes have no such task; this form is ours. Like the logits' part of Yang
-    et al., "Multi-Label Knowledge Distillation", ICCV 2023, https://arxiv.org/abs/2308.06453, it compares label by
-    label.
-
-    Args:
-        student: Logits p_s, (B, K).
-        teacher: Logits p_t, (B, K).
-        temperature: τ > 0.
-        known: Which labels count, so that this loss and that of the labels are means over the same, (B, K); None: all.
-
-    Returns:
-        Scalar. It is at least the mean entropy of the teacher's softened answers, and 0 without a known label.
-    """
-    student, wanted = student.float() / temperature, (teacher.float() / temperature).sigmoid()
-    known = torch.ones_like(wanted) if known is None else known.to(wanted.dtype)
-    total = F.binary_cross_entropy_with_logits(student, wanted, known, reduction="sum")
-    return total / known.sum().clamp(min=1)

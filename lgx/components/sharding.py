@@ -24,34 +24,25 @@ class ShardedStrategy(ModelParallelStrategy):
         self._data_parallel_size = self.num_nodes * self.num_processes
         super().setup_environment()
 
-    def shard(self, network: nn.Module, layers: str) -> None:
-        """Shard a network in place, layer by layer, so that a device holds one whole layer at a time.
-
-        Args:
-            network: A network of timm or transformers.
-            layers: Common prefix of the layers' names, e.g. ``blocks.``.
-        """
-        mesh = self.device_mesh["data_parallel"]
-        for layer in network.get_submodule(layers.removesuffix(".")).children():
-            fully_shard(layer, mesh=mesh)
-        fully_shard(network, mesh=mesh)
-
 
 StrategyRegistry.register("sharded", ShardedStrategy, description=ShardedStrategy.__doc__ or "")
 
 
 def shard(network: nn.Module, strategy: object, layers: str | None, method: str) -> None:
-    """Shard a network where the trainer's strategy is ``sharded``.
+    """Shard a network where the strategy is ``sharded``, layer by layer: a device holds one whole layer at a time.
 
     Args:
-        network: The network.
+        network: A network of timm or transformers.
         strategy: The trainer's strategy.
-        layers: Common prefix of the layers' names; None for a network that cannot be sharded.
+        layers: Common prefix of the layers' names, e.g. ``blocks.``; None for a network that cannot be sharded.
         method: Name of the method, for the message.
     """
     if isinstance(strategy, ShardedStrategy):
         if layers is None:
             raise UserError(f"trainer.strategy: the network of {method} cannot be sharded; use ddp")
-        strategy.shard(network, layers)
+        mesh = strategy.device_mesh["data_parallel"]
+        for layer in network.get_submodule(layers.removesuffix(".")).children():
+            fully_shard(layer, mesh=mesh)
+        fully_shard(network, mesh=mesh)
     elif isinstance(strategy, ModelParallelStrategy):
         raise UserError("trainer.strategy: ModelParallelStrategy does not shard the network; use sharded instead")

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
-from lgx.architectures.heads import class_order
+from lgx.architectures.base import class_order
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import recorded_name
-from lgx.components.features import Features, read_features
+from lgx.components.features import Features, before_head, read_features
 from lgx.components.normalization import renormalize
 from lgx.components.teacher_cache import Answer, TeacherCache
 from lgx.core.image_size import size_text
@@ -154,7 +154,7 @@ class Teacher:
         """
         if self._task.kind == "text":
             return self._answer("mean", inputs, lambda model, own: (model.mean_features(own),))[0]
-        return self._answer("features", inputs, _before_head)[0]
+        return self._answer("features", inputs, lambda model, own: (before_head(model, own),))[0]
 
     @torch.no_grad()
     def image_features(self, images: Tensor) -> Features:
@@ -186,11 +186,6 @@ class Teacher:
         if (known.device, known.dtype) != (inputs.device, dtype):
             model.to(inputs.device, dtype)
         return self.cache.answer(part, own, partial(compute, model)) if self.cache else compute(model, own)
-
-
-def _before_head(model: Any, images: Tensor) -> Answer:
-    """Features (B, T) of images (B, C, H, W), which the head reads."""
-    return (model.forward_head(model.forward_features(images), pre_logits=True),)
 
 
 def _check_kind(source: PretrainedNetwork, task: Task, features_only: bool) -> None:

@@ -1,9 +1,15 @@
 """Hypernetworks that predict the parameters of architectures: GHN-3, LoGAH, and TAL's task conditioning."""
 
-from lgx.hypernet.checkpoints import load
-from lgx.hypernet.config import HypernetConfig
+from lgx.hypernet.checkpoints import load, read_config
+from lgx.hypernet.encoder import ShapeEmbedding, SizeEmbedding
+from lgx.hypernet.functional_forward import Projection, functional_forward, meta_batch_loss, skeleton
 from lgx.hypernet.graph import Graph, computational_graph
-from lgx.hypernet.hypernet import Hypernet
+from lgx.hypernet.hypernet import Hypernet, HypernetConfig
+from lgx.hypernet.low_rank_decoder import Layout
+from lgx.hypernet.low_rank_tensor import LowRankTensor
 from lgx.hypernet.tracing import trace
 
-__all__ = ["Graph", "Hypernet", "HypernetConfig", "computational_graph", "load", "trace"]
+__all__ = [
+    "Graph", "Hypernet", "HypernetConfig", "Layout", "LowRankTensor", "Projection", "ShapeEmbedding", "SizeEmbedding",
+    "computational_graph", "functional_forward", "load", "meta_batch_loss", "read_config", "skeleton", "trace",
+]  # fmt: skip

@@ -1,4 +1,7 @@
-"""Loads hypernetworks: this project's own, and those of the official GHN-3, LoGAH and TAL code."""
+"""Loads hypernetworks: this project's own, and those of the official GHN-3, LoGAH and TAL code.
+
+Only names of weights and options are shared with that code.
+"""
 
 from argparse import Namespace
 from collections.abc import Collection, Mapping
@@ -14,8 +17,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.safety import check_weights, count_layers
 from lgx.errors import UserError
-from lgx.hypernet.config import HypernetConfig
-from lgx.hypernet.hypernet import Hypernet
+from lgx.hypernet.hypernet import Hypernet, HypernetConfig
 
 _ENCODER = {
     "embed": "ops",
@@ -102,7 +104,7 @@ def rename_official_options(official: Mapping[str, Any], name: str) -> dict[str,
         name: The file, for the message.
 
     Returns:
-        Arguments of :class:`~lgx.hypernet.config.HypernetConfig`.
+        Arguments of :class:`~lgx.hypernet.hypernet.HypernetConfig`.
     """
     low_rank = bool(official.get("lora"))
     unneeded = {"task_embedding_dim"} if low_rank else {"task_embedding_dim", "lora_r", "max_ck_lora"}
@@ -151,7 +153,7 @@ def load(
             weights may have the names of this project or of the official GHN-3, LoGAH and TAL code. The files that were
             released with GHN-3 are joblib pickles, which can run code when they are read. Convert one that you trust:
             ``safetensors.torch.save_file(joblib.load("ghn3xlm16.pt"), "ghn3xlm16.safetensors")``.
-        config: Its configuration, with the keys of :class:`~lgx.hypernet.config.HypernetConfig` or of the official code
+        config: Its configuration, with the keys of :class:`~lgx.hypernet.HypernetConfig` or of the official code
             (``hid``, ``lora_r``, ...). By default it is read from the file: from ``hypernet`` in a file of this
             project, from ``config`` in an official one.
         name: What messages call weights that are not a file.
@@ -225,7 +227,7 @@ def read_config(values: Any, name: str) -> HypernetConfig:
     """Check the configuration that a file stores.
 
     Args:
-        values: Options with the keys of :class:`~lgx.hypernet.config.HypernetConfig` or of the official code (``hid``,
+        values: Options with the keys of :class:`~lgx.hypernet.HypernetConfig` or of the official code (``hid``,
             ``lora_r``, ...).
         name: The file, for the message.
 

@@ -140,21 +140,18 @@ class GraphBatch:
         if not graphs:
             raise UserError("a hypernetwork needs at least one architecture, got an empty list")
         most = max(len(graph.nodes) for graph in graphs)
-        shapes = [torch.tensor([_four_sizes(node.shape) for node in graph.nodes]) for graph in graphs]
+        # A vector has one input channel; a node without a parameter has zeros.
+        sizes_of = [[(*n.shape, 1, 1, 1)[:4] if n.shape else (0, 0, 0, 0) for n in graph.nodes] for graph in graphs]
         missing = [most - len(graph.nodes) for graph in graphs]
         distances = [F.pad(graph.distances.long(), (0, n, 0, n)) for graph, n in zip(graphs, missing, strict=True)]
         masks = [torch.ones(len(graph.nodes), dtype=torch.bool) for graph in graphs]
+        shapes = [torch.tensor(own) for own in sizes_of]
         ops, sizes, mask = (pad_sequence(part, True) for part in ([graph.ops for graph in graphs], shapes, masks))
         return cls(ops, sizes, torch.stack(distances), mask)
 
     def to(self, device: torch.device) -> "GraphBatch":
         """Copy the batch to a device."""
         return GraphBatch(*(t.to(device) for t in (self.ops, self.shapes, self.distances, self.mask)))
-
-
-def _four_sizes(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape as (out, in, kernel height, kernel width); a vector has one input channel."""
-    return (*shape, 1, 1, 1)[:4] if shape else (0, 0, 0, 0)
 
 
 def computational_graph(architecture: Architecture, convention: Convention = "msa") -> Graph:

@@ -1,22 +1,116 @@
-"""The hypernetwork, which predicts the parameters of architectures."""
+"""The hypernetwork, which predicts the parameters of architectures, and its configuration."""
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, ViTArchitecture
+from lgx.core.schema import Field, at_most, between, check_fields, one_of, or_none
 from lgx.errors import UserError
-from lgx.hypernet.config import HypernetConfig
-from lgx.hypernet.conv_decoder import ConvDecoder
-from lgx.hypernet.decoder import Decoder, Target, TargetKind
-from lgx.hypernet.encoder import Encoder
-from lgx.hypernet.graph import Graph, GraphBatch, Node, computational_graph, is_token_embedding
-from lgx.hypernet.low_rank_decoder import LowRankDecoder
-from lgx.hypernet.postprocessing import apply_attention_gain, postprocess
+from lgx.hypernet.decoder import ConvDecoder, Decoder, Target, TargetKind, apply_attention_gain, postprocess
+from lgx.hypernet.encoder import Encoder, SizeEmbedding
+from lgx.hypernet.graph import Convention, Graph, GraphBatch, Node, computational_graph, is_token_embedding
+from lgx.hypernet.low_rank_decoder import Layout, LowRankDecoder
+
+
+@dataclass(frozen=True)
+class HypernetConfig:
+    """Everything that is needed to build a hypernetwork. It is stored with the weights and never guessed from them.
+
+    Attributes:
+        width: Embedding width D.
+        layers: Number of Graphormer blocks.
+        heads: Number of attention heads.
+        max_shape: Largest (out, in, kernel height, kernel width) that is predicted; larger targets are tiled.
+        num_classes: Number of classes that the hypernetwork is built for.
+        decoder: ``conv`` (GHN-3) or ``low_rank`` (LoGAH, TAL).
+        rank: Rank r of the low-rank decoder.
+        max_size: Largest number of rows or columns of the low-rank decoder's factors.
+        layout: How the low-rank decoder computes its factors; see
+            :class:`~lgx.hypernet.low_rank_decoder.LowRankDecoder`.
+        task_width: Width T of task embeddings; None without task conditioning.
+        convention: Whether graphs have attention nodes (``msa``) or not (``plain``).
+        class_position_std: Standard deviation of the class token's row of the position embedding, which is not
+            predicted. With 0 the row is zero. The official code draws it with 0.02 at each prediction, so that its
+            predictions cannot be reproduced.
+        vocab_size: Number of tokens with rows of their own in the low-rank decoder; only with layout ``residual`` or
+            ``aligned``. With None a token embedding is tiled like every weight larger than ``max_shape``, as in LoGAH's
+            code: tokens i and i + 2048 then share one embedding.
+        size_embedding: How the encoder reads the sizes of a parameter: ``table`` as published, or ``fourier``, see
+            :class:`~lgx.hypernet.encoder.FourierShapeEmbedding`.
+        attention_gain: Factor g of :func:`~lgx.hypernet.decoder.apply_attention_gain`. 1 is as published.
+
+    Raises:
+        UserError: If a size is not a positive integer or too large, ``width`` is not a multiple of 4 and of ``heads``,
+            a choice is unknown, ``class_position_std`` or ``attention_gain`` is out of range, or ``vocab_size`` is
+            given to a decoder without token rows.
+    """
+
+    width: int = 128
+    layers: int = 5
+    heads: int = 16
+    max_shape: tuple[int, int, int, int] = (2048, 2048, 16, 16)
+    num_classes: int = 1000
+    decoder: Literal["conv", "low_rank"] = "low_rank"
+    rank: int = 90
+    max_size: int = 32768
+    layout: Layout = "official"
+    task_width: int | None = None
+    convention: Convention = "msa"
+    class_position_std: float = 0.0
+    vocab_size: int | None = None
+    attention_gain: float = 1.0
+    size_embedding: SizeEmbedding = "table"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_shape, list):
+            object.__setattr__(self, "max_shape", tuple(self.max_shape))
+        check_fields(vars(self), _FIELDS, "hypernetwork")
+        if self.vocab_size is not None and (self.decoder == "conv" or self.layout == "official"):
+            raise UserError(
+                "hypernetwork: vocab_size needs the low_rank decoder with layout residual or aligned; leave it out or "
+                "choose one of these layouts"
+            )
+        if self.width % 4 or self.width % self.heads:
+            raise UserError(
+                f"hypernetwork: width {self.width} must be a multiple of 4 and of heads {self.heads}; choose another"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The configuration as plain types, for JSON."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+_LARGEST = (2**20, 2**20, 255, 255)
+
+
+def _is_shape(value: Any) -> bool:
+    sizes = zip(value, _LARGEST, strict=True) if isinstance(value, tuple) and len(value) == 4 else [(0, 1)]
+    return all(at_most(most, 1).holds(size) for size, most in sizes)
+
+
+_FIELDS = {
+    "width": at_most(65_536, 1),
+    "layers": at_most(1000, 1),
+    "heads": at_most(65_536, 1),
+    "max_shape": Field(_is_shape, f"four whole numbers, 1 to {_LARGEST}"),
+    "num_classes": at_most(100_000, 1),
+    "decoder": one_of("conv", "low_rank"),
+    "rank": at_most(65_536, 1),
+    "max_size": at_most(2**24, 1),
+    "layout": one_of(*get_args(Layout)),
+    "task_width": or_none(at_most(2**20, 1)),
+    "convention": one_of(*get_args(Convention)),
+    "class_position_std": between(0, 1000),
+    "vocab_size": or_none(at_most(2**24, 1)),
+    "attention_gain": between(0.001, 1000),
+    "size_embedding": one_of(*get_args(SizeEmbedding)),
+}
+"""What each option must be: a file must not claim sizes that exhaust time or memory."""
 
 
 class Hypernet(nn.Module):
@@ -81,8 +175,7 @@ class Hypernet(nn.Module):
             Parameters by their names in timm or transformers, with gradient if the hypernetwork's parameters have one.
 
         Raises:
-            UserError: If the task embedding is missing, not expected, or of another width, or if :meth:`check` refuses
-                the architecture.
+            UserError: If :meth:`check` refuses the architecture, or the embedding is missing or of another width.
         """
         return self.predict_many([architecture], task_embedding, dense)[0]
 
@@ -91,16 +184,8 @@ class Hypernet(nn.Module):
     ) -> list[dict[str, Tensor]]:
         """Predict all parameters of several architectures for one task, in one pass of the encoder.
 
-        Args:
-            architectures: The networks.
-            task_embedding: See :meth:`predict`.
-            dense: See :meth:`predict`.
-
         Returns:
             For each architecture the same parameters as :meth:`predict` returns.
-
-        Raises:
-            UserError: See :meth:`predict`; also if there is no architecture.
         """
         graphs = [computational_graph(architecture, self.config.convention) for architecture in architectures]
         predicted = self.predict_graphs(graphs, task_embedding, dense)
@@ -114,16 +199,12 @@ class Hypernet(nn.Module):
         """Predict the parameters of all nodes of computational graphs.
 
         Args:
-            graphs: G graphs.
+            graphs: At least one graph.
             task_embedding: See :meth:`predict`.
             dense: See :meth:`predict`.
 
         Returns:
             For each graph the parameters by name, without a class token.
-
-        Raises:
-            UserError: If there is no graph, if the task embedding is missing, not expected, or of another width, or if
-                a weight is too large for the decoder.
         """
         self._check_task(task_embedding)
         # The matrices are small, so float32 costs little, and their values can overflow a lower precision.
@@ -131,15 +212,7 @@ class Hypernet(nn.Module):
             return self.decode(graphs, self.encode(graphs, task_embedding), dense)
 
     def check(self, architecture: Architecture) -> None:
-        """Refuse an architecture that cannot be predicted.
-
-        Args:
-            architecture: The network.
-
-        Raises:
-            UserError: If it has no classification head, its layers share weights, or a weight or vocabulary is too
-                large for the decoder.
-        """
+        """Refuse an architecture without a head, with shared layers, or too large for the decoder."""
         for node in computational_graph(architecture, self.config.convention).nodes:
             if node.parameter is not None:
                 self.decoder.check(self._target(node, 1))
@@ -153,9 +226,6 @@ class Hypernet(nn.Module):
 
         Returns:
             (G, N, D); rows after a graph's own nodes have no meaning.
-
-        Raises:
-            UserError: If there is no graph.
         """
         parameter = next(self.parameters())
         task = None if task_embedding is None else task_embedding.to(parameter)
@@ -172,9 +242,6 @@ class Hypernet(nn.Module):
 
         Returns:
             For each graph the parameters by name, without a class token.
-
-        Raises:
-            UserError: If a weight or a vocabulary is too large for the decoder.
         """
         predicted: list[dict[str, Tensor]] = [{} for _ in graphs]
         groups: dict[Node, list[tuple[int, int, str]]] = defaultdict(list)  # nodes that differ only in the name
@@ -201,9 +268,6 @@ class Hypernet(nn.Module):
 
         Kernels that are larger than ``max_shape`` are not tiled: GHN-3 interpolates them, LoGAH predicts their full
         size. The name of a norm's weight also stands for its bias.
-
-        Raises:
-            UserError: If the vocabulary is too large for the decoder.
         """
         parameters = ((node.parameter, node) for node in graph.nodes if node.parameter is not None)
         return [name for name, node in parameters if self._target(node, 1).shape[:2] != node.shape[:2]]

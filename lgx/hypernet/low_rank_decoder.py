@@ -1,19 +1,152 @@
-"""LoGAH's low-rank decoder.
+"""LoGAH's low-rank decoder, and the linear layer of which it computes slices of the output alone.
 
 Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
 
 import torch
 from einops import einsum, rearrange
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from lgx.errors import UserError
 from lgx.hypernet.decoder import Decoder, Factors, Target
-from lgx.hypernet.sliced_linear import OutputSlice, Span, sliced_linear
+
+MIN_BLOCK_SIZE = 2048
+"""Fewest outputs between two block boundaries on a CPU. Measured: smaller blocks cost more time than they save."""
+
+Span = tuple[int, int]
+"""(start, stop)."""
+
+
+@dataclass(frozen=True)
+class OutputSlice:
+    """A slice of the flattened output of a linear layer in -> out.
+
+    Attributes:
+        inputs: (n, rows, in).
+        start: First index of the slice in the flattened output of rows * out numbers.
+        stop: Index after the last.
+    """
+
+    inputs: Tensor
+    start: int
+    stop: int
+
+
+def sliced_linear(layer: nn.Linear, slices: Sequence[OutputSlice]) -> list[Tensor]:
+    """Compute slices of a linear layer's output for several inputs.
+
+    Reading the layer's weight takes most of the time. Slices that need the same outputs are therefore computed
+    together, and all gradients are added to one tensor of the weight's size. With ordinary indexing each slice would
+    create a gradient of that size, mostly zeros.
+
+    Args:
+        layer: The layer, in -> out, with a bias.
+        slices: Inputs, and which slice of their output to compute.
+
+    Returns:
+        For each slice ``layer(inputs).flatten(1)[:, start:stop]``, (n, stop - start).
+    """
+    spans = [(part.start, part.stop) for part in slices]
+    outputs: tuple[Tensor, ...] = _SlicedLinear.apply(layer.weight, layer.bias, spans, *(s.inputs for s in slices))
+    return list(outputs)
+
+
+class _SlicedLinear(torch.autograd.Function):
+    """See :func:`sliced_linear`."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, bias: Tensor, spans: Sequence[Span], *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Compute the slices.
+
+        Args:
+            ctx: Autograd's context.
+            weight: (out, in).
+            bias: (out,).
+            spans: (start, stop) of each slice.
+            *inputs: (n, rows, in) of each slice.
+
+        Returns:
+            (n, stop - start) for each slice.
+        """
+        ctx.save_for_backward(weight, bias, *inputs)
+        # On a GPU one pass over the weight is faster than many small products.
+        ctx.blocks = _blocks(spans, len(weight), MIN_BLOCK_SIZE if weight.is_cpu else len(weight))
+        outs = [x.new_empty(len(x), stop - start) for x, (start, stop) in zip(inputs, spans, strict=True)]
+        for (start, stop), pieces in ctx.blocks.items():
+            joined = torch.cat([inputs[piece.slice][:, piece.row] for piece in pieces])
+            computed = torch.addmm(bias[start:stop], joined, weight[start:stop].T)
+            counts = [len(inputs[piece.slice]) for piece in pieces]
+            for piece, out in zip(pieces, computed.split(counts), strict=True):
+                outs[piece.slice][:, piece.place : piece.place + stop - start] = out
+        return tuple(outs)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute the gradients of weight, bias and inputs, in their shapes."""
+        weight, bias, *inputs = ctx.saved_tensors
+        of_weight, of_bias, *of_inputs = (torch.zeros_like(t) for t in (weight, bias, *inputs))
+        for (start, stop), pieces in ctx.blocks.items():
+            joined = torch.cat([inputs[piece.slice][:, piece.row] for piece in pieces])
+            parts = [gradients[piece.slice][:, piece.place : piece.place + stop - start] for piece in pieces]
+            gradient = torch.cat(parts)
+            of_weight[start:stop].addmm_(gradient.T, joined)
+            of_bias[start:stop] += gradient.sum(dim=0)
+            of_joined = (gradient @ weight[start:stop]).split([len(part) for part in parts])
+            for piece, of_row in zip(pieces, of_joined, strict=True):
+                of_inputs[piece.slice][:, piece.row] += of_row
+        return of_weight, of_bias, None, *of_inputs
+
+
+class _Piece(NamedTuple):
+    """The part of a slice that lies in one block of outputs.
+
+    Attributes:
+        slice: Index of the slice.
+        row: Row of its inputs.
+        place: Where the piece begins in the slice's output.
+    """
+
+    slice: int
+    row: int
+    place: int
+
+
+def _blocks(spans: Sequence[Span], size: int, least: int) -> dict[Span, list[_Piece]]:
+    """Cut slices into pieces at boundaries of other slices, so that pieces with the same outputs form a block.
+
+    Args:
+        spans: (start, stop) of each slice.
+        size: Number of outputs of the layer.
+        least: Fewest outputs between two boundaries; boundaries that are closer are skipped.
+
+    Returns:
+        The pieces of each block (start, stop).
+    """
+    # Slice, row, and the first output and the one after the last within the row.
+    runs = [
+        (i, row, max(start - row * size, 0), min(stop - row * size, size))
+        for i, (start, stop) in enumerate(spans)
+        for row in range(start // size, -(-stop // size))
+    ]
+    boundaries: list[int] = []
+    for boundary in sorted({end for _, _, *ends in runs for end in ends}):
+        if not boundaries or boundary - boundaries[-1] >= least:
+            boundaries.append(boundary)
+    blocks: dict[Span, list[_Piece]] = defaultdict(list)
+    for i, row, start, stop in runs:
+        for first, last in pairwise([start, *(b for b in boundaries if start < b < stop), stop]):
+            blocks[first, last].append(_Piece(i, row, row * size + first - spans[i][0]))
+    return blocks
+
 
 Layout = Literal["official", "residual", "aligned"]
 """How the factors are computed; see :class:`LowRankDecoder`."""
@@ -90,18 +223,14 @@ class LowRankDecoder(Decoder):
         counts = [target.count for target in targets]
         decoded: list[Tensor | Factors] = []
         for target, x_a, x_b in zip(targets, *(part.split(counts) for part in small), strict=True):
-            if target.kind == "tokens":
-                decoded.append(self._tokens(target, x_a, _rows(self.basis_in, _span_b(target), x_b)))
+            b = _rows(self.basis_in, _span_b(target), x_b)
+            if target.kind == "tokens":  # T as A, and B (I + X₁)ᵀ as B
+                tokens = self.basis_tokens[: target.shape[0]].expand(target.count, -1, -1)
+                decoded.append(_factors(target, tokens, einsum(b, x_a, "n inp s, n r s -> n inp r")))
                 continue
             a = [_rows(self.basis_out, span, x_a) for span in self._spans_a(target)]
-            b = _rows(self.basis_in, _span_b(target), x_b)
             decoded.append(_factors(target, a[0], b) if _is_matrix(target) else _vectors(target, a, b))
         return decoded
-
-    def _tokens(self, target: Target, x_a: Tensor, b: Tensor) -> Factors:
-        """T as A, and B (I + X₁)ᵀ as B, from ``x_a`` (n, r, r) and B (n, columns, r)."""
-        a = self.basis_tokens[: target.shape[0]].expand(target.count, -1, -1)
-        return _factors(target, a, einsum(b, x_a, "n inp s, n r s -> n inp r"))
 
     def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         """Layout ``official``, from hidden features (N, 8 D)."""

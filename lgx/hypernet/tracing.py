@@ -52,8 +52,8 @@ def trace(
         The graph. Each parameter belongs to one node, except norm biases and class tokens, which have none.
     """
     name = name or type(model).__name__
-    repeated = _repeated(model)
-    if repeated:
+    once = {own for own, _ in model.named_parameters()}
+    if repeated := [own for own, _ in model.named_parameters(remove_duplicate=False) if own not in once]:
         raise UserError(f"{name}: cannot be traced: several layers share {_listing(repeated)}")
     builder = _Builder(convention, image)
     builder.read(_exported(model, image, name))
@@ -265,12 +265,6 @@ def _with_head(builder: _Builder) -> Iterator[Node]:
             yield replace(node, head=True, shape=node.shape[:2])
         else:
             yield replace(node, head=node.op == "bias" and builder.predecessors[n] == (last,))
-
-
-def _repeated(model: nn.Module) -> list[str]:
-    """Further names of parameters that several layers share."""
-    once = {name for name, _ in model.named_parameters()}
-    return [name for name, _ in model.named_parameters(remove_duplicate=False) if name not in once]
 
 
 def _listing(names: list[str]) -> str:

@@ -5,12 +5,5 @@ from lgx.initialization.initializer import Front, Head, Initializer, Origin
 from lgx.initialization.sizes import Sizes
 
 __all__ = [
-    "Front",
-    "Head",
-    "Initialization",
-    "Initializer",
-    "Origin",
-    "Sizes",
-    "initialize",
-    "initialize_library_model",
-]
+    "Front", "Head", "Initialization", "Initializer", "Origin", "Sizes", "initialize", "initialize_library_model",
+]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, ViTArchitecture, parse_for_source
+from lgx.architectures import Architecture, ViTArchitecture, parse_for
 from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.start_record import StartRecord
@@ -106,11 +106,7 @@ class Initializer(ABC):
         """Name of the method in results."""
 
     def named(self, architecture: Architecture) -> str:
-        """Name in results of a descendant of this architecture; another one than :attr:`method` if the start differs.
-
-        Raises:
-            UserError: If the source cannot be read.
-        """
+        """Name in results of a descendant of this architecture; another than :attr:`method` if the start differs."""
         return self.method
 
     @property
@@ -127,14 +123,12 @@ class Initializer(ABC):
         """Read the architecture of a descendant.
 
         Args:
-            text: Name or specification.
+            text: Name or specification; what it leaves to the source, as the form, is the source's.
             num_classes: Classes of its head; None for the source's.
-
-        Raises:
-            UserError: If the text is none.
         """
         origin = self.origin()
-        return parse_for_source(text, origin.architecture, origin.kind, num_classes or origin.num_classes)
+        architecture = parse_for(text, origin.kind, num_classes or origin.num_classes)
+        return architecture if origin.architecture is None else architecture.completed(text, origin.architecture)
 
     @property
     def stored_parameters(self) -> int:
@@ -164,9 +158,6 @@ class Initializer(ABC):
             source: What the user named.
             method: Name of the method whose initializer will read the source.
             maker: The method that made the source if it is a learngene file, else None.
-
-        Raises:
-            UserError: If the initializer cannot use the source.
         """
         return None
 

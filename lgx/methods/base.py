@@ -14,9 +14,9 @@ from data_modules.base import TaskDataModule
 from lgx.architectures import Architecture, parse_for
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.learngene import Learngene
+from lgx.components.labels import make_mixup
 from lgx.components.losses import label_loss
 from lgx.components.metrics import metrics_for
-from lgx.components.mixup import make_mixup
 from lgx.components.normalization import follow_normalization
 from lgx.components.optim import SchedulerCallable, fuse, make_scheduler, parameter_groups, scale_rates
 from lgx.components.sharding import shard
@@ -202,11 +202,7 @@ class Method(EvaluatedModule):
         return module
 
     def setup(self, stage: str) -> None:
-        """Learn the tasks from the data module; for training also load the teacher.
-
-        Raises:
-            UserError: If the task does not suit the network, or the teacher cannot be read or does not suit the task.
-        """
+        """Learn the tasks from the data module; for training also load the teacher."""
         self.learn_tasks()
         needs_teacher = stage == "fit" or (self.evaluates_with_teacher and stage != "plan")
         if needs_teacher and (request := self.teacher_request()) is not None:
@@ -256,11 +252,7 @@ class Method(EvaluatedModule):
         self.architecture.check_task(task, "model.arch")
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
-        """Train and evaluate on these tasks, each by its name, and make their metrics.
-
-        Raises:
-            UserError: If one network cannot be for all of them.
-        """
+        """Train and evaluate on these tasks, each by its name, and make their metrics."""
         assert self.task is not None
         if len({(task.kind, task.metric) for task in tasks.values()}) > 1:
             several = ", ".join(f"{name} ({task.kind}, {task.metric})" for name, task in tasks.items())
@@ -272,11 +264,7 @@ class Method(EvaluatedModule):
 
     @building_on("cpu")  # Lightning asks for the GPU, but starts are computed of tensors from files
     def configure_model(self) -> None:
-        """Build the network once; under ``trainer.strategy: sharded`` every process keeps a share of each layer.
-
-        Raises:
-            UserError: If the method's network cannot be sharded.
-        """
+        """Build the network once; under ``trainer.strategy: sharded`` every process keeps a share of each layer."""
         if hasattr(self, "network"):
             return
         if self._trainer is not None and self.task is None:  # Lightning's averaging of weights asks before setup
@@ -326,15 +314,14 @@ class Method(EvaluatedModule):
         Raises:
             UserError: If the optimizer or the schedule refuses one of its options.
         """
-        groups, place = self.trained_groups(), "model.optimizer or model.scheduler: a value is refused"
-        with blame(place):
+        groups = self.trained_groups()
+        with blame("model.optimizer or model.scheduler: a value is refused"):
             optimizer = self.optimizer(groups)
-        scale_rates(optimizer)
-        if self.trainer.precision != "16-mixed":  # Lightning does not clip the gradients of fused optimizers there
-            fuse(optimizer)
-        if self.scheduler is None:
-            return optimizer
-        with blame(place):
+            scale_rates(optimizer)
+            if self.trainer.precision != "16-mixed":  # Lightning does not clip the gradients of fused optimizers there
+                fuse(optimizer)
+            if self.scheduler is None:
+                return optimizer
             scheduler = make_scheduler(self.scheduler, optimizer, self.total_steps())
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 

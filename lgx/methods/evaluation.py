@@ -11,8 +11,8 @@ from torchmetrics import Metric, MetricCollection
 
 from lgx.architectures import Architecture, name_of
 from lgx.components.class_metrics import NO_NUMBERS
+from lgx.components.features import Probe, frozen_features
 from lgx.components.metrics import metric_names, update_metrics
-from lgx.components.probes import Probe, frozen_features
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
 from lgx.core.task import Kind, Task

@@ -29,6 +29,11 @@ class LayerExpansion(Initializer):
     def __init__(self, source: str) -> None:
         self.source = source
 
+    @property
+    def method(self) -> str:
+        """The learngene's method, which may be a variant: ``tleg_from_fit``."""
+        return self.loaded.method
+
     @classmethod
     def check_source(cls, source: str, method: str, maker: str | None) -> None:
         """Refuse a source that is not a learngene of a method that it expands."""

@@ -69,11 +69,6 @@ def looks() -> dict[str, Look]:
     return {look.name: look for spec in specs().values() for look in spec.looks or (Look(spec.name, spec.name, ""),)}
 
 
-def method_class(spec: MethodSpec) -> "type[Method] | None":
-    """Import the class that ``lgx fit --model`` trains; None where the method is a start only."""
-    return None if spec.module is None else imported(spec.module)
-
-
 def initializer_class(spec: MethodSpec) -> "type[Initializer] | None":
     """Import the default initializer of the method's descendants; None without one."""
     return None if spec.initializer is None else imported(spec.initializer)
@@ -82,7 +77,8 @@ def initializer_class(spec: MethodSpec) -> "type[Initializer] | None":
 @cache
 def method_classes() -> dict[str, "type[Method]"]:
     """Classes that ``lgx fit --model`` trains, by class name."""
-    return {found.__name__: found for spec in specs().values() if (found := method_class(spec)) is not None}
+    found = [imported(spec.module) for spec in specs().values() if spec.module]
+    return {each.__name__: each for each in found}
 
 
 @cache

@@ -28,9 +28,8 @@ from lgx.host.signals import STOP
 from lgx.host.startup import collect_as_usual, keep_freed_memory
 from lgx.methods.base import Method
 from lgx.training.callbacks.health import TrainingHealth
-from lgx.training.callbacks.report import end_of_run
+from lgx.training.callbacks.results import SaveConfig
 from lgx.training.callbacks.run_weights import RunWeights
-from lgx.training.callbacks.save_config import SaveConfig
 from lgx.training.configuration import (
     REFUSED,
     all_values,
@@ -39,13 +38,11 @@ from lgx.training.configuration import (
     make_parser,
     parse_configuration,
 )
-from lgx.training.first_run import FirstRunEnded, do_first
-from lgx.training.folder_claim import FolderClaim
 from lgx.training.lightning_internals import find_unused_parameters
 from lgx.training.loggers import RunLoggers
-from lgx.training.run_folder import find_checkpoint, run_place, write_summary
+from lgx.training.run_folder import FolderClaim, find_checkpoint, run_place, write_summary
 from lgx.training.same_run import RunIdentity, check_data, package_versions
-from lgx.training.sources import resolve_sources
+from lgx.training.sources import FirstRunEnded, do_first, resolve_sources
 from lgx.training.trainer_parts import as_list, every_callback, every_plugin
 
 _EVALUATED: dict[str, Loader] = {"validate": "val", "test": "test", "predict": "predict"}
@@ -281,7 +278,8 @@ class LgxCLI(LightningCLI):
             weights = next(c for c in self.trainer.callbacks if isinstance(c, RunWeights))  # type: ignore[attr-defined]
             numbers = self.health.numbers()
             write_summary(self.run_dir, self.trainer, seconds, self.model.start_flops, numbers, weights.kind)
-            print(end_of_run(self.model, weights, self.run_dir), flush=True)
+            print(f"weights    {weights.words}: {weights.path}{weights.other}")
+            print(f"next       {self.model.next_command(self.run_dir)}", flush=True)
 
 
 def _is_first_process() -> bool:

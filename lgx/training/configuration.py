@@ -20,8 +20,8 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules import TaskDataModule  # importing the package makes every data module known by its short name
 from data_modules.module_checks import check_options, check_task
+from lgx.components.features import NEIGHBORS, ProbeName
 from lgx.components.optim import check_class, length_argument
-from lgx.components.probes import NEIGHBORS, ProbeName
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
@@ -31,8 +31,7 @@ from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks.run_weights import BestCheckpoint
 from lgx.training.loggers import UNSET
-from lgx.training.parsing import parse, written_options
-from lgx.training.written_options import check_classes, check_dropped, restrict_imports
+from lgx.training.parsing import check_classes, check_dropped, parse, restrict_imports, written_options
 
 _RATES = ("model.optimizer.", "model.scheduler.")
 REFUSED = "the configuration holds a value that is refused"
@@ -60,7 +59,7 @@ class RunParser(LightningArgumentParser):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.add_instantiator(self._build, object)
-        self.add_instantiator(_wanted, Logger, prepend=True)
+        self.add_instantiator(partial, Logger, prepend=True)  # built later: some write or connect when they are built
 
     def add_flag(self, name: str, default: bool = False, help: str | None = None) -> None:
         """Add a boolean option: ``--name``, ``--name=false``, ``--no_name``."""
@@ -121,7 +120,9 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
     parser.add_lightning_class_args(TaskDataModule, "data", subclass_mode=True)
     _add_run_options(parser)
     if command == "test":
-        _add_probe_options(parser)
+        text = "Accuracy of a classifier on the features, in place of the head: k nearest neighbors, or linear."
+        parser.add_argument("--probe", type=ProbeName | None, default=None, help=text)
+        parser.add_argument("--probe_k", type=int, default=NEIGHBORS, help="Neighbors that vote with --probe knn.")
     if extra is not None:
         _add_fields(parser, extra)
     _link(parser)
@@ -200,13 +201,6 @@ def _add_run_options(parser: RunParser) -> None:
     parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
 
 
-def _add_probe_options(parser: RunParser) -> None:
-    """Add what `lgx test` measures in place of the head's accuracy."""
-    text = "Accuracy of a classifier on the network's features, in place of its head: k nearest neighbors, or linear."
-    parser.add_argument("--probe", type=ProbeName | None, default=None, help=text)
-    parser.add_argument("--probe_k", type=int, default=NEIGHBORS, help="Neighbors that vote with --probe knn.")
-
-
 def _add_fields(parser: RunParser, extra: type) -> None:
     """Add the fields of a dataclass as options, boolean ones as flags."""
     flags = [field for field in fields(extra) if field.type in (bool, "bool")]
@@ -265,8 +259,3 @@ def all_values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
             yield from all_values(inner, place)
     else:
         yield place, value
-
-
-def _wanted(kind: type[Logger], /, **options: Any) -> "partial[Logger]":
-    """A logger that is built later, because some write or connect when they are built."""
-    return partial(kind, **options)

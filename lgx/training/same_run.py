@@ -94,7 +94,8 @@ def check_configuration(record: RunIdentity, now: RunIdentity, folder: Path) -> 
         Changed options that are applied, and changed versions of the code, one line each.
     """
     changes = _changes(record, now)
-    refused = [change for key, change in changes.items() if not _is_applied(key)]
+    observes = [key for key in changes if key.startswith("trainer.callbacks") and not key.startswith(_AVERAGING)]
+    refused = [change for key, change in changes.items() if not key.startswith(_APPLIED) and key not in observes]
     refused += _differences(
         *({f"the file of {option}": digest for option, digest in run.files.items()} for run in (record, now))
     ).values()
@@ -144,10 +145,6 @@ def _differences(former: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
     """Key -> the difference in words, of the keys that both have."""
     keys = [key for key in former if key in now and former[key] != now[key]]
     return {key: f"{key} was {_shown(former[key])}, is {_shown(now[key])}" for key in keys}
-
-
-def _is_applied(key: str) -> bool:
-    return key.startswith(_APPLIED) or (key.startswith("trainer.callbacks") and not key.startswith(_AVERAGING))
 
 
 def flat_options(config: Any, prefix: str = "") -> dict[str, Any]:

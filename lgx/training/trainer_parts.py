@@ -18,19 +18,13 @@ from lightning.pytorch.callbacks import (
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
 
-from lgx.components.probes import Probe
-from lgx.training.callbacks.averaging import BeginAveraging
-from lgx.training.callbacks.checkpoints import AtomicCheckpointIO, FinalWeights, LastCheckpoint
-from lgx.training.callbacks.class_report import ClassReport
-from lgx.training.callbacks.figures import DrawFigures, Gallery
+from lgx.components.features import Probe
+from lgx.training.callbacks.checkpoints import AtomicCheckpointIO, FinalWeights, LastCheckpoint, Preemption, Resume
+from lgx.training.callbacks.figures import ClassReport, DrawFigures, Gallery
 from lgx.training.callbacks.health import TrainingHealth
-from lgx.training.callbacks.predictions import SavePredictions
-from lgx.training.callbacks.preemption import Preemption
-from lgx.training.callbacks.probe import RunProbe
 from lgx.training.callbacks.report import PrintProgress, Report
-from lgx.training.callbacks.results import SaveResults
-from lgx.training.callbacks.resume import Resume
-from lgx.training.callbacks.run_weights import RunWeights
+from lgx.training.callbacks.results import RunProbe, SavePredictions, SaveResults
+from lgx.training.callbacks.run_weights import BeginAveraging, RunWeights
 from lgx.training.lightning_internals import warm_up_average
 
 

@@ -10,7 +10,7 @@ from timm.models.eva import Eva
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from lgx.architectures import ViTArchitecture, architecture_from_dict, parse_architecture, parse_for_source
+from lgx.architectures import ViTArchitecture, architecture_from_dict, parse_architecture, parse_for
 from lgx.architectures.axes import Axis, axes_of, read_axes
 from lgx.architectures.describing import describe_timm_model, describe_vit
 from lgx.architectures.forms import same_form
@@ -177,10 +177,12 @@ def test_a_changed_argument_becomes_a_part_of_the_form():
 
 def test_a_descendant_takes_the_form_of_its_source_where_its_text_names_none():
     source = tiny("eva02", mlp_ratio=3.0)
-    given = parse_for_source("depth=1,embed_dim=32,num_heads=2", source, "classification", 7)
+    text = "depth=1,embed_dim=32,num_heads=2"
+    given = parse_for(text, "classification", 7).completed(text, source)
     assert isinstance(given, ViTArchitecture)
     assert (given.form, given.mlp_ratio, given.num_classes) == (source.form, 3.0, 7)
-    named = parse_for_source("timm:vit_small_patch14_dinov2", source, None)
+    text = "timm:vit_small_patch14_dinov2"
+    named = parse_for(text, None).completed(text, source)
     assert isinstance(named, ViTArchitecture)
     assert named.form == "vit_small_patch14_dinov2"
 

@@ -4,16 +4,9 @@ import pytest
 import torch
 
 from lgx.architectures import ViTArchitecture
-from lgx.components.losses import (
-    balanced_weights,
-    distillation_loss,
-    label_loss,
-    label_losses,
-    multilabel_distillation_loss,
-    weighted_label_loss,
-)
+from lgx.components.labels import balanced_weights, make_mixup, multilabel_distillation_loss, weighted_label_loss
+from lgx.components.losses import distillation_loss, label_loss, label_losses
 from lgx.components.metrics import agreement_with
-from lgx.components.mixup import make_mixup
 from lgx.components.updates import mean_of_examples
 from lgx.methods.hypernetworks.tal import feature_divergence, official_feature_divergence
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lgx.architectures import ViTArchitecture
-from lgx.components.probes import Probe, frozen_features
+from lgx.components.features import Probe, frozen_features
 from lgx.errors import UserError
 
 

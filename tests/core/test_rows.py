@@ -27,7 +27,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods import Finetune
 from lgx.training.callbacks.figures import Gallery
-from lgx.training.callbacks.predictions import _of_classes
+from lgx.training.callbacks.results import _of_classes
 
 ROW = Row("sws", "6-Small", "dtd", "test", 1, "acc", 0.5, 0, 10, "runs/a/seed0")
 

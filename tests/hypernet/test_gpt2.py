@@ -9,9 +9,8 @@ from torch.nn import functional as F
 from lgx.architectures import GPT2Architecture, ViTArchitecture, parse_architecture
 from lgx.errors import UserError
 from lgx.hypernet import HypernetConfig, computational_graph
-from lgx.hypernet.functional_forward import functional_forward
+from lgx.hypernet.functional_forward import functional_forward, meta_batch_loss
 from lgx.hypernet.low_rank_tensor import LowRankTensor
-from lgx.hypernet.meta_batch import meta_batch_loss
 from tests.support.gpt2 import GPT2, hypernet, texts
 
 

@@ -10,8 +10,8 @@ from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
 from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.encoder import FourierShapeEmbedding, ShapeEmbedding
+from lgx.hypernet.functional_forward import meta_batch_loss
 from lgx.hypernet.low_rank_tensor import LowRankTensor
-from lgx.hypernet.meta_batch import meta_batch_loss
 from tests.support.hypernet import TINY, VIT
 
 

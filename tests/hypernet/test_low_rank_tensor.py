@@ -5,8 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from lgx.hypernet import Hypernet, HypernetConfig, low_rank_tensor
-from lgx.hypernet.factored_linear import dense_is_faster, factored_linear
-from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
+from lgx.hypernet.low_rank_tensor import LowRankTensor, dense_is_faster, factored_linear, frobenius_norm
 from tests.support.hypernet import TINY, VIT
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from lgx.hypernet.sliced_linear import OutputSlice, sliced_linear
+from lgx.hypernet.low_rank_decoder import OutputSlice, sliced_linear
 
 
 @given(
@@ -26,7 +26,7 @@ def test_slices_and_gradients_equal_those_of_the_whole_output(out, spans, least)
     wanted = [(x, start, start + count) for x, (start, count) in zip(inputs, spans, strict=True)]
     wanted += [(inputs[0], 0, 1)] * 2  # one input for several slices, and an unused slice
     whole = [layer(x).flatten(1)[:, start:stop] for x, start, stop in wanted]
-    with mock.patch("lgx.hypernet.sliced_linear.MIN_BLOCK_SIZE", least):
+    with mock.patch("lgx.hypernet.low_rank_decoder.MIN_BLOCK_SIZE", least):
         read = sliced_linear(layer, [OutputSlice(*part) for part in wanted])
     torch.testing.assert_close(read, whole)
     sources = (layer.weight, layer.bias, *inputs)

@@ -15,7 +15,7 @@ from lgx.initialization import initialize
 from lgx.initialization.expansion import cyclic, first_of_stages, random_assigned
 from lgx.initialization.width import evenly, evenly_spaced, heads_whole, narrow
 from lgx.methods import Pretrained
-from lgx.methods.lsamd.initializer import selected
+from lgx.methods.lsamd.selection import selected
 from tests.support.untrained_learngenes import BIG
 
 sizes = st.tuples(st.integers(1, 8), st.integers(0, 12)).map(lambda t: (t[0], t[0] + t[1]))

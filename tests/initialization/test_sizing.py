@@ -15,8 +15,16 @@ from lgx.architectures import ViTArchitecture
 from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.initialization.descendants import _summary
-from lgx.initialization.sizing import Budget, Candidate, enough, find_sizes, parse_budgets
-from lgx.initialization.sizing.search import Stopwatch, _deepest, seconds_of_pass
+from lgx.initialization.sizing import (
+    Budget,
+    Candidate,
+    Stopwatch,
+    _deepest,
+    enough,
+    find_sizes,
+    parse_budgets,
+    seconds_of_pass,
+)
 from tests.support.families import EACH, tiny
 
 TINY = ViTArchitecture(6, 48, 3, patch_size=4, img_size=16, num_classes=5)
@@ -232,7 +240,7 @@ def test_a_time_may_be_used_up_and_the_mlp_ratio_stays_in_its_range():
 @pytest.mark.parametrize(("seconds", "passes"), [(1.0, 15), (0.01, 50), (1e-6, 200)])
 def test_passes_are_timed_for_half_a_second_but_neither_too_few_nor_too_many(monkeypatch, seconds, passes):
     times, calls = itertools.count(), []
-    monkeypatch.setattr("lgx.initialization.sizing.search.time.perf_counter", lambda: seconds * next(times))
+    monkeypatch.setattr("lgx.initialization.sizing.time.perf_counter", lambda: seconds * next(times))
     assert seconds_of_pass(calls.append, torch.zeros(1, 3, 2, 2)) == pytest.approx(seconds)
     assert passes - 1 <= len(calls) - 3 <= passes + 1  # three are not timed
     assert len(calls) - 3 == passes or passes == 50  # sums of hundredths are rounded

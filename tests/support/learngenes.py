@@ -11,7 +11,7 @@ from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization import Initializer
 from lgx.initialization.expansion import take_layers
 from lgx.methods import registry
-from lgx.methods.lets.expansion import random_matrices
+from lgx.methods.lets.initializer import random_matrices
 from tests.support.command_line import ARCH
 from tests.support.images import write_images
 

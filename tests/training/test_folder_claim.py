@@ -9,7 +9,7 @@ import pytest
 
 from lgx.core.rows import read_rows
 from lgx.host.locks import is_locked, locked
-from lgx.training.folder_claim import FolderClaim, recover
+from lgx.training.run_folder import FolderClaim, recover
 from lgx.training.same_run import RunIdentity
 from tests.support.command_line import arguments, lgx, refusal
 from tests.support.forks import start

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from lgx.core.rows import read_rows
-from lgx.training.folder_claim import check_claim
 from lgx.training.loggers import MetricsTable
+from lgx.training.run_folder import check_claim
 from tests.support.command_line import arguments, lgx, ok, python, refusal
 from tests.support.runs import kill_and_resume
 from tests.support.wandb_runs import forget

@@ -7,7 +7,7 @@ from data_modules import ImageFolderData
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.components.probes import frozen_features
+from lgx.components.features import frozen_features
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
 from tests.support.fake_masks import SMALL

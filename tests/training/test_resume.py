@@ -9,8 +9,7 @@ import torch
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
-from lgx.training.callbacks.checkpoints import LastCheckpoint
-from lgx.training.callbacks.resume import _mistake
+from lgx.training.callbacks.checkpoints import LastCheckpoint, _mistake
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.runs import kill_and_resume, last_checkpoint
 

@@ -9,8 +9,8 @@ from lightning.pytorch.loggers import MLFlowLogger
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lgx.training.folder_claim import check_claim
 from lgx.training.loggers import RunLoggers, RunPlace
+from lgx.training.run_folder import check_claim
 from tests.support.command_line import arguments, free_port, lgx, ok
 from tests.support.mlflow_server import served
 from tests.support.task_maps import tal_arguments, write_tasks

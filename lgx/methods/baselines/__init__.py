@@ -1,13 +1,9 @@
 """Baselines: fine-tuning and the starts that every method is compared with."""
 
-from typing import TYPE_CHECKING
-
+from lgx.core.task import Kind
 from lgx.methods.spec import BLACK, GRAY, ORANGE, PINK, Look, MethodSpec
 
-if TYPE_CHECKING:
-    from lgx.core.task import Kind
-
-_KINDS: "tuple[Kind, ...]" = ("classification", "segmentation", "text", "multilabel")
+_KINDS: tuple[Kind, ...] = ("classification", "segmentation", "text", "multilabel")
 
 RANDOM = MethodSpec(
     name="random",
@@ -15,7 +11,7 @@ RANDOM = MethodSpec(
     url="https://github.com/huggingface/pytorch-image-models",
     summary="Every weight is drawn at random, so that training begins from scratch.",
     looks=(Look("random", "random start", GRAY), Look("trained", "trained from a random start", GRAY, "--")),
-    initializer="lgx.methods.baselines.random:RandomStart",
+    initializer="lgx.methods.baselines.from_source:RandomStart",
     kinds=_KINDS,
     trained_name="trained",
     order=10,
@@ -51,7 +47,7 @@ VANILLA_LG = MethodSpec(
     summary="The last layers of a trained ancestor become the last layers of the descendant; all layers before "
     "them are random.",
     looks=(Look("vanilla_lg", "Vanilla-LG", PINK),),
-    initializer="lgx.methods.baselines.vanilla_lg:VanillaLG",
+    initializer="lgx.methods.baselines.from_source:VanillaLG",
     order=40,
 )
 WEIGHT_SELECTION = MethodSpec(

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.artifacts.learngene import Learngene
-from lgx.components.losses import balanced_weights, weighted_label_loss
+from lgx.components.labels import balanced_weights, weighted_label_loss
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
 from lgx.core.task import BALANCED, Normalization, Task
@@ -18,7 +18,7 @@ from lgx.errors import UserError
 from lgx.initialization import Head, Initializer, initialize
 from lgx.methods.base import Method, Trained
 from lgx.methods.baselines import ANCESTOR, PRETRAINED
-from lgx.methods.baselines.random import RandomStart
+from lgx.methods.baselines.from_source import RandomStart
 from lgx.methods.checks import check_option
 
 

@@ -53,12 +53,7 @@ class Pretrained(FromSource):
     @property
     def stored_parameters(self) -> int:
         """All parameters of the source."""
-        return super().stored_parameters if self.bare is None else sum(t.numel() for t in self.bare.values())
-
-    @property
-    def bare(self) -> dict[str, Tensor] | None:
-        """Tensors of a bare weights file, which does not say its architecture; None for other sources."""
-        return self._file[0] if self._file else None
+        return super().stored_parameters if self._file is None else sum(t.numel() for t in self._file[0].values())
 
     def origin(self) -> Origin:
         """The source's normalization, classes and kind; a bare file has them in its metadata or names."""
@@ -78,6 +73,7 @@ class Pretrained(FromSource):
 
     @cached_property
     def _file(self) -> tuple[dict[str, Tensor], dict[str, str]] | None:
+        """Tensors and metadata of a bare weights file, which need not say its architecture; None for other sources."""
         if kind_of(self.source) != "weights" or not self.source.endswith(".safetensors"):
             return None
         tensors, metadata = read_safetensors(self.source)
@@ -86,7 +82,7 @@ class Pretrained(FromSource):
 
     def sizes(self) -> Sizes:
         """The source's own size."""
-        if self.bare is not None:
+        if self._file is not None:
             raise UserError(f"{self.source}: a bare file does not say its size; give --arch instead of a budget")
         return Sizes.own(self.loaded.require_vit("pretrained"))
 

@@ -84,11 +84,6 @@ def depths(model: ConvNeXt) -> list[int]:
     return [len(cast(ConvNeXtStage, stage).blocks) for stage in model.stages]
 
 
-def stages_note(source: ConvNeXt, model: ConvNeXt) -> str:
-    """One line on the blocks that were taken."""
-    return f"layers    the first {_listed(depths(model))} blocks of the stages of {_listed(depths(source))}"
-
-
 def _listed(numbers: list[int]) -> str:
     return "-".join(map(str, numbers))
 
@@ -140,14 +135,11 @@ class WeightSelection(FromSource):
             return super().start_model(model, described, head)
         source = self.loaded.model
         selected = select_convnext(source, model, (self.source, described.name), head)
-        return selected, (stages_note(cast(ConvNeXt, source), cast(ConvNeXt, model)),)
+        own, whole = (_listed(depths(cast(ConvNeXt, each))) for each in (model, source))
+        return selected, (f"layers    the first {own} blocks of the stages of {whole}",)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers of the source were taken."""
-        depth = self.vit.depth
-        return (f"layers    {first_layers(vit_only(architecture, 'weight_selection').depth, depth)}",)
-
-
-def first_layers(taken: int, depth: int) -> str:
-    """Words for the layers that are taken from a source: ``the first 4 of the source's 12``."""
-    return f"all {depth} of the source" if taken == depth else f"the first {taken} of the source's {depth}"
+        whole, own = self.vit.depth, vit_only(architecture, self.method).depth
+        layers = f"all {whole} of the source" if own == whole else f"the first {own} of the source's {whole}"
+        return (f"layers    {layers}",)

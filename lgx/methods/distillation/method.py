@@ -11,7 +11,8 @@ from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, feature_losses
-from lgx.components.losses import distillation_loss, multilabel_distillation_loss
+from lgx.components.labels import multilabel_distillation_loss
+from lgx.components.losses import distillation_loss
 from lgx.components.metrics import agreement_with
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import mean_of_examples, of_labeled_pixels
@@ -33,7 +34,7 @@ class Distill(Method):
     ``loss = (1 - α) CE(p_s, y) + α CE(softmax(p_s / τ), softmax(p_t / τ))`` with the network's logits p_s and the
     ancestor's logits p_t (SWS [0], Eq. 2-4, after [1]). The learngene of a shallow network trained so is Simple-LG
     ([0], Sec. 1): its layers are expanded without having been trained for it. Where an image may have several labels,
-    both terms are binary: see :func:`~lgx.components.losses.multilabel_distillation_loss`.
+    both terms are binary: see :func:`~lgx.components.labels.multilabel_distillation_loss`.
 
     ``guidance: features`` replaces the second term by :func:`~lgx.components.features.feature_losses`: class token or
     pooled tokens, and patch tokens, through a learned projection. The ancestor needs no head. Images without labels
@@ -88,12 +89,8 @@ class Distill(Method):
             raise UserError("model.guidance: features are those of an ancestor; give model.ancestor")
         if guidance == "features" and self.parsed_architecture.kind == "text":
             raise UserError("model.guidance: features are compared of image models; leave it at logits for text")
-        self.set_start(start)
-
-    def set_start(self, start: str) -> None:
-        """Choose the start of the network."""
         self.start = start
-        if self.is_from_ancestor and self.ancestor is None:
+        if self.is_from_ancestor and ancestor is None:
             raise UserError(f"model.start: {start} is made from the ancestor's layers; give model.ancestor")
 
     @property
@@ -116,8 +113,6 @@ class Distill(Method):
         if not self.is_from_ancestor or hasattr(self, "network"):
             return None
         return Normalization(self.source.mean, self.source.std), f"the start ({self.method})"
-
-    # -- task and teacher -----------------------------------------------------------------------------------------
 
     @cached_property
     def own_architecture(self) -> Architecture:
@@ -147,8 +142,6 @@ class Distill(Method):
         features_only = not self.has_labels or self.guidance == "features"
         return TeacherRequest(self.ancestor, self.task, features_only, self.cache_ancestor)
 
-    # -- network --------------------------------------------------------------------------------------------------
-
     def build_network(self) -> nn.Module:
         """The network at its start; without reading the ancestor's layers where a checkpoint is loaded next."""
         network = self.random_network()
@@ -171,9 +164,7 @@ class Distill(Method):
 
     def ancestor_shares(self, depth: int) -> Tensor:
         """Share of each ancestor layer in each layer of the network at its start, (L, depth)."""
-        return stage_shares((1,) * self.architecture.depth, depth, cast(Start, self.start))
-
-    # -- losses ---------------------------------------------------------------------------------------------------
+        return stage_shares((1,) * self.architecture.depth, depth, self.start)
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss`` and its parts ``loss_labels`` and ``loss_distillation``; without labels ``loss`` alone."""
@@ -233,8 +224,6 @@ class Distill(Method):
         if self.architecture.num_classes == 0:
             raise UserError("predict: the network was trained without labels and has no head; fine-tune a descendant")
         return super().predict_step(batch, batch_idx)
-
-    # -- what the run leaves --------------------------------------------------------------------------------------
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """All layers of the network, without the projection."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of
-from lgx.architectures.heads import class_order, with_class_order
+from lgx.architectures.base import class_order, with_class_order
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.errors import UserError
 from lgx.initialization.descendants import Initialization, load_parameters

@@ -16,9 +16,7 @@ from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
 from lgx.host.safety import read_json
-from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, trace
-from lgx.hypernet.checkpoints import read_config
-from lgx.hypernet.encoder import ShapeEmbedding
+from lgx.hypernet import Graph, Hypernet, HypernetConfig, ShapeEmbedding, computational_graph, load, read_config, trace
 from lgx.initialization import Head, Initializer, Origin, Sizes
 
 Spectrum = Literal["predicted", "random"]
@@ -250,43 +248,37 @@ class HypernetPrediction(Initializer):
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which weights were tiled, what is new to it, and whether another ancestor made the task embedding."""
-        return (
-            *self.tiled(computational_graph(architecture, self.loaded.config.convention), taken),
-            *self._untrained_width(architecture.embed_dim),
-            *self._untrained_inputs(architecture),
-            *self._foreign_ancestor(),
-        )
+        tiled = self.tiled(computational_graph(architecture, self.loaded.config.convention), taken)
+        width, inputs = self._untrained_width(architecture.embed_dim), self._untrained_inputs(architecture)
+        return *tiled, *(f"check     {note}" for note in (width, inputs, self._foreign_ancestor()) if note)
 
-    def _untrained_width(self, width: int) -> tuple[str, ...]:
-        """One line where no network of this width was trained on, and its row in the table of sizes is still random."""
+    def _untrained_width(self, width: int) -> str:
+        """A note where no network of this width was trained on, and its row in the table of sizes is still random."""
         trained, shapes = self.learngene.trained_widths if self.learngene else (), self.loaded.encoder.shapes
         if not trained or not isinstance(shapes, ShapeEmbedding) or shapes.has_row_of(width, trained):
-            return ()
+            return ""
         widths = " and ".join(map(str, trained)) if len(trained) < 5 else f"{trained[0]} to {trained[-1]}"
         return (
-            f"check     width {width}: the hypernetwork was trained on {widths}, other sizes are random to it; choose "
-            f"one of these, or train it with model.size_embedding fourier",
+            f"width {width}: the hypernetwork was trained on {widths}, other sizes are random to it; choose one of "
+            f"these, or train it with model.size_embedding fourier"
         )
 
-    def _untrained_inputs(self, architecture: Architecture) -> tuple[str, ...]:
-        """One line where the network reads inputs of a size on which the hypernetwork was not trained."""
+    def _untrained_inputs(self, architecture: Architecture) -> str:
+        """A note where the network reads inputs of a size on which the hypernetwork was not trained."""
         source = self.learngene.architecture if self.learngene else architecture
         keys = ("max_len",) if architecture.kind == "text" else ("img_size", "patch_size", "in_chans")
         if (source.kind == "text") != (architecture.kind == "text"):
-            return ()
+            return ""
         other = [f"{key}={value}" for key in keys if (value := getattr(source, key)) != getattr(architecture, key)]
-        if not other:
-            return ()
-        return (f"check     trained with {' and '.join(other)}: embeddings of other patches and positions are random",)
+        note = f"trained with {' and '.join(other)}: embeddings of other patches and positions are random"
+        return note if other else ""
 
-    def _foreign_ancestor(self) -> tuple[str, ...]:
-        """One line where an ancestor of another name made the embeddings; it may be the same file, moved."""
+    def _foreign_ancestor(self) -> str:
+        """A note where an ancestor of another name made the embeddings; it may be the same file, moved."""
         tuned = self.learngene.ancestor if self.learngene else ""
         if not self.task_embeddings or not tuned or self.known_tasks.ancestor in ("", tuned):
-            return ()
-        return (
-            f"check     {self.task_embeddings} is by {self.known_tasks.ancestor}, the learngene was tuned by {tuned}",
-        )
+            return ""
+        return f"{self.task_embeddings} is by {self.known_tasks.ancestor}, the learngene was tuned by {tuned}"
 
     def tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
         """One line on the weights that are larger than the hypernetwork's ``max_shape``; none where all fit."""

@@ -11,17 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture
 from lgx.artifacts.learngene import EMBEDDING_PREFIX, SUFFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.losses import distillation_loss
 from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch
 from lgx.errors import UserError
-from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.checkpoints import read_config
-from lgx.hypernet.low_rank_decoder import Layout
-from lgx.hypernet.meta_batch import Projection, meta_batch_loss
+from lgx.hypernet import Hypernet, HypernetConfig, Layout, Projection, meta_batch_loss, read_config
 from lgx.methods.checks import check_option
 from lgx.methods.hypernetworks import TAL as SPEC
 from lgx.methods.hypernetworks.base import HypernetMethod
@@ -78,20 +74,6 @@ class EarlierStage(NamedTuple):
 
     config: HypernetConfig
     trained_widths: tuple[int, ...]
-
-
-def earlier_stage(start: str, architecture: Architecture) -> EarlierStage:
-    """The stage that left a learngene file."""
-    if not start.endswith(SUFFIX):
-        raise UserError(f"model.start: expected a learngene file (*{SUFFIX}) of TAL, LoGAH or GHN-3, got {start}")
-    learngene = Learngene.load(start)
-    if learngene.hypernet is None:
-        raise UserError(f"model.start: {start} is a learngene of {learngene.method}, not a hypernetwork")
-    vocabulary, trained = (getattr(network, "vocab_size", None) for network in (architecture, learngene.architecture))
-    if vocabulary != trained:
-        read = ["images" if size is None else f"texts of {size} tokens" for size in (trained, vocabulary)]
-        raise UserError(f"model.start: {start} was trained on {read[0]}, but model.arch reads {read[1]}")
-    return EarlierStage(read_config(learngene.hypernet, start), learngene.trained_widths)
 
 
 Guidance = Literal["features", "official", "logits"]
@@ -214,7 +196,18 @@ class TAL(HypernetMethod):
                 f"model.width, layers, heads, max_shape, rank, max_size and layout say."
             )
             return None
-        return None if self.start is None else earlier_stage(self.start, self.architecture)
+        if (start := self.start) is None:
+            return None
+        if not start.endswith(SUFFIX):
+            raise UserError(f"model.start: expected a learngene file (*{SUFFIX}) of TAL, LoGAH or GHN-3, got {start}")
+        learngene = Learngene.load(start)
+        if learngene.hypernet is None:
+            raise UserError(f"model.start: {start} is a learngene of {learngene.method}, not a hypernetwork")
+        sizes = [getattr(network, "vocab_size", None) for network in (learngene.architecture, self.architecture)]
+        if sizes[0] != sizes[1]:
+            read = ["images" if size is None else f"texts of {size} tokens" for size in sizes]
+            raise UserError(f"model.start: {start} was trained on {read[0]}, but model.arch reads {read[1]}")
+        return EarlierStage(read_config(learngene.hypernet, start), learngene.trained_widths)
 
     @cached_property
     def config(self) -> HypernetConfig:

@@ -12,7 +12,7 @@ from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.initialization.expansion import take_layers
 from lgx.methods.baselines.from_source import FromSource
-from lgx.methods.lsamd.initializer import selected
+from lgx.methods.lsamd.selection import selected
 
 Rule = Literal["first", "last", "even", "random"]
 

@@ -1,11 +1,13 @@
-"""The start of a descendant from a learngene of LeTs."""
+"""The start of a descendant from a learngene of LeTs: neurons and layers are added with learned matrices."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
+from lgx.architectures.axes import Axis, axes_of
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.learngene import TEMPLATES
 from lgx.artifacts.safety import AGAIN
@@ -14,7 +16,77 @@ from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.methods.layer_choice.initializer import even_layers
 from lgx.methods.layers import LayerExpansion
-from lgx.methods.lets.expansion import PAIR, expand, random_matrices
+
+_QKV = ("queries", "keys", "values")  # the projection back reads values
+PAIR = 2
+"""Layers of the learngene that a layer mixes, and layers that share the coefficients of a mix."""
+
+
+def _matrix(axis: Axis, part: int, prefix: str) -> str:
+    """Name of the matrix that widens one part of an axis: of the residual stream, or of a learngene layer."""
+    if axis.kind == "embed":
+        return f"{TEMPLATES}embed"
+    of = _QKV[part if axis.parts > 1 else -1] if axis.kind == "heads" else axis.kind
+    return f"{TEMPLATES}{axis.owner.removeprefix(prefix).partition('.')[0]}.{of}"
+
+
+def _mix(layer: int, rest: str) -> str:
+    """Name of the coefficients with which a layer mixes a parameter of two layers."""
+    return f"{TEMPLATES}mix.{layer // PAIR}.{rest}"
+
+
+def random_matrices(narrow: ViTArchitecture, whole: ViTArchitecture, noise: float = 0.03) -> dict[str, Tensor]:
+    """Matrices and coefficients at their start.
+
+    As in the official code rows of matrices are uniform and sum to 1, and a layer starts as one of its two, with noise;
+    there always as the first, here in turn.
+    """
+    found: dict[str, Tensor] = {}
+    for name in narrow.build("meta").state_dict():
+        axes = axes_of(narrow, name)
+        for own, their in zip(axes, axes_of(whole, name), strict=True):
+            if own is not None and their is not None and their.size > own.size:
+                for part in range(own.parts):
+                    rows = torch.rand(their.size - own.size, own.size)
+                    found.setdefault(_matrix(own, part, narrow.layers), rows / rows.sum(1, keepdim=True))
+        if name.startswith(f"{narrow.layers}0."):
+            parts = max((axis.parts for axis in axes if axis is not None), default=1)
+            for layer in range(0, whole.depth, PAIR):
+                mix = noise * torch.rand(PAIR, parts)
+                mix[layer // PAIR % PAIR] = 1
+                found[_mix(layer, name.removeprefix(f"{narrow.layers}0."))] = mix / mix.sum(0)
+    return found
+
+
+def expand(
+    tensors: Mapping[str, Tensor], narrow: ViTArchitecture, target: ViTArchitecture, total: int
+) -> dict[str, Tensor]:
+    """The parameters of a larger network: the first rows of matrices, and evenly spaced ones of all layers."""
+    prefix, found = narrow.layers, {}
+    wide = {k: _widened(k, t, tensors, narrow, target) for k, t in tensors.items() if not k.startswith(TEMPLATES)}
+    for name, tensor in wide.items():
+        rest = name.removeprefix(f"{prefix}0.")
+        if not name.startswith(prefix):
+            found[name] = tensor
+        for place, layer in enumerate(even_layers(total, target.depth) if rest != name else ()):
+            first, mix = PAIR * (layer * (narrow.depth // PAIR) // total), tensors[_mix(layer, rest)]
+            both = torch.stack([wide[f"{prefix}{first + j}.{rest}"].unflatten(0, (mix.shape[1], -1)) for j in (0, 1)])
+            found[f"{prefix}{place}.{rest}"] = torch.einsum("jp,jp...->p...", mix, both).flatten(0, 1)
+    return found
+
+
+def _widened(
+    name: str, tensor: Tensor, matrices: Mapping[str, Tensor], narrow: ViTArchitecture, target: ViTArchitecture
+) -> Tensor:
+    """A parameter with more elements: ``[W; F W]`` along each axis of the width."""
+    for dim, (own, their) in enumerate(zip(axes_of(narrow, name), axes_of(target, name), strict=True)):
+        if own is not None and their is not None and their.size > own.size:
+            parts = []
+            for part, piece in enumerate(tensor.chunk(own.parts, dim)):
+                rows = matrices[_matrix(own, part, narrow.layers)][: their.size - own.size]
+                parts += [piece, torch.tensordot(rows, piece, ([1], [dim])).movedim(0, dim)]
+            tensor = torch.cat(parts, dim)
+    return tensor
 
 
 class LearnedTransformation(LayerExpansion):
@@ -41,11 +113,6 @@ class LearnedTransformation(LayerExpansion):
             what = wrong[0] if wrong else "a layer"
             raise UserError(f"{self.source}: lacks {what}, or has it in another shape; {AGAIN}")
         return whole
-
-    @property
-    def method(self) -> str:
-        """The learngene's method."""
-        return self.loaded.method
 
     def named(self, architecture: Architecture) -> str:
         """The same for every size."""

@@ -13,7 +13,7 @@ from lgx.methods.computed import ComputedViT, computed
 from lgx.methods.distillation.guidance import without_projection
 from lgx.methods.distillation.method import Distill
 from lgx.methods.lets import SPEC
-from lgx.methods.lets.expansion import PAIR, expand, random_matrices
+from lgx.methods.lets.initializer import PAIR, expand, random_matrices
 
 _SAFE = "\N{MIDDLE DOT}"
 """Stands for the dot in names of matrices, which modules do not allow."""

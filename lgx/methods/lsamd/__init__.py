@@ -10,7 +10,7 @@ SPEC = MethodSpec(
     "these are repeated.",
     looks=(Look("lsamd", "LSAMD", RED), Look("lsamd_priced", "LSAMD, priced", RED, "--")),
     module="lgx.methods.lsamd.method:LSAMD",
-    initializer="lgx.methods.lsamd.initializer:SelectedExpansion",
+    initializer="lgx.methods.lsamd.selection:SelectedExpansion",
     learngene="layers",
     kinds=("classification", "segmentation"),
     variants=("routing=batch", "priority=last-middle-first"),

@@ -156,8 +156,6 @@ class LSAMD(Method):
 
         return {"routing": routing_figure({f"P(base), routed by {self.routing}": self.probabilities})}
 
-    # -- setting up ---------------------------------------------------------------------------------------------
-
     def on_fit_start(self) -> None:
         """Refuse averaged weights: the selection is measured with one network, and another one would be stored."""
         trainer: Any = self.trainer  # its attributes come from connectors that have no types
@@ -213,8 +211,6 @@ class LSAMD(Method):
             groups += [group | rate for group in parameter_groups(self.super_ancestor.branch(number))]
         return groups
 
-    # -- training and evaluation --------------------------------------------------------------------------------
-
     def route(self, batch: Batch, path: Sequence[bool] | None = None) -> tuple[Tensor, Tensor]:
         """Logits (B, K) of a batch, and P(h^B|x) of every layer and image (L, B); ``path`` as in ``SuperAncestor``."""
         images = renormalize(batch.inputs, self.tasks[batch.task], self.base_mean, self.base_std)
@@ -233,7 +229,8 @@ class LSAMD(Method):
         labels = self.label_loss(logits, batch.targets)
         if not self.gating.price:
             return {"loss": labels}
-        price = self.gating.price_of(probabilities) if path is None else torch.zeros_like(labels)
+        own = (1 - probabilities).mean(dim=1).sum()  # Σ_i P(h_i^D), in the mean over the images
+        price = self.gating.price * own if path is None else torch.zeros_like(labels)
         return {"loss": labels + price, "loss_labels": labels, "loss_price": price}
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -288,8 +285,6 @@ class LSAMD(Method):
             metrics = [(self.metrics_of(split, f"_{i}"), task.metric) for i, task in enumerate(self.tasks.values())]
             if scores := [found[name].compute() for found, name in metrics if was_measured(found)]:
                 self.log(f"{split}/{shared_metric(self.tasks.values())}", torch.stack(scores).mean(), prog_bar=True)
-
-    # -- what is kept -------------------------------------------------------------------------------------------
 
     def describe(self) -> dict[str, Any]:
         """See :class:`Method`; with what `lgx extract` needs."""

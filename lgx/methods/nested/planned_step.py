@@ -11,7 +11,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from lgx.architectures import ViTArchitecture
 from lgx.core.batch import Batch
 from lgx.initialization import Sizes
-from lgx.initialization.sizing.search import cost_parts
+from lgx.initialization.sizing import cost_parts
 from lgx.methods.nested.slicing import sliced
 from lgx.methods.planned_step import PlannedStep
 

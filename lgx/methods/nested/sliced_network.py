@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture, vit_only
-from lgx.architectures.heads import class_order, with_class_order
+from lgx.architectures.base import class_order, with_class_order
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.core.batch import Batch
 from lgx.core.seed import run_seed

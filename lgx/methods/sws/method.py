@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.initialization.expansion import first_of_stages, take_layers
 from lgx.methods.distillation.guidance import without_projection
 from lgx.methods.distillation.method import Distill
-from lgx.methods.distillation.start import Start, stage_shares
+from lgx.methods.distillation.start import stage_shares
 from lgx.methods.sws import SPEC
 
 
@@ -47,9 +47,8 @@ class SWS(Distill):
 
     def ancestor_shares(self, depth: int) -> Tensor:
         """Every layer of a stage starts from the same ancestor layers, those at the stage's place: (L, depth)."""
-        return stage_shares(self.stages, depth, cast(Start, self.start)).repeat_interleave(
-            torch.tensor(self.stages), dim=0
-        )
+        shares = stage_shares(self.stages, depth, self.start)
+        return shares.repeat_interleave(torch.tensor(self.stages), dim=0)
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """One layer per stage, and all parameters outside the layers."""

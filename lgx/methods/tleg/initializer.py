@@ -26,11 +26,6 @@ class LinearExpansion(LayerExpansion):
         source: Learngene file.
     """
 
-    @property
-    def method(self) -> str:
-        """The learngene's method: ``tleg``, or ``tleg_from_fit``."""
-        return self.loaded.method
-
     def sizes(self) -> Sizes:
         """Any depth, because both of the learngene's layers are part of each layer, and no more than its width."""
         return Sizes.within(vit_only(self.loaded.architecture, self.source)).deeper()

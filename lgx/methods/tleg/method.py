@@ -65,8 +65,7 @@ class TLEG(Distill):
     plain_network = False
 
     def __init__(self, start: Literal["random", "fit"] = "random", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.set_start(start)
+        super().__init__(start=start, **kwargs)  # type: ignore[arg-type]
 
     @cached_property
     def architecture(self) -> ViTArchitecture:

@@ -56,9 +56,7 @@ class TrainingHealth(Callback):
             if is_logged:
                 pl_module.log("train/gradient_norm", norm)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *batch: Any) -> None:
         """Note the losses of the step.
 
         Raises:

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -18,7 +17,7 @@ from lgx.core.readable import aligned, clipped, digits, in_words, lasting, measu
 from lgx.core.rows import Row
 from lgx.core.task import BALANCED, Task
 from lgx.methods.base import Method
-from lgx.training.callbacks.class_report import ClassReport
+from lgx.training.callbacks.figures import ClassReport
 from lgx.training.callbacks.results import SaveResults, measured_rows
 from lgx.training.callbacks.run_weights import RunWeights
 
@@ -106,7 +105,9 @@ class PrintProgress(Callback):
         if self._evaluating is not None:
             self._evaluating.advance()
 
-    on_test_batch_end = on_validation_batch_end
+    def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *batch: Any) -> None:
+        """Count a batch of an evaluation."""
+        self.on_validation_batch_end(trainer, pl_module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print how long it took, and why it ended early."""
@@ -194,11 +195,6 @@ class Report(Callback):
         if self.command != "fit":
             epochs = f", {trained} epoch(s) of training" if trained else ""
             print(f"checkpoint {trainer.ckpt_path or 'none, an untrained start'}{epochs}", flush=True)
-
-
-def end_of_run(method: Method, weights: RunWeights, folder: Path) -> str:
-    """The run's weights, the other ones where they differ, and a command that uses them."""
-    return f"weights    {weights.words}: {weights.path}{weights.other}\nnext       {method.next_command(folder)}"
 
 
 def _sentence(rows: Sequence[Row], task: Task, always: str = "") -> str:

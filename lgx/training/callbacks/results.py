@@ -1,17 +1,78 @@
-"""Save measured values as rows of ``results.csv``."""
+"""Save what a run is and what it measures.
 
+- ``SaveConfig``: its identity and configuration.
+- ``SaveResults``: rows of ``results.csv``.
+- ``SavePredictions``: what ``lgx predict`` predicts.
+- ``RunProbe``: how well the features of a network serve a probe, in place of its head.
+"""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.loggers import MLFlowLogger
+from torch import Tensor
 
+from data_modules.base import TaskDataModule
+from lgx.components.features import Probe
+from lgx.components.sharding import ShardedStrategy
+from lgx.core.batch import Batch
+from lgx.core.csv_cells import escape_cell
+from lgx.core.predictions import predicted_classes
 from lgx.core.provenance import commit, config_hash, hardware
 from lgx.core.rows import Row, add_rows
 from lgx.core.seed import run_seed
+from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.safety import load_plain
 from lgx.methods.base import Method
-from lgx.training.callbacks.save_config import SaveConfig
 from lgx.training.run_folder import best_checkpoint, run_folder
+from lgx.training.same_run import IDENTITY, RunIdentity, flat_options, package_versions
+
+
+class SaveConfig(Callback):
+    """Save a run's identity in every checkpoint, its configuration as ``config.yaml`` and as hyper-parameters.
+
+    Only ``fit`` saves it: an evaluation must not change the configuration of the run that it evaluates.
+
+    Args:
+        identity: On the first process, which writes checkpoints, it must be complete before training begins.
+        resumed: Whether the run goes on from a checkpoint in its folder; MLflow refuses to change a parameter.
+    """
+
+    def __init__(self, identity: RunIdentity, resumed: bool) -> None:
+        self.identity, self.resumed = identity, resumed
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Save the configuration on the first process."""
+        commit()  # cached now, because the repository may change during the run
+        folder = run_folder(trainer)
+        if folder is None or not trainer.is_global_zero:
+            return
+        about = "".join(f"# {name} {found}\n" for name, found in package_versions().items())
+        with atomic_path(folder / "config.yaml") as temporary:
+            temporary.write_text(about + self.identity.config, encoding="utf-8")
+        for logger in trainer.loggers:
+            if not (self.resumed and isinstance(logger, MLFlowLogger)):
+                logger.log_hyperparams(logged_options(self.identity.config))
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Add the identity."""
+        checkpoint[IDENTITY] = asdict(self.identity)
+
+
+def logged_options(text: str) -> dict[str, Any]:
+    """The flattened configuration, without values that are null, and without loggers, which may hold a password."""
+    return {
+        key: value if isinstance(value, int | float | str | bool) else str(value)
+        for key, value in flat_options(load_plain(text)).items()
+        if value is not None and not key.startswith("trainer.logger")
+    }
+
 
 _BEST = "hp_metric"
 """Lightning's name of the score that TensorBoard's table of hyper-parameters shows."""
@@ -162,3 +223,145 @@ class SaveResults(Callback):
         if not isinstance(method, Method) or method.task is None:
             return
         add_rows(folder / "results.csv", measured_rows(trainer, method, split))
+
+
+class SavePredictions(Callback):
+    """Save ``predictions.csv`` in the run's folder: index of the example, predicted class, its probability, true class.
+
+    The column ``file`` follows where the data module knows the files of its examples. Where an example may have several
+    labels, the file has a column for each label, with its probability.
+    Of several processes each saves its share as ``predictions.rank<r>.csv``.
+    """
+
+    def __init__(self) -> None:
+        self.targets: list[Tensor] = []
+
+    def on_predict_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *numbers: int
+    ) -> None:
+        """Keep the true classes."""
+        self.targets.append(batch.targets.cpu())
+
+    def on_predict_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Write the file."""
+        batches = trainer.predict_loop.predictions
+        folder = run_folder(trainer)
+        if folder is None or not isinstance(pl_module, Method) or not batches:
+            return
+        logits = torch.cat(batches).cpu()  # (N, K)
+        rank, world = trainer.global_rank, trainer.world_size
+        module = pl_module.data_module()
+        indices = module.predict_indices[: len(logits)]  # trainer.limit_predict_batches
+        if len(indices) < len(logits):
+            raise UserError(
+                f"predict_indices of {type(module).__name__} has {len(indices)} entries, but predict_dataloader gave "
+                f"{len(logits)} examples; expected the index of every example"
+            )
+        names = [escape_cell(name) for name in pl_module.task.class_names] if pl_module.task else []
+        several = pl_module.architecture.kind == "multilabel"
+        true = torch.cat(self.targets).tolist() if pl_module.task and pl_module.task.is_labeled else []
+        table = _of_labels(logits.sigmoid(), names) if several else _of_classes(logits, names, true)
+        files = module.predict_files
+        path = folder / ("predictions.csv" if world == 1 else f"predictions.rank{rank}.csv")
+        with (
+            atomic_path(path) as temporary,
+            temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
+        ):
+            writer = csv.writer(file)
+            writer.writerow(["index", *next(table), *(["file"] if files else [])])
+            for index, row in zip(indices, table, strict=True):
+                writer.writerow([index, *row, *([escape_cell(files[index])] if files else [])])
+        print(f"predicted  {path}")
+
+
+def _of_classes(logits: Tensor, names: Sequence[str], true: Sequence[int]) -> Iterator[Sequence[object]]:
+    """Header and rows: the most probable class of each example, and the true one where it is known."""
+    yield "class", "name", "probability", *(("true", "true_name") if true else ())
+    labels = predicted_classes(logits)
+    probabilities = logits.softmax(dim=1).gather(1, labels[:, None])
+    for row, (label, value) in enumerate(zip(labels.tolist(), probabilities.flatten().tolist(), strict=True)):
+        known = (true[row], names[true[row]] if names else "") if true else ()
+        yield label, names[label] if names else "", f"{value:.6f}", *known
+
+
+def _of_labels(probabilities: Tensor, names: Sequence[str]) -> Iterator[Sequence[object]]:
+    """Header and rows: the probability of every label."""
+    yield names or [str(label) for label in range(probabilities.shape[1])]
+    for row in probabilities.tolist():
+        yield [f"{value:.6f}" for value in row]
+
+
+class RunProbe(Callback):
+    """Fit a probe to the features of the training images, and measure its accuracy on the test images.
+
+    The training images are read as in evaluation: each once, without augmentation. The accuracy is logged as
+    ``test/knn_acc`` or ``test/linear_acc``, with the number of test images ``test/n``.
+
+    Args:
+        probe: The probe.
+    """
+
+    def __init__(self, probe: Probe) -> None:
+        self.probe = probe
+        self._known: tuple[Tensor, Tensor] = (torch.empty(0), torch.empty(0))
+
+    def check(self, method: Method, data: TaskDataModule) -> None:
+        """Refuse what has no features of whole images with a class."""
+        name, task = f"--probe {self.probe.name}", data.task
+        if task.kind != "classification":
+            raise UserError(f"{name}: tells classes of whole images apart, but task {task.name} is {task.kind}")
+        if len(data.all_tasks) > 1:
+            raise UserError(f"{name}: reads one data set, but there are {', '.join(data.all_tasks)}; name one")
+        if not method.plain_network:
+            raise UserError(
+                f"{name}: the network of {method.method} is not the one of its architecture; write a descendant with "
+                f"`lgx init`, and test that with --model Finetune"
+            )
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Read the training images; let the method give features in place of metrics."""
+        if isinstance(trainer.strategy, ShardedStrategy):
+            raise UserError(f"--probe {self.probe.name}: does not run with trainer.strategy sharded; use ddp")
+        assert isinstance(pl_module, Method)
+        trainer.datamodule.setup("fit")  # type: ignore[attr-defined]
+        pl_module.probe = self.probe
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Compute the features of the training images."""
+        assert isinstance(pl_module, Method)
+        data: TaskDataModule = trainer.datamodule  # type: ignore[attr-defined]
+        features, labels = [], []
+        with torch.no_grad(), trainer.precision_plugin.test_step_context():
+            for batch in data.reference_dataloader(self.probe.most):
+                moved: Batch = trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
+                features.append(pl_module.features(moved.inputs).cpu())
+                labels.append(moved.targets.cpu())
+        self._known = torch.cat(features), torch.cat(labels)
+        pl_module.probed = []
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Fit the probe on the first process, with the features of all, and log its accuracy."""
+        assert isinstance(pl_module, Method)
+        features, labels = zip(*pl_module.probed, strict=True)
+        shares = _of_all((*self._known, torch.cat(features), torch.cat(labels)), trainer.world_size)
+        known, known_labels, tested, tested_labels = (torch.cat(parts) for parts in zip(*shares, strict=True))
+        result: Any = None
+        if trainer.is_global_zero:
+            try:
+                result = self.probe.accuracy(known, known_labels, tested, tested_labels)
+            except UserError as error:  # all processes end with it
+                result = str(error)
+        result = trainer.strategy.broadcast(result)
+        if isinstance(result, str):
+            raise UserError(result)
+        pl_module.log(f"test/{self.probe.metric}", result, rank_zero_only=True)
+        pl_module.log("test/n", float(len(tested)), rank_zero_only=True)
+
+
+def _of_all(tensors: tuple[Tensor, ...], processes: int) -> list[tuple[Tensor, ...]]:
+    """The tensors of every process, whose lengths may differ."""
+    if processes == 1:
+        return [tensors]
+    gathered: list[Any] = [None] * processes
+    torch.distributed.all_gather_object(gathered, tensors)
+    return gathered

@@ -21,7 +21,7 @@ from lgx.core.eval_transforms import eval_transform
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.meta_batch import predict_with_projections
+from lgx.hypernet.functional_forward import predict_with_projections
 from lgx.methods import TAL
 from lgx.methods.hypernetworks.initializer import HypernetPrediction
 from tests.support.command_line import arguments, lgx, ok, python, refusal

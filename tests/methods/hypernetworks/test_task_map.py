@@ -7,7 +7,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from lgx.components.figures import to_svg
 from lgx.core.rows import read_rows
 from lgx.hypernet.graph import computational_graph
-from lgx.methods.hypernetworks.task_map import embed_graphs, project, task_figure, task_map
+from lgx.methods.hypernetworks.panel_evaluation import embed_graphs, project, task_figure, task_map
 from tests.support.command_line import analyze, lgx, ok
 from tests.support.task_maps import (
     BASE,

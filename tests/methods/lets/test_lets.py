@@ -7,8 +7,7 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
 from lgx.methods.layer_choice.initializer import even_layers
-from lgx.methods.lets.expansion import expand, random_matrices
-from lgx.methods.lets.initializer import LearnedTransformation
+from lgx.methods.lets.initializer import LearnedTransformation, expand, random_matrices
 from tests.support.command_line import arguments, lgx, ok, refusal
 
 WHOLE = "depth=4,embed_dim=32,num_heads=4,patch_size=4,img_size=16"

@@ -9,7 +9,7 @@ from torch import nn
 
 from data_modules.catalog import open_set
 from data_modules.multi_task.modules import MultiTask
-from experiments.analyze.paths import load_runs
+from experiments.analyze.paths import common_layers, load_runs
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
@@ -21,7 +21,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import LSAMD, SelectedExpansion
-from lgx.methods.lsamd.selection import Selection, SelectionRun, common_layers, extract
+from lgx.methods.lsamd.selection import Selection, SelectionRun, extract
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
 from tests.methods.lsamd.conftest import ARCH, arguments
 from tests.support import fake_masks

@@ -8,9 +8,8 @@ import torch
 
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.methods.snapvit.evolution import maximize
-from lgx.methods.snapvit.initializer import SnapViT
-from lgx.methods.snapvit.scores import _views, features, kept_of, score, without
+from lgx.components.features import before_head as features
+from lgx.methods.snapvit.initializer import SnapViT, _views, kept_of, maximize, score, without
 from lgx.methods.weight_subcloning.importance import STREAM
 from tests.support.command_line import lgx
 from tests.support.families import tiny
@@ -100,7 +99,7 @@ def test_without_images_one_sentence_says_what_is_needed(source, tmp_path):
 def test_scores_are_mean_squared_gradients_of_the_papers_loss(family, monkeypatch):
     network, shown = tiny(family).build().eval(), torch.randn(2, 4, 3, 16, 16)
     remaining = iter(shown)
-    monkeypatch.setattr("lgx.methods.snapvit.scores._views", lambda image, generator: next(remaining))
+    monkeypatch.setattr("lgx.methods.snapvit.initializer._views", lambda image, generator: next(remaining))
     found, squares = score(network, tiny(family), IMAGES[:2], torch.Generator()), {}
     for views in shown:
         network.zero_grad()
@@ -120,7 +119,7 @@ def test_views_show_the_drawn_share_of_an_image_at_the_drawn_place(monkeypatch):
     image = torch.stack(torch.meshgrid(torch.arange(16.0), torch.arange(16.0), indexing="ij"))  # row and column
     for place, wide, narrow in ((0.0, 6.0, 2.5), (1 - 1e-7, 9.0, 12.5)):  # 13 and 6 of 16 rows
         drawn = torch.tensor([0.5, place, place])
-        monkeypatch.setattr("lgx.methods.snapvit.scores.torch.rand", lambda *_, drawn=drawn, **__: drawn)
+        monkeypatch.setattr("lgx.methods.snapvit.initializer.torch.rand", lambda *_, drawn=drawn, **__: drawn)
         views = _views(image, torch.Generator())
         assert views.shape == (12, 2, 16, 16)
         torch.testing.assert_close(views.mean((2, 3)), torch.tensor([[wide] * 2] * 2 + [[narrow] * 2] * 10))

@@ -10,7 +10,7 @@ from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
-from lgx.methods.wave.network import KINDS, FromTemplates, plain_parameters, templates_of, use_templates
+from lgx.methods.wave.method import KINDS, FromTemplates, plain_parameters, templates_of, use_templates
 from tests.support.command_line import arguments, lgx, ok
 
 SMALL = ViTArchitecture(3, 16, 2, patch_size=4, img_size=16, num_classes=5)
