@@ -1,5 +1,6 @@
 """Read from the Hugging Face hub; what was read stays in the cache of its own client."""
 
+import hashlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from lgx.artifacts.export.folders import BESIDE, CONFIG, WEIGHTS
-from lgx.artifacts.safety import check_digest, check_intact, check_size
+from lgx.artifacts.safetensors_files import read_header
 from lgx.artifacts.source_names import HUB, LEARNGENE, SAFETENSORS
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -21,8 +22,11 @@ from lgx.host.failures import is_full_memory, reason_of
 from lgx.host.hub import SECONDS, hub_or_cache
 
 _HUB_NAME = re.compile(
-    r"hf://(?P<repository>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<inside>.+?))?/?"
+    r"hf://(?P<repository>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>refs/(?:convert|pr)/[^/#]+|[^/#]+))?"
+    r"(?:/(?P<inside>[^#]+?))?/?(?:#sha256=(?P<sha256>[0-9a-fA-F]{64}))?"
 )
+LARGEST = 16 * 2**30
+"""Most bytes of a file that is downloaded."""
 _MAIN = "main"
 _LISTED = 5
 _LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
@@ -40,24 +44,28 @@ class HubName:
         repository: ``org/name``.
         revision: Branch, tag or commit; None for the branch ``main``.
         inside: File or folder in the repository; empty for the whole.
+        sha256: Checksum of the file, of a folder that of its ``model.safetensors``; empty compares nothing.
     """
 
     repository: str
     revision: str | None = None
     inside: str = ""
+    sha256: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``hf://org/name@revision/file``; all but organization and name may be left out."""
+        """Read ``hf://org/name@revision/file#sha256=…``; all but organization and name may be left out."""
         found = _HUB_NAME.fullmatch(text)
-        inside = (found["inside"] or "") if found else ""
         try:
             validate_repo_id(found["repository"] if found else "")
         except HFValidationError:
             found = None
-        if found is None or ".." in inside.split("/"):
-            raise UserError(f"{text[:300]}: expected hf://ORGANIZATION/NAME, then @REVISION and /FILE if needed")
-        return cls(found["repository"], found["revision"], inside)
+        if found is None or ".." in (found["inside"] or "").split("/"):
+            raise UserError(
+                f"{text[:300]}: expected hf://ORGANIZATION/NAME, then @REVISION, /FILE, and #sha256= with 64 "
+                f"hexadecimal digits if needed"
+            )
+        return cls(found["repository"], found["revision"], found["inside"] or "", (found["sha256"] or "").lower())
 
     @property
     def is_commit(self) -> bool:
@@ -65,19 +73,18 @@ class HubName:
         return re.fullmatch(r"[0-9a-f]{40}", self.revision or "") is not None
 
     def __str__(self) -> str:
-        revision = f"@{self.revision}" if self.revision else ""
-        return f"{HUB}{self.repository}{revision}{'/' if self.inside else ''}{self.inside}"
+        revision, inside = self.revision and f"@{self.revision}", self.inside and f"/{self.inside}"
+        return f"{HUB}{self.repository}{revision or ''}{inside}{self.sha256 and f'#sha256={self.sha256}'}"
 
 
-def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, HubName]:
+def fetch_hub(name: HubName, download: bool) -> tuple[Path, HubName]:
     """Find a learngene, a weights file or a model folder in the client's cache, or download it.
 
-    A file at a whole commit that the cache holds asks no server. Where the hub is out of reach, or
-    fails, the cached version is read.
+    A file at a whole commit that the cache holds asks no server. Where the hub is out of reach, or fails, the cached
+    version is read.
 
     Args:
         name: Without a file it is the repository's only learngene, else the repository must be a model folder.
-        sha256: Checksum of the file, of a folder that of its ``model.safetensors``; None compares nothing.
         download: Whether the hub may be asked.
 
     Returns:
@@ -95,8 +102,11 @@ def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, 
     if path is None or (download and not is_final):
         path = _newest(name, place, path)
     weights = path if path.is_file() else path / WEIGHTS
-    check_intact(weights, place)
-    check_digest(weights, sha256, place)
+    read_header(weights, place)
+    with weights.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest() if name.sha256 else ""
+    if digest != name.sha256:
+        raise UserError(f"{place}: has the SHA-256 {digest}, expected {name.sha256}; it is another file, or damaged")
     return path, _name_in_cache(name, path)
 
 
@@ -120,8 +130,8 @@ def _downloaded(name: HubName, place: str) -> Path:
     )
     sizes = {entry.rfilename: entry.size for entry in info.siblings or ()}
     first, *others = _chosen(name, [*sizes], place)
-    for file in (first, *others):
-        check_size(sizes[file], f"{place}: {file}")
+    if large := next((file for file in (first, *others) if (sizes[file] or 0) > LARGEST), None):
+        raise UserError(f"{place}: {large}: is larger than {LARGEST:,} bytes; download it, and give its path")
     # The first file is asked for by the revision's name: the client then remembers its commit.
     path = Path(hf_hub_download(name.repository, first, revision=name.revision or _MAIN, library_name="lgx"))
     commit = _name_in_cache(name, path).revision

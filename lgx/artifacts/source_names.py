@@ -124,7 +124,7 @@ def path_of(place: str) -> str:
 
 
 def path_in(name: str) -> str | None:
-    """The path of this machine in a source, also that of a timm model's weights; None in names and URLs."""
+    """The path of this machine in a source, also that of a timm model's weights; None in names."""
     path = path_of(name).removeprefix("file://")
     if is_remote(path) or path.startswith((TIMM, TEXT, "hf-hub:")) or timm.is_model(path.split(".")[0]):
         return None
@@ -141,6 +141,6 @@ def public_path(path: str) -> str:
 
 
 def public_name(name: str) -> str:
-    """A source as others may see it: a path in it is shortened, a name or URL stays as it is."""
+    """A source as others may see it: a path in it is shortened, a name stays as it is."""
     path = path_in(name)
     return name if path is None else name.replace(path, public_path(path))
