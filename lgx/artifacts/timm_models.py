@@ -22,7 +22,7 @@ from lgx.artifacts.safetensors_files import read_metadata, read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_weights, is_number_tensor
 from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
 from lgx.artifacts.sources import recorded_name
-from lgx.artifacts.transformers_names import has_transformers_names, timm_names
+from lgx.artifacts.transformers_files import has_transformers_names, timm_names
 from lgx.core.image_size import image_size, size_text
 from lgx.core.schema import LINE, check_fields
 from lgx.core.task import Normalization

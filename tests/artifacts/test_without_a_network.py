@@ -8,7 +8,7 @@ import timm
 import torch
 
 from lgx.architectures import GPT2Architecture
-from lgx.artifacts.export import write_text_descendant
+from lgx.artifacts.export import write_descendant
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
 from lgx.host import hub
@@ -52,11 +52,12 @@ def test_a_name_without_a_network_gives_one_sentence_within_seconds(monkeypatch,
 
 def test_a_cached_gpt2_is_read_without_a_network(no_network):
     pytest.importorskip("transformers")
-    model = GPT2Architecture(1, 16, 2, 16, 32, 3).build()
+    architecture = GPT2Architecture(1, 16, 2, 16, 32, 3)
+    model = architecture.build()
     folder = no_network / "models--openai-community--gpt2"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs/main").write_text("a" * 40)
-    write_text_descendant(folder / "snapshots" / ("a" * 40), model)
+    write_descendant(folder / "snapshots" / ("a" * 40), model, architecture)
     loaded = load_pretrained(GPT2)
     assert torch.equal(loaded.tensors["score.weight"], model.score.weight)
 
