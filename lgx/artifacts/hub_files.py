@@ -3,13 +3,13 @@
 import hashlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download
+from huggingface_hub import HfApi, hf_hub_download, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, RevisionNotFoundError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
@@ -29,11 +29,6 @@ LARGEST = 16 * 2**30
 """Most bytes of a file that is downloaded."""
 _MAIN = "main"
 _LISTED = 5
-_LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
-
-
-class _OutOfReach(UserError):
-    """The hub does not answer, or fails."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +62,6 @@ class HubName:
             )
         return cls(found["repository"], found["revision"], found["inside"] or "", (found["sha256"] or "").lower())
 
-    @property
-    def is_commit(self) -> bool:
-        """Whether the revision is a whole commit, which never changes."""
-        return re.fullmatch(r"[0-9a-f]{40}", self.revision or "") is not None
-
     def __str__(self) -> str:
         revision, inside = self.revision and f"@{self.revision}", self.inside and f"/{self.inside}"
         return f"{HUB}{self.repository}{revision or ''}{inside}{self.sha256 and f'#sha256={self.sha256}'}"
@@ -93,7 +83,7 @@ def fetch_hub(name: HubName, download: bool) -> tuple[Path, HubName]:
     place = str(name)
     if "." in name.inside.rpartition("/")[2] and not name.inside.endswith(SAFETENSORS):
         raise UserError(f"{place}: only safetensors files are read from elsewhere; give one that ends in .safetensors")
-    is_final = name.is_commit and name.inside.endswith(SAFETENSORS)
+    is_final = re.fullmatch(r"[0-9a-f]{40}", name.revision or "") and name.inside.endswith(SAFETENSORS)
     path = None
     with suppress(LocalEntryNotFoundError, UserError):
         path = _kept(name)
@@ -112,16 +102,20 @@ def fetch_hub(name: HubName, download: bool) -> tuple[Path, HubName]:
 
 def _newest(name: HubName, place: str, kept: Path | None) -> Path:
     """The version on the hub; the kept one, if there is one, where the hub is out of reach or fails."""
-    try:
-        with hub_or_cache(place, "give a local file") as reason, _hub_errors(place):
-            if reason and kept:
-                raise _OutOfReach(f"{place}: the Hugging Face hub cannot be reached ({reason})")
-            return _kept(name) if reason else _downloaded(name, place)
-    except _OutOfReach as error:
-        if kept is None:
-            raise
-        print(f"{error}; the cached copy is read", file=sys.stderr)
-        return kept
+    with hub_or_cache(place, "give a local file") as reason:
+        if reason and kept is None:
+            return _kept(name)
+        failure = f"cannot be reached ({reason})"
+        if not reason:
+            try:
+                return _downloaded(name, place)
+            except Exception as error:
+                failure = _failure(error, place)
+                if kept is None:
+                    raise UserError(f"{place}: the Hugging Face hub {failure}") from error
+    print(f"{place}: the Hugging Face hub {failure}; the cached copy is read", file=sys.stderr)
+    assert kept is not None
+    return kept
 
 
 def _downloaded(name: HubName, place: str) -> Path:
@@ -181,27 +175,22 @@ def _name_in_cache(name: HubName, path: Path) -> HubName:
     return replace(name, revision=parts[at + 1], inside="/".join(parts[at + 2 :]))
 
 
-@contextmanager
-def _hub_errors(place: str) -> Iterator[None]:
-    """One sentence for what a hub that answers refuses; where the hub is out of reach, errors pass."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, UserError) or is_full_memory(error) or constants.HF_HUB_OFFLINE:
-            raise
-        if isinstance(error, RevisionNotFoundError):
-            raise UserError(f"{place}: the repository has no such revision; give a branch or commit after @") from error
-        reason = (isinstance(error, HfHubHTTPError) and error.server_message) or reason_of(error)
-        if _is_failure(error):
-            raise _OutOfReach(f"{place}: the Hugging Face hub fails ({reason}); try again later") from error
-        raise UserError(
-            f"{place}: the hub refuses it ({reason}); check the name; for what is private {_LOG_IN}"
-        ) from error
-
-
-def _is_failure(error: Exception) -> bool:
-    """Whether the hub or the connection to it fails; otherwise the hub refuses, or this machine cannot write."""
+def _failure(error: Exception, place: str) -> str:
+    """How the hub or the connection to it fails, in words; the error itself where the hub refuses what is asked."""
+    if isinstance(error, UserError) or is_full_memory(error):
+        raise error
+    if isinstance(error, RevisionNotFoundError):
+        raise UserError(f"{place}: the repository has no such revision; give a branch or commit after @") from error
+    reason = reason_of(error)
     if isinstance(error, HfHubHTTPError):
-        return error.response.status_code >= 500 or error.response.status_code == 429
-    is_connection = isinstance(error, ConnectionError | TimeoutError) or getattr(error, "errno", None) is None
-    return is_connection and not isinstance(error, HFValidationError)
+        reason = error.server_message or reason
+        is_failure = error.response.status_code >= 500 or error.response.status_code == 429
+    else:  # errors of this machine, such as a full disk, have a number
+        is_connection = isinstance(error, ConnectionError | TimeoutError) or getattr(error, "errno", None) is None
+        is_failure = is_connection and not isinstance(error, HFValidationError)
+    if is_failure:
+        return f"fails ({reason}); try again later"
+    raise UserError(
+        f"{place}: the hub refuses it ({reason}); check the name; for what is private log in with `hf auth login`, or "
+        f"set HF_TOKEN"
+    ) from error
