@@ -202,7 +202,7 @@ def describe_model(model: nn.Module, why: str) -> tuple[str, ...]:
     what = f"{name_of(architecture)}, {architecture.num_classes} classes" if architecture else type(model).__name__
     what += f", {_POOLS[pool]}" if (pool := getattr(model, "global_pool", None)) in _POOLS else ""
     use = "" if architecture else f"; lgx uses it as a teacher alone, because {reason}"
-    return f"model     {what}{use}", f"normalize {Normalization(*normalization_of(model))}: {why}"
+    return f"model     {what}{use}", f"normalize {normalization_of(model)}: {why}"
 
 
 def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer: str) -> None:
