@@ -1,13 +1,10 @@
 """Images as batches of pixels, which are kept in a file that processes and runs share, and augmented together."""
 
-import errno
-import hashlib
 import os
-import shutil
-import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,16 +21,14 @@ from data_modules.splits import Indices
 from lgx.core.eval_transforms import pixel_transform
 from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
-from lgx.host.cache import cache_root, make_room
+from lgx.errors import UserError
+from lgx.host.cache import cached_file, make_room, stamp
+from lgx.host.files import atomic_path, walk
+from lgx.host.locks import changing
 
 _VERSION = 4
 _OWN = 1
 """Part of the seed of a user's transforms, which must not draw the numbers of the crop."""
-
-
-def cache_folder() -> Path:
-    """Folder of the caches: ``pixels`` below :func:`~lgx.host.cache.cache_root`."""
-    return cache_root() / "pixels"
 
 
 class PixelCache:
@@ -50,18 +45,15 @@ class PixelCache:
     """
 
     def __init__(self, count: int, shape: tuple[int, int, int], identity: Iterable[bytes]) -> None:
-        digest = hashlib.sha256(f"{_VERSION} {PIL.__version__} {count} {shape}".encode())
-        for part in identity:
-            digest.update(part)
-        self.count, self.shape = count, shape
-        self.path = cache_folder() / f"{digest.hexdigest()[:32]}.pixels"
-        self._failure: str | None = None  # not opened yet
-        self._reset()
+        kind = f"{_VERSION} {PIL.__version__} {count} {shape}"
+        self.path = cached_file("pixels", "pixels", [kind.encode(), *identity])
+        self.count, self.failure = count, ""
+        self._dtype = np.dtype([("checksum", np.uint32), ("pixels", np.uint8, shape)])
 
     @property
     def num_bytes(self) -> int:
         """Size of the file."""
-        return self.count * (int(np.prod(self.shape)) + 4)
+        return self.count * self._dtype.itemsize
 
     def open(self) -> str:
         """Make the file, unless it is there already.
@@ -69,20 +61,10 @@ class PixelCache:
         Returns:
             Why nothing can be kept; empty if it can.
         """
-        if self._failure is None:
-            self._failure = ""
-            try:
-                if not self.path.exists() or self.path.stat().st_size != self.num_bytes:
-                    self._create()
-                self._map()
-            except OSError as error:
-                self._reset()
-                self._failure = error.strerror or str(error)
-        return self._failure
+        return self.failure if self._images is None else ""
 
     def read(self, index: int, out: NDArray[np.uint8]) -> bool:
         """Copy the pixels of an image, (C, H, W), to ``out``; False if they are not known."""
-        self.open()
         if self._images is None:
             return False
         out[...] = self._images["pixels"][index]
@@ -98,49 +80,37 @@ class PixelCache:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the mapped file, which each process opens itself."""
-        return {"count": self.count, "shape": self.shape, "path": self.path}
+        return {key: value for key, value in vars(self).items() if key not in ("_images", "_known")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _failure=None)
-        self._reset()
+    @cached_property
+    def _known(self) -> NDArray[np.bool_]:
+        """Which images this process has compared with their checksums, (N,)."""
+        return np.zeros(self.count, bool)
 
-    def _reset(self) -> None:
-        self._images: NDArray[np.void] | None = None
-        self._known: NDArray[np.bool_] = np.zeros(0, bool)
-
-    def _map(self) -> None:
-        mode: Literal["r", "r+"] = "r+" if os.access(self.path, os.W_OK) else "r"
-        image = np.dtype([("checksum", np.uint32), ("pixels", np.uint8, self.shape)])
-        self._images = np.memmap(self.path, image, mode, shape=(self.count,))
-        self._known = np.zeros(self.count, bool)
-        with suppress(OSError):
-            os.utime(self.path)  # says that it was used
+    @cached_property
+    def _images(self) -> NDArray[np.void] | None:
+        """Checksums and pixels, (N,), mapped into memory; None where nothing can be kept."""
+        try:
+            with changing(self.path.parent):  # of several processes, the first one makes the file
+                if not self.path.exists() or self.path.stat().st_size != self.num_bytes:
+                    self._create()
+            with suppress(OSError):
+                os.utime(self.path)  # says that it was used
+            mode: Literal["r", "r+"] = "r+" if os.access(self.path, os.W_OK) else "r"
+            return np.memmap(self.path, self._dtype, mode, shape=(self.count,))
+        except (OSError, UserError) as error:
+            self.failure = getattr(error, "strerror", "") or str(error)
+            return None
 
     def _create(self) -> None:
-        folder = self.path.parent
-        folder.mkdir(parents=True, exist_ok=True)
-        if 2 * self.num_bytes > shutil.disk_usage(folder).free:
-            raise OSError(errno.ENOSPC, "the pixels would take more than half of the free space")
-        make_room(folder, "pixels", self.num_bytes)
-        handle, temporary = tempfile.mkstemp(".tmp", dir=folder)
-        try:
-            # The space is taken now: writing to a mapped file on a full disk would kill the process.
+        """Make the file with all of its space: writing to a mapped file on a full disk would kill the process."""
+        make_room(self.path, self.num_bytes)
+        with atomic_path(self.path) as temporary, temporary.open("wb") as file:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(handle, 0, self.num_bytes)
+                os.posix_fallocate(file.fileno(), 0, self.num_bytes)
             else:
                 for start in range(0, self.num_bytes, 2**20):
-                    os.write(handle, bytes(min(2**20, self.num_bytes - start)))
-            if self.path.exists() and self.path.stat().st_size != self.num_bytes:
-                self.path.unlink()
-            try:
-                os.link(temporary, self.path)  # unlike a renaming, it fails if another process made it meanwhile
-            except FileExistsError:
-                pass
-            except OSError:  # a file system without hard links
-                os.replace(temporary, self.path)
-        finally:
-            os.close(handle)
-            Path(temporary).unlink(missing_ok=True)
+                    file.write(bytes(min(2**20, self.num_bytes - start)))
 
 
 def identity(images: Any, folder: Path | None) -> Iterable[bytes] | None:
@@ -156,33 +126,12 @@ def identity(images: Any, folder: Path | None) -> Iterable[bytes] | None:
     """
     if isinstance(images, ImageFiles) and images.is_plain:
         paths = [images.path(index) for index in range(len(images))]
-        return [os.fsencode(images.folder.resolve()), *(_stamp(path) for path in paths)]
+        return [os.fsencode(images.folder.resolve()), *map(stamp, paths)]
     if type(images) is LabeledImages:
         source = identity(images.source, folder)
         return None if source is None else [images.indices.tobytes(), *source]
-    paths = sorted(_files(folder)) if folder is not None else []
-    return [os.fsencode(folder.resolve()), *(_stamp(path) for path in paths)] if folder and paths else None
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """The files in a folder and in all folders below it, also behind links."""
-    seen = set()
-    for place, folders, names in os.walk(folder, followlinks=True):
-        real = os.path.realpath(place)
-        if real in seen:  # a link to a folder above
-            folders.clear()
-            continue
-        seen.add(real)
-        yield from (Path(place, name) for name in names)
-
-
-def _stamp(path: Path) -> bytes:
-    try:
-        state = path.stat()
-    except OSError:  # reading it will say what is wrong
-        return os.fsencode(path) + b" absent\n"
-    # cp -p and rsync -t keep the time of change, but set that of the state anew; renamed files have other numbers.
-    return os.fsencode(path) + f" {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}\n".encode()
+    paths = sorted(Path(place, name) for place, _, names in walk(folder) for name in names) if folder else []
+    return [os.fsencode(folder.resolve()), *map(stamp, paths)] if folder and paths else None
 
 
 def _checksum(pixels: NDArray[np.uint8]) -> int:

@@ -1,7 +1,6 @@
 """Read webdataset shards: tar files of images with their class indices."""
 
 import errno
-import hashlib
 import os
 import re
 import tarfile
@@ -21,7 +20,7 @@ from data_modules.shards.index import UNKNOWN, Shard
 from data_modules.splits import Indices
 from lgx.core.schema import shortened
 from lgx.errors import UserError
-from lgx.host.cache import cache_root, make_room
+from lgx.host.cache import cached_file, make_room, stamp
 from lgx.host.files import atomic_path
 from lgx.host.images import SOME, ImageReader
 from lgx.host.safety import error_line, parse_json
@@ -186,7 +185,7 @@ class ShardTable:
         Raises:
             UserError: As ``samples``.
         """
-        place = _place(shard)
+        place = cached_file("shards", "npz", [str(_VERSION).encode(), stamp(shard.path.resolve())])
         if (known := cls._load(place, shard)) is not None:
             return known
         rows = [(s["__key__"], *_image(s), int(s["cls"])) for s in samples]
@@ -194,8 +193,7 @@ class ShardTable:
         kinds = (np.str_, np.str_, np.int64, np.int64, np.int64)
         table = cls(*(np.asarray(column, kind) for column, kind in zip(columns, kinds, strict=True)))
         with suppress(OSError):  # without a place for it, it is read again
-            place.parent.mkdir(parents=True, exist_ok=True)
-            make_room(place.parent, "npz", 0)
+            make_room(place)
             with atomic_path(place) as temporary, temporary.open("wb") as file:
                 np.savez(file, **{field.name: getattr(table, field.name) for field in fields(cls)})
         return table
@@ -219,16 +217,6 @@ class ShardTable:
 def _image(sample: dict[str, Any]) -> tuple[str, int, int]:
     """Format, position and size of an example's image."""
     return next((suffix, *place) for suffix, place in sample.items() if isinstance(place, tuple))
-
-
-def _place(shard: Shard) -> Path:
-    try:
-        state = shard.path.stat()
-    except OSError:  # reading it will say what is wrong
-        return Path(os.devnull)
-    parts = (_VERSION, shard.path.resolve(), state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
-    digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
-    return cache_root() / "shards" / f"{digest[:32]}.npz"
 
 
 class ShardImages:

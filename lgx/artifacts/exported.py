@@ -6,9 +6,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lgx.artifacts.export.about import described_task, task_of
 from lgx.artifacts.export.onnx_file import run_onnx
-from lgx.artifacts.export.program import Program
+from lgx.artifacts.export.program import Program, described_task, task_of
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import place_in_run
 from lgx.core.task import Task

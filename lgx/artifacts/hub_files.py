@@ -1,19 +1,20 @@
 """Read from the Hugging Face hub; what was read stays in the cache of its own client."""
 
+import hashlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download
+from huggingface_hub import HfApi, hf_hub_download, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, RevisionNotFoundError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from lgx.artifacts.export.folders import BESIDE, CONFIG, WEIGHTS
-from lgx.artifacts.safety import check_digest, check_intact, check_size
+from lgx.artifacts.safetensors_files import read_header
 from lgx.artifacts.source_names import HUB, LEARNGENE, SAFETENSORS
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -21,15 +22,13 @@ from lgx.host.failures import is_full_memory, reason_of
 from lgx.host.hub import SECONDS, hub_or_cache
 
 _HUB_NAME = re.compile(
-    r"hf://(?P<repository>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<inside>.+?))?/?"
+    r"hf://(?P<repository>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>refs/(?:convert|pr)/[^/#]+|[^/#]+))?"
+    r"(?:/(?P<inside>[^#]+?))?/?(?:#sha256=(?P<sha256>[0-9a-fA-F]{64}))?"
 )
+LARGEST = 16 * 2**30
+"""Most bytes of a file that is downloaded."""
 _MAIN = "main"
 _LISTED = 5
-_LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
-
-
-class _OutOfReach(UserError):
-    """The hub does not answer, or fails."""
 
 
 @dataclass(frozen=True)
@@ -40,44 +39,42 @@ class HubName:
         repository: ``org/name``.
         revision: Branch, tag or commit; None for the branch ``main``.
         inside: File or folder in the repository; empty for the whole.
+        sha256: Checksum of the file, of a folder that of its ``model.safetensors``; empty compares nothing.
     """
 
     repository: str
     revision: str | None = None
     inside: str = ""
+    sha256: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``hf://org/name@revision/file``; all but organization and name may be left out."""
+        """Read ``hf://org/name@revision/file#sha256=…``; all but organization and name may be left out."""
         found = _HUB_NAME.fullmatch(text)
-        inside = (found["inside"] or "") if found else ""
         try:
             validate_repo_id(found["repository"] if found else "")
         except HFValidationError:
             found = None
-        if found is None or ".." in inside.split("/"):
-            raise UserError(f"{text[:300]}: expected hf://ORGANIZATION/NAME, then @REVISION and /FILE if needed")
-        return cls(found["repository"], found["revision"], inside)
-
-    @property
-    def is_commit(self) -> bool:
-        """Whether the revision is a whole commit, which never changes."""
-        return re.fullmatch(r"[0-9a-f]{40}", self.revision or "") is not None
+        if found is None or ".." in (found["inside"] or "").split("/"):
+            raise UserError(
+                f"{text[:300]}: expected hf://ORGANIZATION/NAME, then @REVISION, /FILE, and #sha256= with 64 "
+                f"hexadecimal digits if needed"
+            )
+        return cls(found["repository"], found["revision"], found["inside"] or "", (found["sha256"] or "").lower())
 
     def __str__(self) -> str:
-        revision = f"@{self.revision}" if self.revision else ""
-        return f"{HUB}{self.repository}{revision}{'/' if self.inside else ''}{self.inside}"
+        revision, inside = self.revision and f"@{self.revision}", self.inside and f"/{self.inside}"
+        return f"{HUB}{self.repository}{revision or ''}{inside}{self.sha256 and f'#sha256={self.sha256}'}"
 
 
-def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, HubName]:
+def fetch_hub(name: HubName, download: bool) -> tuple[Path, HubName]:
     """Find a learngene, a weights file or a model folder in the client's cache, or download it.
 
-    A file at a whole commit that the cache holds asks no server. Where the hub is out of reach, or
-    fails, the cached version is read.
+    A file at a whole commit that the cache holds asks no server. Where the hub is out of reach, or fails, the cached
+    version is read.
 
     Args:
         name: Without a file it is the repository's only learngene, else the repository must be a model folder.
-        sha256: Checksum of the file, of a folder that of its ``model.safetensors``; None compares nothing.
         download: Whether the hub may be asked.
 
     Returns:
@@ -86,7 +83,7 @@ def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, 
     place = str(name)
     if "." in name.inside.rpartition("/")[2] and not name.inside.endswith(SAFETENSORS):
         raise UserError(f"{place}: only safetensors files are read from elsewhere; give one that ends in .safetensors")
-    is_final = name.is_commit and name.inside.endswith(SAFETENSORS)
+    is_final = re.fullmatch(r"[0-9a-f]{40}", name.revision or "") and name.inside.endswith(SAFETENSORS)
     path = None
     with suppress(LocalEntryNotFoundError, UserError):
         path = _kept(name)
@@ -95,23 +92,30 @@ def fetch_hub(name: HubName, sha256: str | None, download: bool) -> tuple[Path, 
     if path is None or (download and not is_final):
         path = _newest(name, place, path)
     weights = path if path.is_file() else path / WEIGHTS
-    check_intact(weights, place)
-    check_digest(weights, sha256, place)
+    read_header(weights, place)
+    with weights.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest() if name.sha256 else ""
+    if digest != name.sha256:
+        raise UserError(f"{place}: has the SHA-256 {digest}, expected {name.sha256}; it is another file, or damaged")
     return path, _name_in_cache(name, path)
 
 
 def _newest(name: HubName, place: str, kept: Path | None) -> Path:
     """The version on the hub; the kept one, if there is one, where the hub is out of reach or fails."""
-    try:
-        with hub_or_cache(place, "give a local file") as reason, _hub_errors(place):
-            if reason and kept:
-                raise _OutOfReach(f"{place}: the Hugging Face hub cannot be reached ({reason})")
-            return _kept(name) if reason else _downloaded(name, place)
-    except _OutOfReach as error:
-        if kept is None:
-            raise
-        print(f"{error}; the cached copy is read", file=sys.stderr)
-        return kept
+    with hub_or_cache(place, "give a local file") as reason:
+        if reason and kept is None:
+            return _kept(name)
+        failure = f"cannot be reached ({reason})"
+        if not reason:
+            try:
+                return _downloaded(name, place)
+            except Exception as error:
+                failure = _failure(error, place)
+                if kept is None:
+                    raise UserError(f"{place}: the Hugging Face hub {failure}") from error
+    print(f"{place}: the Hugging Face hub {failure}; the cached copy is read", file=sys.stderr)
+    assert kept is not None
+    return kept
 
 
 def _downloaded(name: HubName, place: str) -> Path:
@@ -120,8 +124,8 @@ def _downloaded(name: HubName, place: str) -> Path:
     )
     sizes = {entry.rfilename: entry.size for entry in info.siblings or ()}
     first, *others = _chosen(name, [*sizes], place)
-    for file in (first, *others):
-        check_size(sizes[file], f"{place}: {file}")
+    if large := next((file for file in (first, *others) if (sizes[file] or 0) > LARGEST), None):
+        raise UserError(f"{place}: {large}: is larger than {LARGEST:,} bytes; download it, and give its path")
     # The first file is asked for by the revision's name: the client then remembers its commit.
     path = Path(hf_hub_download(name.repository, first, revision=name.revision or _MAIN, library_name="lgx"))
     commit = _name_in_cache(name, path).revision
@@ -171,27 +175,22 @@ def _name_in_cache(name: HubName, path: Path) -> HubName:
     return replace(name, revision=parts[at + 1], inside="/".join(parts[at + 2 :]))
 
 
-@contextmanager
-def _hub_errors(place: str) -> Iterator[None]:
-    """One sentence for what a hub that answers refuses; where the hub is out of reach, errors pass."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, UserError) or is_full_memory(error) or constants.HF_HUB_OFFLINE:
-            raise
-        if isinstance(error, RevisionNotFoundError):
-            raise UserError(f"{place}: the repository has no such revision; give a branch or commit after @") from error
-        reason = (isinstance(error, HfHubHTTPError) and error.server_message) or reason_of(error)
-        if _is_failure(error):
-            raise _OutOfReach(f"{place}: the Hugging Face hub fails ({reason}); try again later") from error
-        raise UserError(
-            f"{place}: the hub refuses it ({reason}); check the name; for what is private {_LOG_IN}"
-        ) from error
-
-
-def _is_failure(error: Exception) -> bool:
-    """Whether the hub or the connection to it fails; otherwise the hub refuses, or this machine cannot write."""
+def _failure(error: Exception, place: str) -> str:
+    """How the hub or the connection to it fails, in words; the error itself where the hub refuses what is asked."""
+    if isinstance(error, UserError) or is_full_memory(error):
+        raise error
+    if isinstance(error, RevisionNotFoundError):
+        raise UserError(f"{place}: the repository has no such revision; give a branch or commit after @") from error
+    reason = reason_of(error)
     if isinstance(error, HfHubHTTPError):
-        return error.response.status_code >= 500 or error.response.status_code == 429
-    is_connection = isinstance(error, ConnectionError | TimeoutError) or getattr(error, "errno", None) is None
-    return is_connection and not isinstance(error, HFValidationError)
+        reason = error.server_message or reason
+        is_failure = error.response.status_code >= 500 or error.response.status_code == 429
+    else:  # errors of this machine, such as a full disk, have a number
+        is_connection = isinstance(error, ConnectionError | TimeoutError) or getattr(error, "errno", None) is None
+        is_failure = is_connection and not isinstance(error, HFValidationError)
+    if is_failure:
+        return f"fails ({reason}); try again later"
+    raise UserError(
+        f"{place}: the hub refuses it ({reason}); check the name; for what is private log in with `hf auth login`, or "
+        f"set HF_TOKEN"
+    ) from error

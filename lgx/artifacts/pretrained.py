@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import timm
 import torch
 from huggingface_hub import snapshot_download
 from torch import Tensor, nn
@@ -16,7 +15,6 @@ from lgx.architectures.forms import fill_buffers
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export.folders import CONFIG, WEIGHTS
-from lgx.artifacts.gpt2_files import read_gpt2
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors
 from lgx.artifacts.safety import (
@@ -31,6 +29,7 @@ from lgx.artifacts.safety import (
 from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
 from lgx.artifacts.start_record import ARCHITECTURE_KEY
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
+from lgx.artifacts.transformers_files import read_gpt2
 from lgx.core.eval_transforms import resize_of_timm
 from lgx.core.reading import AS_STORED, Reading
 from lgx.core.schema import check_fields
@@ -127,11 +126,9 @@ def architecture_of(place: str) -> Architecture:
     kind = kind_of(place)
     if kind == "weights" and (text := read_metadata(place).get(ARCHITECTURE_KEY)):
         return parse_any_architecture(text)
-    if kind == "timm" or (kind == "name" and timm.is_model(place.split(".")[0])):
-        source = TimmSource.parse(place)
+    if kind in ("timm", "name") and (source := TimmSource.named(place)):
         with building_on("meta"), timm_errors(place):
-            model = timm.create_model(source.model, pretrained=False, **source.arguments())
-        return _described(place, model).require_known("a default architecture")
+            return _described(place, source.build()).require_known("a default architecture")
     with torch.random.fork_rng(devices=[]):
         return load_pretrained(place).require_known("a default architecture")
 
@@ -213,9 +210,8 @@ def _from_timm(name: str) -> PretrainedNetwork:
     if "/" in name.split(":")[0] or Path(name).is_file():
         reason = "unknown kind of file" if Path(name).exists() else "no such file or folder"
         raise UserError(f"{name}: {reason}; give a checkpoint, a learngene file or a model folder")
-    if not name.startswith((FOLDER, "hf-hub:")):
-        TimmSource.parse(name)  # says which model has such a name
-    model = load_timm(name)
+    is_elsewhere = name.startswith((FOLDER, "hf-hub:"))
+    model = load_timm(name) if is_elsewhere else import_timm(TimmSource.parse(name))[0]
     with timm_errors(name):  # a folder's configuration may hold anything
         return _described(name, model)
 
@@ -264,7 +260,7 @@ _LOADERS = {
     "learngene": _from_learngene,
     "checkpoint": _from_checkpoint,
     "folder": _from_folder,
-    "timm": lambda name: _described(name, import_timm(TimmSource.parse(name))[0]),
+    "timm": _from_timm,
     "transformers": _from_transformers,
     "name": _from_timm,
 }

@@ -1,10 +1,9 @@
 """Checks of files that may come from anyone: they run no code, and take no more time and memory than their size says.
 
-Descriptions of tasks and architectures, pickles, safetensors headers, tensors, model folders and checksums are checked
-here, each once, by the module that reads the file.
+Descriptions of tasks and architectures, pickles, tensors and model folders are checked here, each once, by the module
+that reads the file.
 """
 
-import hashlib
 import io
 import mmap
 import pickletools
@@ -15,7 +14,6 @@ from typing import IO, Any, get_args
 
 import timm
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
 from lgx.architectures import Architecture, architecture_from_dict
@@ -37,15 +35,11 @@ from lgx.core.schema import (
 )
 from lgx.core.task import Kind
 from lgx.errors import UserError
-from lgx.host.failures import foreign_errors, safetensors_errors
+from lgx.host.failures import foreign_errors
 from lgx.host.safety import refuse_non_finite
 
 AGAIN = "save it again"
 """Remedy for a file that contradicts itself."""
-LARGEST = 16 * 2**30
-"""Most bytes of a file that is downloaded."""
-LARGEST_HEADER = 2**24
-"""Most bytes of a safetensors header, which takes many times its size in memory; 10,000 tensors have one million."""
 LARGEST_TUPLE = 10**6
 """Most elements of a tuple; the elements of a tuple inside it count each time that it occurs."""
 MOST_STEPS = 2 * 10**6
@@ -101,51 +95,7 @@ def described_architecture(values: Any, place: str) -> Architecture:
         raise UserError(f"{place}: its architecture is damaged ({error}); {AGAIN}") from error
 
 
-# -- files --------------------------------------------------------------------------------------------------------
-
-
-def check_size(size: int | None, place: str) -> None:
-    """Refuse a file that is too large to download; None stands for a size that the server does not say."""
-    if (size or 0) > LARGEST:
-        raise UserError(f"{place}: is larger than {LARGEST:,} bytes; download it, and give its path")
-
-
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def check_digest(path: Path, expected: str | None, place: str) -> str:
-    """Compare a file with its checksum.
-
-    Args:
-        path: The file.
-        expected: Its SHA-256; None compares nothing.
-        place: What the user named, for the message.
-
-    Returns:
-        The file's SHA-256.
-    """
-    digest = digest_of(path)
-    if expected is not None and digest != expected:
-        raise UserError(f"{place}: has the SHA-256 {digest}, expected {expected}; it is another file, or damaged")
-    return digest
-
-
-def check_intact(path: Path, place: str) -> None:
-    """Read a safetensors header, and compare the size that it states with the file's; no tensor is read."""
-    check_header(path, place)
-    with safetensors_errors(place), safe_open(path, framework="pt"):
-        pass
-
-
-def check_header(path: Path, place: str) -> None:
-    """Refuse a safetensors file whose header would take too much memory."""
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-    if LARGEST_HEADER < size <= path.stat().st_size:  # otherwise the file is damaged, which safetensors reports
-        raise UserError(f"{place}: has a header of {size:,} bytes, more than {LARGEST_HEADER:,}; do not trust it")
+# -- pickles ------------------------------------------------------------------------------------------------------
 
 
 def check_pickle(source: Path | io.BytesIO) -> None:

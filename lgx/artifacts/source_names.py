@@ -84,6 +84,11 @@ class TimmSource:
             values[key] = value if key == "weights" else parse_image_size(value) if key == "img_size" else int(value)
         return cls(model.strip(), **values)
 
+    @classmethod
+    def named(cls, place: str) -> Self | None:
+        """The model that a place names; None if it names no model of timm."""
+        return cls.parse(place) if place.startswith(TIMM) or timm.is_model(place.split(".")[0]) else None
+
     @property
     def name(self) -> str:
         """The text form."""
@@ -93,8 +98,11 @@ class TimmSource:
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of ``timm.create_model`` that the attributes ask for."""
-        keys = ("img_size", "patch_size", "in_chans", "num_classes")
-        return {key: getattr(self, key) for key in keys if getattr(self, key) is not None}
+        return {key: getattr(self, key) for key in _FIELDS if getattr(self, key) is not None}
+
+    def build(self) -> Any:
+        """The model with random weights."""
+        return timm.create_model(self.model, pretrained=False, **self.arguments())
 
 
 def weights_of(text: str) -> str | None:
@@ -124,7 +132,7 @@ def path_of(place: str) -> str:
 
 
 def path_in(name: str) -> str | None:
-    """The path of this machine in a source, also that of a timm model's weights; None in names and URLs."""
+    """The path of this machine in a source, also that of a timm model's weights; None in names."""
     path = path_of(name).removeprefix("file://")
     if is_remote(path) or path.startswith((TIMM, TEXT, "hf-hub:")) or timm.is_model(path.split(".")[0]):
         return None
@@ -141,6 +149,6 @@ def public_path(path: str) -> str:
 
 
 def public_name(name: str) -> str:
-    """A source as others may see it: a path in it is shortened, a name or URL stays as it is."""
+    """A source as others may see it: a path in it is shortened, a name stays as it is."""
     path = path_in(name)
     return name if path is None else name.replace(path, public_path(path))

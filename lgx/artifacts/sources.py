@@ -5,7 +5,6 @@ below them reads its :attr:`Source.place` and never asks a server for it.
 """
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ class Source:
     """A source that was found on this machine.
 
     Attributes:
-        name: What records hold: a name on the hub has the commit, a URL the checksum of its file.
+        name: What records hold: a name on the hub has the commit.
         place: What is read: a path, or the name of a model of timm or transformers, see
             :func:`~lgx.artifacts.source_names.kind_of`.
     """
@@ -49,16 +48,24 @@ def resolve(text: str, download: bool = True) -> Source:
     """Find the version of a source that is read now; what lies elsewhere is downloaded.
 
     Args:
-        text: ``hf://org/name``, with ``@revision`` and ``/file`` if needed; the URL of a safetensors file that fsspec
-            opens; each with ``#sha256=…`` if wanted. A model of timm whose weights have such a name
-            (``timm:NAME,weights=…``). Every other text is its own name and place.
-        download: Whether servers may be asked; otherwise only what was downloaded before is found.
+        text: ``hf://org/name``, with ``@revision``, ``/file`` and ``#sha256=…`` if needed, or a model of timm whose
+            weights have such a name (``timm:NAME,weights=…``). URLs are refused. Every other text is its own name and
+            place.
+        download: Whether the hub may be asked; otherwise only what was downloaded before is found.
     """
     if (weights := weights_of(text)) and is_remote(weights):
         model, found = TimmSource.parse(text), resolve(weights, download)
         source = Source(replace(model, weights=found.name).name, replace(model, weights=found.place).name)
     elif is_remote(text):
-        source = _located(text, download)
+        if not text.startswith(HUB):  # the rest may hold a password, or a token
+            raise UserError(
+                f"source {text.partition(':')[0]}://…: URLs are not read; download the file with a browser, curl or "
+                f"`hf download` and give its path, or give its name on the hub, hf://ORGANIZATION/NAME"
+            )
+        from lgx.artifacts.hub_files import HubName, fetch_hub  # which imports this module through exports
+
+        path, exact = fetch_hub(HubName.parse(text), download)
+        source = Source(str(exact), str(path))
         if source.name != text and download and launcher.rank() == 0:
             print(f"source    {text} is {source.name}", file=sys.stderr)
     elif os.path.isdir(text):
@@ -105,26 +112,3 @@ def resolve_kept(text: str) -> Source:
 def recorded_name(place: str) -> str:
     """What records hold for a place: the name under which this process has resolved it, or the place itself."""
     return _names.get(place, place)
-
-
-def _located(text: str, download: bool) -> Source:
-    # The hub's client and fsspec are imported when they are needed.
-    name, sha256 = _split_checksum(text)
-    if name.startswith(HUB):
-        from lgx.artifacts.hub_files import HubName, fetch_hub
-
-        path, exact = fetch_hub(HubName.parse(name), sha256, download)
-        return Source(f"{exact}#sha256={sha256}" if sha256 else str(exact), str(path))
-    from lgx.artifacts.urls import fetch_url
-
-    path, digest = fetch_url(name, sha256, download)
-    return Source(f"{name}#sha256={digest}", str(path))
-
-
-def _split_checksum(text: str) -> tuple[str, str | None]:
-    """A name without its checksum, and the checksum; None where it has none."""
-    name, hash_sign, fragment = text.partition("#")
-    found = re.fullmatch(r"sha256=([0-9a-f]{64})", fragment.lower())
-    if hash_sign and found is None:
-        raise UserError(f"{text[:300]}: after # expected sha256= and 64 hexadecimal digits")
-    return name, found[1] if found else None

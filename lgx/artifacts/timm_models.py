@@ -8,11 +8,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
 
 import timm
 import torch
+from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from timm.models import clean_state_dict
 from torch import Tensor, nn
 
@@ -22,7 +24,7 @@ from lgx.artifacts.safetensors_files import read_metadata, read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_weights, is_number_tensor
 from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
 from lgx.artifacts.sources import recorded_name
-from lgx.artifacts.transformers_names import has_transformers_names, timm_names
+from lgx.artifacts.transformers_files import has_transformers_names, timm_names
 from lgx.core.image_size import image_size, size_text
 from lgx.core.schema import LINE, check_fields
 from lgx.core.task import Normalization
@@ -30,8 +32,6 @@ from lgx.errors import UserError
 from lgx.host.failures import is_full_memory, reason_of, timm_errors
 from lgx.host.hub import hub_or_cache
 from lgx.host.safety import parse_json, read_json
-
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 _STATES = ("state_dict_ema", "model_ema", "state_dict", "model", "module", "teacher")
 """Keys below which programs store a network's weights beside others; averaged weights come first, as in timm."""
@@ -137,8 +137,7 @@ def _gray(source: TimmSource, network: Any) -> nn.Module:
     config, (means, stds) = dict(network.pretrained_cfg), normalization_of(network)
     gray, name = Normalization(means, stds).for_channels(1), str(config.get("first_conv"))
     with timm_errors(source.name):
-        arguments = {**source.arguments(), "num_classes": network.num_classes}
-        model: Any = timm.create_model(source.model, pretrained=False, **arguments).eval()
+        model = replace(source, num_classes=network.num_classes).build()
         layer, state = network.get_submodule(name), network.state_dict()
     weight = state[f"{name}.weight"].double()
     mean, std = (weight.new_tensor(values)[:, None, None] for values in (means, stds))
@@ -159,7 +158,7 @@ def _gray(source: TimmSource, network: Any) -> nn.Module:
 def _without_prefix(source: TimmSource, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Weights without the prefix below which a larger network holds them, such as ``backbone.``; a line says so."""
     with building_on("meta"), timm_errors(source.name):
-        known = timm.create_model(source.model, **source.arguments()).state_dict().keys()
+        known = source.build().state_dict().keys()
     parts = [name.split(".") for name in tensors]
     prefixes = {f"{'.'.join(words[:depth])}." for words in parts for depth in (1, 2, 3) if len(words) > depth}
     found = max(("", *sorted(prefixes)), key=lambda prefix: sum(f"{prefix}{name}" in tensors for name in known))
@@ -173,10 +172,12 @@ def _without_prefix(source: TimmSource, tensors: dict[str, Tensor]) -> dict[str,
     return others | inner
 
 
-def normalization_of(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Per-channel mean and standard deviation of the inputs of a model of timm; ImageNet's where it says none."""
+def normalization_of(model: Any) -> Normalization:
+    """How the inputs of a model of timm are normalized; as ImageNet's where it does not say it."""
     config = model.pretrained_cfg or {}
-    return tuple(config.get("mean") or IMAGENET_MEAN), tuple(config.get("std") or IMAGENET_STD)
+    return Normalization(
+        tuple(config.get("mean") or IMAGENET_DEFAULT_MEAN), tuple(config.get("std") or IMAGENET_DEFAULT_STD)
+    )
 
 
 def read_weights(file: str) -> dict[str, Tensor]:
@@ -243,7 +244,7 @@ def _check_sizes(source: TimmSource) -> None:
     if not source.arguments():
         return
     with building_on("meta"), timm_errors(source.name):
-        patches: Any = getattr(timm.create_model(source.model, **source.arguments()), "patch_embed", None)
+        patches: Any = getattr(source.build(), "patch_embed", None)
     size, patch = (getattr(patches, name, None) or (1, 1) for name in ("img_size", "patch_size"))
     if size[0] % patch[0] or size[1] % patch[1]:
         in_words = size_text(image_size(*size))
@@ -325,23 +326,20 @@ def _some(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def _logged() -> Iterator[list[str]]:
+def _logged() -> Iterator[list[logging.LogRecord]]:
     """Collect what timm says about weights, instead of printing it."""
-    lines: list[str] = []
-    handler = logging.Handler(logging.INFO)
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("timm")
+    handler, logger = BufferingHandler(10**6), logging.getLogger("timm")
     before = (logger.level, logger.propagate)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
     try:
-        yield lines
+        yield handler.buffer
     finally:
         logger.removeHandler(handler)
         logger.level, logger.propagate = before
 
 
-def _names(logged: list[str], kind: str) -> tuple[str, ...]:
-    found = (re.match(rf"{kind} keys \((.*)\) (?:discovered|found)", line) for line in logged)
+def _names(logged: list[logging.LogRecord], kind: str) -> tuple[str, ...]:
+    found = (re.match(rf"{kind} keys \((.*)\) (?:discovered|found)", record.getMessage()) for record in logged)
     return tuple(name for match in found if match for name in match[1].split(", "))

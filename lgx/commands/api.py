@@ -48,7 +48,7 @@ def init(
     one after the other. ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images.
 
     Args:
-        source: Learngene file, folder, checkpoint of a run, or timm model name; ``hf://org/name``, or a URL;
+        source: Learngene file, folder, checkpoint of a run, timm model name, or ``hf://org/name``;
             None for a start that reads none.
         arch: The descendant, e.g. ``depth=6,embed_dim=384,num_heads=6``; with a budget, the sizes that are fixed.
         method: How to use the source, e.g. ``weight_selection``; by default as its learngene file says.
@@ -91,7 +91,7 @@ def load_learngene(path: str | Path) -> Learngene:
     """Read a learngene file; a foreign or damaged one is refused.
 
     Args:
-        path: The safetensors file, ``best.learngene.safetensors`` of a run; ``hf://org/name``, or a URL.
+        path: The safetensors file, ``best.learngene.safetensors`` of a run, or ``hf://org/name``.
 
     Raises:
         UserError: If the file is missing, damaged, or no learngene.
@@ -137,7 +137,7 @@ def load_family(source: str | Path) -> NetworkFamily:
     """Open a family of finished networks: ``lgx.load_family("runs/mine/family/seed0")["depth=6,embed_dim=128"]``.
 
     Args:
-        source: Folder of a run, or its ``best.learngene.safetensors``; ``hf://org/name``, or a URL.
+        source: Folder of a run, its ``best.learngene.safetensors``, or ``hf://org/name``.
 
     Raises:
         UserError: If it cannot be read, or holds no family.

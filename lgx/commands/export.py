@@ -75,9 +75,8 @@ def _write_program(
     out: str, network: "PretrainedNetwork", facts: dict[str, Any], int8: str | None, most_lost: float
 ) -> None:
     """Write an ONNX file or a program of torch.export, and say how it compares with the network."""
-    from lgx.artifacts.export.about import task_of, to_texts
     from lgx.artifacts.export.onnx_file import write_onnx
-    from lgx.artifacts.export.program import write_pt2
+    from lgx.artifacts.export.program import task_of, to_texts, write_pt2
 
     task = task_of(network, str(facts.get("task", "")))
     texts = to_texts(task, facts)

@@ -37,7 +37,7 @@ def import_weights(
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
     from lgx.artifacts.export import check_model_place
-    from lgx.artifacts.export.timm_folder import describe_model, write_imported
+    from lgx.artifacts.export.models import describe_model, write_imported
     from lgx.artifacts.source_names import TIMM, TimmSource
     from lgx.artifacts.sources import resolve
     from lgx.artifacts.timm_models import import_timm, stated_normalization

@@ -60,8 +60,8 @@ def init(
             For text a name (6-GPT2) or a specification (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
             budget (--params, --macs, --latency) what it leaves alone: depth=6, or form and inputs of a model of timm,
             timm:vit_small_patch14_dinov2,img_size=56.
-        source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file, or a URL,
-            each with #sha256=… if wanted; without it the start is random, or a --method that needs none.
+        source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file,
+            with #sha256=… if wanted; without it the start is random, or a --method that needs none.
         params: Budget of parameters, e.g. 9M: chooses depth, width and MLP ratio; with --data (train/<class>/<image>)
             the start whose untrained features classify best (k-NN).
         macs: Budget of multiply-accumulates of one example, e.g. 1.2G.

@@ -4,7 +4,7 @@ import errno
 import hashlib
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from operator import itemgetter
 from typing import Any
@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from lgx.host.cache import cache_root, make_room
+from lgx.host.cache import cached_file, make_room
 
 _VERSION = 2
 _CHECKSUM = 16
@@ -22,9 +22,6 @@ _CHECKSUM = 16
 _TABLE = "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, value BLOB)"
 _PATIENCE = 30.0
 """Seconds that a process waits for the others that write to the same file."""
-_MOST_VALUES = 512
-"""Values of one SQL statement; SQLite allows at least 999."""
-
 _PLAIN = (bool, int, float, str, tuple, type(None))
 """Types of attributes of a module that say what it computes."""
 
@@ -45,16 +42,16 @@ class TeacherCache:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self.path = cache_root() / "teachers" / f"{_fingerprint(model)}.sqlite"
+        self.path = cached_file("teachers", "sqlite", _identity(model))
         self.failure = ""
         self.asked = self.known = 0
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            make_room(self.path.parent, "sqlite", 0)
-            self._run(lambda file: file.execute(_TABLE))
+            make_room(self.path)
             self.path.touch()  # says that it was used
-        except (OSError, sqlite3.Error) as error:
+        except OSError as error:
             self.failure = str(error)
+        else:
+            self._use(lambda file: file.execute(_TABLE))
 
     def describe(self) -> str:
         """One line for the terminal."""
@@ -78,30 +75,29 @@ class TeacherCache:
         if missing:
             # Contiguous, like what is read back: sums over another memory layout round differently.
             computed = tuple(t.contiguous() for t in compute(inputs if len(missing) == len(keys) else inputs[missing]))
-            rows = list(zip(*(tensor.unbind() for tensor in computed), strict=True))
-            self._write((keys[row], answer) for row, answer in zip(missing, rows, strict=True))
+            rows = zip(*(tensor.unbind() for tensor in computed), strict=True)
+            new = dict(zip((keys[row] for row in missing), rows, strict=True))
+            self._write(new)
             if len(missing) == len(keys):
                 return computed
-            known.update({keys[row]: answer for row, answer in zip(missing, rows, strict=True)})
+            known |= new
         answers = [known[key] for key in keys]
         return tuple(torch.stack([part.to(inputs.device) for part in parts]) for parts in zip(*answers, strict=True))
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
         def select(file: sqlite3.Connection) -> dict[bytes, Answer]:
             found: dict[bytes, Answer] = {}
-            for start in range(0, len(keys), _MOST_VALUES):
-                some = keys[start : start + _MOST_VALUES]
-                places = ",".join("?" * len(some))
-                for key, value in file.execute(f"SELECT key, value FROM answers WHERE key IN ({places})", some):
-                    if value[:_CHECKSUM] == _checksum(value[_CHECKSUM:]):
-                        tensors = load(value[_CHECKSUM:])
-                        found[key] = tuple(tensors[name] for name in sorted(tensors))
+            for key in keys:
+                (value,) = file.execute("SELECT value FROM answers WHERE key = ?", (key,)).fetchone() or (b"",)
+                if value[:_CHECKSUM] == _checksum(value[_CHECKSUM:]):
+                    tensors = load(value[_CHECKSUM:])
+                    found[key] = tuple(tensors[name] for name in sorted(tensors))
             return found
 
-        return self._try(select) or {}
+        return self._use(select) or {}
 
-    def _write(self, answers: Iterable[tuple[bytes, Answer]]) -> None:
-        saved = ((key, save({str(i): t.cpu() for i, t in enumerate(parts)})) for key, parts in answers)
+    def _write(self, answers: Mapping[bytes, Answer]) -> None:
+        saved = ((key, save({str(i): t.cpu() for i, t in enumerate(parts)})) for key, parts in answers.items())
         records = [(key, _checksum(content) + content) for key, content in saved]
 
         def insert(file: sqlite3.Connection) -> None:
@@ -109,36 +105,32 @@ class TeacherCache:
                 raise OSError(errno.ENOSPC, "the answers would take more than half of the free space")
             file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", records)
 
-        self._try(insert)
+        self._use(insert)
 
-    def _try(self, use: Callable[[sqlite3.Connection], Any]) -> Any:
+    def _use(self, action: Callable[[sqlite3.Connection], Any]) -> Any:
         """Use the file; None where it fails, after which nothing is kept any more."""
         try:
-            return self._run(use)
+            with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as file, file:
+                return action(file)
         except (OSError, sqlite3.Error) as error:
             self.failure = str(error)
             return None
-
-    def _run(self, use: Callable[[sqlite3.Connection], Any]) -> Any:
-        with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as file, file:
-            return use(file)
 
 
 def _checksum(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()[:_CHECKSUM]
 
 
-def _fingerprint(model: nn.Module) -> str:
+def _identity(model: nn.Module) -> Iterator[bytes | memoryview]:
     """What identifies a network: its modules with their plain attributes, such as the number of heads, and tensors."""
-    digest = hashlib.sha256(f"{_VERSION} {torch.__version__} {timm.__version__} {model}".encode())
+    yield f"{_VERSION} {torch.__version__} {timm.__version__} {model}".encode()
     for name, module in model.named_modules():
         plain = sorted((key, value) for key, value in vars(module).items() if isinstance(value, _PLAIN))
-        digest.update(f"{name} {type(module).__module__}.{type(module).__qualname__} {plain}".encode())
+        yield f"{name} {type(module).__module__}.{type(module).__qualname__} {plain}".encode()
     tensors: list[tuple[str, Tensor]] = [*model.named_parameters(), *model.named_buffers()]
     for name, tensor in sorted(tensors, key=itemgetter(0)):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()[:32]
+        yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
+        yield tensor.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy().data
 
 
 def _keys(part: str, inputs: Tensor) -> list[bytes]:

@@ -1,13 +1,14 @@
-"""What lgx computed before and may compute again: files, and facts about its own code."""
+"""What lgx computed before and may compute again: files below one folder, named by what their content depends on."""
 
+import errno
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +29,55 @@ def cache_root() -> Path:
     return Path(tempfile.gettempdir() if home.startswith("~") else home) / "lgx"
 
 
-def make_room(folder: Path, suffix: str, needed: int) -> None:
-    """Remove the files of a kind that were used least recently, until ``needed`` more bytes are within the limit.
+def cached_file(kind: str, suffix: str, parts: Iterable[bytes | memoryview]) -> Path:
+    """The place of a file: ``KIND/DIGEST.SUFFIX`` below :func:`cache_root`.
+
+    Args:
+        kind: Name of the folder of such files.
+        suffix: How their names end, without the dot.
+        parts: What the content depends on.
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return cache_root() / kind / f"{digest.hexdigest()[:32]}.{suffix}"
+
+
+def stamp(path: Path) -> bytes:
+    """Path, size, times and number of a file, by which a changed or replaced file is known without reading it."""
+    try:
+        state = path.stat()
+    except OSError:  # reading it will say what is wrong
+        return os.fsencode(path) + b" absent\n"
+    # cp -p and rsync -t keep the time of change, but set that of the state anew; renamed files have other numbers.
+    return os.fsencode(path) + f" {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}\n".encode()
+
+
+def make_room(path: Path, needed: int = 0) -> None:
+    """Make the folder of a file, and remove files of its kind that were used least recently, until it is in the limit.
 
     Temporary files that killed processes left are removed after a day.
 
     Args:
-        folder: Folder of the files.
-        suffix: How their names end, without the dot.
-        needed: Bytes of a new file.
+        path: The new file.
+        needed: Its bytes.
+
+    Raises:
+        OSError: If the folder cannot be made, or the file would take more than half of the free space.
     """
-    for path in folder.glob("*.tmp"):
-        if time.time() - path.stat().st_mtime > 24 * 3600:
-            path.unlink(missing_ok=True)
-    files = sorted(((path.stat(), path) for path in folder.rglob(f"*.{suffix}")), key=lambda entry: entry[0].st_mtime)
+    folder = path.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    if 2 * needed > shutil.disk_usage(folder).free:
+        raise OSError(errno.ENOSPC, "it would take more than half of the free space")
+    for left in folder.glob("*.tmp"):
+        if time.time() - left.stat().st_mtime > 24 * 3600:
+            left.unlink(missing_ok=True)
+    files = sorted(((file.stat(), file) for file in folder.glob(f"*{path.suffix}")), key=lambda pair: pair[0].st_mtime)
     total = sum(state.st_size for state, _ in files) + needed
-    for state, path in files:
+    for state, file in files:
         if total <= _MOST:
             break
-        path.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
         total -= state.st_size
 
 
@@ -57,22 +88,12 @@ def remembered(name: str, compute: Callable[[], Any]) -> Any:
         name: Name of the fact.
         compute: Computes it.
     """
-    file = cache_root() / "facts" / f"{name}-{_state()}.json"
+    root = Path(__file__).parents[2]
+    code = sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py"))
+    file = cached_file("facts", "json", [name.encode(), *map(stamp, code)])
     with suppress(OSError, ValueError):
         return json.loads(file.read_text(encoding="utf-8"))
     value = compute()
-    with suppress(OSError, UserError):
-        for old in file.parent.glob(f"{name}-*.json"):
-            old.unlink(missing_ok=True)
-        with atomic_path(file) as temporary:
-            temporary.write_text(json.dumps(value), encoding="utf-8")
+    with suppress(OSError, UserError), atomic_path(file) as temporary:
+        temporary.write_text(json.dumps(value), encoding="utf-8")
     return value
-
-
-@cache
-def _state() -> str:
-    """Hash of the places, sizes and times of the code."""
-    root = Path(__file__).parents[2]
-    files = sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py"))
-    stats = [(str(path), state.st_size, state.st_mtime_ns) for path in files for state in [path.stat()]]
-    return hashlib.sha256(repr(stats).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Write files and folders atomically."""
+"""Write files and folders atomically, and walk through folders."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ import socket
 import stat
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -75,6 +75,18 @@ def folder_beside(temporary: Path) -> Iterator[Path]:
         yield folder
     finally:
         _remove(folder)
+
+
+def walk(folder: Path, onerror: Callable[[OSError], None] | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
+    """``os.walk`` that also follows links to folders, except to one that holds ``folder`` or was read already."""
+    seen = {str(above) for above in Path(os.path.realpath(folder)).parents}
+    for place, inner, names in os.walk(folder, onerror=onerror, followlinks=True):
+        inner.sort()  # so that of two links to one folder the same one is read on every file system
+        if (real := os.path.realpath(place)) in seen:
+            inner.clear()
+            continue
+        seen.add(real)
+        yield place, inner, names
 
 
 def _replace_folder(path: Path, new: Path, aside: Path) -> None:

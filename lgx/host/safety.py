@@ -22,6 +22,7 @@ from PIL import EpsImagePlugin, Image
 
 from lgx.errors import UserError
 from lgx.host.failures import reason_of
+from lgx.host.files import walk
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -236,15 +237,8 @@ def list_images(folder: Path, deep: bool = True) -> tuple[list[Path], Counter[st
     """
     images: list[Path] = []
     unread: Counter[str] = Counter()
-    seen = {str(above) for above in Path(os.path.realpath(folder)).parents}
-    for place, inner, names in os.walk(folder, onerror=_refuse, followlinks=True):
-        real = os.path.realpath(place)
-        # In order, so that of two links to one folder the same one is read on every file system.
-        inner[:] = sorted(name for name in inner if deep and not name.startswith("."))
-        if real in seen:  # a link to a folder above, or to one that is read already
-            inner.clear()
-            continue
-        seen.add(real)
+    for place, inner, names in walk(folder, _refuse):
+        inner[:] = [name for name in inner if deep and not name.startswith(".")]
         for name in names:
             suffix = os.path.splitext(name)[1].lower()
             if suffix in IMAGE_SUFFIXES and not name.startswith("."):

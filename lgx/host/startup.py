@@ -3,7 +3,6 @@
 import atexit
 import ctypes
 import gc
-import importlib
 import logging
 import os
 import sys
@@ -15,6 +14,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
@@ -116,26 +116,16 @@ class _Postponing(MetaPathFinder):
         return _postponing(fullname, path) if fullname in _POSTPONED else None
 
 
-class _Later:
-    """Stands for something in a module, which is imported when it is used."""
-
-    def __init__(self, module: str, name: str) -> None:
-        self._module, self._name = module, name
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(getattr(importlib.import_module(self._module), self._name), name)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(importlib.import_module(self._module), self._name)(*args, **kwargs)
-
-
 class _StandIn(ModuleType):
-    """Stands for a module while a package is imported."""
+    """Stands for a module while a package is imported, or for something in it, which is imported when it is called."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Later(self.__name__, name)
+        return _StandIn(f"{self.__name__}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return resolve_name(self.__name__)(*args, **kwargs)
 
 
 def skip_unused_imports() -> None:

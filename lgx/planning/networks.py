@@ -10,14 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import timm
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
-from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
+from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource
 from lgx.artifacts.timm_models import normalization_of
 from lgx.components.features import Features
 from lgx.components.teacher import Teacher
@@ -111,8 +110,7 @@ def load_teacher(name: str, task: Task) -> Teacher | None:
             source = load_pretrained(name)
         network = PretrainedNetwork(source.name, fake(lambda: source.model), None, source.mean, source.std)
         return Teacher(network, task)
-    if kind_of(name) != "timm" and not timm.is_model(name.split(".")[0]):
+    if (named := TimmSource.named(name)) is None:
         return None
-    arguments = TimmSource.parse(name)
-    model: Any = fake(lambda: timm.create_model(arguments.model, pretrained=False, **arguments.arguments()))
+    model: Any = fake(named.build)
     return Teacher(PretrainedNetwork(name, model, None, *normalization_of(model)), task)

@@ -5,13 +5,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import timm
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.artifacts.source_names import FOLDER, TimmSource, kind_of
+from lgx.artifacts.source_names import FOLDER, TimmSource
 from lgx.artifacts.sources import resolve_kept
 from lgx.core.image_size import height_width
 from lgx.errors import UserError
@@ -110,10 +109,9 @@ class Lineage:
 @cache
 def _timm_macs(name: str) -> float | None:
     """MACs of one image through a model that timm knows by name; None for others, whose weights may be remote."""
-    if kind_of(name) != "timm" and not timm.is_model(name.split(".")[0]):
+    if (source := TimmSource.named(name)) is None:
         return None
-    source = TimmSource.parse(name)
-    model: Any = timm.create_model(source.model, pretrained=False, **source.arguments()).eval()
+    model = source.build().eval()
     channels, *size = model.default_cfg["input_size"]
     size = [*height_width(source.img_size)] if source.img_size else size
     image = torch.zeros(1, source.in_chans or channels, *size)

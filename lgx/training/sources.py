@@ -53,10 +53,10 @@ class ResolvedSources:
 
 
 def resolve_sources(config: Namespace, download: bool = True) -> ResolvedSources:
-    """Find every source below ``model``, and replace names on the hub and URLs by those of the version that is read.
+    """Find every source below ``model``, and replace names on the hub by those of the version that is read.
 
-    ``config.yaml``, the same-run contract, learngenes and comparisons then name the commit, or the checksum of the file
-    of a URL; a run that is resumed refuses another version.
+    ``config.yaml``, the same-run contract, learngenes and comparisons then name the commit; a run that is resumed
+    refuses another version.
 
     Args:
         config: A parsed configuration of ``lgx fit``; it is changed.

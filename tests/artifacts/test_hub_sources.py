@@ -1,5 +1,6 @@
 """Sources on the Hugging Face hub, against a stand-in of its HTTP interface."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 import lgx as lgx_package
-from lgx.artifacts import hub_files, safety
+from lgx.artifacts import hub_files
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.sources import resolve, resolve_kept
@@ -57,9 +58,11 @@ def test_the_only_learngene_of_a_repository_is_a_source_and_its_commit_is_record
     assert remote == local
 
 
-def test_a_pinned_file_is_downloaded_once_and_then_read_without_a_request(hub, commit, tmp_path):
+def test_a_pinned_file_is_downloaded_once_and_then_read_without_a_request(hub, commit, sws_file, tmp_path):
     name = f"hf://lab/vit@{commit}/{FILE}"
     assert resolve(name) == resolve(name)
+    checked = f"{name}#sha256={hashlib.sha256(Path(sws_file).read_bytes()).hexdigest()}"
+    assert resolve(checked).name == checked
     assert len([request for request in hub.requests if request.startswith("GET /storage/")]) == 1
     hub.requests.clear()
     assert init(name, tmp_path / "vit").code == 0
@@ -124,7 +127,7 @@ def test_a_file_that_the_hub_sends_no_more_is_read_from_the_cache(hub, commit, m
 
 
 def test_a_file_that_is_too_large_is_refused_before_its_download(hub, commit, monkeypatch):
-    monkeypatch.setattr(safety, "LARGEST", 100)
+    monkeypatch.setattr(hub_files, "LARGEST", 100)
     with pytest.raises(UserError, match=f"hf://lab/vit: {FILE}: is larger than 100 bytes"):
         resolve("hf://lab/vit")
     assert not [path for path in hub.requests if "/resolve/" in path or "/storage/" in path]
@@ -174,7 +177,7 @@ def test_a_descendant_is_trained_from_the_hub_and_named_by_its_method(hub, fit, 
         ("hf://lab/two", "holds 2 learngenes (a.learngene.safetensors, b.learngene.safetensors)"),
         ("hf://lab/html", "not an intact safetensors file"),
         ("hf://lab/vit/../x", "expected hf://ORGANIZATION/NAME"),
-        ("hf://lab/vit#sha256=12", "after # expected sha256= and 64 hexadecimal digits"),
+        ("hf://lab/vit#sha256=12", "#sha256= with 64 hexadecimal digits"),
         (f"hf://lab/vit#sha256={'a' * 64}", f"expected {'a' * 64}"),
     ],
 )
@@ -190,6 +193,15 @@ def test_each_mistake_gives_one_sentence(hub, source, sentence, tmp_path):
     assert sentence in result
     assert source.partition("#")[0].split("/..")[0] in result
     assert not (tmp_path / "vit").exists()
+
+
+@pytest.mark.parametrize("url", ["https://me:secret@host/a.safetensors", "s3://secret/a.ckpt", "file::x://secret"])
+def test_a_url_is_refused_without_a_request_or_what_it_hides(url, tmp_path):
+    for words in (["init", "--arch=6-Tiny", "--source", url], ["import", "vit_tiny_patch16_224", "--weights", url]):
+        result = refusal(lgx(*words, "--out", tmp_path / "vit"))
+        assert "URLs are not read; download the file" in result
+        assert "secret" not in result
+    assert resolve_kept(url).place == url  # a record of an earlier version may name it
 
 
 def test_a_private_repository_is_read_with_a_token_that_nothing_shows(hub, sws_file, monkeypatch, tmp_path):

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from lgx.architectures import GPT2Architecture, ViTArchitecture, parse_architecture
-from lgx.artifacts.export import write_text_descendant
+from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.source_names import path_in, public_name, public_path
@@ -151,7 +151,8 @@ def test_a_weights_file_of_a_text_model_holds_the_record_of_its_start(tmp_path):
     import_transformers()
     out = tmp_path / "text.safetensors"
     record = StartRecord("sws", "StagewiseExpansion")
-    write_text_descendant(out, GPT2Architecture(1, 16, 2, 16, 32, 3).build(), record=record)
+    architecture = GPT2Architecture(1, 16, 2, 16, 32, 3)
+    write_descendant(out, architecture.build(), architecture, record=record)
     assert StartRecord.read(str(out)) == record
 
 

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from lgx.architectures import GPT2Architecture, ViTArchitecture
-from lgx.artifacts.export import write_text_descendant
+from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.normalization import renormalize
@@ -94,7 +94,7 @@ def test_sources_of_another_kind_are_refused(tmp_path):
         GPT2Architecture(1, 8, 2, max_len=5, vocab_size=7),
         ViTArchitecture(1, 8, 2, patch_size=8, img_size=16),
     )
-    write_text_descendant(tmp_path / "text", text.build())
+    write_descendant(tmp_path / "text", text.build(), text)
     with pytest.raises(UserError, match="its source is for text"):
         initialize(image, Pretrained(str(tmp_path / "text")))
     with pytest.raises(UserError, match="vanilla_lg: is for image models"):
@@ -130,15 +130,15 @@ def test_an_exported_descendant_gives_the_same_logits_in_plain_transformers(tmp_
         save_file({"ids": ids, "logits": functional_forward(GPT2, parameters, ids)}, tmp_path / "given.safetensors")
     out = tmp_path / "descendant"
     for _ in range(2):  # a folder that lgx wrote may be replaced
-        write_text_descendant(out, model, label_names=("left", "right", "other"), card={"task": "cola"})
+        write_descendant(out, model, GPT2, label_names=("left", "right", "other"), card={"task": "cola"})
     done = python("-c", PLAIN, out, tmp_path / "given.safetensors", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert '| task | "cola" |' in (out / "README.md").read_text()
-    write_text_descendant(tmp_path / "weights.safetensors", model)
+    write_descendant(tmp_path / "weights.safetensors", model, GPT2)
     assert load_file(tmp_path / "weights.safetensors").keys() == parameters.keys()
 
 
 @pytest.mark.parametrize("names", [("left", "right", "other"), None])
 def test_a_folder_that_is_read_again_has_its_class_names(tmp_path, names):
-    write_text_descendant(tmp_path / "text", GPT2.build(), label_names=names)
+    write_descendant(tmp_path / "text", GPT2.build(), GPT2, label_names=names)
     assert load_pretrained(f"gpt2:{tmp_path / 'text'}").label_names == (names or ())

@@ -6,7 +6,7 @@ from safetensors.torch import save_file
 
 from lgx.artifacts.source_names import TimmSource
 from lgx.artifacts.timm_models import import_timm
-from lgx.artifacts.transformers_names import timm_names
+from lgx.artifacts.transformers_files import timm_names
 from lgx.errors import UserError
 from tests.support.extras import import_transformers
 

@@ -1,11 +1,9 @@
 """``lgx.init``, ``lgx.embed_task``, ``lgx.compare`` and ``lgx.load_learngene`` give what the commands write."""
 
-import hashlib
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import fsspec
 import numpy as np
 import pytest
 import timm
@@ -24,6 +22,7 @@ from lgx.core.eval_transforms import eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.support.command_line import lgx, ok
+from tests.support.fake_hub import running_hub, use_hub
 
 ARCH = "depth=6,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 
@@ -118,11 +117,12 @@ def test_embed_task_reads_images_of_any_channels(tmp_path):
         package.embed_task(gray, [torch.ones(4, 1, 16, 16)], "a", mean=(0.5, 0.5, 0.5))
 
 
-def test_embed_task_records_the_version_of_an_ancestor_from_elsewhere(ancestor):
-    content = (ancestor / f"best{SUFFIX}").read_bytes()
-    fsspec.filesystem("memory").pipe_file(f"/bucket/a{SUFFIX}", content)
-    found = package.embed_task(f"memory://bucket/a{SUFFIX}", [torch.ones(4, 3, 16, 16)], "a")
-    assert found.ancestor == f"memory://bucket/a{SUFFIX}#sha256={hashlib.sha256(content).hexdigest()}"
+def test_embed_task_records_the_version_of_an_ancestor_from_elsewhere(ancestor, monkeypatch, tmp_path):
+    with running_hub() as hub:
+        use_hub(monkeypatch, hub.url, str(tmp_path / "hub"))
+        commit = hub.add("lab/a", {f"a{SUFFIX}": (ancestor / f"best{SUFFIX}").read_bytes()})
+        found = package.embed_task("hf://lab/a", [torch.ones(4, 3, 16, 16)], "a")
+    assert found.ancestor == f"hf://lab/a@{commit}/a{SUFFIX}"
 
 
 def test_compare_gives_the_tables_of_the_command(ancestor):

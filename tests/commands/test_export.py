@@ -13,9 +13,8 @@ import torch
 from torch import nn
 
 from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
-from lgx.artifacts.export.about import task_of, to_texts
 from lgx.artifacts.export.onnx_file import run_onnx, write_onnx
-from lgx.artifacts.export.program import check_parity, random_inputs, write_pt2
+from lgx.artifacts.export.program import check_parity, random_inputs, task_of, to_texts, write_pt2
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.source_names import public_path
 from lgx.core.task import Task

@@ -4,7 +4,6 @@ import re
 import shutil
 from pathlib import Path
 
-import fsspec
 import pytest
 import timm
 import torch
@@ -15,6 +14,7 @@ from lgx.artifacts.source_names import public_path
 from lgx.core.provenance import commit
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments, lgx, ok
+from tests.support.fake_hub import running_hub, use_hub
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +86,14 @@ def test_the_card_of_a_network_of_unknown_origin_says_written(ancestor_file, tmp
     assert not {"trained", "method"} & set(facts)
 
 
-def test_the_card_of_a_learngene_is_that_of_the_file_also_from_elsewhere(ancestor_file, tmp_path):
-    fsspec.filesystem("memory").pipe_file("/bucket/a.learngene.safetensors", Path(ancestor_file).read_bytes())
-    name = "memory://bucket/a.learngene.safetensors"
-    summary, facts = card_of(name, tmp_path / "model")
+def test_the_card_of_a_learngene_is_that_of_the_file_also_from_elsewhere(ancestor_file, monkeypatch, tmp_path):
+    with running_hub() as hub:
+        use_hub(monkeypatch, hub.url, str(tmp_path / "hub"))
+        commit = hub.add("lab/a", {"a.learngene.safetensors": Path(ancestor_file).read_bytes()})
+        summary, facts = card_of("hf://lab/a", tmp_path / "model")
     assert "trained by lgx" in summary
     assert (facts["task"], facts["method"]) == ('"shapes"', '"ancestor"')
-    assert facts["source"].startswith(f'"{name}#sha256=')
+    assert facts["source"] == f'"hf://lab/a@{commit}/a.learngene.safetensors"'
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,11 @@ from wandb.sdk.lib import RunDisabled
 import torchmetrics
 assert not any(name.startswith(("transformers", "scipy.signal")) for name in sys.modules)
 from torchmetrics.functional.text import bert
-assert bert.AutoModel.from_config  # a stand-in imports what it stands for
 import scipy.signal, transformers
+config = transformers.BertConfig(
+    vocab_size=8, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
+)
+assert bert.AutoModel.from_config(config).config.vocab_size == 8  # a stand-in calls what it stands for
 assert scipy.signal.windows.hann(4).shape == (4,) and scipy.signal is sys.modules["scipy.signal"]
 assert isinstance(transformers.AutoModel, type)
 """

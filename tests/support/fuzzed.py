@@ -115,10 +115,10 @@ def make_timm_folder(folder: Path) -> Path:
 
 
 def make_gpt2_folder(folder: Path) -> Path:
-    from lgx.artifacts.export import write_text_descendant
+    from lgx.artifacts.export import write_descendant
 
     architecture = GPT2Architecture(1, 8, 2, max_len=16, vocab_size=32)
-    write_text_descendant(folder / "gpt2", architecture.build())
+    write_descendant(folder / "gpt2", architecture.build(), architecture)
     return folder / "gpt2" / "config.json"
 
 

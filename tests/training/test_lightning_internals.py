@@ -17,7 +17,7 @@ from tests.support.paths import ROOT
 
 OTHERS = {
     "argparse", "jsonargparse", "lightning", "timm", "torch", "torchvision", "torchmetrics", "transformers", "wandb",
-    "tokenizers", "huggingface_hub", "safetensors", "yaml", "rich", "mlflow", "fsspec", "filelock", "onnx",
+    "tokenizers", "huggingface_hub", "safetensors", "yaml", "rich", "mlflow", "filelock", "onnx",
     "submitit", "matplotlib", "sklearn", "datasets", "tensorboard",
 }  # fmt: skip
 OBJECTS = (

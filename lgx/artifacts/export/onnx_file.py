@@ -1,9 +1,9 @@
-"""Write networks as ONNX files, and run such files with onnxruntime."""
+"""Write networks as ONNX files, quantize such files to 8 bits, and run them with onnxruntime."""
 
 import importlib.util
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lgx.artifacts.export.about import WRITER
-from lgx.artifacts.export.program import Program, check_parity, trace
+from lgx.artifacts.export.program import WRITER, Program, check_parity, trace
 from lgx.core.task import Task
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -24,6 +23,9 @@ LARGEST = 2**31 - 2**24
 """Most bytes of weights: protobuf, the format of ONNX files, has a limit of 2 GiB, and the graph needs a part of it."""
 
 _INPUT, _OUTPUT = "inputs", "logits"
+
+_OPERATORS = ["Conv", "Gemm", "MatMul"]
+"""What is quantized: softmax, norms and sums of a ViT lose accuracy and save nothing."""
 
 
 def write_onnx(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str, str]) -> float | None:
@@ -80,6 +82,41 @@ def silent() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+def write_int8(source: Path, out: Path, batches: Iterable[Tensor]) -> None:
+    """Quantize weights and inputs of the matrix products of an ONNX file, each output channel by itself.
+
+    Args:
+        source: The file, with weights in float32; another one is written beside it.
+        out: The file to write; it keeps the metadata.
+        batches: Normalized images (B, C, H, W), from which the ranges of activations are calibrated.
+    """
+    with extra("export", str(out)):
+        import onnx
+        from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+        from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            self.batches: Iterator[Tensor] = iter(batches)
+
+        def get_next(self) -> dict[str, Any] | None:
+            batch = next(self.batches, None)
+            return None if batch is None else {_INPUT: batch.numpy()}
+
+    prepared = source.with_name("prepared.onnx")
+    with silent(), foreign_errors(str(out), "onnxruntime cannot quantize it", "export it without --int8"):
+        quant_pre_process(source, prepared, skip_symbolic_shape=True)
+        quantize_static(
+            prepared, out, Reader(), QuantFormat.QDQ, _OPERATORS, per_channel=True,
+            weight_type=QuantType.QInt8, activation_type=QuantType.QUInt8,
+        )  # fmt: skip
+    written, known = onnx.load(out), onnx.load(source)
+    del written.metadata_props[:]
+    written.metadata_props.extend(known.metadata_props)
+    written.producer_name, written.producer_version = known.producer_name, known.producer_version
+    onnx.save(written, out)
 
 
 def run_onnx(path: str | Path) -> tuple[Program, dict[str, str]]:

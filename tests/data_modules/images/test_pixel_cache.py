@@ -18,7 +18,7 @@ from data_modules.base import Split
 from data_modules.images import pixel_cache
 from data_modules.images.examples import ImageFiles, Images, LabeledImages
 from data_modules.images.module import ImageDataModule
-from data_modules.images.pixel_cache import PixelCache, cache_folder
+from data_modules.images.pixel_cache import PixelCache
 from data_modules.images.transforms import Augment, CropFlip, train_transform
 from data_modules.loading.samplers import mix_seed
 from data_modules.shards.writing import write_shards
@@ -60,7 +60,7 @@ def same(left: list[Tensor], right: list[Tensor]) -> bool:
 
 
 def caches() -> list[Path]:
-    return sorted(cache_folder().glob("*"))
+    return sorted((cache.cache_root() / "pixels").glob("*"))
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_without_a_place_for_the_file_images_are_decoded_each_time(fit, images, 
     assert result.code == 0, result.err
     assert "shapes train: images are decoded in each epoch" in result.out
     monkeypatch.setenv("LGX_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(pixel_cache.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1))
+    monkeypatch.setattr(cache.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1))
     result = fit("Ancestor", "--trainer.max_epochs=2", "--name=full")
     assert "more than half of the free space" in result.out
 
@@ -214,13 +214,9 @@ def test_files_behind_links_are_compared_and_circles_end(tmp_path: Path) -> None
     assert pixel_cache.identity(None, tmp_path / "nothing") is None
 
 
-def test_a_file_system_without_hard_links_and_left_files(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(source: str, target: Path) -> None:
-        raise PermissionError("no hard links here")
-
-    monkeypatch.setattr(pixel_cache.os, "link", refuse)
-    cache_folder().mkdir(parents=True)
-    left = cache_folder() / "left.tmp"
+def test_files_that_killed_processes_left_are_removed(images: Path, tmp_path: Path) -> None:
+    left = tmp_path / "cache/pixels/left.tmp"
+    left.parent.mkdir(parents=True)
     left.write_bytes(b"1")
     os.utime(left, (1, 1))
     assert same(epochs(opened(images, cache_gib=0)), epochs(opened(images)))

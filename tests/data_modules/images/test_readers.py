@@ -21,7 +21,7 @@ from data_modules.images.transforms import eval_transform, train_transform
 from data_modules.loading.samplers import Batching, TransformedExamples
 from data_modules.shards.streaming import ShardBatches
 from lgx.architectures import parse_architecture
-from lgx.artifacts.export.about import task_of
+from lgx.artifacts.export.program import task_of
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.commands.predict import _batches
 from lgx.commands.task_examples import TaskReader

@@ -1,6 +1,9 @@
 """Write models as folders that timm, for text transformers, loads, or as weights files."""
 
+import copy
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
 from lgx.architectures.library_models import LibraryModel
-from lgx.artifacts.export.folders import WRITER_KEY, made, model_card, quoted
-from lgx.artifacts.export.gpt2_folder import write_text_descendant
+from lgx.artifacts.export.folders import WEIGHTS, WRITER_KEY, made, model_card, quoted
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.source_names import TimmSource
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
@@ -30,6 +32,8 @@ _DECODING = """
 scores = model(images)[:, {prefix}:].mT.unflatten(2, {grid})  # of each patch, without {prefix} other token(s)
 logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")"""
 """Completes the output of timm's ViT for segmentation, which scores tokens."""
+_TEXT_CLASS = "GPT2ForSequenceClassification"
+"""The class of transformers that loads a text model."""
 
 
 def write_descendant(
@@ -45,14 +49,14 @@ def write_descendant(
     tokenizer: Any = None,
     reading: Reading = AS_STORED,
 ) -> None:
-    """Write a model as a timm ``local-dir:`` folder, or its weights alone; for text see :func:`write_text_descendant`.
+    """Write a model as a timm ``local-dir:`` folder, for text one that ``from_pretrained`` loads, or its weights alone.
 
     What lies at the place is replaced; commands check it first, see :func:`~lgx.artifacts.export.check_model_place`.
     Layers of a ViT that share weights are written one by one, so the result is an ordinary ViT.
 
     Args:
         out: A folder, or a path ending in ``.safetensors``; a model of torchvision needs such a path.
-        model: The model, under timm's or torchvision's names.
+        model: The model, under timm's, torchvision's or transformers' names.
         architecture: Its description.
         mean: Per-channel mean of its inputs, for timm's ``resolve_data_config``.
         std: Per-channel standard deviation of its inputs.
@@ -63,17 +67,13 @@ def write_descendant(
         tokenizer: A text model's tokenizer, which is written beside it.
         reading: How its images are read.
     """
-    if isinstance(architecture, GPT2Architecture):
-        text_model: Any = model
-        write_text_descendant(out, text_model, tokenizer, label_names, card, writer, record)
-        return
-    assert isinstance(architecture, ViTArchitecture | LibraryModel)
     out = Path(out)
     if out.suffix != ".safetensors" and isinstance(architecture, LibraryModel) and architecture.library != "timm":
         raise UserError(f"{out}: a folder is for timm's models; give a path ending in .safetensors for torchvision's")
     if isinstance(architecture, ViTArchitecture):
         architecture = architecture.unshared()
-    inputs = Normalization(mean, std).for_channels(architecture.in_chans) if mean and std else None
+    channels = 0 if isinstance(architecture, GPT2Architecture) else architecture.in_chans
+    inputs = Normalization(mean, std).for_channels(channels) if mean and std and channels else None
     if out.suffix == ".safetensors":
         metadata = _own_kind(architecture) or {"format": "pt"}
         metadata |= {key: json.dumps(list(values)) for key, values in inputs._asdict().items()} if inputs else {}
@@ -82,6 +82,9 @@ def write_descendant(
         metadata |= {ARCHITECTURE_KEY: architecture.spec()} if isinstance(architecture, ViTArchitecture) else {}
         write_safetensors(out, model.state_dict(), {**metadata, WRITER_KEY: writer})
         return
+    if isinstance(architecture, GPT2Architecture):
+        _save_text(out, model, architecture, tokenizer, label_names or (), card or {}, writer, record)
+        return
     plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
     config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
@@ -89,7 +92,7 @@ def write_descendant(
     _save(out, plain, arguments, text, {**config, **_own_kind(architecture)}, record)
 
 
-def _own_kind(architecture: ViTArchitecture | LibraryModel) -> dict[str, str]:
+def _own_kind(architecture: Architecture | LibraryModel) -> dict[str, str]:
     """The kind of a network that predicts something else than one class of an image; timm does not know it."""
     kind = architecture.kind if isinstance(architecture, ViTArchitecture) else "classification"
     return {} if kind == "classification" else {"kind": kind}
@@ -127,9 +130,41 @@ def _save(
     record: StartRecord | None = None,
 ) -> None:
     timms: Any = model
+    with _folder(out, card, record) as temporary, write_errors():
+        save_for_hf(timms, str(temporary), model_config=config, model_args=arguments, safe_serialization=True)
+
+
+def _save_text(
+    out: Path,
+    model: Any,
+    architecture: GPT2Architecture,
+    tokenizer: Any,
+    label_names: tuple[str, ...],
+    facts: dict[str, Any],
+    writer: str,
+    record: StartRecord | None,
+) -> None:
+    config = copy.deepcopy(model.config)
+    config.architectures, config.dtype = [_TEXT_CLASS], "float32"
+    if label_names:
+        config.id2label = dict(enumerate(label_names))
+        config.label2id = {name: index for index, name in enumerate(label_names)}
+    sizes = {"parameters": _parameters(model), "padding": f"on the right with token {config.pad_token_id}"}
+    summary = f"A GPT-2 {made(facts)} by lgx {__version__}: {architecture.spec()}."
+    code = f"from transformers import {_TEXT_CLASS}\n\nmodel = {_TEXT_CLASS}.from_pretrained({quoted(out.name)})"
+    card = model_card(out.name, "transformers", "gpt2, learngene", summary, sizes, facts, code, writer)
+    with _folder(out, card, record) as temporary:
+        config.save_pretrained(temporary)
+        write_safetensors(temporary / WEIGHTS, model.state_dict(), {"format": "pt"})
+        if tokenizer is not None:
+            tokenizer.save_pretrained(temporary)
+
+
+@contextmanager
+def _folder(out: Path, card: str, record: StartRecord | None) -> Iterator[Path]:
+    """Write a model folder atomically: what the block writes, the card, and the record."""
     with atomic_path(out) as temporary:
-        with write_errors():
-            save_for_hf(timms, str(temporary), model_config=config, model_args=arguments, safe_serialization=True)
+        yield temporary
         (temporary / "README.md").write_text(card, encoding="utf-8")
         if record is not None:
             record.write(temporary)
@@ -167,7 +202,7 @@ def describe_model(model: nn.Module, why: str) -> tuple[str, ...]:
     what = f"{name_of(architecture)}, {architecture.num_classes} classes" if architecture else type(model).__name__
     what += f", {_POOLS[pool]}" if (pool := getattr(model, "global_pool", None)) in _POOLS else ""
     use = "" if architecture else f"; lgx uses it as a teacher alone, because {reason}"
-    return f"model     {what}{use}", f"normalize {Normalization(*normalization_of(model))}: {why}"
+    return f"model     {what}{use}", f"normalize {normalization_of(model)}: {why}"
 
 
 def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer: str) -> None:
