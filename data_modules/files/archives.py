@@ -63,10 +63,6 @@ class BoundedInfo(tarfile.TarInfo):
 def unzip(archives: Iterable[Path], folder: Path) -> None:
     """Unpack zip files into one new folder, all or nothing.
 
-    Args:
-        archives: The zip files.
-        folder: The folder to make.
-
     Raises:
         UserError: If an archive is damaged or a bomb, or a member would be written outside ``folder`` or is a link.
     """
@@ -88,9 +84,6 @@ def link(source: Path, folder: Path) -> None:
 @contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a zip file and check that it is safe to unpack.
-
-    Args:
-        path: The file.
 
     Raises:
         UserError: If it is damaged or a bomb, or a member would be written outside or is a link; also if the caller
@@ -134,27 +127,19 @@ def open_tar(path: Path, file: io.BufferedReader) -> Iterator[tarfile.TarFile]:
         raise UserError(f"{path}: a damaged archive ({error}); fetch it again") from error
 
 
-class ContentSize:
-    """Adds up the members of a tar file, in order, and refuses a bomb.
+def members_of(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The members of a tar file, in order.
 
-    Args:
-        path: The file.
+    Raises:
+        UserError: If the content is too large for a real set, or the headers, which stay in memory, are.
     """
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.content = path, 0
-
-    def add(self, member: tarfile.TarInfo) -> None:
-        """Add a member.
-
-        Raises:
-            UserError: If the content is too large for a real set, or the headers, which stay in memory, are.
-        """
-        headers = member.offset_data - self.content
-        if headers > 2**26 + 4 * self.path.stat().st_size:
-            raise UserError(f"{self.path}: has {headers:,} bytes of headers, more than its files need; do not trust it")
-        self.content += -(-member.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE if member.isreg() else 0
-        check_size(self.path, self.content)
+    content = 0
+    for member in tar:
+        if (headers := member.offset_data - content) > 2**26 + 4 * path.stat().st_size:
+            raise UserError(f"{path}: has {headers:,} bytes of headers, more than its files need; do not trust it")
+        content += -(-member.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE if member.isreg() else 0
+        check_size(path, content)
+        yield member
 
 
 def check_tar(path: Path) -> None:
@@ -163,11 +148,9 @@ def check_tar(path: Path) -> None:
     Raises:
         UserError: If it is damaged or a bomb, or a member would be written outside, is a link or a device.
     """
-    sizes = ContentSize(path)
     with path.open("rb") as file, open_tar(path, file) as tar:
-        for member in tar:
+        for member in members_of(path, tar):
             check_member(path, member)
-            sizes.add(member)
 
 
 def check_member(path: Path, member: tarfile.TarInfo) -> None:
@@ -184,10 +167,6 @@ def check_member(path: Path, member: tarfile.TarInfo) -> None:
 def check_name(path: Path, name: str) -> None:
     """Refuse a member that would be written outside the folder into which its archive is unpacked.
 
-    Args:
-        path: The archive, for the message.
-        name: Name of the member.
-
     Raises:
         UserError: If it would.
     """
@@ -197,11 +176,7 @@ def check_name(path: Path, name: str) -> None:
 
 
 def check_size(path: Path, total: int) -> None:
-    """Refuse an archive that unpacks to far more than itself.
-
-    Args:
-        path: The archive.
-        total: Size of its content in bytes, as its headers state it.
+    """Refuse an archive that unpacks to far more bytes, ``total``, than itself.
 
     Raises:
         UserError: If the content is too large for a real set.

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Sampler, get_worker_info
+from torch.utils.data import DataLoader, get_worker_info
 
 from data_modules.base import WORKER_TIMEOUT, TaskDataModule, process_of
-from data_modules.loading.samplers import Batching, ResumableLoader, TrainBatchSampler, UnpaddedEvalSampler
+from data_modules.loading.samplers import Batching, ResumableLoader, TrainBatchSampler, unpadded_share
 from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -145,7 +145,7 @@ def eval_loader(
     module: TaskDataModule,
     examples: Examples,
     collate: Collate | None = None,
-    sampler: Sampler[int] | Sequence[int] | None = None,
+    sampler: Sequence[int] | None = None,
     batch_size: int | None = None,
 ) -> DataLoader[Any]:
     """Every example once over all processes, in order.
@@ -162,7 +162,7 @@ def eval_loader(
     """
     size = batch_size or module.batch_size
     if sampler is None:
-        sampler = UnpaddedEvalSampler(len(examples), *check_share(module, len(examples), module.task.name))
+        sampler = unpadded_share(len(examples), *check_share(module, len(examples), module.task.name))
     options = loader_arguments(module, collate or partial(stacked, module.task.name), size)
     # Keyword arguments only: Lightning rebuilds the loader from them for `lgx predict`.
     return DataLoader(examples, batch_size=size, sampler=sampler, **options)  # type: ignore[arg-type]

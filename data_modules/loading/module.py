@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader
 
 from data_modules.base import WORKER_TIMEOUT, DatasetInfo, Split, TaskDataModule, TrainLoader, process_of
 from data_modules.loading.fingerprint import fingerprint, fingerprint_of_names
 from data_modules.loading.loaders import check_share, check_workers, eval_loader, train_batching, train_loader
-from data_modules.loading.samplers import Batching, TrainBatchSampler, TransformedExamples, UnpaddedEvalSampler
+from data_modules.loading.samplers import Batching, TrainBatchSampler, TransformedExamples, unpadded_share
 from lgx.core.batch import Batch
 from lgx.errors import UserError
 
@@ -192,9 +192,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """
         return TrainBatchSampler(len(examples), batching)
 
-    def eval_sampler(
-        self, examples: ExamplesT, rank: int, world_size: int, in_order: bool
-    ) -> Sampler[int] | Sequence[int]:
+    def eval_sampler(self, examples: ExamplesT, rank: int, world_size: int, in_order: bool) -> Sequence[int]:
         """The order of the examples in evaluation: every example once.
 
         Args:
@@ -203,7 +201,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
             world_size: Number of processes.
             in_order: Whether the order of the split must be kept, because predictions are numbered by it.
         """
-        return UnpaddedEvalSampler(len(examples), rank, world_size)
+        return unpadded_share(len(examples), rank, world_size)
 
     @property
     def num_classes(self) -> int:
@@ -240,8 +238,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
     @property
     def predict_indices(self) -> Sequence[int]:
         """Index in the test split of each example that :meth:`predict_dataloader` yields on this rank, in order."""
-        rank, world_size = process_of(self)
-        return range(rank, len(self._splits["test"]), world_size)
+        return unpadded_share(len(self._splits["test"]), *process_of(self))
 
     def setup(self, stage: str) -> None:
         """Read the splits that ``stage`` needs (``fit``, ``validate``, ``test``, ``predict``)."""

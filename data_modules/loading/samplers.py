@@ -242,26 +242,13 @@ def by_length(order: Indices, lengths: Indices, size: int, pool: int, rng: np.ra
     return [batches[k] for k in rng.permutation(full)] + batches[full:]
 
 
-class UnpaddedEvalSampler(Sampler[int]):
-    """Every example exactly once over all ranks: rank r of W takes r, r + W, r + 2W, ...
+def unpadded_share(num_samples: int, rank: int = 0, world_size: int = 1) -> range:
+    """The examples that rank r of W evaluates, r, r + W, r + 2W, ...: every example exactly once over all ranks.
 
     Lightning's default repeats examples so that all ranks have equally many, which counts 9 examples on 2 ranks as 10.
     Metrics that sum their states over ranks need no such padding.
-
-    Args:
-        num_samples: Number of examples.
-        rank: Rank of this process.
-        world_size: Number of processes, W.
     """
-
-    def __init__(self, num_samples: int, rank: int = 0, world_size: int = 1) -> None:
-        self.indices = range(rank, num_samples, world_size)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.indices)
-
-    def __len__(self) -> int:
-        return len(self.indices)
+    return range(rank, num_samples, world_size)
 
 
 class TransformedExamples(Dataset[tuple[torch.Tensor, int]]):

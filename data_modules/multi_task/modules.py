@@ -17,10 +17,10 @@ from data_modules.loading.loaders import batching_of, check_share, loader_argume
 from data_modules.loading.module import DataOptions, SingleSet, check_least, copy_options
 from data_modules.multi_task.samplers import (
     TaskBatchSampler,
-    TaskEvalSampler,
     TaskExamples,
     TaskLoader,
     augment_seed,
+    eval_batches,
     task_weights,
 )
 from data_modules.splits import Indices
@@ -209,11 +209,11 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         for name, part in zip(self.sets, parts, strict=True):
             rank, world_size = check_share(self, len(part), f"{name} {split}")
         examples = [module.transformed(part) for module, part in zip(self.sets.values(), parts, strict=True)]
-        sampler = TaskEvalSampler([len(part) for part in parts], self.evaluation_batch, rank, world_size)
-        self._check_limit(split, len(sampler))
+        batches = eval_batches([len(part) for part in parts], self.evaluation_batch, rank, world_size)
+        self._check_limit(split, len(batches))
         self._check_limit("test", len(self.sets))  # before training
         options = loader_arguments(self, self._collate, self.evaluation_batch)
-        return DataLoader(TaskExamples(examples), batch_sampler=sampler, **options)
+        return DataLoader(TaskExamples(examples), batch_sampler=batches, **options)
 
     def _check_limit(self, split: Split, batches: int) -> None:
         """Refuse a limit of evaluation that leaves out tasks, which are evaluated one after the other."""

@@ -1,13 +1,12 @@
 """Batches of several tasks, one task each, in an order that is a pure function of (seed, step)."""
 
-import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Dataset
 
 from data_modules.loading.samplers import (
     Batching,
@@ -15,9 +14,9 @@ from data_modules.loading.samplers import (
     ResumableLoader,
     TrainBatchSampler,
     TransformedExamples,
-    UnpaddedEvalSampler,
     by_length,
     mix_seed,
+    unpadded_share,
 )
 from data_modules.splits import Indices
 from lgx.errors import UserError
@@ -114,7 +113,7 @@ class TaskBatchSampler(TrainBatchSampler):
         return number, int(self.offsets[task] + order[place])
 
 
-class TaskEvalSampler(Sampler[list[int]]):
+def eval_batches(sizes: Sequence[int], batch_size: int, rank: int = 0, world_size: int = 1) -> list[list[int]]:
     """Batches of one task each, in the order of the tasks; every example exactly once over all ranks.
 
     Args:
@@ -123,19 +122,12 @@ class TaskEvalSampler(Sampler[list[int]]):
         rank: Rank of this process.
         world_size: Number of processes.
     """
-
-    def __init__(self, sizes: Sequence[int], batch_size: int, rank: int = 0, world_size: int = 1) -> None:
-        self.shares = [UnpaddedEvalSampler(size, rank, world_size).indices for size in sizes]
-        self.offsets = np.cumsum([0, *sizes]).tolist()
-        self.batch_size = batch_size
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for offset, share in zip(self.offsets, self.shares, strict=False):
-            for first in range(0, len(share), self.batch_size):
-                yield [offset + index for index in share[first : first + self.batch_size]]
-
-    def __len__(self) -> int:
-        return sum(math.ceil(len(share) / self.batch_size) for share in self.shares)
+    batches, offset = [], 0
+    for size in sizes:
+        share = [offset + index for index in unpadded_share(size, rank, world_size)]
+        batches += [share[first : first + batch_size] for first in range(0, len(share), batch_size)]
+        offset += size
+    return batches
 
 
 class TaskExamples(Dataset[tuple[torch.Tensor, int, int]]):

@@ -29,18 +29,10 @@ class FashionMNIST(TorchvisionSet):
     """Fashion-MNIST from the four idx files, or from class folders."""
 
     info = DatasetInfo(
-        name="fashion_mnist",
-        num_classes=10,
-        sizes=(54_000, 6_000, 10_000),
-        license="MIT",
-        source="https://github.com/zalandoresearch/fashion-mnist",
-        splits=TRAIN_AND_TEST,
-        img_size=28,
-        in_chans=1,
-        mean=(0.2860,),
-        std=(0.3530,),
-        class_names=tuple(datasets.FashionMNIST.classes),
-    )
+        name="fashion_mnist", num_classes=10, sizes=(54_000, 6_000, 10_000), license="MIT",
+        source="https://github.com/zalandoresearch/fashion-mnist", splits=TRAIN_AND_TEST, img_size=28, in_chans=1,
+        mean=(0.2860,), std=(0.3530,), class_names=tuple(datasets.FashionMNIST.classes),
+    )  # fmt: skip
     marker = "FashionMNIST"
     archives = tuple(
         Archive(f"{datasets.FashionMNIST.mirrors[0]}{filename}", md5, "FashionMNIST/raw")

@@ -24,18 +24,11 @@ class FER2013(OfficialData):
     """Facial expressions of the ICML 2013 challenge, from ``fer2013.csv``, ``icml_face_data.csv`` or class folders."""
 
     info = DatasetInfo(
-        name="fer2013",
-        num_classes=7,
-        sizes=(28_709, 3_589, 3_589),
-        license="terms of the Kaggle challenge",
+        name="fer2013", num_classes=7, sizes=(28_709, 3_589, 3_589), license="terms of the Kaggle challenge",
         source="https://www.kaggle.com/c/challenges-in-representation-learning-facial-expression-recognition-challenge",
-        splits="the challenge's Training, PublicTest (val) and PrivateTest (test)",
-        img_size=48,
-        in_chans=1,
-        mean=(0.5077,),
-        std=(0.2550,),
-        class_names=("angry", "disgust", "fear", "happy", "sad", "surprise", "neutral"),
-    )
+        splits="the challenge's Training, PublicTest (val) and PrivateTest (test)", img_size=48, in_chans=1,
+        mean=(0.5077,), std=(0.2550,), class_names=("angry", "disgust", "fear", "happy", "sad", "surprise", "neutral"),
+    )  # fmt: skip
     marker = "fer2013"
     manual = "download fer2013.csv from the challenge's page and place it at {folder}/fer2013/fer2013.csv"
     has_official_val = True

@@ -34,14 +34,11 @@ class HAM10000(OfficialData):
     """
 
     info = DatasetInfo(
-        name="ham10000",
-        num_classes=7,
-        sizes=(None, None, None),
-        license="CC BY-NC-SA 4.0 (as copies state it)",
+        name="ham10000", num_classes=7, sizes=(None, None, None), license="CC BY-NC-SA 4.0 (as copies state it)",
         source="https://doi.org/10.7910/DVN/DBW86T",
         splits="no official split: a fixed fifth of the lesions is test, a share of the other lesions val",
         class_names=("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc"),
-    )
+    )  # fmt: skip
     own_files = (
         "HAM10000_metadata with HAM10000_images_part_1.zip and HAM10000_images_part_2.zip or their unpacked images"
     )

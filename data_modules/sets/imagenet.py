@@ -27,13 +27,11 @@ class ImageNet(ShardedImages, OfficialData):
     """
 
     info = DatasetInfo(
-        name="imagenet",
-        num_classes=1_000,
-        sizes=(1_268_355, 12_812, 50_000),
+        name="imagenet", num_classes=1_000, sizes=(1_268_355, 12_812, 50_000),
         license="non-commercial research and education only (ImageNet's terms of access)",
         source="https://www.image-net.org/",
         splits="test is the official val folder (the test labels are not public); val is held out of train",
-    )
+    )  # fmt: skip
     manual = (
         "ImageNet may only be downloaded by registered users (https://www.image-net.org/download.php): unpack "
         "ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar into {folder}/train/<wnid>/*.JPEG and "

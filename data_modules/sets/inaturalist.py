@@ -26,13 +26,11 @@ class INaturalist2019(OfficialData):
     """
 
     info = DatasetInfo(
-        name="inat2019",
-        num_classes=1_010,
-        sizes=(238_692, 26_521, 3_030),
+        name="inat2019", num_classes=1_010, sizes=(238_692, 26_521, 3_030),
         license="non-commercial research and education only",
         source="https://github.com/visipedia/inat_comp/tree/master/2019",
         splits="test is the official val set (the test labels are not public); val is held out of train",
-    )
+    )  # fmt: skip
     marker = TABLES["train"]
     archives = (
         Archive(f"{_URL}/train_val2019.tar.gz", "c60a6e2962c9b8ccbd458d12c8582644"),

@@ -25,10 +25,7 @@ class VOC12(SegmentationSet):
     """
 
     info = DatasetInfo(
-        name="voc12",
-        num_classes=21,
-        sizes=(1_318, 146, 1_449),
-        license="Flickr's terms of use (images)",
+        name="voc12", num_classes=21, sizes=(1_318, 146, 1_449), license="Flickr's terms of use (images)",
         source="http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
         splits="test is the official val split (the test labels are not public); val is held out of train",
         img_size=512,
@@ -36,8 +33,7 @@ class VOC12(SegmentationSet):
             "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
             "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
         ),
-        kind="segmentation",
-        metric="miou",
+        kind="segmentation", metric="miou",
     )  # fmt: skip
     marker = "VOCdevkit/VOC2012"
     archives: ClassVar[tuple[Archive, ...]] = (Archive(_VOC["url"], _VOC["md5"]),)
@@ -63,12 +59,10 @@ class VOC12Aug(VOC12):
     """
 
     info = replace(
-        VOC12.info,
-        name="voc12_aug",
-        sizes=(9_524, 1_058, 1_449),
+        VOC12.info, name="voc12_aug", sizes=(9_524, 1_058, 1_449),
         source="http://home.bharathh.info/pubs/codes/SBD/download.html",
         splits="test is VOC12's val split; val is held out of trainaug",
-    )
+    )  # fmt: skip
     marker = "VOCdevkit/VOC2012/SegmentationClassAug"
     archives = ()
     manual = (
@@ -108,16 +102,12 @@ class ADE20K(SegmentationSet):
     """
 
     info = DatasetInfo(
-        name="ade20k",
-        num_classes=150,
-        sizes=(18_189, 2_021, 2_000),
+        name="ade20k", num_classes=150, sizes=(18_189, 2_021, 2_000),
         license="non-commercial research and education only (images); BSD-3-Clause (annotations)",
         source="http://sceneparsing.csail.mit.edu/",
         splits="test is the official validation split (the test labels are not public); val is held out of training",
-        img_size=512,
-        kind="segmentation",
-        metric="miou",
-    )
+        img_size=512, kind="segmentation", metric="miou",
+    )  # fmt: skip
     marker = "ADEChallengeData2016"
     archives = (
         Archive(

@@ -1,6 +1,5 @@
 """The sets of GLUE (Wang et al., 2019, https://gluebenchmark.com) that classify (STS-B is a regression), and IMDB."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -37,20 +36,14 @@ class CoLA(TextSet):
     """
 
     info = _info(
-        "cola",
-        (7_696, 855, 1_043),
-        "none stated; fair use of published linguistics texts",
+        "cola", (7_696, 855, 1_043), "none stated; fair use of published linguistics texts",
         ("unacceptable", "acceptable"),
-        f"test is the official dev, in and out of domain (the test has no labels); {HELD_OUT}",
-        "mcc",
+        f"test is the official dev, in and out of domain (the test has no labels); {HELD_OUT}", "mcc",
         "https://nyu-mll.github.io/CoLA/",
-    )
+    )  # fmt: skip
     header = ("source", "label", "mark", "sentence")
+    layout = "unpack cola_public of {source} there, which holds raw/in_domain_train.tsv"
     hub = ("nyu-mll/glue", "cola", _TRAIN_AND_DEV)
-
-    def layout(self) -> str:
-        """See :class:`TextSet`."""
-        return f"unpack cola_public of {self.info.source} there, which holds raw/in_domain_train.tsv"
 
     def read_files(self, split: Split) -> list[Row] | None:
         """See :class:`TextSet`."""
@@ -66,21 +59,15 @@ class MNLI(TextSet):
     """Multi-Genre Natural Language Inference (Williams et al., 2018); accuracy on the genres of training."""
 
     info = _info(
-        "mnli",
-        (353_432, 39_270, 9_815),
-        "OANC and others, see the paper",
-        ("entailment", "neutral", "contradiction"),
+        "mnli", (353_432, 39_270, 9_815), "OANC and others, see the paper", ("entailment", "neutral", "contradiction"),
         f"test is the official dev_matched (the test has no labels); {HELD_OUT}",
-    )
+    )  # fmt: skip
     columns = _PAIR
     label = "gold_label"
     labels: ClassVar[dict[str, int]] = {"entailment": 0, "neutral": 1, "contradiction": 2}
     hub = ("nyu-mll/glue", "mnli", {"train": "train", "test": "validation_matched"})
     hub_columns = ("premise", "hypothesis")
-
-    def layout(self) -> str:
-        """See :class:`TextSet`."""
-        return f"place train.tsv and dev_matched.tsv of {self.info.source} there"
+    layout = "place train.tsv and dev_matched.tsv of {source} there"
 
     def read_files(self, split: Split) -> list[Row] | None:
         """See :class:`TextSet`."""
@@ -95,23 +82,17 @@ class MRPC(TextSet):
     """
 
     info = _info(
-        "mrpc",
-        (3_668, 408, 1_725),
-        "Microsoft Shared Source License (non-commercial)",
-        ("no paraphrase", "paraphrase"),
-        f"official test (labeled); {HELD_OUT}; on the hub GLUE's validation is val",
-        "f1",
-        "https://www.microsoft.com/en-us/download/details.aspx?id=52398",
-    )
+        "mrpc", (3_668, 408, 1_725), "Microsoft Shared Source License (non-commercial)",
+        ("no paraphrase", "paraphrase"), f"official test (labeled); {HELD_OUT}; on the hub GLUE's validation is val",
+        "f1", "https://www.microsoft.com/en-us/download/details.aspx?id=52398",
+    )  # fmt: skip
     columns = ("#1 String", "#2 String")
     label = "Quality"
     hub_columns = _PAIR
+    layout = (
+        "place msr_paraphrase_train.txt and msr_paraphrase_test.txt of {source}, or GLUE's train.tsv and dev.tsv, there"
+    )
     hub = ("nyu-mll/glue", "mrpc", {"train": "train", "val": "validation", "test": "test"})
-
-    def layout(self) -> str:
-        """See :class:`TextSet`."""
-        files = "msr_paraphrase_train.txt and msr_paraphrase_test.txt"
-        return f"place {files} of {self.info.source}, or GLUE's train.tsv and dev.tsv, there"
 
     def read_files(self, split: Split) -> list[Row] | None:
         """See :class:`TextSet`."""
@@ -136,12 +117,9 @@ class QQP(TextSet):
     """
 
     info = _info(
-        "qqp",
-        (327_461, 36_385, 40_430),
-        "Quora's terms of service, not for commercial use",
-        ("not_duplicate", "duplicate"),
-        metric="f1",
-    )
+        "qqp", (327_461, 36_385, 40_430), "Quora's terms of service, not for commercial use",
+        ("not_duplicate", "duplicate"), metric="f1",
+    )  # fmt: skip
     columns = ("question1", "question2")
     label = "is_duplicate"
     has_broken_rows = True
@@ -162,12 +140,9 @@ class SST2(TextSet):
     """Stanford Sentiment Treebank with two classes (Socher et al., 2013); the metric is accuracy."""
 
     info = _info(
-        "sst2",
-        (60_614, 6_735, 872),
-        "none stated",
-        ("negative", "positive"),
+        "sst2", (60_614, 6_735, 872), "none stated", ("negative", "positive"),
         f"{_DEV}; {HELD_OUT}, or dev.tsv if test.tsv has labels",
-    )
+    )  # fmt: skip
     hub = ("nyu-mll/glue", "sst2", _TRAIN_AND_DEV)
 
 
@@ -190,22 +165,13 @@ class IMDB(TextSet):
     """
 
     info = DatasetInfo(
-        name="imdb",
-        num_classes=2,
-        sizes=(22_500, 2_500, 25_000),
-        license="none stated; cite Maas et al., 2011",
-        source="https://ai.stanford.edu/~amaas/data/sentiment/",
-        splits=f"official test; {HELD_OUT}",
-        class_names=("negative", "positive"),
-        kind="text",
-    )
+        name="imdb", num_classes=2, sizes=(22_500, 2_500, 25_000), license="none stated; cite Maas et al., 2011",
+        source="https://ai.stanford.edu/~amaas/data/sentiment/", splits=f"official test; {HELD_OUT}",
+        class_names=("negative", "positive"), kind="text",
+    )  # fmt: skip
     columns = ("text",)
-    folders: ClassVar[Sequence[str]] = ("neg", "pos")
+    layout = "unpack aclImdb of {source} there, which holds train/pos"
     hub = ("stanfordnlp/imdb", None, {"train": "train", "test": "test"})
-
-    def layout(self) -> str:
-        """See :class:`TextSet`."""
-        return f"unpack aclImdb of {self.info.source} there, which holds train/pos"
 
     def read_files(self, split: Split) -> list[Row] | None:
         """See :class:`TextSet`."""
@@ -214,7 +180,7 @@ class IMDB(TextSet):
         if split == "val" and not (lines.is_file() or folder.is_dir()):
             return None
         if folder.is_dir():
-            return read_folders(folder, self.folders)
+            return read_folders(folder, ("neg", "pos"))
         return read_json_lines(lines, "text", "label", self.num_classes)
 
 
@@ -222,8 +188,6 @@ class IMDBSubset(IMDB):
     """A part of IMDB with its own validation split. A figure measured on it is not a figure of IMDB."""
 
     info = replace(
-        IMDB.info,
-        name="imdb_subset",
-        sizes=(5_000, 2_000, 2_000),
+        IMDB.info, name="imdb_subset", sizes=(5_000, 2_000, 2_000),
         splits="train.jsonl, validation.jsonl and test.jsonl",
-    )
+    )  # fmt: skip

@@ -27,14 +27,11 @@ class TinyImageNet(OfficialData):
     """
 
     info = DatasetInfo(
-        name="tiny_imagenet",
-        num_classes=200,
-        sizes=(90_000, 10_000, 10_000),
+        name="tiny_imagenet", num_classes=200, sizes=(90_000, 10_000, 10_000),
         license="non-commercial research and education only (ImageNet's terms of access)",
         source="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
-        splits="test is the official val set (the test labels are not public); val is held out of train",
-        img_size=64,
-    )
+        splits="test is the official val set (the test labels are not public); val is held out of train", img_size=64,
+    )  # fmt: skip
     archives = (Archive("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "90528d7ca1a48142e341f4ef8d21d0de"),)
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": ("train",), "val": (), "test": ("val",)}
 

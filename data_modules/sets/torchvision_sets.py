@@ -21,17 +21,11 @@ class CIFAR10(TorchvisionSet):
     """CIFAR-10 (Krizhevsky, 2009). torchvision checks the md5 of every file before it unpickles it."""
 
     info = DatasetInfo(
-        name="cifar10",
-        num_classes=10,
-        sizes=(45_000, 5_000, 10_000),
-        license="none stated",
-        source=f"{_CIFAR}/cifar.html",
-        splits=TRAIN_AND_TEST,
-        img_size=32,
-        mean=(0.4914, 0.4822, 0.4465),
+        name="cifar10", num_classes=10, sizes=(45_000, 5_000, 10_000), license="none stated",
+        source=f"{_CIFAR}/cifar.html", splits=TRAIN_AND_TEST, img_size=32, mean=(0.4914, 0.4822, 0.4465),
         std=(0.2470, 0.2435, 0.2616),
         class_names=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
-    )
+    )  # fmt: skip
     marker = "cifar-10-batches-py"
     archives = (Archive(f"{_CIFAR}/{datasets.CIFAR10.filename}", datasets.CIFAR10.tgz_md5),)
     reader = datasets.CIFAR10
@@ -41,13 +35,9 @@ class CIFAR100(CIFAR10):
     """CIFAR-100 (Krizhevsky, 2009) with its 100 fine classes."""
 
     info = replace(
-        CIFAR10.info,
-        name="cifar100",
-        num_classes=100,
-        mean=(0.5071, 0.4865, 0.4409),
-        std=(0.2673, 0.2564, 0.2762),
+        CIFAR10.info, name="cifar100", num_classes=100, mean=(0.5071, 0.4865, 0.4409), std=(0.2673, 0.2564, 0.2762),
         class_names=(),
-    )
+    )  # fmt: skip
     marker = "cifar-100-python"
     archives = (Archive(f"{_CIFAR}/{datasets.CIFAR100.filename}", datasets.CIFAR100.tgz_md5),)
     reader = datasets.CIFAR100
@@ -57,13 +47,9 @@ class DTD(TorchvisionSet):
     """DTD, the Describable Textures Dataset (Cimpoi et al., 2014), first of the ten official partitions."""
 
     info = DatasetInfo(
-        name="dtd",
-        num_classes=47,
-        sizes=(1_880, 1_880, 1_880),
-        license="research only",
-        source=f"{_VGG}/dtd/",
+        name="dtd", num_classes=47, sizes=(1_880, 1_880, 1_880), license="research only", source=f"{_VGG}/dtd/",
         splits="official train, val and test of partition 1",
-    )
+    )  # fmt: skip
     marker = "dtd"
     archives = (Archive(f"{_VGG}/dtd/download/dtd-r1.0.1.tar.gz", "fff73e5086ae6bdbea199a49dfb8a4c1", "dtd"),)
     has_official_val = True
@@ -74,13 +60,9 @@ class Food101(TorchvisionSet):
     """Food-101 (Bossard et al., 2014). Training images were not cleaned, on purpose: some labels are wrong."""
 
     info = DatasetInfo(
-        name="food101",
-        num_classes=101,
-        sizes=(68_175, 7_575, 25_250),
-        license="scientific fair use only",
-        source="https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/",
-        splits=TRAIN_AND_TEST,
-    )
+        name="food101", num_classes=101, sizes=(68_175, 7_575, 25_250), license="scientific fair use only",
+        source="https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/", splits=TRAIN_AND_TEST,
+    )  # fmt: skip
     marker = "food-101"
     archives = (Archive("http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz", "85eeb15f3717b99a5da872d97d918f87"),)
     reader = datasets.Food101
@@ -90,13 +72,9 @@ class FGVCAircraft(TorchvisionSet):
     """FGVC-Aircraft (Maji et al., 2013), 100 variants."""
 
     info = DatasetInfo(
-        name="fgvc_aircraft",
-        num_classes=100,
-        sizes=(3_334, 3_333, 3_333),
-        license="non-commercial research only",
-        source=f"{_VGG}/fgvc-aircraft/",
-        splits="official train, val and test",
-    )
+        name="fgvc_aircraft", num_classes=100, sizes=(3_334, 3_333, 3_333), license="non-commercial research only",
+        source=f"{_VGG}/fgvc-aircraft/", splits="official train, val and test",
+    )  # fmt: skip
     marker = "fgvc-aircraft-2013b"
     archives = (Archive(f"{_VGG}/fgvc-aircraft/archives/fgvc-aircraft-2013b.tar.gz"),)
     has_official_val = True
@@ -107,13 +85,9 @@ class StanfordCars(TorchvisionSet):
     """Stanford Cars (Krause et al., 2013). Its publishers no longer offer a download."""
 
     info = DatasetInfo(
-        name="stanford_cars",
-        num_classes=196,
-        sizes=(7_330, 814, 8_041),
-        license="non-commercial research only",
-        source="https://ai.stanford.edu/~jkrause/cars/car_dataset.html",
-        splits=TRAIN_AND_TEST,
-    )
+        name="stanford_cars", num_classes=196, sizes=(7_330, 814, 8_041), license="non-commercial research only",
+        source="https://ai.stanford.edu/~jkrause/cars/car_dataset.html", splits=TRAIN_AND_TEST,
+    )  # fmt: skip
     marker = "stanford_cars"
     manual = (
         "the publishers' download is gone: from a copy, place cars_train/, cars_test/, devkit/ and "
@@ -126,14 +100,10 @@ class Flowers102(TorchvisionSet):
     """Oxford Flowers-102 with its official val split (Nilsback and Zisserman, 2008); 10 training images per class."""
 
     info = DatasetInfo(
-        name="flowers102",
-        num_classes=102,
-        sizes=(1_020, 1_020, 6_149),
-        license="none stated",
-        source=f"{_VGG}/flowers/102/",
-        splits="official train, val and test",
+        name="flowers102", num_classes=102, sizes=(1_020, 1_020, 6_149), license="none stated",
+        source=f"{_VGG}/flowers/102/", splits="official train, val and test",
         class_names=tuple(datasets.Flowers102.classes),
-    )
+    )  # fmt: skip
     marker = "flowers-102"
     archives = (
         Archive(f"{_VGG}/flowers/102/102flowers.tgz", "52808999861908f626f3c1f4e79d11fa", "flowers-102"),
@@ -148,13 +118,9 @@ class OxfordIIITPet(TorchvisionSet):
     """Oxford-IIIT Pet (Parkhi et al., 2012), 37 breeds of cats and dogs."""
 
     info = DatasetInfo(
-        name="oxford_iiit_pet",
-        num_classes=37,
-        sizes=(3_312, 368, 3_669),
-        license="CC BY-SA 4.0",
-        source=f"{_VGG}/pets/",
-        splits="official trainval (a stratified share held out as val) and test",
-    )
+        name="oxford_iiit_pet", num_classes=37, sizes=(3_312, 368, 3_669), license="CC BY-SA 4.0",
+        source=f"{_VGG}/pets/", splits="official trainval (a stratified share held out as val) and test",
+    )  # fmt: skip
     marker = "oxford-iiit-pet"
     archives = (
         Archive(f"{_VGG}/pets/data/images.tar.gz", "5c4f3ee8e5d25df40f4fd59a7f44e54c", "oxford-iiit-pet"),
@@ -171,17 +137,10 @@ class SVHN(TorchvisionSet):
     """SVHN (Netzer et al., 2011), cropped digits; the ``extra`` images are not used."""
 
     info = DatasetInfo(
-        name="svhn",
-        num_classes=10,
-        sizes=(65_931, 7_326, 26_032),
-        license="non-commercial use only",
-        source="http://ufldl.stanford.edu/housenumbers/",
-        splits=TRAIN_AND_TEST,
-        img_size=32,
-        mean=(0.4377, 0.4438, 0.4728),
-        std=(0.1980, 0.2010, 0.1970),
-        class_names=tuple("0123456789"),
-    )
+        name="svhn", num_classes=10, sizes=(65_931, 7_326, 26_032), license="non-commercial use only",
+        source="http://ufldl.stanford.edu/housenumbers/", splits=TRAIN_AND_TEST, img_size=32,
+        mean=(0.4377, 0.4438, 0.4728), std=(0.1980, 0.2010, 0.1970), class_names=tuple("0123456789"),
+    )  # fmt: skip
     marker = "train_32x32.mat"
     archives = tuple(Archive(url, md5) for url, _, md5 in map(datasets.SVHN.split_list.get, ("train", "test")))
     reader = datasets.SVHN
@@ -196,13 +155,10 @@ class Caltech101(TorchvisionSet):
     """
 
     info = DatasetInfo(
-        name="caltech101",
-        num_classes=101,
-        sizes=(2_727, 303, 5_647),
-        license="CC BY 4.0",
+        name="caltech101", num_classes=101, sizes=(2_727, 303, 5_647), license="CC BY 4.0",
         source="https://data.caltech.edu/records/mzrjq-6wc02",
         splits="no official split: a fixed draw of 30 images per class (a share held out as val), the rest is test",
-    )
+    )  # fmt: skip
     marker = "caltech101/101_ObjectCategories"
     archives = (
         Archive(
@@ -237,10 +193,7 @@ class EuroSAT(OfficialData):
     """EuroSAT in RGB. It has no official split: a fixed fifth of each class is test."""
 
     info = DatasetInfo(
-        name="eurosat",
-        num_classes=10,
-        sizes=(19_440, 2_160, 5_400),
-        license="MIT",
+        name="eurosat", num_classes=10, sizes=(19_440, 2_160, 5_400), license="MIT",
         source="https://github.com/phelber/eurosat",
         splits="no official split: a fixed, stratified fifth is test, a share of the rest is held out as val",
         img_size=64,
@@ -264,16 +217,11 @@ class GTSRB(TorchvisionSet):
     """German traffic signs. About 30 frames show one sign from one passing car, so val takes whole tracks."""
 
     info = DatasetInfo(
-        name="gtsrb",
-        num_classes=43,
-        sizes=(None, None, 12_630),
-        license="none stated",
+        name="gtsrb", num_classes=43, sizes=(None, None, 12_630), license="none stated",
         source="https://benchmark.ini.rub.de/",
-        splits="official train (26,640 images, of which whole tracks are held out as val) and test",
-        img_size=32,
-        mean=(0.3403, 0.3121, 0.3214),
-        std=(0.2724, 0.2608, 0.2669),
-    )
+        splits="official train (26,640 images, of which whole tracks are held out as val) and test", img_size=32,
+        mean=(0.3403, 0.3121, 0.3214), std=(0.2724, 0.2608, 0.2669),
+    )  # fmt: skip
     marker = "gtsrb/GTSRB"
     archives = tuple(
         Archive(f"https://sid.erda.dk/public/archives/daaeac0d7ce1152aea9b61d9f1e19370/{filename}", md5, "gtsrb")
@@ -303,17 +251,11 @@ class Omniglot(TorchvisionSet):
     """
 
     info = DatasetInfo(
-        name="omniglot",
-        num_classes=1_623,
-        sizes=(17_853, 6_492, 8_115),
-        license="MIT",
+        name="omniglot", num_classes=1_623, sizes=(17_853, 6_492, 8_115), license="MIT",
         source="https://github.com/brendenlake/omniglot",
         splits="by drawer: 1-11 train, 12-15 val, 16-20 test (there is no official split for classification)",
-        img_size=105,
-        in_chans=1,
-        mean=(0.922,),
-        std=(0.268,),
-    )
+        img_size=105, in_chans=1, mean=(0.922,), std=(0.268,),
+    )  # fmt: skip
     marker = "omniglot-py"
     archives = tuple(
         Archive(f"{datasets.Omniglot.download_url_prefix}/{half}.zip", md5, "omniglot-py")

@@ -6,7 +6,6 @@ import re
 import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,10 @@ _VERSION = 2
 IMAGE_KEYS = ("png", "jpg", "jpeg", "webp")
 _NUMBER = re.compile(rb"[0-9]{1,9}[\r\n]*")
 """A class index as text; ``int`` would also take ``1_0`` and digits of other scripts."""
+
+Table = dict[str, NDArray[Any]]
+"""Of each example of a shard its name, the format of its image, that one's position and size in bytes, its class."""
+_COLUMNS = {"keys": np.str_, "suffixes": np.str_, "offsets": np.int64, "sizes": np.int64, "labels": np.int64}
 
 
 def read_shard(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
@@ -156,62 +159,35 @@ def images_in(samples: Iterable[dict[str, Any]]) -> Iterator[bytes]:
     yield from (sample[key] for sample in samples for key in IMAGE_KEYS if key in sample)
 
 
-@dataclass(frozen=True)
-class ShardTable:
-    """The examples of a shard.
+def read_table(shard: Shard) -> Table:
+    """The table of a shard; read from the cache, if the file was neither replaced nor changed since.
 
-    Attributes:
-        keys: Name of each example.
-        suffixes: Format of each image: ``png``, ``jpg``, ...
-        offsets: Position of each image in the file, bytes.
-        sizes: Size of each image, bytes.
-        labels: Class index of each example.
+    Raises:
+        UserError: As :func:`read_shard`.
     """
+    place = cached_file("shards", "npz", [str(_VERSION).encode(), stamp(shard.path.resolve())])
+    if (known := _kept_table(place, shard)) is not None:
+        return known
+    rows = [(s["__key__"], *_image(s), int(s["cls"])) for s in read_shard(shard, contents=False)]
+    columns = zip(*rows, strict=True) if rows else [()] * len(_COLUMNS)
+    table = {name: np.asarray(column, kind) for (name, kind), column in zip(_COLUMNS.items(), columns, strict=True)}
+    with suppress(OSError):  # without a place for it, it is read again
+        make_room(place)
+        with atomic_path(place) as temporary, temporary.open("wb") as file:
+            np.savez(file, **table)
+    return table
 
-    keys: NDArray[np.str_]
-    suffixes: NDArray[np.str_]
-    offsets: Indices
-    sizes: Indices
-    labels: Indices
 
-    @classmethod
-    def of(cls, shard: Shard, samples: Iterator[dict[str, Any]]) -> "ShardTable":
-        """The table of a shard; read from the cache, if the file was neither replaced nor changed since.
-
-        Args:
-            shard: The shard.
-            samples: Its examples without their content; read only if the cache does not have the table.
-
-        Raises:
-            UserError: As ``samples``.
-        """
-        place = cached_file("shards", "npz", [str(_VERSION).encode(), stamp(shard.path.resolve())])
-        if (known := cls._load(place, shard)) is not None:
-            return known
-        rows = [(s["__key__"], *_image(s), int(s["cls"])) for s in samples]
-        columns = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-        kinds = (np.str_, np.str_, np.int64, np.int64, np.int64)
-        table = cls(*(np.asarray(column, kind) for column, kind in zip(columns, kinds, strict=True)))
-        with suppress(OSError):  # without a place for it, it is read again
-            make_room(place)
-            with atomic_path(place) as temporary, temporary.open("wb") as file:
-                np.savez(file, **{field.name: getattr(table, field.name) for field in fields(cls)})
-        return table
-
-    @classmethod
-    def _load(cls, place: Path, shard: Shard) -> "ShardTable | None":
-        try:
-            with np.load(place, allow_pickle=False) as file:
-                table = cls(*(file[field.name] for field in fields(cls)))
-        except (OSError, ValueError, KeyError, EOFError):
-            return None
-        lengths = {len(getattr(table, field.name)) for field in fields(cls)}
-        ends = table.offsets + table.sizes
-        fits = len(lengths) == 1 and (shard.count == UNKNOWN or lengths == {shard.count})
-        fits = fits and int(ends.max(initial=0)) <= shard.path.stat().st_size
-        return (
-            table if fits and 0 <= table.labels.min(initial=0) <= table.labels.max(initial=0) < shard.classes else None
-        )
+def _kept_table(place: Path, shard: Shard) -> Table | None:
+    try:
+        with np.load(place, allow_pickle=False) as file:
+            table = {name: file[name] for name in _COLUMNS}
+    except (OSError, ValueError, KeyError, EOFError):
+        return None
+    lengths, labels = {len(column) for column in table.values()}, table["labels"]
+    fits = len(lengths) == 1 and (shard.count == UNKNOWN or lengths == {shard.count})
+    fits = fits and int((table["offsets"] + table["sizes"]).max(initial=0)) <= shard.path.stat().st_size
+    return table if fits and 0 <= labels.min(initial=0) <= labels.max(initial=0) < shard.classes else None
 
 
 def _image(sample: dict[str, Any]) -> tuple[str, int, int]:
@@ -237,9 +213,9 @@ class ShardImages:
 
     def __init__(self, shards: Iterable[Shard], where: str) -> None:
         self.where, self.shards = where, list(shards)
-        self.tables = [ShardTable.of(shard, read_shard(shard, contents=False)) for shard in self.shards]
-        self.labels: Indices = np.concatenate([np.zeros(0, np.int64), *(table.labels for table in self.tables)])
-        self._ends = np.cumsum([len(table.labels) for table in self.tables])
+        self.tables = [read_table(shard) for shard in self.shards]
+        self.labels: Indices = np.concatenate([np.zeros(0, np.int64), *(table["labels"] for table in self.tables)])
+        self._ends = np.cumsum([len(table["labels"]) for table in self.tables])
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -258,12 +234,10 @@ class ShardImages:
             UserError: If its shard cannot be read any more.
         """
         number = int(np.searchsorted(self._ends, index, side="right"))
-        shard, table = self.shards[number], self.tables[number]
         row = index - (int(self._ends[number - 1]) if number else 0)
-        place = int(table.offsets[row]), int(table.sizes[row])
-        label = str(table.labels[row]).encode()
-        about = {"__key__": str(table.keys[row]), "__url__": str(shard.path)}
-        return with_image({**about, str(table.suffixes[row]): place, "cls": label})
+        key, suffix, offset, size, label = (column[row] for column in self.tables[number].values())
+        about = {"__key__": str(key), "__url__": str(self.shards[number].path), "cls": str(label).encode()}
+        return with_image({**about, str(suffix): (int(offset), int(size))})
 
     @property
     def chosen(self) -> Indices:

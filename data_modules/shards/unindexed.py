@@ -10,7 +10,7 @@ import numpy as np
 from data_modules.base import DatasetInfo, Split
 from data_modules.images.class_trees import TREE_NAMES, listed_classes, say_unread_folders
 from data_modules.shards.index import INDEX, UNKNOWN, Shard, read_index, refuse_url
-from data_modules.shards.reading import ShardTable, read_shard
+from data_modules.shards.reading import read_table
 from data_modules.splits import Indices, stratified_split
 from lgx.core.progress import tracked
 from lgx.errors import UserError
@@ -112,7 +112,6 @@ def _count_classes(folder: Path, labels: dict[Split, Indices], names: tuple[str,
 
 def _counted(path: Path) -> tuple[Shard, Indices]:
     """A shard with the number of its examples, and their labels."""
-    shard = Shard(path, UNKNOWN, "")
-    table = ShardTable.of(shard, read_shard(shard, contents=False))
-    digest = hashlib.sha256(table.labels.tobytes() + table.sizes.tobytes()).hexdigest()
-    return Shard(path, len(table.labels), digest), table.labels
+    table = read_table(Shard(path, UNKNOWN, ""))
+    digest = hashlib.sha256(table["labels"].tobytes() + table["sizes"].tobytes()).hexdigest()
+    return Shard(path, len(table["labels"]), digest), table["labels"]

@@ -1,11 +1,10 @@
 """Unpack or link the Visual Decathlon from its official archives, task by task."""
 
 import io
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from data_modules.files.archives import ContentSize, check_member, check_name, link, open_tar
+from data_modules.files.archives import check_member, check_name, link, members_of, open_tar
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 
@@ -74,10 +73,8 @@ def _unpack_images(folder: Path, name: str, target: Path) -> None:
     archive = folder / _filename(DATA)
     if not archive.exists():
         return
-    sizes = ContentSize(archive)
     with archive.open("rb") as file, open_tar(archive, file) as tar:
-        for member in tar:
-            sizes.add(member)
+        for member in members_of(archive, tar):
             if PurePosixPath(member.name).name != f"{name}.tar":
                 continue
             if isinstance(inner := tar.extractfile(member), io.BufferedReader):
@@ -91,21 +88,16 @@ def _extract(file: io.BufferedReader, path: Path, inside: tuple[str, ...], targe
     Raises:
         UserError: If the archive is damaged or empty, or a member would be written outside or is a link or a device.
     """
-    sizes = ContentSize(path)
-
-    def keep(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
-        sizes.add(member)
-        check_name(path, member.name)
-        parts = PurePosixPath(member.name).parts
-        if parts[: len(inside)] != inside or len(parts) == len(inside):
-            return None
-        check_member(path, member)
-        return tarfile.data_filter(member.replace(name="/".join(parts[len(inside) :]), deep=False), place)
-
     with atomic_path(target) as temporary:
         temporary.mkdir()
         with open_tar(path, file) as tar:
-            tar.extractall(temporary, filter=keep)
+            for member in members_of(path, tar):
+                check_name(path, member.name)
+                parts = PurePosixPath(member.name).parts
+                if parts[: len(inside)] == inside and len(parts) > len(inside):
+                    check_member(path, member)
+                    name = "/".join(parts[len(inside) :])
+                    tar.extract(member.replace(name=name, deep=False), temporary, filter="data")
         if not any(temporary.iterdir()):
             raise UserError(f"{path}: holds no {'/'.join(inside)}/; expected the official archive, fetch it again")
 

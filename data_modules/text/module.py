@@ -19,7 +19,7 @@ from torch.utils.data import default_convert
 from data_modules.base import Split
 from data_modules.files.tables import read_lines
 from data_modules.loading.module import DataOptions, SingleSet, check_least
-from data_modules.loading.samplers import Batching, LengthBatchSampler, TransformedExamples, UnpaddedEvalSampler
+from data_modules.loading.samplers import Batching, LengthBatchSampler, TransformedExamples, unpadded_share
 from data_modules.splits import stratified_order, stratified_split
 from data_modules.text.rows import Row, has_column, read_hub, read_table
 from data_modules.text.tokens import Texts, load_tokenizer, tokenize
@@ -135,7 +135,7 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
 
     def eval_sampler(self, examples: Texts, rank: int, world_size: int, in_order: bool) -> Sequence[int]:
         """Every text once, the shortest first unless they must stay in order."""
-        own = UnpaddedEvalSampler(len(examples), rank, world_size).indices
+        own = unpadded_share(len(examples), rank, world_size)
         return own if in_order else sorted(own, key=lambda index: int(examples.lengths[index]))
 
     def _tokenized(self, rows: list[Row], tokenizer: Any, split: Split) -> Texts:
@@ -155,7 +155,7 @@ class TextSet(TextDataModule):
 
     The test is ``test.tsv`` if that has labels, else ``dev.tsv``. Validation is ``val.tsv`` if there is one, else
     ``dev.tsv`` if that is not the test, else it is held out of ``train.tsv``. A subclass sets ``info`` and ``hub``;
-    a set in another form overrides :meth:`read_files` and :meth:`layout`.
+    a set in another form overrides :meth:`read_files` and sets ``layout``.
 
     Attributes:
         columns: Columns with texts.
@@ -163,6 +163,7 @@ class TextSet(TextDataModule):
         header: All columns, for files without a header line.
         labels: Value of the label column -> class index.
         has_broken_rows: Whether the files have lines that are no whole rows, which are left out.
+        layout: Which files a user has to place in :attr:`folder`, for messages.
         hub: Name and configuration on the Hugging Face hub, and the name of each split there. If ``val`` is missing,
             it is held out of train.
         hub_columns: Columns with texts on the hub, if their names differ; the column ``label`` has class indices.
@@ -173,6 +174,7 @@ class TextSet(TextDataModule):
     header: ClassVar[tuple[str, ...]] = ()
     labels: ClassVar[dict[str, int]] = {"0": 0, "1": 1}
     has_broken_rows: ClassVar[bool] = False
+    layout: ClassVar[str] = "place train.tsv and dev.tsv of {source} there"
     hub: ClassVar[tuple[str, str | None, dict[Split, str]]]
     hub_columns: ClassVar[tuple[str, ...]] = ()
 
@@ -191,12 +193,9 @@ class TextSet(TextDataModule):
             columns = self.hub_columns or self.columns
             return read_hub(name, config, splits[split], columns, "label", self.num_classes)
         if not self.folder.is_dir():
-            raise UserError(f"{self.info.name}: nothing at {self.folder}; {self.layout()}, or set data.source to hub")
+            layout = self.layout.format(source=self.info.source, name=self.info.name, root=self.root)
+            raise UserError(f"{self.info.name}: nothing at {self.folder}; {layout}, or set data.source to hub")
         return self.read_files(split)
-
-    def layout(self) -> str:
-        """Which files a user has to place in :attr:`folder`, for messages."""
-        return f"place train.tsv and dev.tsv of {self.info.source} there"
 
     def read_files(self, split: Split) -> list[Row] | None:
         """Read a split from the files in :attr:`folder`; None for ``val`` if no file has it."""

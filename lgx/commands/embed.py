@@ -112,7 +112,7 @@ def _embed_all(
     from torch.utils.data import DataLoader
 
     from data_modules.loading.loaders import loader_options
-    from data_modules.loading.samplers import UnpaddedEvalSampler
+    from data_modules.loading.samplers import unpadded_share
     from lgx.artifacts.task_embeddings import TaskEmbeddings
     from lgx.components.features import sum_features
     from lgx.components.teacher import Teacher
@@ -129,7 +129,7 @@ def _embed_all(
         task = read.task
         if task.name in found.tensors:
             raise UserError(f"--data: two tasks are called {task.name}; embed them into two files")
-        sampler = UnpaddedEvalSampler(len(read.examples), fabric.global_rank, fabric.world_size)
+        sampler = unpadded_share(len(read.examples), fabric.global_rank, fabric.world_size)
         options = loader_options(num_workers, read.collate, [task], batch_size, worker_timeout, "--", devices)
         loader: DataLoader[Any] = DataLoader(read.examples, batch_size, sampler=sampler, **options)
         teacher = Teacher.of(reader.ancestor, task, features_only=True)

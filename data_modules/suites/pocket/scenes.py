@@ -24,17 +24,10 @@ class PocketScenes(SegmentationSet):
     """
 
     info = DatasetInfo(
-        name="pocket_scenes",
-        num_classes=len(CLASSES),
-        sizes=(810, 90, 300),
-        license="none needed (generated)",
-        source="seeded generator",
-        splits="val is held out of train",
-        img_size=2 * SIZE,
-        class_names=CLASSES,
-        kind="segmentation",
-        metric="miou",
-    )
+        name="pocket_scenes", num_classes=len(CLASSES), sizes=(810, 90, 300), license="none needed (generated)",
+        source="seeded generator", splits="val is held out of train", img_size=2 * SIZE, class_names=CLASSES,
+        kind="segmentation", metric="miou",
+    )  # fmt: skip
     marker = "made"
     meanings: ClassVar[Mapping[int, int]] = {value: value for value in range(len(CLASSES))}
 

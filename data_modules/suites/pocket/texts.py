@@ -137,6 +137,7 @@ class PocketText(TextSet):
     """
 
     vocabulary = VOCABULARY
+    layout = "run `lgx data prepare {name} --root {root}`"
 
     def prepare_data(self) -> None:
         """Make the absent files. Several processes may do so at once: they make the same files."""
@@ -152,10 +153,6 @@ class PocketText(TextSet):
                 lines = ["\t".join([*self.columns, self.label])]
                 lines += ["\t".join([*texts, str(label)]) for label, texts in rows]
                 (temporary / f"{split}.tsv").write_text("\n".join([*lines, ""]), encoding="utf-8")
-
-    def layout(self) -> str:
-        """See :class:`~data_modules.text.module.TextSet`."""
-        return f"run `lgx data prepare {self.info.name} --root {self.root}`"
 
 
 _info = partial(

@@ -15,9 +15,9 @@ from data_modules.loading.samplers import (
     ResumableLoader,
     TrainBatchSampler,
     TransformedExamples,
-    UnpaddedEvalSampler,
     limited,
     next_position,
+    unpadded_share,
 )
 from data_modules.multi_task.samplers import TaskExamples
 from data_modules.splits import stratified_order, stratified_split
@@ -42,9 +42,8 @@ def test_the_global_batch_does_not_depend_on_the_number_of_processes(n, batch, w
 @given(st.integers(0, 50), worlds)
 @example(9, 2)
 def test_evaluation_sees_every_example_exactly_once(n, world):
-    shares = [list(UnpaddedEvalSampler(n, rank, world)) for rank in range(world)]
+    shares = [list(unpadded_share(n, rank, world)) for rank in range(world)]
     assert sorted(chain(*shares)) == list(range(n))
-    assert [len(UnpaddedEvalSampler(n, rank, world)) for rank in range(world)] == [len(s) for s in shares]
 
 
 @given(st.lists(st.integers(1, 300), min_size=2, max_size=5), worlds, st.integers(0, 9))

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from data_modules import ImageFolderData, MultiTask, PocketDecathlon
 from data_modules.loading.samplers import Batching
-from data_modules.multi_task.samplers import TaskBatchSampler, TaskEvalSampler, draw_tasks, task_weights
+from data_modules.multi_task.samplers import TaskBatchSampler, draw_tasks, eval_batches, task_weights
 from lgx.errors import UserError
 from tests.support.command_line import arguments, lgx
 from tests.support.images import write_images
@@ -113,11 +113,9 @@ def test_the_passes_of_a_task_differ_in_order_and_do_not_depend_on_the_other_tas
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(1, 9), worlds)
 def test_evaluation_sees_every_example_exactly_once_task_by_task(counts, batch, world):
-    parts = [TaskEvalSampler(counts, batch, rank, world) for rank in range(world)]
+    parts = [eval_batches(counts, batch, rank, world) for rank in range(world)]
     assert sorted(index for part in parts for keys in part for index in keys) == list(range(sum(counts)))
-    for part in parts:
-        batches = list(part)
-        assert len(batches) == len(part)
+    for batches in parts:
         tasks = [task_of(counts, [(0, index) for index in keys]) for keys in batches]
         assert tasks == sorted(tasks)
 
