@@ -310,9 +310,7 @@ class Listed(CroppedData):
 
 
 @pytest.mark.parametrize("kind", [CroppedData, Listed])
-def test_pixels_that_depend_on_a_users_code_are_not_kept(
-    images: Path, monkeypatch: pytest.MonkeyPatch, kind: type[ImageFolderData]
-) -> None:
+def test_pixels_that_depend_on_a_users_code_are_not_kept(images, monkeypatch, kind):
     def pixels() -> tuple[Tensor, dict[str, str]]:
         module = kind(root=str(images), img_size=24, batch_size=8)
         module.setup("test")

@@ -82,9 +82,7 @@ def test_imagenet_tests_on_the_official_val_folder(tmp_path: Path, monkeypatch: 
     assert {tuple(batch.inputs.shape[1:]) for batch in streamed.train_dataloader()} == {(3, 224, 224)}
 
 
-def test_class_folders_are_accepted_in_place_of_the_publishers_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_class_folders_are_accepted_in_place_of_the_publishers_files(tmp_path, monkeypatch):
     for k, split in enumerate(("train", "validation", "test")):
         fake_data.class_tree(tmp_path / "fer2013" / split, list(FER2013.info.class_names), 2, k)
     for k, split in enumerate(("train", "test")):
@@ -220,9 +218,7 @@ label_lists = st.lists(st.integers(0, 4), min_size=2, max_size=80)
 
 @settings(max_examples=60)
 @given(label_lists, st.floats(0.02, 0.9), st.integers(0, 3))
-def test_a_stratified_split_is_disjoint_complete_and_keeps_every_class(
-    labels: list[int], fraction: float, seed: int
-) -> None:
+def test_a_stratified_split_is_disjoint_complete_and_keeps_every_class(labels, fraction, seed):
     kept, held = stratified_split(labels, fraction, seed)
     assert sorted([*kept, *held]) == list(range(len(labels)))
     array = np.array(labels)

@@ -64,9 +64,7 @@ def test_the_sizes_are_those_of_the_official_sets() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_archives_are_unpacked_and_sharded(
-    kind: Any, root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archives_are_unpacked_and_sharded(kind, root, tmp_path_factory, monkeypatch):
     downloads, other = tmp_path_factory.mktemp("downloads"), tmp_path_factory.mktemp("other")
     base, archives = root / kind.info.name, []
     for archive in kind.archives:

@@ -153,9 +153,7 @@ def test_absent_archives_say_what_to_download(tmp_path: Path) -> None:
     assert preparing.IMAGENET not in str(error.value)
 
 
-def test_archives_are_unpacked_and_the_missing_tasks_named(
-    tmp_path: Path, downloads: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_archives_are_unpacked_and_the_missing_tasks_named(tmp_path, downloads, capsys):
     prepare("decathlon", root=str(tmp_path), source=str(downloads))
     shown = capsys.readouterr().out
     for task in MADE:
@@ -239,9 +237,7 @@ def test_a_tar_with_links_or_paths_outside_its_folder_is_refused(tmp_path: Path,
 
 
 @pytest.mark.parametrize("damage", ["truncated", "not gzip", "inner"])
-def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_partial_files(
-    tmp_path: Path, downloads: Path, source: Path, damage: str
-) -> None:
+def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_partial_files(tmp_path, downloads, source, damage):
     broken = source / "decathlon-1.0-data.tar.gz"
     whole = (downloads / broken.name).read_bytes()
     if damage == "truncated":
