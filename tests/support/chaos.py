@@ -1,6 +1,6 @@
-"""``make chaos``: random attacks on runs and files, each of which must end in a sentence or in the undisturbed result.
+"""``make chaos``: random attacks on runs, each of which must end in a sentence or in the undisturbed result.
 
-The attacks are pairs of commands, kills, limits, edits, taken places, hostile words, and changed data and files.
+The attacks are pairs of commands, kills, limits, and signals to all processes of a run, each at a random moment.
 ``python -m tests.support.chaos --seed 0 --cases 300`` runs them; ``--only 17`` repeats one.
 """
 
@@ -16,10 +16,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.chaos_data import DATA_CASES
 from tests.support.chaos_world import (
     INIT,
-    LEARNGENE,
     RESUME,
     RUN,
     World,
@@ -31,7 +29,7 @@ from tests.support.chaos_world import (
 )  # fmt: skip
 from tests.support.forks import Command, finish, start
 from tests.support.images import write_images
-from tests.support.kills import contents, of_run
+from tests.support.kills import of_run
 
 AVERAGES: list[tuple[str, ...]] = [
     (),
@@ -42,6 +40,7 @@ AVERAGES: list[tuple[str, ...]] = [
     ),
 ]  # fmt: skip
 ANEW = ("--model.optimizer.lr=0.01",)
+WORKERS = "--data.num_workers=2"
 
 
 def pair(world: World, rng: random.Random, folder: Path) -> str:
@@ -124,82 +123,24 @@ def limit(world: World, rng: random.Random, folder: Path) -> str:
     return f"{name} with {LIMITS[kind]} {value}: {code}"
 
 
-EDITS = [
-    "--model.optimizer.lr=0.3", "--model.optimizer.weight_decay=0.5", "--model.label_smoothing=0.2",
-    "--data.augment=crop_flip", "--model.mixup=0.4", "--model.drop_path_rate=0.2", "--trainer.precision=bf16-mixed",
-    "--trainer.accumulate_grad_batches=3", "--trainer.gradient_clip_val=0.1", "--data.limit_train=32",
-    "--data.batch_size=8", "--trainer.callbacks+=EMAWeightAveraging", "--data.img_size=8", "--model.dropout=0.1",
-    "--model.cutmix=0.4", "--data.val_fraction=0.3", "--data.split_seed=3", "--model.label=other",
-    "--model.scheduler.warmup_epochs=2", "--trainer.limit_train_batches=2", "--trainer.val_check_interval=0.5",
-]  # fmt: skip
+def group(world: World, rng: random.Random, folder: Path) -> str:
+    """All processes of a run with loader processes get SIGTERM, once or twice: it is saved, and resumed bit for bit."""
+    done = []
+    for _ in range(rng.randint(1, 2)):
+        process = start(world.fit(RESUME, "--overwrite", WORKERS), folder)
+        await_start(process)
+        process.join(rng.random() * 4 * world.seconds)
+        if process.exitcode is None:
+            send(process, signal.SIGTERM)
+        done.append(ended(process, folder))
+        assert done[-1] not in (1, 2), (folder / "log").read_text()[-1500:]
+        check_files(folder)
+    finish(world.fit(RESUME, "--overwrite", WORKERS), folder)
+    assert of_run(folder) == world.outcome(folder, WORKERS)
+    return f"{done}"
 
 
-def edit(world: World, rng: random.Random, folder: Path) -> str:
-    """A finished run is resumed with other options: refused, and nothing changes."""
-    copy_finished(world, folder)
-    before = contents(folder)
-    options = rng.sample(EDITS, rng.randint(1, 3))
-    code = ended(start(world.fit(RESUME, *options), folder), folder)
-    assert code == 2, f"{options} are accepted"
-    assert contents(folder) == before
-    return " ".join(options)
-
-
-def taken(world: World, rng: random.Random, folder: Path) -> str:
-    """A command is to write where somebody else's file or folder is: refused, and nothing changes."""
-    copy_finished(world, folder)
-    (folder / "work").mkdir()
-    (folder / "work/thesis.txt").write_text("years")
-    (folder / "thesis.safetensors").write_text("years")
-    (folder / "notes.csv").write_text("a,b\n1,2\n")
-    place = rng.choice(["work", "work/thesis.txt", "thesis.safetensors", "notes.csv", RUN, LEARNGENE, "runs", "."])
-    command: Command = rng.choice(
-        [
-            INIT[:-1],
-            ["compare", "runs", "--out"],
-            ["export", RUN / "checkpoints/last.ckpt", "--out"],
-            ["sample", "ViTs-1K", "--count", "3", "--out"],
-            ["embed", "--ancestor", LEARNGENE, "--data", world.images, "--out"],
-        ]
-    )
-    before = contents(folder)
-    code = ended(start([*command, place], folder), folder)
-    after = contents(folder)
-    changed = {name for name in before if after.get(name) != before[name]}
-    assert not changed, f"{command[0]} --out {place} changed {changed}"
-    return f"{command[0]} --out {place}: {code}"
-
-
-WORDS = [
-    "", " ", ".", "..", "../../evil", "/etc/passwd", "a/b", "a\nb", "a\tb", "x" * 300, "\u202ename", "ü", "u\u0308",
-    "$x^$", "=1+1", "'", '"', "`id`", "{seed}", "{", "nan", "inf", "-1", "1e400", "4294967296", "99999999999999999999",
-    "null", "true", "[]", "{}", "!!python/object:os.system", "*", "\\", "a,b", "http://x/y",
-]  # fmt: skip
-PLACES = [
-    "--name", "--experiment", "--seed_everything", "--model.optimizer.lr", "--model.arch", "--data.root",
-    "--data.batch_size", "--data.num_workers", "--trainer.max_epochs", "--trainer.precision", "--checkpoint.filename",
-    "--checkpoint.monitor", "--ckpt_path", "--model.label", "--save_every", "--trainer.devices", "--data.seed",
-]  # fmt: skip
-
-
-def words(world: World, rng: random.Random, folder: Path) -> str:
-    """An option has a hostile value: a sentence or a result, and nothing is written outside."""
-    inside = folder / "inside"
-    inside.mkdir(parents=True)
-    place, word = rng.choice(PLACES), rng.choice(WORDS)
-    if rng.random() < 0.3:
-        copy_finished(world, inside)
-        place = rng.choice(["--metric", "--split", "--out", "--methods", "--baseline", "--tasks"])
-        command: Command = ["compare", "runs", f"{place}={word}"]
-    else:
-        command = world.fit("--trainer.max_steps=20", f"{place}={word}")  # also of endless epochs
-    code = ended(start(command, inside), inside)
-    assert [path.name for path in folder.iterdir()] == ["inside"]
-    check_files(inside)
-    return f"{command[0]} {place}={word!r}: {code}"
-
-
-CASES: list[Callable[[World, random.Random, Path], str]] = [pair, kill, limit, edit, taken, words, *DATA_CASES]
+CASES: list[Callable[[World, random.Random, Path], str]] = [pair, kill, limit, group]
 
 
 def make_world(folder: Path) -> World:
