@@ -109,30 +109,6 @@ def test_test_metrics_agree_with_scikit_learn(text_root, ancestor, tmp_path):
     assert measured["f1"] == pytest.approx(f1_score(targets, predicted, zero_division=0))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["Finetune", "TAL"])
-def test_a_killed_run_resumes_exactly(text_root, embeddings, tmp_path, model):
-    options = ["--model.dropout=0.2", "--save_every=1", "--trainer.max_epochs=3"]
-    if model == "TAL":
-        options += [*HYPER, f"--model.task_embeddings={embeddings}", "--data.tasks=[cola,mrpc]"]
-        options += ["--data.steps_per_epoch=4", "--model.dropout=0"]
-    data = "CoLA" if model == "Finetune" else "MultiText"
-    whole, parts = (words(text_root, tmp_path / name, model, *options, data=data) for name in ("whole", "parts"))
-    kill = ["--trainer.callbacks+=tests.support.probes.KillAt", "--trainer.callbacks.step=6"]
-    killed = python("-m", "lgx", *parts, *kill, "--trainer.callbacks.moment=after_update", LGX_ALLOW_IMPORTS="tests")
-    assert killed.returncode == -9, killed.stderr
-    for line in (whole, [*parts, "--ckpt_path=last"]):
-        ok(lgx(*line))
-    whole, resumed = (
-        torch.load(tmp_path / name / f"test/{model.lower()}/seed0/checkpoints/last.ckpt", weights_only=True)[
-            "state_dict"
-        ]
-        for name in ("whole", "parts")
-    )
-    assert whole.keys() == resumed.keys()
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-
-
 def test_descendants_start_from_an_ancestor_and_are_distilled(text_root, ancestor, tmp_path):
     learngene = ancestor / "best.learngene.safetensors"
     start = [

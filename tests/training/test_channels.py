@@ -41,9 +41,7 @@ def test_mean_and_std_of_other_channels_are_measured(bands):
 
 def test_a_network_of_five_channels_is_started_trained_tested_predicted_and_exported(bands, tmp_path):
     name = "vit_tiny_patch16_224"
-    save_file(timm.create_model(name, img_size=16, patch_size=4, depth=2).state_dict(), tmp_path / "w.safetensors")
-    model = timm.create_model(name, img_size=16, patch_size=4)
-    save_file(model.state_dict(), tmp_path / "w.safetensors")
+    save_file(timm.create_model(name, img_size=16, patch_size=4).state_dict(), tmp_path / "w.safetensors")
     sizes = ["--img-size=16", "--patch-size=4", f"--in-chans={CHANNELS}", "--out", tmp_path / "whole"]
     assert lgx("import", f"timm:{name}", "--weights", tmp_path / "w.safetensors", *sizes).code == 0
     words = ["--source", tmp_path / "whole", "--method=weight_selection", "--arch", ARCH, "--head=3"]

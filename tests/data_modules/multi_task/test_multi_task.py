@@ -14,7 +14,6 @@ from data_modules import ImageFolderData, MultiTask, PocketDecathlon
 from data_modules.loading.samplers import Batching
 from data_modules.multi_task.samplers import TaskBatchSampler, TaskEvalSampler, draw_tasks, task_weights
 from lgx.errors import UserError
-from tests.support.command_line import arguments, lgx
 from tests.support.images import write_images
 
 sizes = st.lists(st.integers(1, 40), min_size=1, max_size=4)
@@ -216,16 +215,6 @@ def test_only_what_a_stage_needs_is_read(places):
     made = module(places)
     made.setup("validate")
     assert all(set(part._splits) == {"val"} for part in made.sets.values())
-
-
-def test_a_run_of_the_command_line_trains_on_all_tasks(places, tmp_path):
-    args = [a for a in arguments("fit", "Ancestor", places, tmp_path / "runs") if not a.startswith("--data")]
-    tasks = f"--data.tasks=[pocket_digits,{places}/few]"
-    data = ["--data=MultiTask", tasks, f"--data.root={places}", "--data.img_size=16", "--data.batch_size=16"]
-    done = lgx(*args, *data, "--data.steps_per_epoch=50", "--trainer.limit_train_batches=3")
-    assert done.code == 0, done.err
-    wrong = lgx(*args, *data, "--data.temperature=0", "--name=wrong")
-    assert (wrong.code, "data.temperature: expected a number above 0" in wrong.sentence) == (2, True)
 
 
 # -- messages about mistakes ------------------------------------------------------------------------------------------
