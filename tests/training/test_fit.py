@@ -7,11 +7,10 @@ import timm
 import torch
 import yaml
 
-from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH, lgx, ok, refusal
+from tests.support.command_line import ARCH, lgx, ok
 from tests.support.images import write_images
 
 
@@ -77,14 +76,6 @@ def test_all_images_are_trained_on_without_a_held_out_part(fit, tmp_path):
     rows = read_rows(tmp_path / "runs/test/all/seed0/results.csv")
     assert {(row.split, row.n) for row in rows} == {("train", 42), ("test", 12)}
     ok(fit("Finetune", root, "--model.class_weights=true", command="plan"))
-
-
-def test_a_teacher_of_other_classes_is_refused(fit, tmp_path):
-    path = tmp_path / "other.learngene.safetensors"
-    other = parse_architecture(ARCH, num_classes=7)
-    Learngene("ancestor", other, dict(other.build().state_dict())).save(path)
-    sentence = refusal(fit("SWS", "--model.stages=[2,2]", f"--model.ancestor={path}"))
-    assert "predicts 7 classes, but task shapes has 3" in sentence
 
 
 def test_the_exported_checkpoint_is_the_network_of_the_run(ancestor, tmp_path):
