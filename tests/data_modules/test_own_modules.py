@@ -222,11 +222,7 @@ def test_each_broken_promise_is_one_sentence(name: str, value: Any, sentence: st
     ("before", "after", "sentence"),
     [
         ("return self._task", "return None", "data: task of CsvImages is None, expected an lgx.core.task.Task"),
-        (
-            "def task(self)",
-            "def tasks(self)",
-            "data: Expected an instantiatable class, but is abstract, got my_data.CsvImages",
-        ),
+        ("def task(self)", "def tasks(self)", "data: Expected an instantiatable class, but is abstract, got my_data"),
         ("def val_dataloader", "def evaluation_loader", "data: CsvImages has no val_dataloader, which this"),
         ("len(names), img_size", "7, img_size", "class_names has 3 names, expected one for each of 7 classes"),
     ],
