@@ -127,9 +127,6 @@ def test_two_processes_train_as_one(photos: Path) -> None:
     assert set(tested.values()) == {12}
 
 
-# -- broken promises --------------------------------------------------------------------------------------------------
-
-
 class Mine(TaskDataModule):
     """A data module that keeps its promises; the tests break one at a time."""
 

@@ -31,8 +31,6 @@ def task_of(counts, batch) -> int:
     return task
 
 
-# -- the draw ---------------------------------------------------------------------------------------------------------
-
 COUNTS = (9000, 1258, 647, 120)
 
 
@@ -66,9 +64,6 @@ def test_draws_differ_by_seed_and_continue_over_epochs():
     first.set_epoch(1)
     later = [task_of((30, 30), batch) for batch in first]
     assert tasks[0] + later == draw_tasks(first.weights, 100, 0).tolist()
-
-
-# -- the batches ------------------------------------------------------------------------------------------------------
 
 
 @given(sizes, st.integers(1, 9), worlds, st.integers(0, 2), st.integers(0, 9))
@@ -119,9 +114,6 @@ def test_evaluation_sees_every_example_exactly_once_task_by_task(counts, batch, 
         assert len(batches) == len(part)
         tasks = [task_of(counts, [(0, index) for index in keys]) for keys in batches]
         assert tasks == sorted(tasks)
-
-
-# -- the data module --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -215,9 +207,6 @@ def test_only_what_a_stage_needs_is_read(places):
     made = module(places)
     made.setup("validate")
     assert all(set(part._splits) == {"val"} for part in made.sets.values())
-
-
-# -- messages about mistakes ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -111,9 +111,6 @@ def test_custom_images_may_have_any_names(tmp_path: Path) -> None:
     assert len(list(module.train_dataloader())) == len(module.read("train"))
 
 
-# -- messages about mistakes ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", [info.name for info in infos() if info.kind != "text"])
 def test_absent_data_name_the_set_and_the_command(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=rf"^{name}: no.*; run `lgx data prepare {name} --root {tmp_path}"):
@@ -170,9 +167,6 @@ def test_one_class_no_images_and_missing_folders_are_explained(tmp_path: Path) -
         ImageFolderData(root=str(tmp_path)).read("test")
 
 
-# -- facts and command line -------------------------------------------------------------------------------------------
-
-
 def test_facts_of_every_set_are_complete() -> None:
     for info in infos():
         assert info.name == info.name.lower()
@@ -183,8 +177,6 @@ def test_facts_of_every_set_are_complete() -> None:
         assert len(info.mean) == len(info.std) == info.in_chans
         assert len(info.class_names) in (0, info.num_classes)
 
-
-# -- properties of the random splits ----------------------------------------------------------------------------------
 
 label_lists = st.lists(st.integers(0, 4), min_size=2, max_size=80)
 
@@ -218,9 +210,6 @@ def test_every_prefix_of_the_stratified_order_contains_all_classes(labels: list[
     classes = len(set(labels))
     assert sorted(order) == list(range(len(labels)))
     assert len({labels[i] for i in order[:classes]}) == classes
-
-
-# -- the real files ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not (SHARED / "fer2013").exists(), reason="needs the real subsets (LGX_SHARED_DATA)")

@@ -38,9 +38,6 @@ def module(name: str, root: Path, **options) -> SegmentationSet:
     return made
 
 
-# -- the data ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "sizes", "classes"),
     [
@@ -136,9 +133,6 @@ def test_batches_of_both_kinds_come_from_one_module(root):
     shapes = {batch.task: tuple(batch.targets.shape) for batch in both.train_dataloader()}
     assert shapes == {"ade20k": (6, 24, 24), "shapes": (6,), "voc12": (6, 24, 24)}
     assert [(b.task, len(b.targets)) for b in both.val_dataloader()] == [("ade20k", 3), ("shapes", 3), ("voc12", 1)]
-
-
-# -- messages about mistakes ------------------------------------------------------------------------------------------
 
 
 def test_unknown_labels_name_file_and_value(tmp_path):

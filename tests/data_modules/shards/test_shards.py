@@ -39,9 +39,6 @@ def test_a_written_set_is_read_and_not_written_again(folder: Path, tmp_path: Pat
     assert (tmp_path / "toy" / INDEX).read_text() == (folder / INDEX).read_text()
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(n=st.integers(1, 30), size=st.integers(1, 12), split=st.sampled_from(["train", "val"]))
 def test_writing_and_reading_gives_every_example_back(tmp_path_factory, n, size, split):
@@ -137,9 +134,6 @@ def test_another_set_does_not_overwrite_shards(folder: Path) -> None:
     other = DatasetInfo("other", 4, (1, 1, 1), "none", "here", "made up")
     with pytest.raises(UserError, match="holds shards of toy, not other"):
         write_shards(fake_data.numbered(3), folder, "train", other)
-
-
-# -- damage and security ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

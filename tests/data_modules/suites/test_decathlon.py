@@ -72,9 +72,6 @@ def files(module: Decathlon, split: Any) -> list[str]:
     return [str(images.path(i).relative_to(module.folder)) for i in range(len(images))]
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
-
-
 def test_it_tests_on_the_official_val_and_holds_val_out_of_train(root: Path) -> None:
     module = Decathlon("dtd", root=str(root), val_fraction=0.25, batch_size=4)
     names = {split: files(module, split) for split in SPLITS}
@@ -109,9 +106,6 @@ def test_no_pickle_is_opened(root: Path) -> None:
     assert not (root / "owned").exists()
 
 
-# -- messages about mistakes ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -136,9 +130,6 @@ def test_wrong_annotations_end_with_one_sentence_that_names_the_file(root: Path,
         Decathlon("dtd", root=str(root)).read("train")
     assert str(error.value).startswith(str(path))
     assert "\n" not in str(error.value)
-
-
-# -- preparing --------------------------------------------------------------------------------------------------------
 
 
 def test_absent_archives_say_what_to_download(tmp_path: Path) -> None:
@@ -250,9 +241,6 @@ def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_partial_files(tm
         prepare("decathlon_dtd", root=str(tmp_path / "root"), source=str(source))
     data = tmp_path / "root" / "decathlon" / "data"
     assert not data.exists() or list(data.iterdir()) == []
-
-
-# -- facts ------------------------------------------------------------------------------------------------------------
 
 
 def test_every_task_is_in_the_catalog(root: Path) -> None:
