@@ -149,6 +149,24 @@ class Mine(TaskDataModule):
         return Batch(torch.stack(inputs), torch.as_tensor(targets), "mine")
 
 
+def test_a_custom_data_module_needs_a_task_and_a_loader() -> None:
+    module = Mine()
+    assert (list(module.all_tasks), list(module.members())) == (["mine"], [module])
+    assert (module.num_classes, module.nominal_train_size(), module.count_train()) == (3, None, 6)
+    module.announce_train_size(6)
+    with pytest.raises(UserError, match=r"Mine has 6 training examples and cannot be planned with 5; leave out"):
+        module.announce_train_size(5)
+    with pytest.raises(UserError, match="Mine has no predict_indices"):
+        _ = module.predict_indices
+
+
+@pytest.mark.parametrize("missing", ["task", "train_dataloader"])
+def test_a_data_module_without_task_or_loader_cannot_be_made(missing: str) -> None:
+    kind = type("Partial", (TaskDataModule,), {k: v for k, v in vars(Mine).items() if k not in (missing, "__dict__")})
+    with pytest.raises(TypeError, match=missing):
+        kind()
+
+
 class Lengthless(list[Any]):
     """Batches without ``epoch_length``."""
 

@@ -1,13 +1,11 @@
 """Methods and commands on text: ancestors, descendants, LoGAH and TAL on GPT-2s, from the command line."""
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from sklearn.metrics import f1_score
 
 from data_modules import CoLA
 from lgx.architectures import parse_for
@@ -94,19 +92,6 @@ def test_an_ancestor_is_trained_measured_and_kept(text_root, ancestor):
     assert "val/f1" in learngene.metrics
     module = CoLA(root=str(text_root), vocab_size=SIZE)
     assert (module.task.max_len, module.task.vocab_size) == (128, SIZE)
-
-
-def test_test_metrics_agree_with_scikit_learn(text_root, ancestor, tmp_path):
-    config, checkpoint = ancestor / "config.yaml", ancestor / "checkpoints/best.ckpt"
-    for command in ("test", "predict"):
-        ok(lgx(command, "--config", config, "--ckpt_path", checkpoint, f"--runs_dir={tmp_path}"))
-    (folder,) = tmp_path.rglob("seed0")
-    with (folder / "predictions.csv").open() as file:
-        predicted = [int(row["class"]) for row in csv.DictReader(file)]
-    targets = [k % 2 for k in range(6)]
-    measured = {row.metric: row.value for row in rows_of_test(folder)}
-    assert measured["acc"] == pytest.approx(sum(p == t for p, t in zip(predicted, targets, strict=True)) / 6)
-    assert measured["f1"] == pytest.approx(f1_score(targets, predicted, zero_division=0))
 
 
 def test_descendants_start_from_an_ancestor_and_are_distilled(text_root, ancestor, tmp_path):

@@ -148,19 +148,6 @@ def test_mistakes_and_foreign_classes_end_with_one_sentence(fit, value, reason):
     assert "Traceback" not in result.err
 
 
-def test_own_classes_of_admitted_packages_are_used(fit, tmp_path, monkeypatch):
-    (tmp_path / "own_darker.py").write_text(
-        "from torchvision.transforms import v2\n\n\n"
-        "class Darker(v2.Transform):\n"
-        "    def __init__(self, factor: int = 2) -> None:\n        super().__init__()\n        self.factor = factor\n\n"
-        "    def transform(self, inpt, params):\n        return inpt // self.factor\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "own_darker")
-    option = "--data.transforms=[{class_path: own_darker.Darker, init_args: {factor: 4}}]"
-    assert fit("Ancestor", option, "--data.num_workers=1").code == 0
-
-
 def test_the_order_and_arguments_of_a_resumed_run_must_stay(fit: Callable[..., Result]) -> None:
     twice = [ROTATE, {"class_path": "RandomRotation", "init_args": {"degrees": 5}}]
     one, other = (

@@ -78,13 +78,6 @@ def test_archives_are_unpacked_and_sharded(kind, root, tmp_path_factory, monkeyp
     )
 
 
-@pytest.mark.parametrize(("kind", "inner"), [(TinyImageNet, "tiny-imagenet-200"), (INaturalist2019, "")])
-def test_an_unpacked_folder_is_linked(kind: Any, inner: str, root: Path) -> None:
-    prepare(kind.info.name, root=str(root / "other"), source=str(root / kind.info.name / inner))
-    assert (root / "other" / kind.info.name).is_symlink()
-    assert files(kind(root=str(root / "other"))) == files(kind(root=str(root)))
-
-
 def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 

@@ -101,18 +101,6 @@ def test_masks_are_transformed_like_their_images(seed, augment, height, width):
     assert torch.equal(white[sure], targets[sure] == 1)
 
 
-def test_augmentation_draws_crops_and_flips_by_seed(root):
-    def first(**options):
-        made = module("ade20k", root, augment="crop_flip", **options)
-        made.setup("fit")
-        return next(iter(made.train_dataloader()))
-
-    one, same, other = first(), first(), first(seed=1)
-    assert torch.equal(one.inputs, same.inputs)
-    assert torch.equal(one.targets, same.targets)
-    assert not torch.equal(one.targets, other.targets)
-
-
 def test_a_folder_that_is_unpacked_is_linked_and_anything_else_refused(root, tmp_path):
     bring(ADE20K, tmp_path / "data", root / "ade20k", download=False)
     assert len(module("ade20k", tmp_path / "data").read("test")) == 8

@@ -251,8 +251,3 @@ def test_every_task_is_in_the_catalog(root: Path) -> None:
     module = open_set("decathlon_dtd", str(root))
     assert isinstance(module, Decathlon)
     assert len(module.read("test")) == 6
-
-
-def test_the_published_sizes_are_those_of_the_split(root: Path) -> None:
-    module = Decathlon("dtd", root=str(root))
-    assert tuple(len(module.read(split)) for split in SPLITS) == DECATHLON.info("dtd").sizes
