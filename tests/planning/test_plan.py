@@ -122,10 +122,8 @@ def test_every_configuration_can_be_planned(path, monkeypatch, images):
 @pytest.mark.slow
 def test_the_hours_of_a_sweep_are_those_of_its_runs(tmp_path):
     (tmp_path / "run.yaml").write_text(Path("experiments/sws/demo/descendant.yaml").read_text())
-    matrix = {
-        "depth": [2, 4],
-        "start": {"a": {"model.label_smoothing": 0.1}, "b": {"model.initializer": "RandomStart"}},
-    }
+    starts = {"a": {"model.label_smoothing": 0.1}, "b": {"model.initializer": "RandomStart"}}
+    matrix = {"depth": [2, 4], "start": starts}
     entry = {"name": "{depth}-{start}", "config": "run.yaml", "matrix": matrix}
     options = {"model.arch": "depth={depth},embed_dim=48,num_heads=3,patch_size=8,img_size=32"}
     tested = {

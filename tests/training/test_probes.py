@@ -47,11 +47,9 @@ def test_an_untrained_start_and_a_headless_ancestor_are_probed_like_any_network(
         tmp_path / "headless.learngene.safetensors"
     )
     found = {}
-    for name, source in [
-        ("whole", ancestor / "best.learngene.safetensors"),
-        ("none", tmp_path / "headless.learngene.safetensors"),
-    ]:
-        options = [f"--model.initializer.source={source}", "--model.head=new", "--untrained", f"--name={name}"]
+    for name, source in (("whole", ancestor / "best"), ("none", tmp_path / "headless")):
+        options = [f"--model.initializer.source={source}.learngene.safetensors", "--model.head=new", "--untrained"]
+        options.append(f"--name={name}")
         ok(fit("Finetune", "--model.initializer=Pretrained", *options, "--probe=knn", "--probe_k=5", command="test"))
         found[name] = rows_of(tmp_path, name)["knn_acc"]
     assert found["whole"].value == found["none"].value

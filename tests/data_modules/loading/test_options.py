@@ -57,14 +57,8 @@ def test_an_option_out_of_range_is_refused(kind: Any, option: str, value: float,
 
 
 def test_members_of_several_sets_take_over_the_options() -> None:
-    several = MultiTask(
-        ("cifar10", "imagenet"),
-        "somewhere",
-        img_size=24,
-        augment="crop_flip",
-        limit_train=7,
-        transforms=[v2.RandomInvert()],
-    )
+    options = {"img_size": 24, "augment": "crop_flip", "limit_train": 7, "transforms": [v2.RandomInvert()]}
+    several = MultiTask(("cifar10", "imagenet"), "somewhere", **options)
     for member in several.sets.values():
         assert isinstance(member, ImageDataModule)
         assert (member.root, member.task.img_size, member.augment) == ("somewhere", 24, "crop_flip")

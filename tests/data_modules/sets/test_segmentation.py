@@ -84,10 +84,7 @@ def test_val_and_limits_are_seeded_draws(root):
 def test_masks_are_transformed_like_their_images(seed, augment, height, width):
     rng = np.random.default_rng(seed)
     mask = np.zeros((height, width), np.uint8)
-    y, x = (
-        rng.integers(0, height - 16),
-        rng.integers(0, width - 16),
-    )  # one square: between two there may be less than a pixel
+    y, x = rng.integers(0, [height - 16, width - 16])  # one square: between two there may be less than a pixel
     mask[y : y + 16, x : x + 16] = 1
     image = Image.fromarray(mask * 255).convert("RGB")
     torch.manual_seed(seed)

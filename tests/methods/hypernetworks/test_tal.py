@@ -82,10 +82,8 @@ def test_a_later_stage_knows_the_widths_of_both(tasks, stage1, tmp_path):
     own = tmp_path / "set.jsonl"
     own.write_text('{"depth": 1, "embed_dim": 40, "num_heads": 2}\n')
     start = f"--model.start={stage1}/best.learngene.safetensors"
-    result = lgx(
-        *stage2(tasks, tmp_path / "runs", start, f"--model.set={own}", "--name=w", "--checkpoint.monitor=val/first/acc")
-    )
-    assert result.code == 0, result.err
+    options = (start, f"--model.set={own}", "--name=w", "--checkpoint.monitor=val/first/acc")
+    ok(lgx(*stage2(tasks, tmp_path / "runs", *options)))
     earlier = Learngene.load(stage1 / "best.learngene.safetensors").trained_widths
     later = Learngene.load(tmp_path / "runs/test/w/seed0/best.learngene.safetensors").trained_widths
     assert earlier
