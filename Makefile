@@ -117,7 +117,7 @@ sbom: ## after make wheel: what an installation contains, as CycloneDX, to build
 release-check: ## TAG=v1.2.3: the tag, lgx/core/version.py, CITATION.cff and CHANGELOG.md give the same version
 	@$(PYTHON) -m tests.support.release $(TAG)
 
-chaos: $(READY) ## 300 random attacks: pairs of commands, kills, limits, edits, taken places, changed data
+chaos: $(READY) ## 300 random attacks: pairs of commands, kills, limits, signals
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.chaos --seed 0 --cases 300
 
 mutants: $(READY) ## changes of the arithmetic, one at a time, that the tests must notice; 20 minutes

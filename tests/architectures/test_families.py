@@ -253,13 +253,8 @@ def test_normalized_queries_and_attention_pooling():
 
 
 def test_an_mlp_may_round_its_neurons_up_or_have_a_ratio_of_its_own():
-    axes = read(
-        partial(Eva, use_rot_pos_emb=True),
-        swiglu_mlp=True,
-        swiglu_align_to=512,
-        global_pool="map",
-        attn_pool_mlp_ratio=2.0,
-    )
+    pooled = {"global_pool": "map", "attn_pool_mlp_ratio": 2.0}
+    axes = read(partial(Eva, use_rot_pos_emb=True), swiglu_mlp=True, swiglu_align_to=512, **pooled)
     assert axes["blocks.0.mlp.fc1_g.weight"] == (Axis("hidden", 512, owner="blocks.0.mlp"), STREAM)
     assert axes["attn_pool.mlp.fc2.weight"] == (STREAM, Axis("hidden", 48, owner="attn_pool.mlp"))
 

@@ -3,11 +3,10 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.command_line import lgx
+from tests.support.command_line import lgx, ok
 from tests.support.slurm_cluster import HOW_TO_INSTALL, SlurmCluster, missing_programs, slurm_cluster
 from tests.support.slurm_sweeps import SlurmSweep, job_variables, outcome, write_sweep
 
@@ -33,7 +32,7 @@ def sweep_file(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(sweep_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def undisturbed(sweep_file: Path, tmp_path_factory: pytest.TempPathFactory) -> list[object]:
     """Outcome of the sweep in this process, without SLURM."""
     runs = tmp_path_factory.mktemp("undisturbed")
     with pytest.MonkeyPatch.context() as patch:
@@ -41,8 +40,7 @@ def undisturbed(sweep_file: Path, tmp_path_factory: pytest.TempPathFactory) -> d
             patch.delenv(name)
         for name, value in job_variables().items():
             patch.setenv(name, value)
-        done = lgx("sweep", sweep_file, "--runs_dir", runs, "--results", runs / "all.csv")
-    assert done.code == 0, done.err
+        ok(lgx("sweep", sweep_file, "--runs_dir", runs, "--results", runs / "all.csv"))
     return outcome(runs)
 
 

@@ -30,13 +30,8 @@ def rates_by_layer(network, layer_decay=0.5):
 def test_layers_of_gpt2_have_the_rates_of_the_layers_of_a_vit():
     text = rates_by_layer(GPT2Architecture(3, 8, 2, max_len=5, vocab_size=7).build("meta"))
     image = rates_by_layer(ViTArchitecture(3, 8, 2, img_size=8, patch_size=4).build("meta"))
-    same = {
-        "transformer.wte": "patch_embed",
-        "transformer.wpe": "pos_embed",
-        "transformer.ln_f": "norm",
-        "score": "head",
-    }
-    for start, other in (same | {f"transformer.h.{layer}.": f"blocks.{layer}." for layer in range(3)}).items():
+    same = {"wte": "patch_embed", "wpe": "pos_embed", "ln_f": "norm"} | {f"h.{k}.": f"blocks.{k}." for k in range(3)}
+    for start, other in {"score": "head", **{f"transformer.{key}": value for key, value in same.items()}}.items():
         rates = [{rate for name, rate in rates.items() if name.startswith(begin)}
                  for rates, begin in ((text, start), (image, other))]  # fmt: skip
         assert rates[0] == rates[1], start

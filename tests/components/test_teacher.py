@@ -71,7 +71,7 @@ def test_a_teacher_is_not_part_of_the_module_that_holds_it(folder):
 
 
 def test_a_source_that_does_not_fit_is_refused(folder):
-    with pytest.raises(UserError, match="predicts 5 classes, but task shapes has 7"):
+    with pytest.raises(UserError, match=r"predicts 5 classes, but task shapes has 7.* with the library"):
         Teacher.of(load_pretrained(str(folder)), Task("shapes", 7))
     with pytest.raises(UserError, match=r"no such file or folder|no config\.json"):
         Teacher.of(load_pretrained("no/such/folder"), TASK)
@@ -96,11 +96,6 @@ def test_the_advice_to_adapt_an_ancestor_is_a_command_that_works(images, ancesto
     ok(lgx(*shlex.split(line)[1:], *[word for word in words if word != "Ancestor"], "--name=adapted"))
     adapted = Teacher.of(load_pretrained(str(tmp_path / "test/adapted/seed0/best.learngene.safetensors")), task)
     assert adapted(torch.zeros(1, 3, 16, 16)).shape == (1, 3)
-
-
-def test_the_advice_for_another_family_is_not_a_command_of_lgx(folder):
-    with pytest.raises(UserError, match="with the library that it comes from"):
-        Teacher.of(load_pretrained(str(folder)), Task("shapes", 7, img_size=32))
 
 
 def test_features_after_a_hidden_layer_of_the_head_have_its_width(tmp_path):

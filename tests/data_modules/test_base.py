@@ -1,60 +1,14 @@
 """The interface that methods and plans see of every data module."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from lightning.pytorch import LightningDataModule, Trainer
 
-from data_modules import CIFAR10, CoLA, ImageNet, MultiTask, TaskDataModule
-from lgx.core.task import Task
+from data_modules import CIFAR10, CoLA, ImageNet, MultiTask
 from lgx.errors import UserError
 from lgx.methods.baselines.finetune import Finetune
 from tests.support.command_line import lgx
-
-
-class Mine(TaskDataModule):
-    """The least that a data module of one's own has to define."""
-
-    batch_size, num_workers = 4, 0
-
-    def setup(self, stage: str) -> None:
-        self.size = 12
-
-    @property
-    def task(self) -> Task:
-        return Task("mine", 3, num_train=getattr(self, "size", 0))
-
-    def train_dataloader(self) -> "Loader":
-        return Loader()
-
-
-class Loader:
-    epoch_length = 3
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(3))
-
-
-def test_a_custom_data_module_needs_a_task_and_a_loader() -> None:
-    module = Mine()
-    assert list(module.all_tasks) == ["mine"]
-    assert module.num_classes == 3
-    assert list(module.members()) == [module]
-    assert module.nominal_train_size() is None
-    assert module.count_train() == 12
-    module.announce_train_size(12)
-    with pytest.raises(UserError, match=r"Mine has 12 training examples and cannot be planned with 5; leave out"):
-        module.announce_train_size(5)
-    with pytest.raises(UserError, match="Mine has no predict_indices"):
-        _ = module.predict_indices
-
-
-@pytest.mark.parametrize("missing", ["task", "train_dataloader"])
-def test_a_data_module_without_task_or_loader_cannot_be_made(missing: str) -> None:
-    kind = type("Partial", (TaskDataModule,), {k: v for k, v in vars(Mine).items() if k not in (missing, "__dict__")})
-    with pytest.raises(TypeError, match=missing):
-        kind()
 
 
 def test_an_announced_size_is_counted_by_the_loader_and_no_file_is_read() -> None:

@@ -127,9 +127,6 @@ def test_two_processes_train_as_one(photos: Path) -> None:
     assert set(tested.values()) == {12}
 
 
-# -- broken promises --------------------------------------------------------------------------------------------------
-
-
 class Mine(TaskDataModule):
     """A data module that keeps its promises; the tests break one at a time."""
 
@@ -150,6 +147,24 @@ class Mine(TaskDataModule):
     def collate(self, examples: Any) -> Batch:
         inputs, targets = zip(*[(self.inputs, self.targets)] * len(examples), strict=True)
         return Batch(torch.stack(inputs), torch.as_tensor(targets), "mine")
+
+
+def test_a_custom_data_module_needs_a_task_and_a_loader() -> None:
+    module = Mine()
+    assert (list(module.all_tasks), list(module.members())) == (["mine"], [module])
+    assert (module.num_classes, module.nominal_train_size(), module.count_train()) == (3, None, 6)
+    module.announce_train_size(6)
+    with pytest.raises(UserError, match=r"Mine has 6 training examples and cannot be planned with 5; leave out"):
+        module.announce_train_size(5)
+    with pytest.raises(UserError, match="Mine has no predict_indices"):
+        _ = module.predict_indices
+
+
+@pytest.mark.parametrize("missing", ["task", "train_dataloader"])
+def test_a_data_module_without_task_or_loader_cannot_be_made(missing: str) -> None:
+    kind = type("Partial", (TaskDataModule,), {k: v for k, v in vars(Mine).items() if k not in (missing, "__dict__")})
+    with pytest.raises(TypeError, match=missing):
+        kind()
 
 
 class Lengthless(list[Any]):
@@ -222,11 +237,7 @@ def test_each_broken_promise_is_one_sentence(name: str, value: Any, sentence: st
     ("before", "after", "sentence"),
     [
         ("return self._task", "return None", "data: task of CsvImages is None, expected an lgx.core.task.Task"),
-        (
-            "def task(self)",
-            "def tasks(self)",
-            "data: Expected an instantiatable class, but is abstract, got my_data.CsvImages",
-        ),
+        ("def task(self)", "def tasks(self)", "data: Expected an instantiatable class, but is abstract, got my_data"),
         ("def val_dataloader", "def evaluation_loader", "data: CsvImages has no val_dataloader, which this"),
         ("len(names), img_size", "7, img_size", "class_names has 3 names, expected one for each of 7 classes"),
     ],

@@ -15,18 +15,9 @@ from lgx.hypernet.low_rank_tensor import LowRankTensor
 from tests.support.hypernet import TINY, VIT
 
 
+@pytest.mark.parametrize("count", [5, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    ("decoder", "layout", "count"),
-    [
-        ("conv", "official", 5),
-        pytest.param("conv", "official", 10, marks=pytest.mark.slow),
-        ("low_rank", "official", 5),
-        pytest.param("low_rank", "official", 100, marks=pytest.mark.slow),
-        ("low_rank", "residual", 5),
-        pytest.param("low_rank", "residual", 20, marks=pytest.mark.slow),
-        ("low_rank", "aligned", 5),
-        pytest.param("low_rank", "aligned", 10, marks=pytest.mark.slow),
-    ],
+    ("decoder", "layout"), [("conv", "official"), *(("low_rank", each) for each in ("official", "residual", "aligned"))]
 )
 def test_random_architectures_have_finite_parameters_of_the_right_shapes(decoder, layout, count):
     torch.manual_seed(0)

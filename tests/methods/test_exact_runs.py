@@ -35,12 +35,8 @@ OWN = f"--data.transforms={yaml.safe_dump(TRANSFORMS, default_flow_style=True, w
     ],
 )
 def test_a_killed_run_resumes_bit_for_bit(images, ancestor, tmp_path, method, options):
-    given = [
-        *(option.replace("{ancestor}", str(ancestor)) for option in options),
-        "--trainer.max_epochs=3",
-        "--save_every=1",
-        "--data.batch_size=8",
-    ]
+    given = [option.replace("{ancestor}", str(ancestor)) for option in options]
+    given += ["--trainer.max_epochs=3", "--save_every=1", "--data.batch_size=8"]
     assert lgx(*arguments("fit", method, images, tmp_path / "whole", "--name=r", *given)).code == 0
     resumed = kill_and_resume(images, tmp_path / "runs", 8, "before_update", given, method)
     expected, found = last_checkpoint(tmp_path / "whole/test/r/seed0"), last_checkpoint(resumed)

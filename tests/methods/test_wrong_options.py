@@ -1,5 +1,6 @@
 """Options of auxiliary nets that contradict each other, the images or the ancestor end a run with one sentence."""
 
+import inspect
 from contextlib import nullcontext
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from lgx import methods
 from lgx.errors import UserError
+from lgx.methods import registry
 
 ARCH = "embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 FEATURES, UNLABELED = "--model.guidance=features", "--data.labels=false"
@@ -66,3 +68,12 @@ def test_the_ends_of_a_range_are_accepted_and_what_lies_beside_them_is_not(model
             with nullcontext() if accepts else pytest.raises(UserError, match=option):
                 options = {"arch": f"depth=4,{ARCH}", "optimizer": torch.optim.SGD, **needed, option: value}
                 getattr(methods, model)(**options)
+
+
+@pytest.mark.parametrize("name", [spec.module.partition(":")[2] for spec in registry.specs().values() if spec.module])
+def test_a_method_refuses_every_kind_of_task_that_it_does_not_declare(name):
+    method = getattr(methods, name)
+    options = {"ancestor": "x"} if "ancestor" in inspect.signature(method).parameters else {}
+    for kind in {"classification", "segmentation", "multilabel", "text"} - set(method.spec.kinds):
+        with pytest.raises(UserError, match=f"model {name}: is for .*, but the task is {kind}"):
+            method(arch="2-GPT2" if kind == "text" else f"depth=4,{ARCH}", optimizer=None, kind=kind, **options)

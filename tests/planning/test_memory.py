@@ -1,6 +1,7 @@
 """Predicted memory, sizes of files and steps are those of real training."""
 
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -44,34 +45,24 @@ def held(monkeypatch):
     return seen, methods
 
 
+slowly = partial(pytest.param, marks=pytest.mark.slow)
+GUIDE, MIXED = "--model.ancestor={ancestor}/best.learngene.safetensors", "--trainer.precision=bf16-mixed"
+
+
 @pytest.mark.parametrize(
     ("model", "options"),
     [
         ("Ancestor", LARGE),
-        pytest.param(
-            "Ancestor",
-            [*LARGE, "--trainer.precision=bf16-mixed", "--model.mixup=0.8", "--model.drop_path_rate=0.1"],
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "Finetune",
-            [*LARGE, "--trainer.precision=bf16-true", "--model.optimizer=torch.optim.SGD"],
-            marks=pytest.mark.slow,
-        ),
-        ("SWS", ["--model.stages=[2,2]", "--model.ancestor={ancestor}/best.learngene.safetensors"]),
-        pytest.param("TLEG", LARGE, marks=pytest.mark.slow),
-        pytest.param(
-            "MiniDeiT", [*LARGE, "--model.stages=[3,3]", "--trainer.precision=bf16-mixed"], marks=pytest.mark.slow
-        ),
-        pytest.param("LSAMD", ["--model.ancestor={ancestor}/best.learngene.safetensors"], marks=pytest.mark.slow),
-        pytest.param("GHN3", [*LARGE, *HYPER, "--model.max_shape=[64,64,16,16]"], marks=pytest.mark.slow),
+        slowly("Ancestor", [*LARGE, MIXED, "--model.mixup=0.8", "--model.drop_path_rate=0.1"]),
+        slowly("Finetune", [*LARGE, "--trainer.precision=bf16-true", "--model.optimizer=torch.optim.SGD"]),
+        ("SWS", ["--model.stages=[2,2]", GUIDE]),
+        slowly("TLEG", LARGE),
+        slowly("MiniDeiT", [*LARGE, "--model.stages=[3,3]", MIXED]),
+        slowly("LSAMD", [GUIDE]),
+        slowly("GHN3", [*LARGE, *HYPER, "--model.max_shape=[64,64,16,16]"]),
         ("LoGAH", [*LARGE, *LOW_RANK, "--model.meta_batch=2"]),
-        pytest.param(
-            "LoGAH",
-            [*LARGE, *LOW_RANK, "--model.layout=aligned", "--trainer.precision=bf16-mixed"],
-            marks=pytest.mark.slow,
-        ),
-        ("TAL", [*LOW_RANK, "--model.ancestor={ancestor}/best.learngene.safetensors"]),
+        slowly("LoGAH", [*LARGE, *LOW_RANK, "--model.layout=aligned", MIXED]),
+        ("TAL", [*LOW_RANK, GUIDE]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -97,14 +88,10 @@ def test_predicted_memory_is_what_a_step_takes(held, images, ancestor, tmp_path,
     tensors = {t.data_ptr(): t.nbytes for t in (*method.network.parameters(), *method.network.buffers())}
     assert planned.memory.weights == sum(tensors.values())
     folder = run_folder(tmp_path / "runs", "run")
-    files = {
-        folder / "checkpoints" / "last.ckpt": planned.checkpoint_bytes,
-        folder / "best.learngene.safetensors": planned.learngene_bytes,
-    }
-    for file, size in files.items():
-        if size is not None:
-            # Names and numbers are stored, too.
-            assert file.stat().st_size == pytest.approx(size, rel=0.1, abs=120_000), file
+    sizes = {"checkpoints/last.ckpt": planned.checkpoint_bytes, "best.learngene.safetensors": planned.learngene_bytes}
+    for file, size in sizes.items():
+        if size is not None:  # names and numbers are stored, too
+            assert (folder / file).stat().st_size == pytest.approx(size, rel=0.1, abs=120_000), file
 
 
 def test_predicted_memory_of_a_text_model_is_what_a_step_takes(held, images, tmp_path):

@@ -23,10 +23,7 @@ STAGES = ["--model.stages=[2,2]"]
 TEXT = f"gpt2:depth=2,embed_dim=24,num_heads=3,max_len=40,vocab_size={SIZE}"
 LEARNGENE = "{ancestor}/best.learngene.safetensors"
 SEVERAL = ["--data=MultiTask", "--data.tasks=[{first},{second}]", "--data.steps_per_epoch=4"]
-TEXTS = [
-    f"--model.arch={TEXT}", "--data.root={texts}", "--data.max_len=40",
-    f"--data.vocab_size={SIZE}",
-]  # fmt: skip
+TEXTS = [f"--model.arch={TEXT}", "--data.root={texts}", "--data.max_len=40", f"--data.vocab_size={SIZE}"]
 TEXT_HYPER = ["--model.set=GPTs-1K", '--model.panel=["gpt2:depth=2,embed_dim=16,num_heads=2"]']
 ONE_TEXT = ["--data=CoLA", *TEXTS]
 TWO_TEXTS = ["--data=MultiText", "--data.tasks=[cola,mrpc]", "--data.steps_per_epoch=4", *TEXTS]

@@ -5,7 +5,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,12 +13,11 @@ from lightning.pytorch import Callback
 
 from data_modules.shards.writing import write_shards
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
 from tests.support import fake_data
-from tests.support.command_line import ARCH, Result, arguments, lgx, refusal
+from tests.support.command_line import ARCH, Result, arguments, lgx
 from tests.support.disks import mounted
 
 LIMIT = 60  # seconds that a command may take
@@ -38,13 +37,11 @@ def no_file_larger_than(limit: int) -> Iterator[None]:
         sys.dont_write_bytecode = writes_bytecode
 
 
-def full(place: Path) -> AbstractContextManager[Path]:
-    """A full disk."""
+def full(place):
     return mounted(place, "-o", "size=4k")
 
 
-def read_only(place: Path) -> AbstractContextManager[Path]:
-    """A read-only disk."""
+def read_only(place):
     return mounted(place, "-o", "ro")
 
 
@@ -216,16 +213,6 @@ def test_a_full_disk_is_recognized_in_errors_of_libraries():
         raise RuntimeError("[enforce fail at inline_container.cc:671] .\nmore")
 
 
-@pytest.mark.parametrize("kept", [0, 1, 100, 0.5, 0.9, -1])
-def test_truncated_checkpoints_and_learngenes_are_named(tmp_path, ancestor, kept):
-    for file, read in (("checkpoints/last.ckpt", load_checkpoint), ("best.learngene.safetensors", Learngene.load)):
-        data = (ancestor / file).read_bytes()
-        part = tmp_path / Path(file).name
-        part.write_bytes(data[: int(kept * len(data)) if isinstance(kept, float) else kept])
-        with pytest.raises(UserError, match="not an intact"):
-            read(part)
-
-
 @pytest.mark.parametrize("inodes", [2, 7, 11])
 def test_a_disk_without_inodes_is_named_whatever_is_written_next(tmp_path, images, inodes):
     with mounted(tmp_path / "disk", "-o", f"nr_inodes={inodes}") as disk:
@@ -234,13 +221,3 @@ def test_a_disk_without_inodes_is_named_whatever_is_written_next(tmp_path, image
         assert f"{disk}/test/r" in result.sentence
         assert "No space left on device" in result.sentence
         assert "tried to log" not in result.err
-
-
-def test_a_full_disk_during_training_keeps_the_last_checkpoint(tmp_path, images):
-    wide = "--model.arch=depth=1,embed_dim=24,num_heads=2,patch_size=4,img_size=16"
-    with mounted(tmp_path / "disk", "-o", "size=200k") as disk:
-        sentence = refusal(lgx(*arguments("fit", "Ancestor", images, disk, "--name=r", wide, "--trainer.max_epochs=3")))
-        assert "cannot write" in sentence
-        assert list(disk.rglob("*.tmp")) == []
-        for checkpoint in disk.rglob("*.ckpt"):
-            assert "state_dict" in load_checkpoint(checkpoint)

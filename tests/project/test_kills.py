@@ -86,19 +86,13 @@ def check(name: str, count: int, commands, undisturbed, folder: Path) -> None:
         assert outcome(place) == expected, f"killed after {moment:.2f} of {seconds:.1f} s"
 
 
-NAMES = ["fit", "init", "embed", "data prepare", "sweep"]
-FAST = ("fit", "init")
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
-)
+@pytest.mark.parametrize("name", ["fit", "init"])
 def test_a_killed_command_resumes_to_the_same_result(name, commands, undisturbed, tmp_path):
     check(name, 1, commands, undisturbed, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["fit", "init", "embed", "data prepare", "sweep"])
 def test_twenty_kills_lose_nothing(name, commands, undisturbed, tmp_path):
     check(name, 20, commands, undisturbed, tmp_path)

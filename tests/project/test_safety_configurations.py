@@ -162,15 +162,6 @@ def test_common_classes_are_allowed(fit, option):
     ok(fit(None, option, *extra))
 
 
-REFUSED = ["--trainer.strategy=foo", "--trainer.accelerator=foo", "--model.optimizer.lr=-1", "--model.mixup=.nan",
-           "--name=\0", "--model.optimizer.betas=[1.5, 0.9]"]  # fmt: skip
-
-
-@pytest.mark.parametrize("option", REFUSED)
-def test_a_value_that_libraries_refuse_ends_with_one_sentence(fit, option):
-    assert refusal(fit(None, option)).startswith("lgx fit: ")
-
-
 @pytest.mark.parametrize("root", ["pipe:touch {}", "http://127.0.0.1:9/x", "file:///etc", "pipe:touch {} |"])
 def test_a_root_is_never_run_as_a_command(fit, evidence, root):
     root = root.format(evidence)

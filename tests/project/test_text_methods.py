@@ -1,13 +1,11 @@
 """Methods and commands on text: ancestors, descendants, LoGAH and TAL on GPT-2s, from the command line."""
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from sklearn.metrics import f1_score
 
 from data_modules import CoLA
 from lgx.architectures import parse_for
@@ -94,43 +92,6 @@ def test_an_ancestor_is_trained_measured_and_kept(text_root, ancestor):
     assert "val/f1" in learngene.metrics
     module = CoLA(root=str(text_root), vocab_size=SIZE)
     assert (module.task.max_len, module.task.vocab_size) == (128, SIZE)
-
-
-def test_test_metrics_agree_with_scikit_learn(text_root, ancestor, tmp_path):
-    config, checkpoint = ancestor / "config.yaml", ancestor / "checkpoints/best.ckpt"
-    for command in ("test", "predict"):
-        ok(lgx(command, "--config", config, "--ckpt_path", checkpoint, f"--runs_dir={tmp_path}"))
-    (folder,) = tmp_path.rglob("seed0")
-    with (folder / "predictions.csv").open() as file:
-        predicted = [int(row["class"]) for row in csv.DictReader(file)]
-    targets = [k % 2 for k in range(6)]
-    measured = {row.metric: row.value for row in rows_of_test(folder)}
-    assert measured["acc"] == pytest.approx(sum(p == t for p, t in zip(predicted, targets, strict=True)) / 6)
-    assert measured["f1"] == pytest.approx(f1_score(targets, predicted, zero_division=0))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["Finetune", "TAL"])
-def test_a_killed_run_resumes_exactly(text_root, embeddings, tmp_path, model):
-    options = ["--model.dropout=0.2", "--save_every=1", "--trainer.max_epochs=3"]
-    if model == "TAL":
-        options += [*HYPER, f"--model.task_embeddings={embeddings}", "--data.tasks=[cola,mrpc]"]
-        options += ["--data.steps_per_epoch=4", "--model.dropout=0"]
-    data = "CoLA" if model == "Finetune" else "MultiText"
-    whole, parts = (words(text_root, tmp_path / name, model, *options, data=data) for name in ("whole", "parts"))
-    kill = ["--trainer.callbacks+=tests.support.probes.KillAt", "--trainer.callbacks.step=6"]
-    killed = python("-m", "lgx", *parts, *kill, "--trainer.callbacks.moment=after_update", LGX_ALLOW_IMPORTS="tests")
-    assert killed.returncode == -9, killed.stderr
-    for line in (whole, [*parts, "--ckpt_path=last"]):
-        ok(lgx(*line))
-    whole, resumed = (
-        torch.load(tmp_path / name / f"test/{model.lower()}/seed0/checkpoints/last.ckpt", weights_only=True)[
-            "state_dict"
-        ]
-        for name in ("whole", "parts")
-    )
-    assert whole.keys() == resumed.keys()
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
 def test_descendants_start_from_an_ancestor_and_are_distilled(text_root, ancestor, tmp_path):
@@ -254,10 +215,6 @@ def test_init_and_sample_work_with_text_models(tmp_path):
         ("Finetune", ["--model.arch=gpt2:depth=1,vocab_size=300"], "model.arch: knows 300 tokens"),
         ("Finetune", ["--data.vocab_size=300"], "encoder.json has 260 tokens, but vocab_size is 300"),
         ("Finetune", ["--model.arch=6-Tiny"], "'6-Tiny': reads images, but the task has text; name a GPT-2, e.g."),
-        ("SWS", [], "model SWS: is for classification and segmentation and multilabel, but the task is text"),
-        ("TLEG", [], "model TLEG: is for classification and segmentation"),
-        ("MiniDeiT", [], "model MiniDeiT: is for classification and segmentation"),
-        ("LSAMD", ["--model.ancestor=x"], "model LSAMD: is for classification and segmentation"),
         ("Finetune", ["--model.drop_path_rate=0.1"], "model.drop_path_rate: expected 0"),
         ("Finetune", ["--model.dropout=1"], "model.dropout: expected a share in [0, 1), got 1.0"),
         ("Finetune", ["--model.mixup=0.2"], "leave both at 0 for text"),

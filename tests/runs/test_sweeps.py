@@ -86,14 +86,7 @@ def test_a_file_of_another_kind_is_explained(tmp_path):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (float("inf"), ".inf"),
-        (3e-4, "0.0003"),
-        (None, "null"),
-        (True, "true"),
-        (["mini_dtd10", 2], "[mini_dtd10, 2]"),
-        ({"a": [1, 2]}, "{a: [1, 2]}"),
-    ],
+    [(float("inf"), ".inf"), (3e-4, "0.0003"), (None, "null"), (True, "true"), ({"a": ["b", 2]}, "{a: [b, 2]}")],
 )
 def test_options_become_text_that_the_command_line_reads_back(tmp_path, value, text):
     spec = RunSpec("a", 0, str(tmp_path), "fit", "c.yaml", {"data.x": value})
@@ -116,15 +109,9 @@ def test_options_become_text_that_the_command_line_reads_back(tmp_path, value, t
         ({"runs": [{"name": "x", "config": "c", "command": "fti"}]}, "run 'x': command is 'fti', expected fit or test"),
         ({"runs": [{"name": "x", "config": 3}]}, "run 'x': config is 3, expected a line of text"),
         ({"runs": [{"name": "x", "config": "c", "options": ["a"]}]}, "run 'x': options is ['a'], expected a mapping"),
-        (
-            {"runs": [{"name": "x", "config": "c", "matrix": {"d": 6}}]},
-            "run 'x': matrix is {'d': 6}, expected a mapping",
-        ),
+        ({"runs": [{"name": "x", "config": "c", "matrix": {"d": 6}}]}, "run 'x': matrix is {'d': 6}, expected a map"),
         ({"runs": [{"name": "x", "config": "c", "matrix": {"d": {6: "a"}}}]}, "a mapping from every value"),
-        (
-            {"runs": [{"name": "x-{d}", "config": "c", "matrix": {"d": ["a", "/../../b"]}}]},
-            "name: 'x-/../../b' is no name",
-        ),
+        ({"runs": [{"name": "x-{d}", "config": "c", "matrix": {"d": ["/../../b"]}}]}, "name: 'x-/../../b' is no name"),
         (
             {"runs": [{"name": "x", "config": "c", "options": {"model.label": "l_{a}"}, "matrix": {"a": [0.5]}}]},
             "run 'x': model.label: expected letters, digits and underscores, got 'l_0.5'",

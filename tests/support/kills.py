@@ -37,14 +37,14 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(name): hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in final}
 
 
-def of_run(folder: Path) -> RunOutcome:
-    """Weights, optimizer and rows of a run."""
-    run = folder / "runs/test/r/seed0"
+def of_run(folder: Path, place: str = "runs/test/r/seed0") -> RunOutcome:
+    """Weights, steps, rows and learngene of a run."""
+    run = folder / place
     last = load_checkpoint(run / "checkpoints/last.ckpt")
     weights = {name: tensor.tolist() for name, tensor in last["state_dict"].items()}
     rows = [(r.split, r.epochs, r.metric, r.value) for r in read_rows(run / "results.csv")]
-    learngene = hashlib.sha256((run / "best.learngene.safetensors").read_bytes()).hexdigest()
-    return weights, last["global_step"], rows, learngene
+    (learngene,) = [file.read_bytes() for file in run.glob("best.learngene.safetensors")] or [b""]
+    return weights, last["global_step"], rows, hashlib.sha256(learngene).hexdigest()
 
 
 def of_sweep(folder: Path) -> object:

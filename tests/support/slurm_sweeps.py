@@ -1,13 +1,11 @@
 """A sweep of two runs, the second of which needs the first, started on a cluster and disturbed there."""
 
-import hashlib
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.core.rows import read_rows
+from tests.support.kills import of_run, of_sweep
 from tests.support.slurm_cluster import SlurmCluster, wait_until
 from tests.support.sweeps import write_chain
 
@@ -21,32 +19,9 @@ def write_sweep(folder: Path, images: Path) -> Path:
     return write_chain(folder, images, slow=slow, data={"batch_size": 8}, save_every=1)
 
 
-def outcome(runs_dir: Path) -> dict[str, Any]:
-    """Weights, optimizer, learngene and rows of both runs, and the rows of the sweep."""
-    found: dict[str, Any] = {"sweep": _rows(runs_dir / "all.csv")}
-    for name in ("a", "f"):
-        folder = runs_dir / "s" / name / "seed0"
-        last = load_checkpoint(folder / "checkpoints/last.ckpt")
-        found[name] = {
-            "weights": _plain(last["state_dict"]),
-            "optimizer": _plain(last["optimizer_states"]),
-            "step": last["global_step"],
-            "learngene": [hashlib.sha256(f.read_bytes()).hexdigest() for f in folder.glob("*.learngene.safetensors")],
-            "rows": _rows(folder / "results.csv"),
-        }
-    return found
-
-
-def _rows(file: Path) -> list[tuple[object, ...]]:
-    return [(row.method, row.split, row.epochs, row.metric, row.value, row.n, row.seed) for row in read_rows(file)]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value.tolist() if hasattr(value, "tolist") else value
+def outcome(runs_dir: Path) -> list[object]:
+    """Weights, steps, rows and learngenes of both runs, and the rows of the sweep."""
+    return [of_sweep(runs_dir), *(of_run(runs_dir, f"s/{name}/seed0") for name in ("a", "f"))]
 
 
 class SlurmSweep:

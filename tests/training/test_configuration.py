@@ -65,11 +65,6 @@ def test_a_configuration_file_sets_flags_too(images, tmp_path):
     assert (config.test_end, config.overwrite) == (True, False)
 
 
-def test_a_flag_is_true_or_false(images, tmp_path):
-    with pytest.raises(UserError, match=r"--overwrite.*maybe"):
-        parsed(images, tmp_path, "--overwrite=maybe")
-
-
 def test_the_fields_of_a_dataclass_are_further_options(images, tmp_path):
     _, config = parsed(images, tmp_path, "--count=3", "--loud", extra=More)
     assert (config.count, config.loud) == (3, True)
@@ -95,7 +90,6 @@ def test_method_and_data_module_are_built_without_a_trainer(images, tmp_path):
         (["--model.initializer=HypernetPrediction", "--model.initializer.source=x", "--model.initializer.noise=-1"],
          "noise: must not be negative, got -1.0"),
         (["--model.label=a b"], "model.label: expected letters, digits and underscores, got 'a b'"),
-        (["--data.batch_size=0"], "data.batch_size: "),
         (["--trainer.callbacks+=ModelCheckpoint", "--trainer.callbacks.save_top_k=-3"],
          "the configuration holds a value that ModelCheckpoint refuses (MisconfigurationException: Invalid value for "
          "save_top_k=-3. Must be >= -1)"),

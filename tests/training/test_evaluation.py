@@ -103,12 +103,6 @@ def test_a_test_writes_the_scores_of_each_class(run):
     assert "<svg" in (folder / "confusion.svg").read_text()
 
 
-def test_rows_of_a_test_have_the_metrics_of_classes_and_those_of_a_validation_do_not(run):
-    rows = read_rows(run[0] / "results.csv")
-    assert [r.metric for r in rows if r.split == "test"] == ["acc", "balanced_acc", "ece", "loss"]
-    assert {r.metric for r in rows if r.split == "val"} == {"acc", "loss"}
-
-
 def test_the_report_names_what_one_answer_for_all_would_reach(run):
     _, out, rare = run
     final = next(line for line in out.splitlines() if line.startswith("final"))

@@ -154,13 +154,6 @@ REFUSED = [
         ["--model.mixup=0.8"],
         "model.mixup, model.cutmix: mix the one class of whole images; leave both at 0",
     ),
-    (
-        "TLEG",
-        [],
-        "model TLEG: is for classification and segmentation, but the task is multilabel; choose another --model",
-    ),
-    ("TAL", [], "is for classification and text, but the task is multilabel"),
-    ("LSAMD", ["--model.ancestor=none"], "is for classification and segmentation, but the task is multilabel"),
     ("Finetune", ["--model.arch=2-GPT2"], "reads text, but the task has images"),
 ]
 

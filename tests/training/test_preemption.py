@@ -44,7 +44,9 @@ def assert_goes_on(images, runs, undisturbed, *options):
 
 
 def test_sigterm_saves_after_the_current_step(images, tmp_path, undisturbed):
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)]
     ended = signalled(images, tmp_path, signal.SIGTERM)
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)] == before
     assert ended.code == 143, ended.err
     last = tmp_path / "test/r/seed0/checkpoints/last.ckpt"
     assert ended.sentence == (f"lgx fit: SIGTERM: saved {last}; the run resumes with --ckpt_path last")
@@ -125,21 +127,11 @@ def test_a_signal_before_the_first_step_requeues_the_job_after_it(images, tmp_pa
     assert_goes_on(images, tmp_path, undisturbed)
 
 
-def test_signal_handlers_are_restored_after_the_run(images, tmp_path):
-    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)]
-    signalled(images, tmp_path, signal.SIGTERM)
-    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)] == before
-
-
 @pytest.mark.slow
 def test_two_processes_stop_together_if_either_gets_the_signal(images, tmp_path):
     """Only the second process gets the signal."""
-    probe = [
-        "--trainer.callbacks+=tests.support.probes.SignalAt",
-        "--trainer.callbacks.step=1",
-        "--trainer.callbacks.rank=1",
-    ]
-    probe += [f"--trainer.callbacks.number={int(signal.SIGTERM)}"]
+    probe = ["--trainer.callbacks+=tests.support.probes.SignalAt", "--trainer.callbacks.step=1"]
+    probe += ["--trainer.callbacks.rank=1", f"--trainer.callbacks.number={int(signal.SIGTERM)}"]
     two = ["--trainer.devices=2", "--trainer.strategy=ddp"]
     ended = python("-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, *OPTIONS, *probe, *two))
     assert ended.returncode == 143, ended.stderr

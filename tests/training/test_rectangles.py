@@ -1,11 +1,9 @@
-"""Images that are no squares: positions, transforms, starts, training, predictions and export."""
-
-import csv
+"""Images that are no squares: sizes, positions and starts; test_channels.py trains, exports and predicts them."""
 
 import pytest
 import timm
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from timm.layers import resample_abs_pos_embed
 
 from lgx.architectures.parsing import parse_architecture
@@ -14,8 +12,7 @@ from lgx.commands.api import init
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet.tracing import trace
-from tests.support.command_line import lgx, ok
-from tests.support.images import write_images
+from tests.support.command_line import lgx
 
 TIMM = "vit_tiny_patch16_224"
 ARCH = "depth=2,embed_dim=192,num_heads=3,patch_size=8,img_size="
@@ -29,12 +26,6 @@ def ancestor(tmp_path_factory):
     sizes = ["--img-size=64", "--patch-size=8", "--num-classes=1000"]
     assert lgx("import", f"timm:{TIMM}", "--weights", folder / "w.safetensors", *sizes, "--out", folder / "a").code == 0
     return folder / "a"
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """Class folders of pictures."""
-    return write_images(tmp_path_factory.mktemp("images") / "images", {"train": 24, "test": 9})
 
 
 def test_a_size_has_one_form_in_texts_files_and_arguments():
@@ -77,26 +68,3 @@ def test_starts_serve_rectangles(ancestor, method):
     arch = "depth=2,embed_dim=128,num_heads=2,patch_size=8,img_size=32x128"
     model = init(arch=arch, method=method, num_classes=3, **({"head": 3} if source else {}), **source)
     assert model(torch.zeros(1, 3, 32, 128)).shape == (1, 3)
-
-
-def test_a_rectangle_is_trained_predicted_and_exported(pictures, ancestor, tmp_path):
-    config = ["--config", "lgx/configs/own_images.yaml", f"--runs_dir={tmp_path}/runs", f"--data.root={pictures}"]
-    config += ["--data.img_size=[24, 40]", f"--model.arch={ARCH}24x40", "--model.initializer=WeightSelection"]
-    config += [f"--model.initializer.source={ancestor}", "--model.head=new"]
-    ok(lgx("fit", *config, "--trainer.max_epochs=1", "--data.batch_size=4", "--test_end=true"))
-    run = tmp_path / "runs/mine/small/seed0"
-    assert lgx("export", run, "--out", tmp_path / "net").code == 0
-    exported = timm.create_model(f"local-dir:{tmp_path / 'net'}", pretrained=True).eval()
-    assert exported.pretrained_cfg["input_size"] == (3, 24, 40)
-    again = load_pretrained(str(tmp_path / "net"))
-    images = torch.randn(2, 3, 24, 40)
-    assert torch.equal(again.model.eval()(images), exported(images))
-    ok(lgx("export", run, "--out", tmp_path / "net.onnx"))
-    found = []
-    for model in ("net", "net.onnx"):
-        out = tmp_path / f"{model}.csv"
-        assert lgx("predict", pictures / "test", "--model", tmp_path / model, "--out", out).code == 0
-        with out.open(newline="") as file:
-            found.append([float(row["probability"]) for row in csv.DictReader(file)])
-    assert found[0] == pytest.approx(found[1], abs=1e-4)
-    assert load_file(tmp_path / "net/model.safetensors")["pos_embed"].shape == (1, 16, 192)

@@ -10,7 +10,7 @@ import torch
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
 from lgx.training.callbacks.checkpoints import LastCheckpoint, _mistake
-from tests.support.command_line import arguments, lgx, ok, refusal
+from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
 from tests.support.runs import kill_and_resume, last_checkpoint
 
 # Every source of randomness: augmentation, mixup, stochastic depth.
@@ -64,14 +64,6 @@ def test_options_of_the_command_line_win_over_those_of_the_checkpoint(images, un
     text = (tmp_path / "test/typed/seed0/config.yaml").read_text()
     assert "label_smoothing: 0.3" in text
     assert "hyper_parameters" not in load_checkpoint(checkpoint)
-
-
-def test_a_checkpoint_of_another_architecture_is_refused(images, undisturbed, tmp_path):
-    other = "--model.arch=depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
-    path = f"--ckpt_path={undisturbed}/checkpoints/last.ckpt"
-    sentence = refusal(lgx(*arguments("fit", "Ancestor", images, tmp_path, "--name=o", other, path)))
-    assert "holds architecture depth=4" in sentence
-    assert "depth=2" in sentence
 
 
 def test_a_run_resumed_by_its_absolute_path_keeps_its_best_score(fit, images, tmp_path, monkeypatch):
@@ -175,9 +167,12 @@ def test_the_best_weights_are_those_of_a_validation(fit, tmp_path):
     assert load_checkpoint(tmp_path / "runs/test/r/seed0/checkpoints/best.ckpt")["global_step"] == 3
 
 
-def test_a_checkpoint_of_another_method_is_refused(fit, ancestor):
-    sentence = refusal(fit("Finetune", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", command="test"))
+def test_a_checkpoint_of_another_method_or_architecture_is_refused(fit, ancestor):
+    path = f"--ckpt_path={ancestor}/checkpoints/best.ckpt"
+    sentence = refusal(fit("Finetune", path, command="test"))
     assert "holds a network of method ancestor, but this run is of method random" in sentence
+    sentence = refusal(fit("Ancestor", f"--model.arch={ARCH.replace('depth=4', 'depth=2')}", path))
+    assert "holds architecture depth=4" in sentence
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_before_a_checkpoint_within_an_epoch(fit, tmp_path):

@@ -75,14 +75,6 @@ def test_other_data_are_refused_by_what_differs(run, tmp_path):
     assert "is 96 examples" in sentence
 
 
-def test_renamed_classes_are_refused(run, images, tmp_path):
-    renamed = shutil.copytree(images, tmp_path / "shapes")
-    for split in ("train", "val", "test"):
-        first = sorted(path for path in (renamed / split).iterdir() if path.is_dir())[0]
-        first.rename(first.with_name("aaa"))
-    assert "class names was" in run(RESUME, LONGER, root=renamed).sentence
-
-
 def test_a_longer_run_is_applied_and_listed_also_with_the_same_data_elsewhere(run, images, tmp_path):
     moved = shutil.copytree(images, tmp_path / "elsewhere" / images.name)
     assert "resumed    trainer.max_epochs was 1, is 2" in ok(run(RESUME, LONGER, root=moved)).out

@@ -127,6 +127,8 @@ def test_the_parts_of_a_loss_are_measured_and_the_training_stays_the_same(fit, a
     parts = sorted(tag for tag in found if tag.startswith("gradients/"))
     assert parts == ["gradients/loss_distillation", "gradients/loss_labels"]
     assert not [tag for tag in curves(other) if tag.startswith("gradients/")]
+    loss, *of = ([value for _, value in found[f"train/{tag}"]] for tag in ("loss", "loss_labels", "loss_distillation"))
+    assert loss == pytest.approx([0.75 * a + 0.25 * b for a, b in zip(*of, strict=True)], rel=1e-5)
     labels, distill, whole = (found[tag] for tag in (parts[1], parts[0], "train/gradient_norm"))
     assert len(labels) == len(distill) == len(whole) == 3
     for (_, a), (_, b), (_, c) in zip(labels, distill, whole, strict=True):  # loss = 0.75 labels + 0.25 distill

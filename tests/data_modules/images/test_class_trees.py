@@ -112,9 +112,7 @@ def test_linked_folders_are_read_once_and_hidden_ones_never(tree: Path, tmp_path
         (["b10", "b9", "A"], ["A", "b10", "b9"]),
     ],
 )
-def test_the_order_of_classes_depends_on_their_names_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], order: list[str]
-) -> None:
+def test_the_order_of_classes_depends_on_their_names_alone(tmp_path, monkeypatch, names, order):
     for split in ("train", "test"):
         class_tree(tmp_path / split, names, 2)
     listed = Path.iterdir

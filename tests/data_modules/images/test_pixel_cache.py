@@ -173,14 +173,6 @@ def test_the_least_used_caches_make_room(images: Path, monkeypatch: pytest.Monke
     assert {path.name for path in caches()} == {PixelCache(10, (3, 8, 8), [m]).path.name for m in (b"0", b"2", b"3")}
 
 
-def test_subsets_of_a_split_read_its_pixels(images: Path, request: pytest.FixtureRequest) -> None:
-    module = opened(images)
-    epochs(module)
-    expected = [batch.inputs for batch in opened(images, cache_gib=0).reference_dataloader(10)]
-    request.getfixturevalue("no_decoding")
-    assert same(expected, [batch.inputs for batch in module.reference_dataloader(10)])
-
-
 def test_pixels_that_a_gpu_normalizes_become_the_same_inputs(images: Path) -> None:
     module = opened(images)
     examples = module.transformed(module.examples("train")).__getitems__([0, 1])
@@ -306,9 +298,7 @@ class Listed(CroppedData):
 
 
 @pytest.mark.parametrize("kind", [CroppedData, Listed])
-def test_pixels_that_depend_on_a_users_code_are_not_kept(
-    images: Path, monkeypatch: pytest.MonkeyPatch, kind: type[ImageFolderData]
-) -> None:
+def test_pixels_that_depend_on_a_users_code_are_not_kept(images, monkeypatch, kind):
     def pixels() -> tuple[Tensor, dict[str, str]]:
         module = kind(root=str(images), img_size=24, batch_size=8)
         module.setup("test")

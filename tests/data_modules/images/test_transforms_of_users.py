@@ -103,9 +103,7 @@ def test_transforms_of_numbers_and_nested_ones_give_pixels_again() -> None:
         (v2.Compose([*NUMBERS, v2.Normalize([0.5] * 3, [0.1] * 3)]), "or numbers between 0 and 1; data.mean and data"),
     ],
 )
-def test_a_result_that_is_no_image_is_refused_before_any_data_is_read(
-    images: Path, transform: v2.Transform, sentence: str
-) -> None:
+def test_a_result_that_is_no_image_is_refused_before_any_data_is_read(images, transform, sentence):
     with pytest.raises(UserError, match=r"data\.transforms: ") as refused:
         ImageFolderData(root=str(images), img_size=16, transforms=[transform])
     assert sentence in str(refused.value)
@@ -116,9 +114,7 @@ def test_masks_are_not_transformed(tmp_path: Path) -> None:
         IMAGE_SETS["voc12"](root=str(tmp_path), transforms=[v2.RandomInvert()])
 
 
-def test_a_configuration_and_the_command_line_name_classes_and_their_arguments(
-    fit: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_a_configuration_and_the_command_line_name_classes_and_their_arguments(fit, tmp_path):
     (tmp_path / "own.yaml").write_text(yaml.safe_dump({"data": {"init_args": {"transforms": [ROTATE, JITTER]}}}))
     assert fit("Ancestor", f"--config={tmp_path / 'own.yaml'}", "--name=file").code == 0
     saved = yaml.safe_load((tmp_path / "runs/test/file/seed0/config.yaml").read_text())
@@ -145,28 +141,11 @@ def test_a_configuration_and_the_command_line_name_classes_and_their_arguments(
         ("[{class_path: own_darker.Darker}]", "LGX_ALLOW_IMPORTS=own_darker also admits own_darker"),
     ],
 )
-def test_mistakes_and_foreign_classes_end_with_one_sentence(
-    fit: Callable[..., Result], value: str, reason: str
-) -> None:
+def test_mistakes_and_foreign_classes_end_with_one_sentence(fit, value, reason):
     result = fit("Ancestor", f"--data.transforms={value}")
     assert result.code == 2
     assert reason in result.sentence
     assert "Traceback" not in result.err
-
-
-def test_own_classes_of_admitted_packages_are_used(
-    fit: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "own_darker.py").write_text(
-        "from torchvision.transforms import v2\n\n\n"
-        "class Darker(v2.Transform):\n"
-        "    def __init__(self, factor: int = 2) -> None:\n        super().__init__()\n        self.factor = factor\n\n"
-        "    def transform(self, inpt, params):\n        return inpt // self.factor\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "own_darker")
-    option = "--data.transforms=[{class_path: own_darker.Darker, init_args: {factor: 4}}]"
-    assert fit("Ancestor", option, "--data.num_workers=1").code == 0
 
 
 def test_the_order_and_arguments_of_a_resumed_run_must_stay(fit: Callable[..., Result]) -> None:

@@ -4,7 +4,6 @@ import os
 from typing import Any
 
 import pytest
-from jsonargparse import ArgumentError
 from lightning.pytorch.cli import LightningArgumentParser
 from torchvision.transforms import v2
 
@@ -14,35 +13,10 @@ from data_modules.loading.loaders import MOST_WORKERS
 from lgx.errors import UserError
 
 WORKERS = f"{MOST_WORKERS} on this machine with {os.cpu_count()} cores"
-COMMON: dict[str, Any] = {
-    "root": "data", "batch_size": 128, "eval_batch_size": None, "num_workers": 0, "worker_timeout": 60,
-    "val_fraction": 0.1, "split_seed": 0, "seed": 0, "limit_train": None,
-}  # fmt: skip
-IMAGES = COMMON | {
-    "img_size": None, "in_chans": None, "value_range": None, "resize": "crop", "augment": "none", "transforms": None,
-    "mean": None, "std": None,
-    "cache_gib": 2.0, "labels": True, "balanced": False,
-}  # fmt: skip
-SHARDS = IMAGES | {"in_memory": True, "shuffle_buffer": 1000}
-TEXTS = COMMON | {
-    "batch_size": 32, "tokenizer": None, "source": "files", "max_len": 128, "vocab_size": 50257,
-}  # fmt: skip
-SEVERAL = {"tasks": None, "temperature": 2.0, "steps_per_epoch": None, "limit_eval": None}
-OPTIONS: dict[str, dict[str, Any]] = {
-    "CIFAR10": IMAGES,
-    "ADE20K": IMAGES,
-    "ImageNet": SHARDS | {"val_fraction": 0.01, "in_memory": False},
-    "ImageFolderData": IMAGES | {"root": None, "name": None, "groups": None},
-    "UnlabeledFolderData": IMAGES | {"root": None, "name": None, "labels": False, "groups": None},
-    "ShardedData": SHARDS | {"name": None},
-    "PocketDecathlon": SHARDS | {"task": "world"},
-    "MiniDecathlon": SHARDS | {"task": "tiny_imagenet"},
-    "Decathlon": IMAGES | {"task": "aircraft"},
-    "MultiTask": IMAGES | SEVERAL | {"img_size": 224, "in_chans": 3, "augment_of": {}},
-    "CoLA": TEXTS,
-    "PocketReviews": TEXTS,
-    "MultiText": TEXTS | SEVERAL,
-}
+
+
+NAMES = """CIFAR10 ADE20K ImageNet ImageFolderData UnlabeledFolderData MultiLabelFolderData ShardedData PocketDecathlon
+    Decathlon MultiTask CoLA MultiText""".split()
 
 
 def parser_of(name: str) -> LightningArgumentParser:
@@ -51,32 +25,10 @@ def parser_of(name: str) -> LightningArgumentParser:
     return parser
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_every_option_has_its_default_and_a_help_text(name: str) -> None:
-    parser = parser_of(name)
-    assert parser.get_defaults().data.as_dict() == OPTIONS[name]
-    undocumented = [a.dest for a in parser._actions if a.dest.startswith("data.") and len(str(a.help)) < 10]
-    assert not undocumented
-
-
-@pytest.mark.parametrize(
-    ("name", "option"),
-    [
-        ("CIFAR10", "--data.batch_size=many"),
-        ("CIFAR10", "--data.augment=cut"),
-        ("CIFAR10", "--data.batchsize=3"),
-        ("ImageNet", "--data.val_fraction=true"),
-        ("PocketDecathlon", "--data.task=cats"),
-        ("PocketDecathlon", "--data.name=digits"),
-        ("ShardedData", "--data.in_memory=maybe"),
-        ("MultiTask", "--data.in_chans=null"),
-        ("CoLA", "--data.source=net"),
-        ("CoLA", "--data.img_size=32"),
-    ],
-)
-def test_the_command_line_checks_options(name: str, option: str) -> None:
-    with pytest.raises(ArgumentError, match=option.removeprefix("--data.").split("=")[0]):
-        parser_of(name).parse_args([option])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_has_a_help_text(name: str) -> None:
+    actions = parser_of(name)._actions
+    assert [a.dest for a in actions if a.dest.startswith("data.") and len(str(a.help)) < 10] == []
 
 
 @pytest.mark.parametrize(
@@ -104,20 +56,9 @@ def test_an_option_out_of_range_is_refused(kind: Any, option: str, value: float,
         assert str(caught.value).startswith(sentence)
 
 
-def test_an_unknown_option_is_refused() -> None:
-    with pytest.raises(TypeError, match="batchsize"):
-        PocketDecathlon(task="digits", batchsize=3)
-
-
 def test_members_of_several_sets_take_over_the_options() -> None:
-    several = MultiTask(
-        ("cifar10", "imagenet"),
-        "somewhere",
-        img_size=24,
-        augment="crop_flip",
-        limit_train=7,
-        transforms=[v2.RandomInvert()],
-    )
+    options = {"img_size": 24, "augment": "crop_flip", "limit_train": 7, "transforms": [v2.RandomInvert()]}
+    several = MultiTask(("cifar10", "imagenet"), "somewhere", **options)
     for member in several.sets.values():
         assert isinstance(member, ImageDataModule)
         assert (member.root, member.task.img_size, member.augment) == ("somewhere", 24, "crop_flip")

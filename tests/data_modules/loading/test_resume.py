@@ -28,9 +28,7 @@ KINDS: dict[str, Callable[[Path, Path, int], TaskDataModule]] = {
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_batches_after_a_saved_position_are_those_of_the_whole_epoch(
-    kind: str, workers: int, tmp_path: Path, text_root: Path
-) -> None:
+def test_the_batches_after_a_saved_position_are_those_of_the_whole_epoch(kind, workers, tmp_path, text_root):
     images = write_images(tmp_path / "shapes", {"train": 48, "val": 9})
     write_images(tmp_path / "few", {"train": 6, "val": 3})
 

@@ -14,7 +14,6 @@ from data_modules import ImageFolderData, MultiTask, PocketDecathlon
 from data_modules.loading.samplers import Batching
 from data_modules.multi_task.samplers import TaskBatchSampler, draw_tasks, eval_batches, task_weights
 from lgx.errors import UserError
-from tests.support.command_line import arguments, lgx
 from tests.support.images import write_images
 
 sizes = st.lists(st.integers(1, 40), min_size=1, max_size=4)
@@ -31,8 +30,6 @@ def task_of(counts, batch) -> int:
     (task,) = {int(np.searchsorted(np.cumsum(counts), index, side="right")) for _, index in batch}
     return task
 
-
-# -- the draw ---------------------------------------------------------------------------------------------------------
 
 COUNTS = (9000, 1258, 647, 120)
 
@@ -67,9 +64,6 @@ def test_draws_differ_by_seed_and_continue_over_epochs():
     first.set_epoch(1)
     later = [task_of((30, 30), batch) for batch in first]
     assert tasks[0] + later == draw_tasks(first.weights, 100, 0).tolist()
-
-
-# -- the batches ------------------------------------------------------------------------------------------------------
 
 
 @given(sizes, st.integers(1, 9), worlds, st.integers(0, 2), st.integers(0, 9))
@@ -118,9 +112,6 @@ def test_evaluation_sees_every_example_exactly_once_task_by_task(counts, batch, 
     for batches in parts:
         tasks = [task_of(counts, [(0, index) for index in keys]) for keys in batches]
         assert tasks == sorted(tasks)
-
-
-# -- the data module --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -214,19 +205,6 @@ def test_only_what_a_stage_needs_is_read(places):
     made = module(places)
     made.setup("validate")
     assert all(set(part._splits) == {"val"} for part in made.sets.values())
-
-
-def test_a_run_of_the_command_line_trains_on_all_tasks(places, tmp_path):
-    args = [a for a in arguments("fit", "Ancestor", places, tmp_path / "runs") if not a.startswith("--data")]
-    tasks = f"--data.tasks=[pocket_digits,{places}/few]"
-    data = ["--data=MultiTask", tasks, f"--data.root={places}", "--data.img_size=16", "--data.batch_size=16"]
-    done = lgx(*args, *data, "--data.steps_per_epoch=50", "--trainer.limit_train_batches=3")
-    assert done.code == 0, done.err
-    wrong = lgx(*args, *data, "--data.temperature=0", "--name=wrong")
-    assert (wrong.code, "data.temperature: expected a number above 0" in wrong.sentence) == (2, True)
-
-
-# -- messages about mistakes ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 import shutil
 from pathlib import Path
 
-import pytest
-
 from data_modules import EuroSAT
 from data_modules.sets.official import Archive
 from lgx.commands.data import prepare
@@ -22,9 +20,7 @@ def test_a_fixed_fifth_of_each_class_is_test(tmp_path: Path) -> None:
     assert [test[i][0].tobytes() for i in range(20)] == [other[i][0].tobytes() for i in range(20)]
 
 
-def test_the_archive_is_unpacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_archive_is_unpacked(tmp_path, monkeypatch, capsys):
     class_tree(tmp_path / "made/2750", list(EuroSAT.info.class_names), 10, suffix="jpg")
     archive = Path(shutil.make_archive(str(tmp_path / "EuroSAT"), "zip", tmp_path / "made"))
     monkeypatch.setattr(EuroSAT, "archives", (Archive(EuroSAT.archives[0].url, md5(archive), "eurosat"),))

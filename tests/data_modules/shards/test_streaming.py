@@ -41,9 +41,7 @@ def test_stretches_cover_the_virtual_sequence_exactly_once(counts: list[int], da
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(world=st.integers(1, 5), workers=st.integers(1, 4), batch=st.integers(1, 6))
-def test_every_rank_and_worker_together_evaluate_each_example_once(
-    folder: Path, world: int, workers: int, batch: int
-) -> None:
+def test_every_rank_and_worker_together_evaluate_each_example_once(folder, world, workers, batch):
     seen = []
     for rank in range(world):
         batches = stream(folder, "val", batch_size=batch, rank=rank, world_size=world, train=False)
@@ -53,9 +51,7 @@ def test_every_rank_and_worker_together_evaluate_each_example_once(
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(world=st.integers(1, 3), workers=st.integers(1, 3), batch=st.integers(1, 4), epoch=st.integers(0, 2))
-def test_training_gives_every_rank_as_many_full_batches_and_no_example_twice(
-    folder: Path, world: int, workers: int, batch: int, epoch: int
-) -> None:
+def test_training_gives_every_rank_as_many_full_batches_and_no_example_twice(folder, world, workers, batch, epoch):
     seen, counts = [], set()
     for rank in range(world):
         batches = stream(folder, batch_size=batch, rank=rank, world_size=world, seed=3, buffer=6)

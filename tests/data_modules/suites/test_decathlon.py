@@ -72,9 +72,6 @@ def files(module: Decathlon, split: Any) -> list[str]:
     return [str(images.path(i).relative_to(module.folder)) for i in range(len(images))]
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
-
-
 def test_it_tests_on_the_official_val_and_holds_val_out_of_train(root: Path) -> None:
     module = Decathlon("dtd", root=str(root), val_fraction=0.25, batch_size=4)
     names = {split: files(module, split) for split in SPLITS}
@@ -109,9 +106,6 @@ def test_no_pickle_is_opened(root: Path) -> None:
     assert not (root / "owned").exists()
 
 
-# -- messages about mistakes ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -138,9 +132,6 @@ def test_wrong_annotations_end_with_one_sentence_that_names_the_file(root: Path,
     assert "\n" not in str(error.value)
 
 
-# -- preparing --------------------------------------------------------------------------------------------------------
-
-
 def test_absent_archives_say_what_to_download(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         prepare("decathlon", root=str(tmp_path))
@@ -153,9 +144,7 @@ def test_absent_archives_say_what_to_download(tmp_path: Path) -> None:
     assert preparing.IMAGENET not in str(error.value)
 
 
-def test_archives_are_unpacked_and_the_missing_tasks_named(
-    tmp_path: Path, downloads: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_archives_are_unpacked_and_the_missing_tasks_named(tmp_path, downloads, capsys):
     prepare("decathlon", root=str(tmp_path), source=str(downloads))
     shown = capsys.readouterr().out
     for task in MADE:
@@ -239,9 +228,7 @@ def test_a_tar_with_links_or_paths_outside_its_folder_is_refused(tmp_path: Path,
 
 
 @pytest.mark.parametrize("damage", ["truncated", "not gzip", "inner"])
-def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_partial_files(
-    tmp_path: Path, downloads: Path, source: Path, damage: str
-) -> None:
+def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_partial_files(tmp_path, downloads, source, damage):
     broken = source / "decathlon-1.0-data.tar.gz"
     whole = (downloads / broken.name).read_bytes()
     if damage == "truncated":
@@ -256,9 +243,6 @@ def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_partial_files(
     assert not data.exists() or list(data.iterdir()) == []
 
 
-# -- facts ------------------------------------------------------------------------------------------------------------
-
-
 def test_every_task_is_in_the_catalog(root: Path) -> None:
     known = {info.name for info in infos()}
     for task in DECATHLON_TASKS:
@@ -267,8 +251,3 @@ def test_every_task_is_in_the_catalog(root: Path) -> None:
     module = open_set("decathlon_dtd", str(root))
     assert isinstance(module, Decathlon)
     assert len(module.read("test")) == 6
-
-
-def test_the_published_sizes_are_those_of_the_split(root: Path) -> None:
-    module = Decathlon("dtd", root=str(root))
-    assert tuple(len(module.read(split)) for split in SPLITS) == DECATHLON.info("dtd").sizes

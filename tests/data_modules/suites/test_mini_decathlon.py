@@ -166,9 +166,6 @@ def test_digits_need_no_archive_and_are_made_by_prepare_data(tmp_path: Path) -> 
     assert tuple(len(module.read(split)) for split in SPLITS) == MINI.info("digits").sizes
 
 
-# -- messages about mistakes ------------------------------------------------------------------------------------------
-
-
 def test_missing_archives_are_named_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"mini_dtd10 cannot be downloaded; give --source .* dtd10/dtd10_short128\.zip"):
         prepare("mini_dtd10", root=str(tmp_path / "data"))
@@ -215,9 +212,6 @@ def test_a_folder_that_holds_something_else_is_not_touched(source: Path, tmp_pat
     with pytest.raises(UserError, match="exists but does not hold mini_dtd10; move it away"):
         MINI.prepare(tmp_path, "dtd10", source)
     assert (tmp_path / "mini/dtd10/thesis.tex").read_text() == "mine"
-
-
-# -- the real files ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not (SHARED / "flowers12").exists(), reason="needs the real subsets (LGX_SHARED_DATA)")

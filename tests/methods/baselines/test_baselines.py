@@ -8,7 +8,7 @@ from timm.models.convnext import ConvNeXt
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.width import evenly_spaced
-from lgx.methods import Finetune, RandomStart
+from lgx.methods import RandomStart
 from lgx.methods.baselines.weight_selection import select_convnext
 from lgx.methods.initializers import initializer_for
 from tests.support.command_line import lgx, ok, refusal
@@ -22,15 +22,6 @@ def test_random_start_is_timms_own():
     start = initialize(BIG, RandomStart())
     assert start.taken == ()
     assert all(torch.equal(expected[k], v) for k, v in start.model.state_dict().items())
-
-
-def test_fine_tuning_weights_the_loss_of_labels_by_class():
-    method = Finetune(arch="depth=1,embed_dim=8,num_heads=1", optimizer=None)
-    logits, labels, weights = torch.randn(6, 3), torch.arange(6) % 3, torch.tensor([0.2, 1.0, 3.0])
-    losses = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
-    torch.testing.assert_close(method.label_loss(logits, labels), losses.mean())
-    method.class_weights = weights
-    torch.testing.assert_close(method.label_loss(logits, labels), (weights[labels] * losses).mean())
 
 
 def test_a_source_without_a_head_has_no_number_of_classes(tmp_path):

@@ -23,11 +23,9 @@ from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods import Distill
-from lgx.methods.tleg.method import linearly_expanded
 from lgx.planning.configured import configure
 from lgx.planning.plan import plan_of
 from tests.support.command_line import ARCH, arguments, lgx, ok
-from tests.support.runs import curves
 
 FEATURES = "--model.guidance=features"
 UNLABELED = "--data.labels=false"
@@ -72,6 +70,7 @@ def test_patches_keep_their_places_in_a_grid_that_is_not_square():
     assert torch.equal(found.patches, output)
     vit = timm.create_model("vit_tiny_patch16_224", img_size=(48, 32), depth=1).eval()
     found, output = read_features(vit, torch.randn(2, 3, 48, 32))
+    assert torch.equal(found.summary, output[:, 0])
     assert torch.equal(found.patches[:, :, 2, 1], output[:, 6])  # the last of 3 x 2 patches behind the class token
 
 
@@ -83,19 +82,6 @@ def test_equal_features_have_no_loss_and_other_grids_are_resampled():
     assert feature_losses(own, finer)[0].max() < feature_losses(own, features(9, grid=8))[0].min()
     coarse = Features(own.summary, torch.ones(2, 5, 1, 1))
     assert_close(feature_losses(constant, coarse)[0], torch.zeros(2), rtol=0, atol=1e-5)
-
-
-def test_features_are_class_token_and_patches_in_their_grid():
-    model = TINY.build().eval()
-    images = torch.randn(2, 3, 16, 16)
-    found, tokens = read_features(model, images)
-    assert_close(found.summary, tokens[:, 0])
-    assert_close(found.patches[1, :, 2, 3], tokens[1, 1 + 2 * 4 + 3])
-    assert_close(model.forward_head(tokens), model(images))
-    two = linearly_expanded(TINY).eval()
-    found, tokens = read_features(two, images)
-    assert_close(two.forward_head(tokens), two(images))
-    assert found.patches.shape == (2, 16, 4, 4)
 
 
 def test_a_projection_between_equal_widths_starts_as_the_identity():
@@ -243,20 +229,6 @@ def test_the_teacher_of_several_sets_reads_each_as_it_is_normalized(monkeypatch,
         mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in task.normalization)
         method.training_losses(Batch((pixels - mean) / std, torch.zeros(4, dtype=torch.long), task.name))
     assert_close(*asked)
-
-
-def test_distillation_reports_its_parts(fit, ancestor, tmp_path):
-    ok(fit(
-        "Distill", f"--model.ancestor={ancestor}/best.learngene.safetensors", "--model.alpha=0.25", "--name=d",
-        "--trainer.log_every_n_steps=1",
-    ))  # fmt: skip
-    found = curves(tmp_path / "runs/test/d/seed0")
-    loss, labels, distilled = (
-        [value for _, value in found[f"train/{name}"]] for name in ("loss", "loss_labels", "loss_distillation")
-    )
-    assert len(loss) == 3
-    assert loss == pytest.approx([0.75 * a + 0.25 * b for a, b in zip(labels, distilled, strict=True)], rel=1e-5)
-    assert "val/acc" in found
 
 
 def test_labels_and_ancestor_share_the_loss(monkeypatch):

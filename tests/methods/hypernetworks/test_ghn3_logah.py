@@ -6,7 +6,6 @@ import warnings
 from dataclasses import replace
 
 import pytest
-import timm
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -45,17 +44,6 @@ def test_training_evaluates_every_architecture_of_the_panel(logah):
     assert not any("blocks.0.attn" in name for name in state)  # the executed networks are not part of the method
 
 
-def test_a_learngene_of_logah_starts_descendants_of_any_size(logah, tmp_path):
-    learngene = logah / "best.learngene.safetensors"
-    hypernet = load(learngene)
-    assert hypernet.config.rank == 4
-    for depth, width in ((1, 8), (5, 40)):
-        arch = f"depth={depth},embed_dim={width},num_heads=2,patch_size=4,img_size=16"
-        ok(lgx("init", "--source", learngene, "--arch", arch, "--out", tmp_path / "d"))
-        model = timm.create_model(f"local-dir:{tmp_path / 'd'}", pretrained=True).eval()
-        assert model(torch.randn(1, 3, 16, 16)).isfinite().all()
-
-
 def test_init_says_that_a_width_was_never_trained(logah, tmp_path):
     source = logah / "best.learngene.safetensors"
     learngene = Learngene.load(source)
@@ -70,10 +58,6 @@ def test_init_says_that_a_width_was_never_trained(logah, tmp_path):
         arch = f"depth=1,embed_dim={width},num_heads=1,patch_size=4,img_size=16"
         result = ok(lgx("init", "--source", path, "--arch", arch, "--out", tmp_path / "d", "--force"))
         assert (f"check     width {width}: the hypernetwork was trained on" in result.out) == warned
-
-
-def test_ghn3_trains_with_common_options(fit):
-    ok(fit("GHN3", *TINY, "--name=g", "--test_end=true", "--trainer.precision=bf16-mixed", "--model.meta_batch=2"))
 
 
 @pytest.mark.parametrize(

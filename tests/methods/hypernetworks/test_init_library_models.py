@@ -104,19 +104,6 @@ def test_position_embeddings_fit_with_and_without_a_class_token(logah):
         assert not class_token or not tensors["cls_token"].any()
 
 
-def test_tiling_of_a_vit_is_reported(logah, tmp_path):
-    def reported(width: int) -> list[str]:
-        arch = f"depth=1,embed_dim={width},num_heads=2,mlp_ratio=1,patch_size=4,img_size=16"
-        result = ok(lgx("init", "--source", logah, "--arch", arch, "--out", tmp_path / "vit.safetensors"))
-        return [line for line in result.out.splitlines() if line.startswith("tiled")]
-
-    assert reported(20) == []
-    assert reported(22) == [
-        "tiled     2 weights and biases larger than the hypernetwork's max_shape 64x64x8x8: "
-        "blocks.0.attn.qkv.weight, blocks.0.attn.qkv.bias"
-    ]
-
-
 def test_models_of_the_libraries_can_start_randomly(tmp_path):
     out = tmp_path / "model"
     ok(lgx("init", "--arch", "timm:resnet10t,img_size=64,in_chans=1", "--num_classes", 4, "--out", out))

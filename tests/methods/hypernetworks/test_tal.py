@@ -82,10 +82,8 @@ def test_a_later_stage_knows_the_widths_of_both(tasks, stage1, tmp_path):
     own = tmp_path / "set.jsonl"
     own.write_text('{"depth": 1, "embed_dim": 40, "num_heads": 2}\n')
     start = f"--model.start={stage1}/best.learngene.safetensors"
-    result = lgx(
-        *stage2(tasks, tmp_path / "runs", start, f"--model.set={own}", "--name=w", "--checkpoint.monitor=val/first/acc")
-    )
-    assert result.code == 0, result.err
+    options = (start, f"--model.set={own}", "--name=w", "--checkpoint.monitor=val/first/acc")
+    ok(lgx(*stage2(tasks, tmp_path / "runs", *options)))
     earlier = Learngene.load(stage1 / "best.learngene.safetensors").trained_widths
     later = Learngene.load(tmp_path / "runs/test/w/seed0/best.learngene.safetensors").trained_widths
     assert earlier
@@ -286,29 +284,6 @@ def test_init_requires_a_task_of_the_hypernetwork(request, tmp_path, stage, opti
     given = ["--source", source, "--arch", "3-Tiny", "--out", tmp_path / "o"]
     sentence = refusal(lgx("init", *given, *options))
     assert all(word in sentence for word in words), sentence
-
-
-@pytest.mark.slow
-def test_two_ranks_with_changing_tasks_resume_bit_for_bit(tasks, stage1, embeddings, tmp_path):
-    options = [
-        f"--model.start={stage1}/best.learngene.safetensors", f"--model.task_embeddings={embeddings}", "--name=r",
-        "--trainer.devices=2", "--trainer.strategy=ddp", "--trainer.max_epochs=2", "--save_every=1",
-        "--data.batch_size=4", "--data.augment=crop_flip",
-    ]  # fmt: skip
-    whole, halves = tmp_path / "whole", tmp_path / "halves"
-    kill = ["--trainer.callbacks+=tests.support.probes.KillAt", "--trainer.callbacks.step=8"]
-    kill += ["--trainer.callbacks.moment=after_update"]
-    runs = [(whole, []), (halves, kill), (halves, ["--ckpt_path=last"])]
-    codes = []
-    for folder, extra in runs:
-        arguments_ = stage2(tasks, folder, *options, *extra)
-        done = python("-m", "lgx", *arguments_, LGX_ALLOW_IMPORTS="tests", OMP_NUM_THREADS="1", timeout=200)
-        codes.append(done.returncode)
-    assert codes[0] == codes[2] == 0, done.stderr[-3000:]
-    assert codes[1] != 0
-    expected, found = (load_checkpoint(folder / "test/r/seed0/checkpoints/last.ckpt") for folder in (whole, halves))
-    assert found["global_step"] == expected["global_step"] == 12
-    assert all(torch.equal(tensor, found["state_dict"][name]) for name, tensor in expected["state_dict"].items())
 
 
 @pytest.mark.parametrize(("means", "wanted"), [([0.5, 0.5], (0.5,) * 3), ([0.5, 0.4], None)])

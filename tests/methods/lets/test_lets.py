@@ -98,9 +98,8 @@ def test_layers_are_mixes_of_two_layers_of_the_learngene():
     found = expand(tensors | matrices, narrow, narrow.replace(depth=4), 4)
     for layer in range(4):
         for part, parts in (("attn.qkv.weight", 3), ("mlp.fc2.bias", 1)):
-            mix = next(
-                m for k, m in matrices.items() if k.endswith(f"mix.{layer // 2}.{part}")
-            )  # a pair of layers has one
+            pair = f"mix.{layer // 2}.{part}"  # a pair of layers has one
+            mix = next(m for k, m in matrices.items() if k.endswith(pair))
             both = [tensors[f"blocks.{j}.{part}"].chunk(parts) for j in (0, 1)]
             expected = torch.cat([mix[0, p] * both[0][p] + mix[1, p] * both[1][p] for p in range(parts)])
             torch.testing.assert_close(found[f"blocks.{layer}.{part}"], expected)

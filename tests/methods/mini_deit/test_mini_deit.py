@@ -46,14 +46,6 @@ def test_aux_b_has_the_parameters_of_the_papers_mini_deit():
     assert parameters - base.count_parameters() == own
 
 
-def test_it_starts_as_a_network_with_shared_stages(network, batch):
-    plain = AUX.build().eval()
-    missing, unexpected = plain.load_state_dict(network.state_dict(), strict=False)
-    assert missing == []
-    assert {name.split(".", 2)[2] for name in unexpected} == {"attn.before", "attn.after", "mlp.local.weight"}
-    assert_close(network.eval()(batch), plain(batch))
-
-
 def test_layers_of_a_stage_share_weights_and_nothing_else(network):
     first, second, third = network.blocks[0], network.blocks[1], network.blocks[2]
     assert first.attn.qkv.weight is second.attn.qkv.weight

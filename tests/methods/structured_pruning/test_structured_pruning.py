@@ -77,13 +77,6 @@ def test_without_the_library_one_sentence_says_what_to_install(source, monkeypat
         initialize(NARROW, StructuredPruning(source[0]))
 
 
-def test_a_narrower_descendant_for_other_classes_gets_a_new_head(source):
-    path, state = source
-    start = initialize(NARROW.replace(num_classes=3), StructuredPruning(path), head="new")
-    assert start.model.state_dict()["head.weight"].shape == (3, 16)
-    assert_close(start.model.state_dict()["cls_token"], state["cls_token"][..., STREAM])
-
-
 @given(st.integers(1, 4096), st.integers(1, 4096))
 def test_shares_leave_exactly_what_is_wanted_however_they_are_rounded(kept, more):
     count = kept + more - 1

@@ -37,6 +37,5 @@ def test_sws_trains_one_layer_per_stage_and_never_its_teacher(sws, ancestor):
     assert learngene.ancestor == f"{ancestor}/best.learngene.safetensors"
     groups = checkpoint["optimizer_states"][0]["param_groups"]
     assert all(group["fused"] for group in groups)
-    assert (
-        sum(len(group["params"]) for group in groups) == 2 * 12 + 8
-    )  # two layers of 12 tensors; patches, class token, positions, norm, head
+    # Two layers of 12 tensors; patches, class token, positions, norm, head.
+    assert sum(len(group["params"]) for group in groups) == 2 * 12 + 8
