@@ -1,46 +1,46 @@
 """Read and write safetensors files."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+import torch
+from safetensors import safe_open
 from torch import Tensor
 
 from lgx.core.schema import LINE
 from lgx.errors import UserError
-from lgx.host.failures import safetensors_errors, write_errors
-from lgx.host.files import atomic_path, folder_beside
+from lgx.host.failures import safetensors_errors
+from lgx.host.files import atomic_path
 
+_TYPES = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
+    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+}  # fmt: skip
 LARGEST_HEADER = 2**24
 """Most bytes of a header, which takes many times its size in memory; 10,000 tensors have one million."""
 
 
-def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write tensors and metadata atomically."""
-    # safetensors refuses tensors that share memory.
-    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with atomic_path(path) as temporary, write_errors(SafetensorError), folder_beside(temporary) as folder:
-        save_file(copies, folder / "file", metadata=metadata)  # first writes a file with a random name beside it
-        os.replace(folder / "file", temporary)
-        if len(metadata) > 1:
-            _order_metadata(temporary)
+def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write tensors and metadata atomically, always in the same order.
 
-
-def _order_metadata(path: Path) -> None:
-    """Sort the keys of the metadata: safetensors writes them in a random order, and a seed must give the same bytes."""
-    with path.open("r+b") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header: dict[str, Any] = json.loads(file.read(size))
-        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-        ordered = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode().ljust(size)
-        assert len(ordered) == size  # the tensors follow
-        file.seek(8)
-        file.write(ordered)
+    The library's own writer orders metadata at random, refuses tensors that share memory, and leaves a second file
+    behind where it is killed.
+    """
+    ordered = sorted(tensors.items(), key=lambda entry: (-entry[1].element_size(), entry[0]))  # each is aligned
+    header: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))}
+    end = 0
+    for name, tensor in ordered:
+        start, end = end, end + tensor.nbytes
+        header[name] = {"dtype": _TYPES[tensor.dtype], "shape": [*tensor.shape], "data_offsets": [start, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text = text.ljust(-len(text) // 8 * -8)
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, tensor in ordered:
+            file.write(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
 
 
 def read_metadata(path: str | Path) -> dict[str, str]:

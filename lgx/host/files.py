@@ -59,24 +59,6 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         _remove(temporary)
 
 
-@contextmanager
-def folder_beside(temporary: Path) -> Iterator[Path]:
-    """Make a folder for a library that writes further files beside the one that it is asked for.
-
-    Args:
-        temporary: What :func:`atomic_path` yields, which also removes the folder that a killed process left.
-
-    Yields:
-        The folder, which is removed at the end.
-    """
-    folder = temporary.with_suffix(".folder.tmp")
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        _remove(folder)
-
-
 def walk(folder: Path, onerror: Callable[[OSError], None] | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
     """``os.walk`` that also follows links to folders, except to one that holds ``folder`` or was read already."""
     seen = {str(above) for above in Path(os.path.realpath(folder)).parents}
@@ -120,7 +102,7 @@ def _remove_abandoned(path: Path) -> None:
 
     An old folder that was moved aside is kept while ``path`` does not exist: it is the only copy.
     """
-    writer = r"(?:(?P<machine>\w{8})-(?P<pid>\d+)\.)?\w{8}(?:\.folder)?"
+    writer = r"(?:(?P<machine>\w{8})-(?P<pid>\d+)\.)?\w{8}"
     pattern = re.compile(rf"\.{re.escape(path.name)}\.{writer}\.(?:tmp|old)")
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:

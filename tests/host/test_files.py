@@ -67,22 +67,18 @@ def test_a_private_file_behind_a_link_stays_private(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from lgx.host.files import atomic_path, folder_beside
+from lgx.host.files import atomic_path
 with atomic_path(sys.argv[1]) as temporary:
     if sys.argv[2] == "folder":
         temporary.mkdir()
         (temporary / "half").write_text("half")
-    elif sys.argv[2] == "library":
-        with folder_beside(temporary) as folder:
-            (folder / ".tmpA1b2C3").write_text("half")
-            os.kill(os.getpid(), signal.SIGKILL)
     else:
         temporary.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("kind", ["file", "folder", "library"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
 def test_what_a_killed_writer_left_is_removed_when_the_file_is_next_written(tmp_path, kind):
     assert python("-c", KILLED, tmp_path / "last.ckpt", kind).returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
