@@ -14,7 +14,6 @@ from lgx.architectures.describing import describe_vit
 from lgx.architectures.forms import fill_buffers
 from lgx.architectures.meta_device import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.export.folders import CONFIG, WEIGHTS
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors
 from lgx.artifacts.safety import (
@@ -26,7 +25,7 @@ from lgx.artifacts.safety import (
     described_architecture,
     is_number_tensor,
 )
-from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource, kind_of
+from lgx.artifacts.source_names import CONFIG, FOLDER, TEXT, WEIGHTS, TimmSource, kind_of
 from lgx.artifacts.start_record import ARCHITECTURE_KEY
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.artifacts.transformers_files import read_gpt2

@@ -17,6 +17,13 @@ HUB, TIMM, TEXT, FOLDER = "hf://", "timm:", "gpt2:", "local-dir:"
 """Beginnings of sources."""
 SAFETENSORS, LEARNGENE = ".safetensors", ".learngene.safetensors"
 """How the names of weights and of learngenes end."""
+WEIGHTS, CONFIG, RECORD = "model.safetensors", "config.json", "lgx.json"
+"""Files of a model folder, which must have the first two; the third is lgx's own, see :mod:`.start_record`."""
+BESIDE = (
+    RECORD, "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    "vocab.json",
+)  # fmt: skip
+"""Further files of a model folder, all but the first a text model's."""
 WEIGHTS_SUFFIXES = (SAFETENSORS, ".ckpt", ".pt", ".pth", ".bin", ".tar")
 """How the names of files of weights end."""
 

@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from lgx.artifacts.safetensors_files import read_metadata
-from lgx.artifacts.source_names import FOLDER, SAFETENSORS
+from lgx.artifacts.source_names import FOLDER, RECORD, SAFETENSORS
 from lgx.core.schema import LINE, MAPPING, check_fields
 from lgx.host.safety import parse_json, read_json
-
-RECORD = "lgx.json"
-"""Name of the file in a model folder."""
 
 ARCHITECTURE_KEY = "lgx_architecture"
 """Key of a weights file's metadata that describes its network; shapes do not tell the number of heads."""

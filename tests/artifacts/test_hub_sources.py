@@ -8,7 +8,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 import lgx as lgx_package
-from lgx.artifacts import hub_files
+from lgx.artifacts import sources
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.sources import resolve, resolve_kept
@@ -121,13 +121,13 @@ def test_a_file_that_the_hub_sends_no_more_is_read_from_the_cache(hub, commit, m
     def stalls(*_, **__):
         raise LocalEntryNotFoundError("no connection")
 
-    monkeypatch.setattr(hub_files, "hf_hub_download", stalls)
+    monkeypatch.setattr(sources, "hf_hub_download", stalls)
     assert resolve("hf://lab/vit") == kept
     assert "fails (no connection); try again later; the cached copy is read" in capsys.readouterr().err
 
 
 def test_a_file_that_is_too_large_is_refused_before_its_download(hub, commit, monkeypatch):
-    monkeypatch.setattr(hub_files, "LARGEST", 100)
+    monkeypatch.setattr(sources, "LARGEST", 100)
     with pytest.raises(UserError, match=f"hf://lab/vit: {FILE}: is larger than 100 bytes"):
         resolve("hf://lab/vit")
     assert not [path for path in hub.requests if "/resolve/" in path or "/storage/" in path]

@@ -6,21 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from lgx.artifacts.safetensors_files import read_metadata
-from lgx.artifacts.source_names import LEARNGENE
-from lgx.artifacts.start_record import RECORD
+from lgx.artifacts.source_names import BESIDE, CONFIG, LEARNGENE, WEIGHTS
 from lgx.errors import UserError
 from lgx.host.outputs import check_file, check_folder, has_mark
 
 WRITER_KEY = "written_by"
 """Key of a weights file's metadata that names the command."""
 
-WEIGHTS, CONFIG = "model.safetensors", "config.json"
-"""Files that a model folder must have."""
-BESIDE = (
-    RECORD, "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "vocab.json",
-)  # fmt: skip
-"""Further files of a model folder, all but the first a text model's."""
 _FILES = frozenset({WEIGHTS, CONFIG, *BESIDE, "pytorch_model.bin", "README.md"})
 
 _CARD = """\

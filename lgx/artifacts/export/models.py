@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
 from lgx.architectures.library_models import LibraryModel
-from lgx.artifacts.export.folders import WEIGHTS, WRITER_KEY, made, model_card, quoted
+from lgx.artifacts.export.folders import WRITER_KEY, made, model_card, quoted
 from lgx.artifacts.safetensors_files import write_safetensors
-from lgx.artifacts.source_names import TimmSource
+from lgx.artifacts.source_names import WEIGHTS, TimmSource
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.artifacts.timm_models import normalization_of
 from lgx.core.eval_transforms import as_in_timm, resize_of_timm
@@ -72,7 +72,7 @@ def write_descendant(
         raise UserError(f"{out}: a folder is for timm's models; give a path ending in .safetensors for torchvision's")
     if isinstance(architecture, ViTArchitecture):
         architecture = architecture.unshared()
-    channels = 0 if isinstance(architecture, GPT2Architecture) else architecture.in_chans
+    channels = architecture.in_chans if isinstance(architecture, ViTArchitecture | LibraryModel) else 0
     inputs = Normalization(mean, std).for_channels(channels) if mean and std and channels else None
     if out.suffix == ".safetensors":
         metadata = _own_kind(architecture) or {"format": "pt"}
@@ -85,6 +85,7 @@ def write_descendant(
     if isinstance(architecture, GPT2Architecture):
         _save_text(out, model, architecture, tokenizer, label_names or (), card or {}, writer, record)
         return
+    assert isinstance(architecture, ViTArchitecture | LibraryModel)
     plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
     config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
