@@ -95,8 +95,7 @@ def resolve(text: str, download: bool = True) -> Source:
                 f"source {text.partition(':')[0]}://…: URLs are not read; download the file with a browser, curl or "
                 f"`hf download` and give its path, or give its name on the hub, hf://ORGANIZATION/NAME"
             )
-        path, exact = _fetched(HubName.parse(text), download)
-        source = Source(str(exact), str(path))
+        source = _fetched(HubName.parse(text), download)
         if source.name != text and download and launcher.rank() == 0:
             print(f"source    {text} is {source.name}", file=sys.stderr)
     elif os.path.isdir(text):
@@ -179,7 +178,7 @@ class HubName:
         return f"{HUB}{self.repository}{revision or ''}{inside}{self.sha256 and f'#sha256={self.sha256}'}"
 
 
-def _fetched(name: HubName, download: bool) -> tuple[Path, HubName]:
+def _fetched(name: HubName, download: bool) -> Source:
     """Find a learngene, a weights file or a model folder in the client's cache, or download it.
 
     A file at a whole commit that the cache holds asks no server. Where the hub is out of reach, or fails, the cached
@@ -190,7 +189,7 @@ def _fetched(name: HubName, download: bool) -> tuple[Path, HubName]:
         download: Whether the hub may be asked.
 
     Returns:
-        The file or folder, and its name at its commit.
+        The file or folder, with its name at its commit.
     """
     place = str(name)
     if "." in name.inside.rpartition("/")[2] and not name.inside.endswith(SAFETENSORS):
@@ -209,7 +208,7 @@ def _fetched(name: HubName, download: bool) -> tuple[Path, HubName]:
         digest = hashlib.file_digest(file, "sha256").hexdigest() if name.sha256 else ""
     if digest != name.sha256:
         raise UserError(f"{place}: has the SHA-256 {digest}, expected {name.sha256}; it is another file, or damaged")
-    return path, _name_in_cache(name, path)
+    return Source(str(_name_in_cache(name, path)), str(path))
 
 
 def _newest(name: HubName, place: str, kept: Path | None) -> Path:

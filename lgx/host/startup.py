@@ -107,13 +107,23 @@ _READERS = ("librosa",)
 
 
 class _Postponing(MetaPathFinder):
-    """Postpones the imports of ``_POSTPONED``."""
+    """Finds the packages of ``_POSTPONED``, which are then imported with stand-ins for some modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """None for all other modules: the next finder looks for them."""
-        return _postponing(fullname, path) if fullname in _POSTPONED else None
+        spec = PathFinder.find_spec(fullname, path) if fullname in _POSTPONED else None
+        if spec is None or spec.loader is None or any(map(find_spec, _READERS)):
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            with _stand_ins(_POSTPONED[fullname]):
+                execute(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
 
 
 class _StandIn(ModuleType):
@@ -135,21 +145,6 @@ def skip_unused_imports() -> None:
     """
     if not any(isinstance(finder, _Postponing) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Postponing())
-
-
-def _postponing(package: str, path: Sequence[str] | None) -> ModuleSpec | None:
-    """Where a package is, with a loader that puts stand-ins in the place of the modules while the package is read."""
-    spec = PathFinder.find_spec(package, path)
-    if spec is None or spec.loader is None or any(find_spec(reader) for reader in _READERS):
-        return None
-    execute = spec.loader.exec_module
-
-    def exec_module(module: ModuleType) -> None:
-        with _stand_ins(_POSTPONED[package]):
-            execute(module)
-
-    spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-    return spec
 
 
 @contextmanager
