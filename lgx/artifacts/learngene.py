@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -126,20 +126,8 @@ class Learngene:
             UserError: If a tensor is not finite, or the file cannot be written.
         """
         refuse_non_finite(self.tensors, str(path))
-        about = {
-            "format": _FORMAT,
-            "method": self.method,
-            "architecture": self.architecture.to_dict(),
-            "ancestor": recorded_name(self.ancestor),
-            "task": self.task,
-            "metrics": self.metrics,
-            "hypernet": self.hypernet,
-            "tasks": self.tasks,
-            "selection": self.selection,
-            "trained_widths": list(self.trained_widths),
-            "content": self.content,
-            "lgx_version": self.lgx_version,
-        }
+        about: dict[str, Any] = {"format": _FORMAT, **{k: v for k, v in vars(self).items() if k != "tensors"}}
+        about |= {"architecture": self.architecture.to_dict(), "ancestor": recorded_name(self.ancestor)}
         if writer:
             about["written_by"] = writer
         write_safetensors(path, self.tensors, {_KEY: json.dumps(about)})
@@ -242,17 +230,9 @@ def _described(about: Mapping[str, Any], tensors: dict[str, Tensor], path: str) 
         check_fields(selection, {"gate": LINE, "front": mapping_of(NUMBER)}, f"{place}: selection")
     if (about["content"] == "hypernetwork") != (hypernet is not None):
         raise UserError(f"{place}: content is {about['content']}, which contradicts hypernet; {AGAIN}")
-    return Learngene(
-        method=about["method"],
-        architecture=described_architecture(about["architecture"], place),
-        tensors=tensors,
-        ancestor=about["ancestor"],
-        task=check_fields(about["task"], TASK, f"{place}: task"),
-        metrics=about["metrics"],
-        hypernet=hypernet,
-        tasks={name: check_fields(task, TASK, f"{place}: task {name!r}") for name, task in about["tasks"].items()},
-        selection=selection,
-        trained_widths=tuple(about["trained_widths"]),
-        content=about["content"],
-        lgx_version=about["lgx_version"],
-    )
+    check_fields(about["task"], TASK, f"{place}: task")
+    for name, task in about["tasks"].items():
+        check_fields(task, TASK, f"{place}: task {name!r}")
+    architecture = described_architecture(about["architecture"], place)
+    made = {"architecture": architecture, "tensors": tensors, "trained_widths": tuple(about["trained_widths"])}
+    return Learngene(**{field.name: about.get(field.name) for field in fields(Learngene)} | made)

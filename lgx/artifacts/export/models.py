@@ -83,14 +83,16 @@ def write_descendant(
         write_safetensors(out, model.state_dict(), {**metadata, WRITER_KEY: writer})
         return
     if isinstance(architecture, GPT2Architecture):
-        _save_text(out, model, architecture, tokenizer, label_names or (), card or {}, writer, record)
+        with _folder(out, _text_card(out, architecture, model, card or {}, writer), record) as temporary:
+            _write_text(temporary, model, tokenizer, label_names or ())
         return
     assert isinstance(architecture, ViTArchitecture | LibraryModel)
     plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
     config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
-    text = _card(out, architecture, plain, card or {}, writer)
-    _save(out, plain, arguments, text, {**config, **_own_kind(architecture)}, record)
+    config |= _own_kind(architecture)
+    with _folder(out, _card(out, architecture, plain, card or {}, writer), record) as temporary, write_errors():
+        save_for_hf(plain, str(temporary), model_config=config, model_args=arguments, safe_serialization=True)
 
 
 def _own_kind(architecture: Architecture | LibraryModel) -> dict[str, str]:
@@ -104,7 +106,7 @@ def _model_of_timm(
     architecture: ViTArchitecture | LibraryModel,
     inputs: Normalization | None,
     reading: Reading,
-) -> tuple[nn.Module, dict[str, Any]]:
+) -> tuple[Any, dict[str, Any]]:
     """The same weights in timm's own class, and the arguments of ``timm.create_model``."""
     arguments = architecture.timm_args()
     arguments.pop("num_classes", None)  # timm reads it from the configuration's top level
@@ -122,43 +124,17 @@ def _model_of_timm(
     return model, arguments
 
 
-def _save(
-    out: Path,
-    model: nn.Module,
-    arguments: dict[str, Any],
-    card: str,
-    config: dict[str, Any] | None = None,
-    record: StartRecord | None = None,
-) -> None:
-    timms: Any = model
-    with _folder(out, card, record) as temporary, write_errors():
-        save_for_hf(timms, str(temporary), model_config=config, model_args=arguments, safe_serialization=True)
-
-
-def _save_text(
-    out: Path,
-    model: Any,
-    architecture: GPT2Architecture,
-    tokenizer: Any,
-    label_names: tuple[str, ...],
-    facts: dict[str, Any],
-    writer: str,
-    record: StartRecord | None,
-) -> None:
+def _write_text(folder: Path, model: Any, tokenizer: Any, label_names: tuple[str, ...]) -> None:
+    """Write a GPT-2 into a new folder, as transformers does."""
     config = copy.deepcopy(model.config)
     config.architectures, config.dtype = [_TEXT_CLASS], "float32"
     if label_names:
         config.id2label = dict(enumerate(label_names))
         config.label2id = {name: index for index, name in enumerate(label_names)}
-    sizes = {"parameters": _parameters(model), "padding": f"on the right with token {config.pad_token_id}"}
-    summary = f"A GPT-2 {made(facts)} by lgx {__version__}: {architecture.spec()}."
-    code = f"from transformers import {_TEXT_CLASS}\n\nmodel = {_TEXT_CLASS}.from_pretrained({quoted(out.name)})"
-    card = model_card(out.name, "transformers", "gpt2, learngene", summary, sizes, facts, code, writer)
-    with _folder(out, card, record) as temporary:
-        config.save_pretrained(temporary)
-        write_safetensors(temporary / WEIGHTS, model.state_dict(), {"format": "pt"})
-        if tokenizer is not None:
-            tokenizer.save_pretrained(temporary)
+    config.save_pretrained(folder)
+    write_safetensors(folder / WEIGHTS, model.state_dict(), {"format": "pt"})
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
 
 
 @contextmanager
@@ -188,6 +164,13 @@ def _card(
     code = f"{imports}\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True){use}"
     summary = f"{what}, {architecture.num_classes} classes."
     return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, facts, code, writer)
+
+
+def _text_card(out: Path, architecture: GPT2Architecture, model: Any, facts: dict[str, Any], writer: str) -> str:
+    sizes = {"parameters": _parameters(model), "padding": f"on the right with token {model.config.pad_token_id}"}
+    summary = f"A GPT-2 {made(facts)} by lgx {__version__}: {architecture.spec()}."
+    code = f"from transformers import {_TEXT_CLASS}\n\nmodel = {_TEXT_CLASS}.from_pretrained({quoted(out.name)})"
+    return model_card(out.name, "transformers", "gpt2, learngene", summary, sizes, facts, code, writer)
 
 
 def _parameters(model: nn.Module) -> str:
@@ -222,7 +205,8 @@ def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer
     summary = f"{source.model} of timm, written by lgx {__version__}: {timms.num_classes} classes."
     code = f"import timm\n\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True)"
     card = model_card(out.name, "timm", "image-classification, timm", summary, sizes, facts, code, writer)
-    _save(out, timms, arguments, card)
+    with _folder(out, card, None) as temporary, write_errors():
+        save_for_hf(timms, str(temporary), model_args=arguments, safe_serialization=True)
 
 
 def _with_input_size(model: nn.Module) -> Any:
