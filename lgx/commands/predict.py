@@ -21,7 +21,7 @@ from lgx.host.outputs import check_file, first_line
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from lgx.artifacts.exported import ExportedModel
+    from lgx.artifacts.export.program import ExportedModel
     from lgx.core.task import Task
     from lgx.initialization.sizing import Budget
 
@@ -129,15 +129,20 @@ def _found(images: Sequence[str]) -> dict[str, Path]:
 
 def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]") -> "ExportedModel":
     """The model, of a family the network that is chosen."""
-    from lgx.artifacts.exported import ExportedModel, load_exported
-    from lgx.artifacts.source_names import LEARNGENE
+    from lgx.artifacts.export.onnx_file import run_onnx
+    from lgx.artifacts.export.program import ExportedModel, described_task, task_of
     from lgx.artifacts.sources import place_in_run
     from lgx.commands.members import load_chosen
 
-    place = place_in_run(model)
-    if arch is None and not budgets and not place.endswith(LEARNGENE):
-        return load_exported(model)
-    return ExportedModel.of(load_chosen(place, arch, budgets)[0], model)
+    if not Path(model).exists():
+        raise UserError(f"{model}: no such file or folder; give what `lgx export` wrote")
+    if model.endswith(".pt2"):
+        raise UserError(f"{model}: a program of torch.export may run code; give the run, or export a folder or .onnx")
+    if model.endswith(".onnx") and arch is None and not budgets:
+        program, texts = run_onnx(model)
+        return ExportedModel(model, described_task(texts, model), program)
+    network, _ = load_chosen(place_in_run(model), arch, budgets)
+    return ExportedModel(model, task_of(network), network.model)
 
 
 def _check_model(model: "ExportedModel", top_k: int) -> None:

@@ -4,7 +4,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,35 @@ LARGEST_BATCH = 2**16
 
 _ABOUT = "lgx.json"
 """The extra file of a ``.pt2`` file that describes the network."""
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """A model that is ready for use.
+
+    Attributes:
+        name: The file or folder.
+        task: Kind, classes, and the size, channels and normalization of the inputs.
+        program: Normalized images (B, C, H, W) or token ids (B, N) -> logits.
+    """
+
+    name: str
+    task: Task
+    program: Program
+
+    @torch.no_grad()
+    def logits(self, inputs: Tensor) -> Tensor:
+        """Logits (B, K) of images (B, C, H, W)."""
+        with foreign_errors(self.name, "the model does not run", "write it again with `lgx export`"):
+            logits = self.program(inputs)
+        if tuple(logits.shape[:2]) != (len(inputs), self.task.num_classes):
+            raise UserError(
+                f"{self.name}: gives outputs of shape {tuple(logits.shape)} for {len(inputs)} inputs, but says that it "
+                f"has {self.task.num_classes} classes; write it again with `lgx export`"
+            )
+        if not logits.isfinite().all():
+            raise UserError(f"{self.name}: predicts numbers that are not finite; write it again, or train it again")
+        return logits.float()
 
 
 def trace(model: nn.Module, task: Task, place: str) -> ExportedProgram:
