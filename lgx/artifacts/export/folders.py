@@ -15,26 +15,6 @@ WRITER_KEY = "written_by"
 
 _FILES = frozenset({WEIGHTS, CONFIG, *BESIDE, "pytorch_model.bin", "README.md"})
 
-_CARD = """\
----
-library_name: {library}
-tags: [{tags}]
----
-{mark}
-
-# {title}
-
-{summary}
-
-| fact | value |
-| --- | --- |
-{facts}
-
-```python
-{code}
-```
-"""
-
 
 def model_card(
     title: str,
@@ -59,11 +39,27 @@ def model_card(
         writer: The command that writes the model.
     """
     rows = {**sizes, **{key: json.dumps(value) for key, value in facts.items() if value is not None}}
-    table = "\n".join(f"| {key} | {_cell(value)} |" for key, value in rows.items())
+    table = "\n".join("| {} | {} |".format(key, value.replace("|", "\\|")) for key, value in rows.items())
     title = "".join(c if c.isprintable() else "\ufffd" for c in title)
-    return _CARD.format(
-        library=library, tags=tags, mark=_mark(writer), title=title, summary=summary, facts=table, code=code
-    )
+    return f"""\
+---
+library_name: {library}
+tags: [{tags}]
+---
+{_mark(writer)}
+
+# {title}
+
+{summary}
+
+| fact | value |
+| --- | --- |
+{table}
+
+```python
+{code}
+```
+"""
 
 
 def made(facts: Mapping[str, Any]) -> str:
@@ -75,10 +71,6 @@ def quoted(text: str) -> str:
     """A text as a literal of Python, in double quotes where that is possible."""
     plain = '"' not in text and "\\" not in text and text.isprintable()
     return f'"{text}"' if plain else repr(text)
-
-
-def _cell(value: str) -> str:
-    return value.replace("|", "\\|")
 
 
 def _mark(writer: str) -> str:
@@ -102,6 +94,8 @@ def check_model_place(
         raise UserError(f"--out {out}: {LEARNGENE} is the suffix of learngenes; give a folder or another suffix")
 
     def is_own(path: Path) -> bool:
+        if path.is_dir():
+            return has_mark(path / "README.md", f"\n---\n{_mark(writer)}\n")
         if path.suffix == ".safetensors":
             return read_metadata(path).get(WRITER_KEY) == writer
         return has_mark(path, writer)  # the producer of an ONNX file; programs of torch begin with other parts
@@ -111,11 +105,4 @@ def check_model_place(
             raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; give a folder")
         check_file(out, writer, is_own, force=force, reads=reads)
     else:
-        check_folder(
-            out,
-            writer,
-            lambda folder: has_mark(folder / "README.md", f"\n---\n{_mark(writer)}\n"),
-            ("model folder", _FILES),
-            force=force,
-            reads=reads,
-        )
+        check_folder(out, writer, is_own, ("model folder", _FILES), force=force, reads=reads)
