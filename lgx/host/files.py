@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import socket
-import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,11 +16,6 @@ from lgx.errors import UserError
 
 _LONGEST_WRITE = 24 * 3600
 """Seconds after which a temporary file of another machine is taken for one whose writer was killed."""
-
-_UMASK = os.umask(0o077)  # it cannot be read without changing it, so it is read once, before there are other threads
-os.umask(_UMASK)
-_MODE = 0o666 & ~_UMASK
-"""Mode of a new file."""
 
 
 @contextmanager
@@ -43,7 +37,6 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)
         yield temporary
-        _give_usual_mode(temporary)
         if path.is_dir():
             _replace_folder(path, temporary, temporary.with_suffix(".old"))
         else:
@@ -88,13 +81,6 @@ def _remove(path: Path) -> None:
     else:
         with suppress(OSError):  # the parent folder itself may be missing or unreadable
             path.unlink(missing_ok=True)
-
-
-def _give_usual_mode(path: Path) -> None:
-    """Let files have the mode that the user's umask gives: safetensors makes them readable by their owner only."""
-    for file in [path] if path.is_file() else path.iterdir():
-        if file.lstat().st_mode == stat.S_IFREG | 0o600:
-            file.chmod(_MODE)
 
 
 def _remove_abandoned(path: Path) -> None:

@@ -1,8 +1,10 @@
 """Folders of timm are read whatever format of weights they hold."""
 
 import ast
+import os
 import pickle
 import re
+import stat
 
 import pytest
 import timm
@@ -66,6 +68,17 @@ def test_a_folder_of_a_segmentation_network_keeps_the_names_of_its_classes(tmp_p
     loaded = load_pretrained(str(tmp_path / "net"))
     assert loaded.architecture == architecture
     assert loaded.label_names == names
+
+
+def test_files_have_the_mode_that_the_umask_gives(tmp_path):
+    architecture, before = tiny("plain"), os.umask(0o027)
+    try:
+        for name in ("net", "net.safetensors"):
+            write_descendant(tmp_path / name, architecture.build(), architecture)
+    finally:
+        os.umask(before)
+    for name in ("net/model.safetensors", "net.safetensors"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o640
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".pth", ".bin"])

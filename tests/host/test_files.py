@@ -2,7 +2,6 @@
 
 import os
 import signal
-import stat
 import time
 
 import pytest
@@ -32,37 +31,6 @@ def test_a_folder_that_cannot_be_replaced_stays(tmp_path):
         (temporary / "b").write_text("new")
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
     assert [p.name for p in (tmp_path / "model").iterdir()] == ["b"]
-
-
-WRITES = """
-import os, sys
-os.umask(0o027)
-from pathlib import Path
-import numpy as np
-from safetensors.numpy import save_file  # makes files that their owner alone can read
-from lgx.host.files import atomic_path
-folder = Path(sys.argv[1])
-with atomic_path(folder / "a.safetensors") as temporary:
-    save_file({"x": np.zeros(2)}, temporary)
-with atomic_path(folder / "model") as temporary:
-    temporary.mkdir()
-    save_file({"x": np.zeros(2)}, temporary / "model.safetensors")
-"""
-
-
-def test_files_have_the_mode_that_the_umask_gives(tmp_path):
-    assert python("-c", WRITES, tmp_path).returncode == 0
-    for file in ("a.safetensors", "model/model.safetensors"):
-        assert stat.S_IMODE((tmp_path / file).stat().st_mode) == 0o640
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.safetensors", "model"]
-
-
-def test_a_private_file_behind_a_link_stays_private(tmp_path):
-    (tmp_path / "private").touch(mode=0o600)
-    with atomic_path(tmp_path / "folder") as temporary:
-        temporary.mkdir()
-        (temporary / "link").symlink_to(tmp_path / "private")
-    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
 
 
 KILLED = """

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from lgx.architectures.describing import describe_vit
 from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.export.folders import WRITER_KEY, made, model_card, quoted
 from lgx.artifacts.safetensors_files import write_safetensors
-from lgx.artifacts.source_names import WEIGHTS, TimmSource
+from lgx.artifacts.source_names import CONFIG, WEIGHTS, TimmSource
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.artifacts.timm_models import normalization_of
 from lgx.core.eval_transforms import as_in_timm, resize_of_timm
@@ -142,6 +143,7 @@ def _folder(out: Path, card: str, record: StartRecord | None) -> Iterator[Path]:
     """Write a model folder atomically: what the block writes, the card, and the record."""
     with atomic_path(out) as temporary:
         yield temporary
+        shutil.copymode(temporary / CONFIG, temporary / WEIGHTS)  # safetensors lets their owner alone read files
         (temporary / "README.md").write_text(card, encoding="utf-8")
         if record is not None:
             record.write(temporary)
