@@ -115,13 +115,7 @@ def described_task(texts: Mapping[str, str], place: str) -> Task:
     return task
 
 
-_FIELDS = {
-    key: TASK[key]
-    for key in (
-        "num_classes", "kind", "in_chans", "img_size", "mean", "std", "class_names", "max_len", "vocab_size",
-        "value_range", "resize",
-    )
-}  # fmt: skip
+_FIELDS = {key: field for key, field in TASK.items() if key not in ("name", "metric", "num_train")}
 
 Program = Callable[[Tensor], Tensor]
 """Inputs of any batch size -> logits."""
