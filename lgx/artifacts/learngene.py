@@ -234,5 +234,6 @@ def _described(about: Mapping[str, Any], tensors: dict[str, Tensor], path: str) 
     for name, task in about["tasks"].items():
         check_fields(task, TASK, f"{place}: task {name!r}")
     architecture = described_architecture(about["architecture"], place)
-    made = {"architecture": architecture, "tensors": tensors, "trained_widths": tuple(about["trained_widths"])}
-    return Learngene(**{field.name: about.get(field.name) for field in fields(Learngene)} | made)
+    values: dict[str, Any] = {field.name: about.get(field.name) for field in fields(Learngene)}
+    values |= {"architecture": architecture, "tensors": tensors, "trained_widths": tuple(about["trained_widths"])}
+    return Learngene(**values)

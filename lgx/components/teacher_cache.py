@@ -44,7 +44,6 @@ class TeacherCache:
     def __init__(self, model: nn.Module) -> None:
         self.path = cached_file("teachers", "sqlite", _identity(model))
         self.failure = ""
-        self.asked = self.known = 0
         try:
             make_room(self.path)
             self.path.touch()  # says that it was used
@@ -69,8 +68,6 @@ class TeacherCache:
             return compute(inputs)
         keys = _keys(part, inputs)
         known = self._read(keys)
-        self.asked += len(keys)
-        self.known += sum(key in known for key in keys)
         missing = [row for row, key in enumerate(keys) if key not in known]
         if missing:
             # Contiguous, like what is read back: sums over another memory layout round differently.

@@ -76,8 +76,8 @@ def exit_at_once() -> Iterator[None]:
         raise
 
 
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
-"""Parameter numbers of glibc's ``mallopt``."""
+_MALLOPT = {-3: 2**30, -1: 2**31 - 1, -2: 2**26}
+"""Numbers of glibc's parameters M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_TOP_PAD -> values."""
 
 
 def keep_freed_memory() -> None:
@@ -86,14 +86,10 @@ def keep_freed_memory() -> None:
     By default glibc returns large blocks to the system, and every training step on the CPU pays page faults for all its
     activations again. With another C library this function does nothing.
     """
-    if not sys.platform.startswith("linux"):
-        return
     libc = ctypes.CDLL(None)
-    if not hasattr(libc, "gnu_get_libc_version"):
-        return
-    libc.mallopt(M_MMAP_THRESHOLD, 2**30)
-    libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
-    libc.mallopt(M_TOP_PAD, 2**26)
+    if hasattr(libc, "gnu_get_libc_version"):
+        for number, value in _MALLOPT.items():
+            libc.mallopt(number, value)
 
 
 _POSTPONED = {"timm": ("wandb",), "torchmetrics": ("transformers", "scipy.signal")}
