@@ -20,13 +20,13 @@ class Progress:
         total: How many items there are; None where that is unknown.
         unit: What the items are.
         first: Seconds until the first line.
+
+    Attributes:
         later: Items of the same work that come after these; the time left includes them.
     """
 
-    def __init__(
-        self, words: str, total: int | None = None, unit: str = "batches", first: float = FIRST, later: int = 0
-    ) -> None:
-        self.words, self.total, self.unit, self.later, self.done = words, total, unit, later, 0
+    def __init__(self, words: str, total: int | None = None, unit: str = "batches", first: float = FIRST) -> None:
+        self.words, self.total, self.unit, self.later, self.done = words, total, unit, 0, 0
         self._began = time.monotonic()
         self._next = self._began + first
 
