@@ -131,7 +131,8 @@ def test_long_work_says_how_far_it_is_and_when_it_will_be_done(clock, capsys):
 
 
 def test_the_time_left_is_that_of_the_whole_work(clock, capsys):
-    own = Progress("epoch 1", 10, later=90)
+    own = Progress("epoch 1", 10)
+    own.later = 90
     for _ in passing(clock, range(3)):
         own.advance()
     assert capsys.readouterr().err.split()[-5:] == ["1", "min", "38", "s", "left"]
