@@ -96,7 +96,7 @@ def parameters(
     from lgx.artifacts.sources import resolve
     from lgx.core.readable import aligned
     from lgx.host.files import atomic_path
-    from lgx.host.outputs import check_file
+    from lgx.host.outputs import check_output
 
     if threshold <= 0:
         raise UserError(f"--threshold: must be positive, got {threshold}")
@@ -115,7 +115,7 @@ def parameters(
         lines.append((f"diversity of {len(seeds)}", "", f"{found.diversity:.4f}"))
     print("\n".join(aligned(lines, left=1)))
     if out:
-        check_file(
+        check_output(
             out, f"{PROGRAM} parameters", lambda file: file.read_text().startswith(",".join(lines[0])), force=force
         )
         with atomic_path(out) as path, path.open("w", encoding="utf-8", newline="") as file:
@@ -180,11 +180,11 @@ def length(*, rows: str, out: str = "length.svg", force: bool = False) -> None:
 def _check_svg(out: str, command: str, force: bool) -> None:
     """Refuse a place for a figure. What the commands read never ends in .svg."""
     from lgx.components.figures import is_svg_of
-    from lgx.host.outputs import check_file
+    from lgx.host.outputs import check_output
 
     if not out.endswith(".svg"):
         raise UserError(f"--out: a path ending in .svg, got {out}")
-    check_file(out, command, lambda file: is_svg_of(file, command), force=force)
+    check_output(out, command, lambda file: is_svg_of(file, command), force=force)
 
 
 def _parts(text: str | None, separator: str = ",") -> list[str]:

@@ -20,7 +20,7 @@ from lgx.commands.run import call
 from lgx.components.figures import is_svg_of
 from lgx.errors import UserError
 from lgx.host.failures import describe
-from lgx.host.outputs import check_file
+from lgx.host.outputs import check_output
 from lgx.planning import sweep_hours
 from lgx.results.markdown import escape_markdown, piped
 from lgx.results.merging import find_results
@@ -156,7 +156,7 @@ def _check_places(out: Path | None, shown: list[list[str]], force: bool) -> None
     for words in shown:
         if "--out" in words:
             command = f"{ANALYZE} {words[0]}"
-            check_file(words[words.index("--out") + 1], command, partial(is_svg_of, writer=command), force=force)
+            check_output(words[words.index("--out") + 1], command, partial(is_svg_of, writer=command), force=force)
 
 
 def _list() -> None:

@@ -84,7 +84,7 @@ def _checked(
     from lgx.artifacts.sources import resolve
     from lgx.artifacts.task_embeddings import holds_task_embeddings
     from lgx.errors import UserError
-    from lgx.host.outputs import check_file
+    from lgx.host.outputs import check_output
     from lgx.host.startup import silence_known_warnings
 
     silence_known_warnings()
@@ -93,7 +93,7 @@ def _checked(
     if len(names) < (2 if control else 1):
         raise UserError("--data: name at least one data set or folder, and two for --control")
     read = resolve(ancestor)
-    check_file(out, "lgx embed", holds_task_embeddings, force=force, reads=[path_of(read.place), tokenizer, *names])
+    check_output(out, "lgx embed", holds_task_embeddings, force=force, reads=[path_of(read.place), tokenizer, *names])
     return replace(load_pretrained(read.place), name=read.name), names
 
 

@@ -23,13 +23,13 @@ def extract(runs: list[str], *, out: str, threshold: float | None = None, force:
     """
     from lgx.artifacts.learngene import SUFFIX, is_learngene_of
     from lgx.errors import UserError
-    from lgx.host.outputs import check_file
+    from lgx.host.outputs import check_output
     from lgx.methods.lsamd.selection import Selection, SelectionRun
     from lgx.methods.lsamd.selection import extract as extract_learngene
 
     if not out.endswith(SUFFIX):
         raise UserError(f"--out: a path ending in {SUFFIX}, got {out}")
-    check_file(out, _COMMAND, lambda file: is_learngene_of(file, _COMMAND), force=force, reads=runs)
+    check_output(out, _COMMAND, lambda file: is_learngene_of(file, _COMMAND), force=force, reads=runs)
     learngene = extract_learngene([SelectionRun.load(run) for run in runs], threshold)
     learngene.save(out, _COMMAND)
     assert learngene.selection is not None

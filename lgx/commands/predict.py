@@ -16,7 +16,7 @@ from jsonargparse.typing import PositiveInt
 from lgx.core.csv_cells import escape_cell
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.host.outputs import check_file, first_line
+from lgx.host.outputs import check_output, first_line
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,7 +90,7 @@ def predict(
     files = _found(images)
     exported = _opened(model, arch, parse_budgets(params, macs, latency))
     _check_model(exported, top_k)
-    check_file(out, "lgx predict", lambda file: _is_table(file, exported.task), force=force, reads=(*images, model))
+    check_output(out, "lgx predict", lambda file: _is_table(file, exported.task), force=force, reads=(*images, model))
     classes = exported.task.class_names if exported.task.kind == "classification" else ()
     true = {name: path.parent.name for name, path in files.items() if path.parent.name in classes}
     unread = _write(Path(out), files, exported, top_k, batch_size, true)

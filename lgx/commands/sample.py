@@ -22,11 +22,11 @@ def sample(
     from lgx.architectures import name_of, parse_any_architecture, sample_architectures
     from lgx.core.seed import check_seed
     from lgx.host.files import atomic_path
-    from lgx.host.outputs import check_file
+    from lgx.host.outputs import check_output
 
     check_seed(seed, "--seed")
     if out is not None:
-        check_file(out, "lgx sample", _is_own, force=force)
+        check_output(out, "lgx sample", _is_own, force=force)
     base = parse_any_architecture(arch) if arch else None
     lines = [
         json.dumps({"name": name_of(architecture), **architecture.to_dict()}) + "\n"

@@ -18,72 +18,54 @@ _LINE = 2**24
 """Most bytes of a first line."""
 
 
-def check_file(
+def check_output(
     path: str | Path,
     command: str,
     is_own: Callable[[Path], bool],
+    names: Collection[str] | None = None,
     *,
     force: bool = False,
     reads: Iterable[str | Path | None] = (),
 ) -> None:
-    """Refuse to write a file over one that the command did not write, or reads.
+    """Refuse to write over a file or a folder that the command did not write, or reads.
+
+    A folder is replaced as a whole. The current folder, its parents, and folders with unknown files never are.
 
     Args:
-        path: The file to write; it need not exist.
+        path: What to write; it need not exist.
         command: What the user calls the command, e.g. ``lgx embed``.
-        is_own: Whether this command wrote an existing file.
-        force: Whether files of other commands and programs may be replaced.
+        is_own: Whether this command wrote what exists.
+        names: What a model folder may hold; None for a file.
+        force: Whether what other commands and programs wrote may be replaced.
         reads: What the command reads: files and folders. Names of other things and None are ignored.
     """
-    path, place = Path(path), _place(path)
+    path, place, held = Path(path), f"--out {path}", set[str]()
+    if "://" in str(path):
+        raise UserError(f"{place}: --out names a file or folder of this machine; upload with `hf upload`")
     if not os.path.lexists(path):
         return
-    if path.exists() and not path.is_file():
+    if names is not None:
+        if not path.is_dir():
+            raise UserError(f"{place}: is a file, expected a folder; {_ELSE}")
+        held = {entry.name for entry in path.iterdir()}
+        if unknown := sorted(held - {*names}):
+            raise UserError(f"{place}: holds {unknown[0]}, which does not belong to a model folder; {_ELSE}")
+        if path.resolve() in (Path.cwd(), *Path.cwd().parents):
+            raise UserError(f"{place}: is the current folder or one above it; {_ELSE}")
+    elif path.exists() and not path.is_file():
         raise UserError(f"{place}: is a folder or a device, expected a file; {_ELSE}")
-    sources = _not_replaced(path, place, reads)
-    if is_own(path):
+    # A name of timm or of a hub is no path; os.path.exists takes every text.
+    sources = [Path(source) for source in reads if source is not None and os.path.exists(source)]
+    for source in sources:
+        if (path.exists() and path.samefile(source)) or path.resolve() in source.resolve().parents:
+            raise UserError(f"{place}: this command reads {source}, which it would replace; {_ELSE}")
+    if (names is not None and not held) or is_own(path):
         return
-    if source := next((each for each in sources if each.is_dir() and each.resolve() in path.resolve().parents), None):
-        raise UserError(f"{place}: belongs to {source}, which this command reads; {_ELSE}")
+    above = next((each for each in sources if each.is_dir() and each.resolve() in path.resolve().parents), None)
+    if above and names is None:
+        raise UserError(f"{place}: belongs to {above}, which this command reads; {_ELSE}")
     if not force:
-        raise _foreign(place, command)
-
-
-def check_folder(
-    path: str | Path,
-    command: str,
-    is_own: Callable[[Path], bool],
-    content: tuple[str, Collection[str]],
-    *,
-    force: bool = False,
-    reads: Iterable[str | Path | None] = (),
-) -> None:
-    """Refuse to replace a folder as a whole if the command did not write it or reads from it.
-
-    A folder with unknown files, the current folder and its parents are never replaced.
-
-    Args:
-        path: The folder to write; it need not exist.
-        command: What the user calls the command, e.g. ``lgx init``.
-        is_own: Whether this command wrote an existing folder.
-        content: What such a folder is called, and the names that it may hold.
-        force: Whether such folders of other commands and programs may be replaced.
-        reads: What the command reads, see :func:`check_file`.
-    """
-    path, place = Path(path), _place(path)
-    if not os.path.lexists(path):
-        return
-    what, known = content
-    if not path.is_dir():
-        raise UserError(f"{place}: is a file, expected a folder; {_ELSE}")
-    names = {entry.name for entry in path.iterdir()}
-    if unknown := sorted(names - {*known}):
-        raise UserError(f"{place}: holds {unknown[0]}, which does not belong to a {what}; {_ELSE}")
-    if path.resolve() in (Path.cwd(), *Path.cwd().parents):
-        raise UserError(f"{place}: is the current folder or one above it; {_ELSE}")
-    _not_replaced(path, place, reads)
-    if names and not is_own(path) and not force:
-        raise _foreign(place, command)
+        raise UserError(f"{place}: exists, and `{command}` did not write it; {_ELSE}, or replace it with --force")
 
 
 def has_mark(path: Path, mark: str) -> bool:
@@ -102,24 +84,3 @@ def first_line(path: Path) -> str:
             return file.readline(_LINE).decode("utf-8", "surrogateescape").rstrip("\r\n")
     except OSError:
         return ""
-
-
-def _place(path: str | Path) -> str:
-    """What messages call the place; URLs are refused."""
-    if "://" in str(path):
-        raise UserError(f"--out {path}: --out names a file or folder of this machine; upload with `hf upload`")
-    return f"--out {path}"
-
-
-def _not_replaced(path: Path, place: str, reads: Iterable[str | Path | None]) -> list[Path]:
-    """The files and folders that a command reads; a UserError if the place is one of them, or holds one."""
-    # A name of timm or of a hub is no path; os.path.exists takes every text.
-    sources = [Path(source) for source in reads if source is not None and os.path.exists(source)]
-    for source in sources:
-        if (path.exists() and path.samefile(source)) or path.resolve() in source.resolve().parents:
-            raise UserError(f"{place}: this command reads {source}, which it would replace; {_ELSE}")
-    return sources
-
-
-def _foreign(place: str, command: str) -> UserError:
-    return UserError(f"{place}: exists, and `{command}` did not write it; {_ELSE}, or replace it with --force")

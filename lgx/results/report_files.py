@@ -7,7 +7,7 @@ from pathlib import Path
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.host.outputs import check_file, has_mark
+from lgx.host.outputs import check_output, has_mark
 from lgx.results.comparison import Comparison
 from lgx.results.curves import curves_of_runs
 from lgx.results.figures import average_figure, curve_section, depth_section
@@ -41,9 +41,9 @@ def report_path(
     measured = [file for file in files if not is_comparison(file)]
     figures = (figure for name in _FIGURES for figure in folder.glob(name))
     is_own = has_mark(folder / MARKDOWN, f"# {title}\n")
-    check_file(page, command, lambda file: has_mark(file, GENERATOR), force=force, reads=measured)
+    check_output(page, command, lambda file: has_mark(file, GENERATOR), force=force, reads=measured)
     for path in (folder / RESULTS, folder / MARKDOWN, *figures):
-        check_file(path, command, lambda _: is_own, force=force, reads=measured)
+        check_output(path, command, lambda _: is_own, force=force, reads=measured)
     return page
 
 

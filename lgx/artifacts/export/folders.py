@@ -8,7 +8,7 @@ from typing import Any
 from lgx.artifacts.safetensors_files import read_metadata
 from lgx.artifacts.source_names import BESIDE, CONFIG, LEARNGENE, WEIGHTS
 from lgx.errors import UserError
-from lgx.host.outputs import check_file, check_folder, has_mark
+from lgx.host.outputs import check_output, has_mark
 
 WRITER_KEY = "written_by"
 """Key of a weights file's metadata that names the command."""
@@ -100,9 +100,7 @@ def check_model_place(
             return read_metadata(path).get(WRITER_KEY) == writer
         return has_mark(path, writer)  # the producer of an ONNX file; programs of torch begin with other parts
 
-    if Path(out).suffix in (".safetensors", ".onnx", ".pt2"):
-        if tokenizer:
-            raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; give a folder")
-        check_file(out, writer, is_own, force=force, reads=reads)
-    else:
-        check_folder(out, writer, is_own, ("model folder", _FILES), force=force, reads=reads)
+    is_file = Path(out).suffix in (".safetensors", ".onnx", ".pt2")
+    if is_file and tokenizer:
+        raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; give a folder")
+    check_output(out, writer, is_own, None if is_file else _FILES, force=force, reads=reads)
