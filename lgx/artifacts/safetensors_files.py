@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lgx.core.schema import LINE
 from lgx.errors import UserError
-from lgx.host.failures import safetensors_errors
+from lgx.host.failures import foreign_errors
 from lgx.host.files import atomic_path
 
 _TYPES = {
@@ -80,5 +80,6 @@ def _opened(path: str | Path, place: str = "") -> Iterator[Any]:
         size = int.from_bytes(file.read(8), "little")
     if LARGEST_HEADER < size <= path.stat().st_size:  # otherwise the file is damaged, which safetensors reports
         raise UserError(f"{place}: has a header of {size:,} bytes, more than {LARGEST_HEADER:,}; do not trust it")
-    with safetensors_errors(place), safe_open(path, framework="pt") as content:
+    remedy = "copy it again; pickled files are not read"
+    with foreign_errors(place, "not an intact safetensors file", remedy), safe_open(path, framework="pt") as content:
         yield content

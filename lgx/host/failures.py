@@ -149,11 +149,6 @@ def blame(mistake: str, *others: type[Exception]) -> Iterator[None]:
         raise UserError(f"{mistake} ({reason})") from error
 
 
-def safetensors_errors(path: object) -> AbstractContextManager[None]:
-    """Errors of safetensors, or of torch for an unknown data type, while a file is read: see :func:`foreign_errors`."""
-    return foreign_errors(str(path), "not an intact safetensors file", "copy it again; pickled files are not read")
-
-
 def timm_errors(name: str) -> AbstractContextManager[None]:
     """Errors of timm and the hub's client while a model is loaded: see :func:`foreign_errors`."""
     return foreign_errors(name, "timm could not load it", "without a network give a local folder")

@@ -14,7 +14,6 @@ from lgx.host.failures import (
     describe,
     foreign_errors,
     reason_of,
-    safetensors_errors,
     timm_errors,
     write_errors,
 )
@@ -130,7 +129,7 @@ def test_errors_of_a_library_become_a_sentence(translation, error, sentence):
     [
         (blame("a value"), MemoryError()),
         (checkpoint_errors("a.ckpt"), MemoryError()),
-        (safetensors_errors("a"), MemoryError()),
+        (foreign_errors("a", "b", "c"), MemoryError()),
         (timm_errors("vit"), MemoryError()),
         (foreign_errors("a", "is wrong", "mend it"), UserError("mine")),
         (foreign_errors("a", "is wrong", "mend it", (ValueError, TypeError)), KeyError("x")),

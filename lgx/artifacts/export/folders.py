@@ -13,18 +13,12 @@ from lgx.host.outputs import check_output, has_mark
 WRITER_KEY = "written_by"
 """Key of a weights file's metadata that names the command."""
 
+Facts = Mapping[str, Any]
 _FILES = frozenset({WEIGHTS, CONFIG, *BESIDE, "pytorch_model.bin", "README.md"})
 
 
 def model_card(
-    title: str,
-    library: str,
-    tags: str,
-    summary: str,
-    sizes: Mapping[str, str],
-    facts: Mapping[str, Any],
-    code: str,
-    writer: str,
+    title: str, library: str, tags: str, summary: str, sizes: Facts, facts: Facts, code: str, writer: str
 ) -> str:
     """Write a model card in Markdown.
 
@@ -62,7 +56,7 @@ tags: [{tags}]
 """
 
 
-def made(facts: Mapping[str, Any]) -> str:
+def made(facts: Facts) -> str:
     """How the model was made: ``trained`` or ``initialized`` where the facts say it, otherwise ``written``."""
     return "trained" if facts.get("trained") else "initialized" if "method" in facts else "written"
 

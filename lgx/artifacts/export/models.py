@@ -29,6 +29,7 @@ from lgx.errors import UserError
 from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
 
+_OfImages = ViTArchitecture | LibraryModel
 _DECODING = """
 scores = model(images)[:, {prefix}:].mT.unflatten(2, {grid})  # of each patch, without {prefix} other token(s)
 logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")"""
@@ -73,7 +74,7 @@ def write_descendant(
         raise UserError(f"{out}: a folder is for timm's models; give a path ending in .safetensors for torchvision's")
     if isinstance(architecture, ViTArchitecture):
         architecture = architecture.unshared()
-    channels = architecture.in_chans if isinstance(architecture, ViTArchitecture | LibraryModel) else 0
+    channels = architecture.in_chans if isinstance(architecture, _OfImages) else 0
     inputs = Normalization(mean, std).for_channels(channels) if mean and std and channels else None
     if out.suffix == ".safetensors":
         metadata = _own_kind(architecture) or {"format": "pt"}
@@ -87,7 +88,7 @@ def write_descendant(
         with _folder(out, _text_card(out, architecture, model, card or {}, writer), record) as temporary:
             _write_text(temporary, model, tokenizer, label_names or ())
         return
-    assert isinstance(architecture, ViTArchitecture | LibraryModel)
+    assert isinstance(architecture, _OfImages)
     plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
     config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
@@ -103,10 +104,7 @@ def _own_kind(architecture: Architecture | LibraryModel) -> dict[str, str]:
 
 
 def _model_of_timm(
-    tensors: dict[str, Tensor],
-    architecture: ViTArchitecture | LibraryModel,
-    inputs: Normalization | None,
-    reading: Reading,
+    tensors: dict[str, Tensor], architecture: _OfImages, inputs: Normalization | None, reading: Reading
 ) -> tuple[Any, dict[str, Any]]:
     """The same weights in timm's own class, and the arguments of ``timm.create_model``."""
     arguments = architecture.timm_args()
@@ -149,9 +147,7 @@ def _folder(out: Path, card: str, record: StartRecord | None) -> Iterator[Path]:
             record.write(temporary)
 
 
-def _card(
-    out: Path, architecture: ViTArchitecture | LibraryModel, model: nn.Module, facts: dict[str, Any], writer: str
-) -> str:
+def _card(out: Path, architecture: _OfImages, model: nn.Module, facts: dict[str, Any], writer: str) -> str:
     size = sum(tensor.nbytes for tensor in model.state_dict().values()) / 1e6
     sizes = {"parameters": _parameters(model), "size": f"{size:.2f} MB in float32"}
     tag, imports, use = "image-classification", "import timm\n", ""

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -94,22 +95,16 @@ def write_int8(source: Path, out: Path, batches: Iterable[Tensor]) -> None:
     """
     with extra("export", str(out)):
         import onnx
-        from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+        from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
         from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    class Reader(CalibrationDataReader):  # type: ignore[misc, unused-ignore]
-        def __init__(self) -> None:
-            self.batches: Iterator[Tensor] = iter(batches)
-
-        def get_next(self) -> dict[str, Any] | None:
-            batch = next(self.batches, None)
-            return None if batch is None else {_INPUT: batch.numpy()}
-
+    feeds: Iterator[Any] = ({_INPUT: batch.numpy()} for batch in batches)
+    reader: Any = SimpleNamespace(get_next=lambda: next(feeds, None))
     prepared = source.with_name("prepared.onnx")
     with silent(), foreign_errors(str(out), "onnxruntime cannot quantize it", "export it without --int8"):
         quant_pre_process(source, prepared, skip_symbolic_shape=True)
         quantize_static(
-            prepared, out, Reader(), QuantFormat.QDQ, _OPERATORS, per_channel=True,
+            prepared, out, reader, QuantFormat.QDQ, _OPERATORS, per_channel=True,
             weight_type=QuantType.QInt8, activation_type=QuantType.QUInt8,
         )  # fmt: skip
     written, known = onnx.load(out), onnx.load(source)
