@@ -34,6 +34,7 @@ from lgx.artifacts.source_names import (
     path_of,
     weights_of,
 )  # fmt: skip
+from lgx.core.readable import some
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host import launcher
@@ -48,7 +49,6 @@ _HUB_NAME = re.compile(
 LARGEST = 16 * 2**30
 """Most bytes of a file that is downloaded."""
 _MAIN = "main"
-_LISTED = 5
 
 _names: dict[str, str] = {}
 """Place -> name, of the sources that this process has resolved."""
@@ -258,25 +258,21 @@ def _chosen(name: HubName, files: Sequence[str], place: str) -> list[str]:
     if name.inside.endswith(SAFETENSORS):
         if name.inside not in files:
             found = [file for file in files if file.endswith(SAFETENSORS)]
-            raise UserError(f"{place}: the repository has no such file; it has {_listed(found)}")
+            raise UserError(f"{place}: the repository has no such file; it has {some(found)}")
         return [name.inside]
     folder = f"{name.inside}/" if name.inside else ""
     here = [file.removeprefix(folder) for file in files if file.startswith(folder)]
     learngenes = [file for file in here if file.endswith(LEARNGENE) and "/" not in file]
     if len(learngenes) > 1:
-        raise UserError(f"{place}: holds {len(learngenes)} learngenes ({_listed(learngenes)}); add /FILE to the name")
+        raise UserError(f"{place}: holds {len(learngenes)} learngenes ({some(learngenes)}); add /FILE to the name")
     if learngenes:
         return [folder + learngenes[0]]
     if {WEIGHTS, CONFIG} <= {*here}:
         return [folder + file for file in (WEIGHTS, CONFIG, *BESIDE) if file in here]
     raise UserError(
-        f"{place}: holds no *{LEARNGENE}, and no {CONFIG} with {WEIGHTS}, but {_listed(here)}; pickled weights are not "
+        f"{place}: holds no *{LEARNGENE}, and no {CONFIG} with {WEIGHTS}, but {some(here)}; pickled weights are not "
         f"read from elsewhere"
     )
-
-
-def _listed(files: Sequence[str]) -> str:
-    return ", ".join([*files[:_LISTED], *(["..."] if len(files) > _LISTED else [])]) or "none"
 
 
 def _name_in_cache(name: HubName, path: Path) -> HubName:

@@ -26,6 +26,7 @@ from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, Ti
 from lgx.artifacts.sources import recorded_name
 from lgx.artifacts.transformers_files import has_transformers_names, timm_names
 from lgx.core.image_size import image_size, size_text
+from lgx.core.readable import some
 from lgx.core.schema import LINE, check_fields
 from lgx.core.task import Normalization
 from lgx.errors import UserError
@@ -44,7 +45,6 @@ _MISMATCH = re.compile(
     r"size mismatch for (\S+): copying a param with shape torch\.Size\((\[.*?\])\) from checkpoint, "
     r"the shape in current model is torch\.Size\((\[.*?\])\)"
 )
-_SHOWN = 4
 _INPUTS = ("mean", "std")
 _BESIDE_WEIGHTS = {"config.json": _INPUTS, "preprocessor_config.json": ("image_mean", "image_std")}
 """Files of timm and of transformers that describe the weights beside them, and their keys of mean and std."""
@@ -201,14 +201,14 @@ def read_weights(file: str) -> dict[str, Tensor]:
     if not tensors:
         held = ", ".join(str(key)[:30] for key in list(values)[:5]) or "nothing"
         raise UserError(f"{path}: holds no tensors by name but {held}; give a file with a network's state dict")
+    cleaned: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if not LINE.holds(name) or not is_number_tensor(tensor):
             raise UserError(f"{path}: {str(name)[:100]!r} is no ordinary tensor; save the network's state dict again")
-    cleaned: dict[str, Tensor] = clean_state_dict(tensors)
-    for name, tensor in tensors.items():
-        (cleaned_name,) = clean_state_dict({name: tensor})
-        if cleaned_name != name and cleaned_name in tensors and not torch.equal(tensors[cleaned_name], tensor):
-            raise UserError(f"{path}: holds both {cleaned_name} and {name}; give the state dict of one network")
+        (short,) = clean_state_dict({name: tensor})
+        known = cleaned.setdefault(short, tensor)
+        if known is not tensor and not torch.equal(known, tensor):
+            raise UserError(f"{path}: holds {short} twice, once behind a prefix; give the state dict of one network")
     return cleaned
 
 
@@ -310,8 +310,8 @@ def _check_names(source: TimmSource, held: int, missing: Sequence[str], ignored:
     foreign = [key for key in ignored if not key.startswith((*_BESIDE, *heads))]
     if missing or foreign:
         raise UserError(
-            f"{place}: of its {held} tensors {len(foreign)} are not those of {name} ({_some(foreign) or 'none'}), and "
-            f"{len(missing)} of that model are missing ({_some(missing) or 'none'}); give the whole weights of {name}"
+            f"{place}: of its {held} tensors {len(foreign)} are not those of {name} ({some(foreign)}), and "
+            f"{len(missing)} of that model are missing ({some(missing)}); give the whole weights of {name}"
         )
 
 
@@ -319,10 +319,6 @@ def _heads(name: str) -> tuple[str, ...]:
     known = timm.get_pretrained_cfg(name)
     classifier = (known.classifier if known else None) or "head"
     return tuple(f"{head}." for head in ((classifier,) if isinstance(classifier, str) else classifier))
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join([*names[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
 
 
 @contextmanager

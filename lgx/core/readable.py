@@ -59,6 +59,11 @@ def clipped(name: str, most: int = 30) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
+def some(names: Sequence[str], most: int = 4) -> str:
+    """At most so many names in a line, with dots where there are more."""
+    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])]) or "none"
+
+
 def digits(value: float) -> str:
     """A number in four digits: ``1.873``, ``0.05210``, ``12.40``."""
     return f"{value:#.4g}".rstrip(".") if abs(value) < 10_000 else f"{value:.4g}"

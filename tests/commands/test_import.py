@@ -261,6 +261,6 @@ def test_tensors_that_are_no_weights_are_refused(state, tmp_path, case, command)
         arch = "depth=12,embed_dim=192,num_heads=3,patch_size=16,img_size=32"
         options = ["--source", f"timm:{TINY},weights={file},img_size=32", "--method=pretrained", "--arch", arch]
     done = lgx(command, *options, "--out", tmp_path / "out")
-    words = "holds both head.bias and module.head.bias" if case == "twice" else case
+    words = "holds head.bias twice, once behind a prefix" if case == "twice" else case
     assert (done.code, words in done.sentence) == (2, True), done.err
     assert not (tmp_path / "out").exists()
