@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import timm
 from timm.models import save_for_hf
@@ -196,7 +196,11 @@ def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer
         source: What it was imported from.
         writer: The command that writes it, which the folder then names.
     """
-    out, timms = Path(out), _with_input_size(model)
+    out, timms = Path(out), cast(Any, model)
+    config, size = dict(timms.pretrained_cfg), getattr(getattr(timms, "patch_embed", None), "img_size", None)
+    shape = (source.in_chans or config["input_size"][0], *(size or config["input_size"][1:]))
+    inputs = normalization_of(timms).for_channels(shape[0])._asdict()
+    timms.pretrained_cfg = {**config, **inputs, **as_in_timm(resize_of_timm(config)), "input_size": shape}
     arguments = {key: value for key, value in source.arguments().items() if key != "num_classes"}
     sizes = {"parameters": _parameters(timms), "license": str(timms.pretrained_cfg.get("license") or "unknown")}
     facts = {"weights": Path(source.weights).name if source.weights else None, "model": source.model}
@@ -205,17 +209,3 @@ def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer
     card = model_card(out.name, "timm", "image-classification, timm", summary, sizes, facts, code, writer)
     with _folder(out, card, None) as temporary, write_errors():
         save_for_hf(timms, str(temporary), model_args=arguments, safe_serialization=True)
-
-
-def _with_input_size(model: nn.Module) -> Any:
-    """The model with the size of its images in its configuration, where timm's own code looks for it."""
-    timms: Any = model
-    size = getattr(getattr(timms, "patch_embed", None), "img_size", None)
-    config = dict(timms.pretrained_cfg)
-    if size is not None:
-        channels = getattr(getattr(timms.patch_embed, "proj", None), "in_channels", config["input_size"][0])
-        config["input_size"] = (channels, *size)
-        config |= Normalization(tuple(config["mean"]), tuple(config["std"])).for_channels(channels)._asdict()
-    config |= {**as_in_timm(resize_of_timm(config)), "num_classes": timms.num_classes}
-    timms.pretrained_cfg = config
-    return timms
