@@ -41,11 +41,11 @@ class ExportedModel:
             logits = self.program(inputs)
         if tuple(logits.shape[:2]) != (len(inputs), self.task.num_classes):
             raise UserError(
-                f"{self.name}: gives outputs of shape {tuple(logits.shape)} for {len(inputs)} inputs, but says that it "
-                f"has {self.task.num_classes} classes; write it again with `lgx export`"
+                f"{self.name}: returns outputs of shape {tuple(logits.shape)} for {len(inputs)} inputs, but its "
+                f"metadata has {self.task.num_classes} classes; write it again with `lgx export`"
             )
         if not logits.isfinite().all():
-            raise UserError(f"{self.name}: predicts numbers that are not finite; write it again, or train it again")
+            raise UserError(f"{self.name}: predicts values that are not finite; write it again, or train it again")
         return logits.float()
 
 
@@ -59,7 +59,9 @@ def load_exported(source: str) -> ExportedModel:
     if not Path(source).exists():
         raise UserError(f"{source}: no such file or folder; give what `lgx export` wrote")
     if source.endswith(".pt2"):
-        raise UserError(f"{source}: a program of torch.export may run code; give the run, or export a folder or .onnx")
+        raise UserError(
+            f"{source}: a program of torch.export may run code; give the run, or export a folder or .onnx file"
+        )
     if source.endswith(".onnx"):
         program, texts = run_onnx(source)
         return ExportedModel(source, described_task(texts, source), program)

@@ -1,4 +1,4 @@
-"""Read from the Hugging Face hub; what was read stays in the cache of its own client."""
+"""Read from the Hugging Face hub, through its client's cache."""
 
 import hashlib
 import re
@@ -26,7 +26,7 @@ _HUB_NAME = re.compile(
     r"(?:/(?P<inside>[^#]+?))?/?(?:#sha256=(?P<sha256>[0-9a-fA-F]{64}))?"
 )
 LARGEST = 16 * 2**30
-"""Most bytes of a file that is downloaded."""
+"""Largest size of a download, in bytes."""
 _MAIN = "main"
 _LISTED = 5
 
@@ -70,11 +70,12 @@ class HubName:
 def fetch_hub(name: HubName, download: bool) -> tuple[Path, HubName]:
     """Find a learngene, a weights file or a model folder in the client's cache, or download it.
 
-    A file at a whole commit that the cache holds asks no server. Where the hub is out of reach, or fails, the cached
-    version is read.
+    A cached file at a full commit hash needs no server. If the hub cannot be reached, or fails, the cached version is
+    read.
 
     Args:
-        name: Without a file it is the repository's only learngene, else the repository must be a model folder.
+        name: Place on the hub. Without a file: the repository's only learngene, otherwise the repository must be a
+            model folder.
         download: Whether the hub may be asked.
 
     Returns:
@@ -101,7 +102,7 @@ def fetch_hub(name: HubName, download: bool) -> tuple[Path, HubName]:
 
 
 def _newest(name: HubName, place: str, kept: Path | None) -> Path:
-    """The version on the hub; the kept one, if there is one, where the hub is out of reach or fails."""
+    """The version on the hub; the cached version if the hub cannot be reached or fails."""
     with hub_or_cache(place, "give a local file") as reason:
         if reason and kept is None:
             return _kept(name)
@@ -126,7 +127,7 @@ def _downloaded(name: HubName, place: str) -> Path:
     first, *others = _chosen(name, [*sizes], place)
     if large := next((file for file in (first, *others) if (sizes[file] or 0) > LARGEST), None):
         raise UserError(f"{place}: {large}: is larger than {LARGEST:,} bytes; download it, and give its path")
-    # The first file is asked for by the revision's name: the client then remembers its commit.
+    # The first request has the revision's name: the client then stores its commit.
     path = Path(hf_hub_download(name.repository, first, revision=name.revision or _MAIN, library_name="lgx"))
     commit = _name_in_cache(name, path).revision
     for file in others:
@@ -143,7 +144,7 @@ def _kept(name: HubName) -> Path:
 
 
 def _chosen(name: HubName, files: Sequence[str], place: str) -> list[str]:
-    """The files to read, that with the weights first."""
+    """The files to read, the file of weights first."""
     if name.inside.endswith(SAFETENSORS):
         if name.inside not in files:
             found = [file for file in files if file.endswith(SAFETENSORS)]

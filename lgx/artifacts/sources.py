@@ -1,7 +1,7 @@
-"""Sources: where on this machine lies what a user names.
+"""Sources: find the local file, folder or model that a user names.
 
-A command line, a configuration of ``lgx fit`` and the Python API call :func:`resolve` once for each source. Everything
-below them reads its :attr:`Source.place` and never asks a server for it.
+A command line, a configuration of ``lgx fit`` and the Python API call :func:`resolve` once for each source. All other
+code reads :attr:`Source.place` and never asks a server.
 """
 
 import os
@@ -27,8 +27,7 @@ class Source:
 
     Attributes:
         name: What records hold: a name on the hub has the commit.
-        place: What is read: a path, or the name of a model of timm or transformers, see
-            :func:`~lgx.artifacts.source_names.kind_of`.
+        place: Path, or the name of a model of timm or transformers, see :func:`~lgx.artifacts.source_names.kind_of`.
     """
 
     name: str
@@ -36,8 +35,8 @@ class Source:
 
     @property
     def weights(self) -> Path | None:
-        """The file of weights: itself, or that of a model folder; None where there is none."""
-        if "\0" in self.place or len(self.place) > 4096:  # an option that is no source may hold any text
+        """The file of weights: itself, or the file in a model folder; None if there is none."""
+        if "\0" in self.place or len(self.place) > 4096:  # an option that is not a source may contain any text
             return None
         path = Path(path_of(self.place))
         files = [path / name for name in ("model.safetensors", "pytorch_model.bin")] if path.is_dir() else [path]
@@ -45,7 +44,7 @@ class Source:
 
 
 def resolve(text: str, download: bool = True) -> Source:
-    """Find the version of a source that is read now; what lies elsewhere is downloaded.
+    """Find the current version of a source; download it if needed.
 
     Args:
         text: ``hf://org/name``, with ``@revision``, ``/file`` and ``#sha256=…`` if needed, or a model of timm whose
@@ -77,10 +76,10 @@ def resolve(text: str, download: bool = True) -> Source:
 
 
 def place_in_run(source: str) -> str:
-    """What is read of a run's folder; every other source is its own place.
+    """The file to read of a run's folder; every other source is its own place.
 
     Returns:
-        The learngene file where it holds more than one network, otherwise the checkpoint with the run's weights.
+        The learngene file if it contains more than one network, otherwise the checkpoint with the run's weights.
     """
     from lgx.artifacts.checkpoints import weights_of_run
 
@@ -102,7 +101,7 @@ def resolve_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
 
 
 def resolve_kept(text: str) -> Source:
-    """The source as far as it is on this machine; one that would have to be downloaded keeps its name as its place."""
+    """The source without downloads; if it is not on this machine, its place is its name."""
     try:
         return resolve(text, download=False)
     except UserError:
@@ -110,5 +109,5 @@ def resolve_kept(text: str) -> Source:
 
 
 def recorded_name(place: str) -> str:
-    """What records hold for a place: the name under which this process has resolved it, or the place itself."""
+    """The name of a place for records: the name that this process resolved to it, or the place itself."""
     return _names.get(place, place)

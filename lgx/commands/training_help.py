@@ -1,6 +1,6 @@
-"""The short help of ``lgx fit``, ``validate``, ``test`` and ``predict``: the options that one needs first.
+"""The short help of ``lgx fit``, ``validate``, ``test`` and ``predict``: the most important options.
 
-It imports neither torch nor Lightning, so that it answers at once; ``--help-all`` prints every option.
+It imports neither torch nor Lightning, so it is fast; ``--help-all`` prints every option.
 """
 
 import textwrap
@@ -17,7 +17,7 @@ EXAMPLES = {
     "test": "test --config runs/first/net/seed0/config.yaml",
     "predict": "predict --config runs/first/net/seed0/config.yaml",
 }
-"""Command -> an example that needs no download; those of the other commands read the run of ``fit``."""
+"""Command -> an example that needs no download. The other commands use the run of the example of ``fit``."""
 
 _ABOUT = {
     "fit": """\
@@ -81,7 +81,7 @@ usage: lgx {command} {main} [options]
 an example:
   {example}
 
-the options to know first:
+main options:
 {options}
 
 all other options:

@@ -1,4 +1,4 @@
-"""Model folders: their card, README.md, and which places an exported model may take."""
+"""Model folders: the model card (README.md), and the check of --out."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ BESIDE = (
     RECORD, "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "vocab.json",
 )  # fmt: skip
-"""Further files of a model folder, all but the first a text model's."""
+"""Other files of a model folder; all but the first belong to text models."""
 _FILES = frozenset({WEIGHTS, CONFIG, *BESIDE, "pytorch_model.bin", "README.md"})
 
 _CARD = """\
@@ -61,8 +61,8 @@ def model_card(
         library: The library that loads it.
         tags: Tags of the Hugging Face hub, joined by commas.
         summary: One sentence on the model.
-        sizes: Facts that are shown as they are.
-        facts: Further facts, shown as JSON; None is left out.
+        sizes: Facts that are shown unchanged.
+        facts: More facts, shown as JSON; None is left out.
         code: Python that loads the model.
         writer: The command that writes the model.
     """
@@ -75,12 +75,12 @@ def model_card(
 
 
 def made(facts: Mapping[str, Any]) -> str:
-    """How the model was made: ``trained`` or ``initialized`` where the facts say it, otherwise ``written``."""
+    """How the model was made: ``trained`` or ``initialized`` if the facts say so, otherwise ``written``."""
     return "trained" if facts.get("trained") else "initialized" if "method" in facts else "written"
 
 
 def quoted(text: str) -> str:
-    """A text as a literal of Python, in double quotes where that is possible."""
+    """A text as a literal of Python, in double quotes if possible."""
     plain = '"' not in text and "\\" not in text and text.isprintable()
     return f'"{text}"' if plain else repr(text)
 
@@ -101,22 +101,22 @@ def check_model_place(
     Args:
         out: The folder to write, or the file ending in .safetensors, .onnx or .pt2; it need not exist.
         writer: The command that writes it, e.g. ``lgx init``.
-        force: Whether models of other commands and programs may be replaced, and other files; a folder with files that
-            no model folder has is never replaced.
+        force: Whether models of other commands and programs, and other files, may be replaced. A folder with unknown
+            files is never replaced.
         reads: Paths that the command reads.
         tokenizer: The tokenizer that is written beside the model.
     """
     if str(out).endswith(LEARNGENE):
-        raise UserError(f"--out {out}: {LEARNGENE} is the suffix of learngenes; give a folder or another suffix")
+        raise UserError(f"--out {out}: the suffix {LEARNGENE} is for learngenes; give a folder or another suffix")
 
     def is_own(path: Path) -> bool:
         if path.suffix == ".safetensors":
             return read_metadata(path).get(WRITER_KEY) == writer
-        return has_mark(path, writer)  # the producer of an ONNX file; programs of torch begin with other parts
+        return has_mark(path, writer)  # the producer of an ONNX file; torch's programs begin differently
 
     if Path(out).suffix in (".safetensors", ".onnx", ".pt2"):
         if tokenizer:
-            raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; give a folder")
+            raise UserError(f"--tokenizer: needs a folder, but --out {out} is a file; give a folder")
         check_file(out, writer, is_own, force=force, reads=reads)
     else:
         check_folder(
