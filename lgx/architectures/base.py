@@ -322,9 +322,12 @@ def naming_source(source: Architecture | None, architecture: Architecture) -> It
 
 
 def class_order(known: Sequence[str], wanted: Sequence[str], place: str) -> list[int] | None:
-    """Find the index of each class of a task among a trained network's classes. Args: known: Names of the network's
-    classes, in index order; empty if unknown. wanted: Names of the task's classes, in index order; empty if unknown.
-    place: Source of the network, for the message.
+    """Find the index of each class of a task among a trained network's classes.
+
+    Args:
+        known: Names of the network's classes, in index order; empty if unknown.
+        wanted: Names of the task's classes, in index order; empty if unknown.
+        place: Source of the network, for the message.
 
     Returns:
         The index of each wanted class among the known classes; None if both orders are equal or one is unknown.

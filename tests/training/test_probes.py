@@ -96,7 +96,7 @@ def test_only_test_has_probes(fit):
     [
         (SMALL, ["--data=ADE20K"], "task ade20k is segmentation"),
         ("gpt2:depth=1,embed_dim=16,num_heads=2", ["--data=CoLA"], "task cola is text"),
-        (SMALL, ["--data=MultiTask", "--data.tasks=[pocket_digits,pocket_roses]"], "reads one data set"),
+        (SMALL, ["--data=MultiTask", "--data.tasks=[pocket_digits,pocket_roses]"], "needs one data set"),
     ],
     ids=["segmentation", "text", "several"],
 )

@@ -32,7 +32,7 @@ def test_the_schedule_ends_with_whichever_limit_comes_first(fit):
 
 def test_an_endless_run_is_refused_only_with_a_schedule(fit):
     endless = ["--trainer.max_epochs=-1", "--trainer.max_time=00:00:00:01"]
-    assert "a schedule needs to know" in fit("Ancestor", "--name=e", *endless).sentence
+    assert "a schedule needs the length" in fit("Ancestor", "--name=e", *endless).sentence
     assert "until stopped" in ok(fit("Ancestor", "--name=f", "--model.scheduler=null", *endless)).out
 
 
