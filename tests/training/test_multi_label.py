@@ -152,7 +152,7 @@ REFUSED = [
     (
         "Finetune",
         ["--model.mixup=0.8"],
-        "model.mixup, model.cutmix: mix the one class of whole images; leave both at 0",
+        "model.mixup, model.cutmix: need one class per image; leave both at 0",
     ),
     ("Finetune", ["--model.arch=2-GPT2"], "reads text, but the task has images"),
 ]
