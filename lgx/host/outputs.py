@@ -1,8 +1,8 @@
 """Which existing files and folders a command may replace.
 
-A command replaces what it wrote itself: files say of themselves which command wrote them. With ``--force`` it also
-replaces what another command or program wrote, but never what it reads, and never a folder with unknown files. The
-checks come before the command computes anything.
+A command replaces its own outputs: files record which command wrote them. With ``--force``, it also replaces outputs of
+other commands and programs, but never its inputs, and never a folder with unknown files. The checks come before any
+computation.
 """
 
 import os
@@ -13,9 +13,9 @@ from lgx.errors import UserError
 
 _ELSE = "choose another place"
 _MARK = 4096
-"""Bytes at the beginning of a file, among which its mark is looked for."""
+"""Bytes at the beginning of a file that are searched for its mark."""
 _LINE = 2**24
-"""Most bytes of a first line."""
+"""Largest length of a first line, in bytes."""
 
 
 def check_file(
@@ -26,14 +26,14 @@ def check_file(
     force: bool = False,
     reads: Iterable[str | Path | None] = (),
 ) -> None:
-    """Refuse to write a file over one that the command did not write, or reads.
+    """Refuse to replace a file that the command did not write, or that it reads.
 
     Args:
         path: The file to write; it need not exist.
         command: What the user calls the command, e.g. ``lgx embed``.
         is_own: Whether this command wrote an existing file.
         force: Whether files of other commands and programs may be replaced.
-        reads: What the command reads: files and folders. Names of other things and None are ignored.
+        reads: Files and folders that the command reads. Other names and None are ignored.
     """
     path, place = Path(path), _place(path)
     if not os.path.lexists(path):
@@ -44,7 +44,7 @@ def check_file(
     if is_own(path):
         return
     if source := next((each for each in sources if each.is_dir() and each.resolve() in path.resolve().parents), None):
-        raise UserError(f"{place}: belongs to {source}, which this command reads; {_ELSE}")
+        raise UserError(f"{place}: is inside {source}, which this command reads; {_ELSE}")
     if not force:
         raise _foreign(place, command)
 
@@ -66,7 +66,7 @@ def check_folder(
         path: The folder to write; it need not exist.
         command: What the user calls the command, e.g. ``lgx init``.
         is_own: Whether this command wrote an existing folder.
-        content: What such a folder is called, and the names that it may hold.
+        content: Name of this kind of folder, and the names of its allowed files.
         force: Whether such folders of other commands and programs may be replaced.
         reads: What the command reads, see :func:`check_file`.
     """
@@ -87,7 +87,7 @@ def check_folder(
 
 
 def has_mark(path: Path, mark: str) -> bool:
-    """Whether a mark stands anywhere in the first bytes of a file; False if the file cannot be read."""
+    """Whether the first bytes of a file contain a mark; False if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return mark.encode() in file.read(_MARK)
@@ -105,19 +105,19 @@ def first_line(path: Path) -> str:
 
 
 def _place(path: str | Path) -> str:
-    """What messages call the place; URLs are refused."""
+    """The place's name for messages; URLs are refused."""
     if "://" in str(path):
-        raise UserError(f"--out {path}: --out names a file or folder of this machine; upload with `hf upload`")
+        raise UserError(f"--out {path}: expected a local file or folder; upload with `hf upload`")
     return f"--out {path}"
 
 
 def _not_replaced(path: Path, place: str, reads: Iterable[str | Path | None]) -> list[Path]:
-    """The files and folders that a command reads; a UserError if the place is one of them, or holds one."""
-    # A name of timm or of a hub is no path; os.path.exists takes every text.
+    """The files and folders that a command reads; a UserError if the place is or contains one of them."""
+    # A name of timm or of a hub is not a path; os.path.exists accepts every text.
     sources = [Path(source) for source in reads if source is not None and os.path.exists(source)]
     for source in sources:
         if (path.exists() and path.samefile(source)) or path.resolve() in source.resolve().parents:
-            raise UserError(f"{place}: this command reads {source}, which it would replace; {_ELSE}")
+            raise UserError(f"{place}: would replace {source}, which this command reads; {_ELSE}")
     return sources
 
 

@@ -111,7 +111,7 @@ def test_a_new_place_and_an_own_file_are_free(tmp_path):
 
 @pytest.mark.parametrize("check", [check_file, lambda *given: check_folder(*given, FOLDER)])
 def test_a_url_is_refused(check):
-    with pytest.raises(UserError, match="--out names a file or folder of this machine; upload with `hf upload`"):
+    with pytest.raises(UserError, match="expected a local file or folder; upload with `hf upload`"):
         check("hf://lab/vit", "lgx x", own)
 
 
