@@ -238,9 +238,7 @@ class MultiTask(ImageOptions, SeveralSets):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.balanced:
-            raise UserError(
-                "data.balanced: draws the classes of one set; MultiTask draws its tasks by data.temperature"
-            )
+            raise UserError("data.balanced: draws the classes of one set; MultiTask draws tasks by data.temperature")
         if unknown := sorted(self.augment_of.keys() - self.sets.keys()):
             raise UserError(
                 f"data.augment_of: {', '.join(unknown)} is no task of this run, which has {', '.join(self.sets)}"

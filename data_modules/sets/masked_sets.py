@@ -115,9 +115,7 @@ class ADE20K(SegmentationSet):
         images, masks = (folder / self.marker / kind / part for kind in ("images", "annotations"))
         for place in (images, masks):
             if not place.is_dir():
-                raise UserError(
-                    f"{self.info.name} {split}: {place} is missing; unpack {self.archives[0].filename} again"
-                )
+                raise UserError(f"{self.info.name} {split}: {place} is missing; unpack its archive again")
         names = sorted(path.stem for path in images.glob("*.jpg"))
         lacking = sorted(set(names) - {path.stem for path in masks.glob("*.png")})
         if lacking:

@@ -126,9 +126,8 @@ class SegmentationSet(OfficialData):
         """The examples as tensors, with the same resizing, crop and flip for an image and its mask."""
         augment = self.augment if train else "none"
         seed = self.seed if seed is None else seed
-        return TransformedExamples(
-            examples, MaskTransform(self.task, augment), seed, random=augment != "none", joint=True
-        )
+        transform = MaskTransform(self.task, augment)
+        return TransformedExamples(examples, transform, seed, random=augment != "none", joint=True)
 
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
         """Make a batch of transformed images and masks."""

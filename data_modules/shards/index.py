@@ -74,9 +74,7 @@ def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Sha
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in index["info"].items()}
         info = DatasetInfo(**fields)
     except TypeError as error:  # a key is missing or unknown
-        raise UserError(
-            f"{directory / INDEX}: not an index of shards ({str(error)[:200]}); write them again"
-        ) from error
+        raise UserError(f"{directory / INDEX}: not an index of shards ({str(error)[:200]}); write it again") from error
     if not (len(info.mean) == len(info.std) == info.in_chans and len(info.sizes) == 3):
         raise UserError(
             f"{directory / INDEX}: expected mean and std of {info.in_chans} channels and 3 sizes; write it again"

@@ -228,6 +228,4 @@ class ShardImages:
     def chosen(self) -> Indices:
         """The positions of those examples that belong to the split."""
         starts = [0, *self._ends.tolist()]
-        return np.array(
-            [start + row for start, s in zip(starts, self.shards, strict=False) for row in s.rows], np.int64
-        )
+        return np.array([at + row for at, s in zip(starts, self.shards, strict=False) for row in s.rows], np.int64)

@@ -167,21 +167,19 @@ _info = partial(
 class PocketReviews(PocketText):
     """Whether most clauses of a review praise, in the place of IMDB; the metric is accuracy."""
 
-    info = _info(name="pocket_reviews", class_names=("unkind", "kind"), source="seeded generator; mirrors IMDB")
+    info = _info("pocket_reviews", class_names=("unkind", "kind"), source="seeded generator; mirrors IMDB")
 
 
 class PocketGrammar(PocketText):
     """Whether a sentence is well formed, in the place of CoLA; the metric is accuracy."""
 
-    info = _info(
-        name="pocket_grammar", class_names=("unacceptable", "acceptable"), source="seeded generator; mirrors CoLA"
-    )
+    info = _info("pocket_grammar", class_names=("unacceptable", "acceptable"), source="seeded generator; mirrors CoLA")
 
 
 class PocketParaphrases(PocketText):
     """Whether two sentences have the same meaning, in the place of MRPC; the metric is accuracy."""
 
     info = _info(
-        name="pocket_paraphrases", class_names=("no paraphrase", "paraphrase"), source="seeded generator; mirrors MRPC"
+        "pocket_paraphrases", class_names=("no paraphrase", "paraphrase"), source="seeded generator; mirrors MRPC"
     )
     columns = ("sentence1", "sentence2")
