@@ -80,13 +80,8 @@ def open_classes(
 ) -> ImageDataModule:
     """A set with one class for each image, read for training in the form of a network.
 
-    Args:
-        option: The option that names it.
-        data: Name of the set, or folder with ``train/<class>/<image>``.
-        img_size: Size of the images.
-        in_chans: Their channels.
-        inputs: Mean and std; None for the set's own.
-        reading: How the files are read.
+    ``option`` names it: a set, or a folder with ``train/<class>/<image>``. ``inputs`` are mean and std, None for the
+    set's own; ``reading`` says how the files are read.
 
     Raises:
         UserError: If the data cannot be read or are of another kind.
@@ -105,14 +100,7 @@ def open_classes(
 
 
 def open_text(name: str, root: str = "data") -> TextSet:
-    """The data module of a text set, with its default options.
-
-    Args:
-        name: A name of the catalog, e.g. ``cola``.
-        root: Folder that contains the sets of the catalog.
-
-    Returns:
-        The module; no text was read yet. Its options, e.g. ``max_len``, may be changed until ``setup``.
+    """The data module of a text set such as ``cola`` below ``root``, with its default options; see :func:`open_set`.
 
     Raises:
         UserError: If there is no such set, or it is an image set.

@@ -13,10 +13,6 @@ def until_error(loader: DataLoader[Any], batches: Iterator[Any]) -> Iterator[Any
 
     PyTorch ends them when Python frees the loader. In a cycle of references, which an error with its traceback makes,
     the queues to the processes may be freed first: then the program waits five seconds for each process.
-
-    Args:
-        loader: The loader.
-        batches: Its iterator, as ``DataLoader.__iter__`` returns it.
     """
     try:
         yield from batches

@@ -1,7 +1,7 @@
 """Checks of data modules of other packages: each broken promise of ``TaskDataModule`` is one sentence."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -20,17 +20,12 @@ Loader = Literal["train", "val", "test", "predict"]
 
 
 def check_task(owner: str, task: Any) -> Task:
-    """Refuse a value that cannot be used as a task.
-
-    Args:
-        owner: Class of the data module, for the message.
-        task: What it says of its task.
+    """Return what a data module of the class ``owner`` says of its task.
 
     Raises:
         UserError: If it is no ``Task``, or contradicts itself.
     """
-    if not isinstance(task, Task):
-        raise UserError(f"data: task of {owner} is {shortened(task)}, expected an lgx.core.task.Task")
+    _require(isinstance(task, Task), f"task of {owner} is {shortened(task)}, expected an lgx.core.task.Task")
     is_image = task.kind != "text"
     channels = (task.in_chans, task.in_chans)
     for holds, wrong, right in (
@@ -47,25 +42,20 @@ def check_task(owner: str, task: Any) -> Task:
         (len(task.class_names) in (0, task.num_classes),
          f"class_names has {len(task.class_names)} names", f"one for each of {task.num_classes} classes, or none"),
     ):  # fmt: skip
-        if not holds:
-            raise UserError(f"data: task of {owner}: {wrong}, expected {right}")
-    return task
+        _require(holds, f"task of {owner}: {wrong}, expected {right}")
+    return cast(Task, task)
 
 
 def check_options(module: TaskDataModule) -> None:
-    """Refuse a data module without the numbers that every command reads of it.
-
-    Args:
-        module: The module, which may have read nothing.
+    """Refuse a data module, which may have read nothing, without the numbers that every command reads of it.
 
     Raises:
         UserError: If its batch size or its number of loader processes is missing or wrong.
     """
     for option, least in (("batch_size", 1), ("num_workers", 0)):
         value: Any = getattr(module, option, None)
-        if not _is_count(value) or value < least:
-            owner = type(module).__name__
-            raise UserError(f"data: {option} of {owner} is {value!r}, expected a whole number of at least {least}")
+        wrong = f"{option} of {type(module).__name__} is {value!r}, expected a whole number of at least {least}"
+        _require(_is_count(value) and value >= least, wrong)
 
 
 def is_of_another_package(module: TaskDataModule) -> bool:
@@ -76,58 +66,46 @@ def is_of_another_package(module: TaskDataModule) -> bool:
 def check_module(module: TaskDataModule, loaders: Sequence[Loader]) -> None:
     """Check a data module after its ``setup``, with the first batch of each loader; no random number is used up.
 
-    Args:
-        module: The data module.
-        loaders: The loaders that a command needs.
-
     Raises:
         UserError: If it breaks the contract that the docstring of ``TaskDataModule`` states.
     """
     owner = type(module).__name__
     check_options(module)
-    tasks = module.all_tasks
-    for name, task in tasks.items():
-        if check_task(owner, task).name != name:
-            raise UserError(f"data: all_tasks of {owner} has {task.name} under the name {name}; use the task's name")
+    for name, task in module.all_tasks.items():
+        known = check_task(owner, task).name
+        _require(known == name, f"all_tasks of {owner} has {known} under the name {name}; use the task's name")
     for loader in loaders:
-        if getattr(type(module), f"{loader}_dataloader") is getattr(LightningDataModule, f"{loader}_dataloader"):
-            raise UserError(f"data: {owner} has no {loader}_dataloader, which this command needs; define it")
+        method = f"{loader}_dataloader"
+        is_own = getattr(type(module), method) is not getattr(LightningDataModule, method)
+        _require(is_own, f"{owner} has no {method}, which this command needs; define it")
         with seeded_rng(0):
-            _check_loader(module, loader, f"{loader}_dataloader of {owner}")
+            _check_loader(module, loader, f"{method} of {owner}")
     if "predict" in loaders:
         _ = module.predict_indices
 
 
 def _check_loader(module: TaskDataModule, loader: Loader, place: str) -> None:
     batches: Any = getattr(module, f"{loader}_dataloader")()
-    if not isinstance(batches, Iterable):
-        raise UserError(f"data: {place} gives {shortened(batches)}, expected an iterable of batches")
+    _require(isinstance(batches, Iterable), f"{place} gives {shortened(batches)}, expected an iterable of batches")
     if loader == "train":
         length = getattr(batches, "epoch_length", None)
-        if not _is_count(length) or length == 0:
-            raise UserError(
-                f"data: epoch_length of the {place} is {length!r}, expected the number of batches of an epoch; "
-                f"data_modules.loading.loaders.train_loader makes such a loader"
-            )
-    batch = next(iter(batches), None)
-    if batch is None:
-        raise UserError(f"data: {place} gives no batch; expected at least one")
-    if not isinstance(batch, Batch):
-        raise UserError(
-            f"data: {place} gives a {type(batch).__name__}, expected lgx.core.batch.Batch(inputs, targets, task)"
+        _require(
+            _is_count(length) and length,
+            f"epoch_length of the {place} is {length!r}, expected the number of batches of an epoch; "
+            f"data_modules.loading.loaders.train_loader makes such a loader",
         )
-    if batch.task not in module.all_tasks:
-        raise UserError(
-            f"data: a batch of {place} is of task {shortened(batch.task)}, expected {' or '.join(module.all_tasks)}"
-        )
-    task, batch = module.all_tasks[batch.task], module.on_after_batch_transfer(batch, 0)  # may normalize
-    _check_inputs(batch.inputs, task, place)
-    _check_targets(batch.targets, len(batch.inputs), task, place)
-    if loader == "train" and len(batch.inputs) != module.batch_size:
-        raise UserError(
-            f"data: a batch of {place} has {len(batch.inputs)} examples, but batch_size is {module.batch_size}; make "
-            f"them agree"
-        )
+    batch: Any = next(iter(batches), None)
+    _require(batch is not None, f"{place} gives no batch; expected at least one")
+    expected = "expected lgx.core.batch.Batch(inputs, targets, task)"
+    _require(isinstance(batch, Batch), f"{place} gives a {type(batch).__name__}, {expected}")
+    name, tasks = batch.task, module.all_tasks
+    _require(name in tasks, f"a batch of {place} is of task {shortened(name)}, expected {' or '.join(tasks)}")
+    batch = module.on_after_batch_transfer(batch, 0)  # may normalize
+    _check_inputs(batch.inputs, tasks[name], place)
+    size = len(batch.inputs)
+    _check_targets(batch.targets, size, tasks[name], place)
+    wrong = f"a batch of {place} has {size} examples, but batch_size is {module.batch_size}; make them agree"
+    _require(loader != "train" or size == module.batch_size, wrong)
 
 
 def _check_inputs(inputs: Any, task: Task, place: str) -> None:
@@ -140,24 +118,29 @@ def _check_inputs(inputs: Any, task: Task, place: str) -> None:
         shape = task.image_shape
         holds = isinstance(inputs, Tensor) and inputs.is_floating_point() and inputs.shape[1:] == shape
         right = f"normalized images, floating-point, (B, {', '.join(map(str, shape))})"
-    if not holds or not len(inputs):
-        raise UserError(f"data: inputs of {place} are {_described(inputs)}, expected {right}")
+    _require(holds and len(inputs), f"inputs of {place} are {_described(inputs)}, expected {right}")
 
 
 def _check_targets(targets: Any, size: int, task: Task, place: str) -> None:
     """Class indices, or 0 and 1 for each label; without meaning where a task has no labels."""
     if not task.is_labeled:
         return
-    pixels = task.image_shape[1:]
-    of_example = {"segmentation": pixels, "multilabel": (task.num_classes,)}.get(task.kind, ())
-    if not isinstance(targets, Tensor) or targets.dtype != torch.int64 or targets.shape != (size, *of_example):
-        right = ", ".join(map(str, (size, *of_example)))
-        raise UserError(f"data: targets of {place} are {_described(targets)}, expected int64, ({right})")
+    of_example = {"segmentation": task.image_shape[1:], "multilabel": (task.num_classes,)}.get(task.kind, ())
+    shape = (size, *of_example)
+    holds = isinstance(targets, Tensor) and targets.dtype == torch.int64 and targets.shape == shape
+    right = f"int64, ({', '.join(map(str, shape))})"
+    _require(holds, f"targets of {place} are {_described(targets)}, expected {right}")
     counted = targets[targets != IGNORE] if task.kind in ("segmentation", "multilabel") else targets
-    most = 1 if task.kind == "multilabel" else task.num_classes - 1
-    if counted.numel() and not 0 <= int(counted.min()) <= int(counted.max()) <= most:
-        found = f"{int(counted.min())} to {int(counted.max())}"
-        raise UserError(f"data: targets of {place} are {found}, expected 0 to {most} for {task.num_classes} classes")
+    if counted.numel():
+        least, largest = int(counted.min()), int(counted.max())
+        most = 1 if task.kind == "multilabel" else task.num_classes - 1
+        wrong = f"{least} to {largest}, expected 0 to {most} for {task.num_classes} classes"
+        _require(0 <= least and largest <= most, f"targets of {place} are {wrong}")
+
+
+def _require(holds: object, otherwise: str) -> None:
+    if not holds:
+        raise UserError(f"data: {otherwise}")
 
 
 def _described(value: Any) -> str:

@@ -40,14 +40,7 @@ def stratified_split(labels: Any, fraction: float, seed: int) -> tuple[Indices, 
 def grouped_split(labels: Any, groups: Sequence[Hashable], fraction: float, seed: int) -> tuple[Indices, Indices]:
     """Like :func:`stratified_split`, but without splitting groups (tracks, persons, ...) within a class.
 
-    Args:
-        labels: Class indices, (N,).
-        groups: A key per example; examples of one class with one key stay together.
-        fraction: Share of the groups to hold out, in (0, 1).
-        seed: Seed of the draw.
-
-    Returns:
-        Sorted indices of the examples kept and of those held out.
+    Examples of one class with one key of ``groups`` stay together; ``fraction`` is the share of the groups.
     """
     labels = np.asarray(labels)
     number: dict[tuple[int, Hashable], int] = {}
@@ -62,13 +55,7 @@ def split_by_group(labels: Any, groups: Sequence[str], fraction: float, seed: in
 
     Groups are visited in a seeded order. One is held out if this brings the number of examples held out, of each of its
     classes and in all, nearer to ``fraction``: the sum of the squared distances, relative to the numbers of examples,
-    decreases. At least one example of every class is kept.
-
-    Args:
-        labels: Class indices, (N,).
-        groups: The group of each example.
-        fraction: Share of the examples to hold out, in [0, 1).
-        seed: Seed of the order of the groups. The order of the examples counts for nothing.
+    decreases. At least one example of every class is kept. The order of the examples counts for nothing.
 
     Returns:
         Sorted indices of the examples kept and of those held out.
@@ -92,17 +79,10 @@ def split_by_group(labels: Any, groups: Sequence[str], fraction: float, seed: in
 
 
 def stratified_order(labels: Any, seed: int) -> Indices:
-    """An order of all examples such that its first n examples are class-stratified, for every n.
+    """A permutation of all examples such that its first n examples are class-stratified, for every n.
 
     The first K examples of K classes are one of each class; the following ones have the shares of the classes. So a
-    smaller training subset is always part of a larger one.
-
-    Args:
-        labels: Class indices, (N,).
-        seed: Seed of the draw.
-
-    Returns:
-        A permutation of ``range(N)``.
+    smaller training subset is always part of a larger one. ``labels`` are class indices, (N,).
     """
     labels = np.asarray(labels)
     rng = np.random.default_rng(seed)

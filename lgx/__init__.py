@@ -1,8 +1,7 @@
 """lgx: condense one large ancestor into a small learngene that initializes descendants of many sizes.
 
 From Python: :func:`lgx.init`, :func:`lgx.load_learngene`, :func:`lgx.load_family`, :func:`lgx.embed_task`,
-:func:`lgx.compare`. They are loaded when they are used; this module imports nothing heavy, so that ``lgx --help``
-answers at once.
+:func:`lgx.compare`. They are imported on first use. This module imports nothing heavy, so that ``lgx --help`` is fast.
 """
 
 from importlib import import_module
@@ -20,7 +19,7 @@ __all__ = ["__version__", "compare", "embed_task", "init", "load_family", "load_
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'lgx' has no attribute {name!r}")
-    # jsonargparse asks for the name of each command; `lgx compare` reads this module anyway.
+    # jsonargparse reads the name of each command; `lgx compare` imports this module anyway.
     return getattr(import_module("lgx.results.comparison" if name == "compare" else "lgx.commands.api"), name)
 
 

@@ -21,23 +21,23 @@ TRAINING = {
     "fit": "train an ancestor, a learngene or a descendant",
     "validate": "evaluate a checkpoint on the validation split",
     "test": "evaluate a checkpoint, or an untrained start, on the test split",
-    "predict": "write class and probability of every test example, or of image files (--model)",
+    "predict": "write the classes of test examples, or of image files (--model)",
 }
 _GROUPS = {
     "start from a pretrained network": {
-        "backbones": "timm's pretrained ViTs, and which of them lgx reads",
-        "import": "read a file of weights of a timm model, and write a model folder",
-        "init": "write a descendant of a learngene as a model folder",
-        "arch": "parameters and MACs of architectures",
+        "backbones": "list timm's pretrained ViTs, and whether lgx reads each",
+        "import": "convert a file of weights of a timm model into a model folder",
+        "init": "initialize a descendant from a source, and write it as a model folder",
+        "arch": "print parameters and MACs of architectures",
         "data": "list and prepare data sets",
         "config": "print a configuration that ships with lgx",
     },
-    "use what was trained": {"export": "write the network of a trained run as a model folder"},
-    "many runs and what they say": {
-        "compare": "tables and report of methods x descendants x tasks over seeds",
-        "sweep": "many runs from one file, resumable, on one machine or a cluster",
-        "arena": "accuracy of starts against total compute: is a learngene worth it?",
-        "plan": "steps, memory, FLOPs and hours of a run before it starts",
+    "use a trained network": {"export": "write the network of a run as a model folder, ONNX or torch.export"},
+    "many runs": {
+        "compare": "write tables and a report: methods x descendants x tasks, over seeds",
+        "sweep": "execute many runs from one file, resumable, on one machine or a cluster",
+        "arena": "compare starts by accuracy against total compute",
+        "plan": "print steps, memory, FLOPs and hours of a run before it starts",
     },
     "learngenes": {
         "extract": "extract a learngene from a selection over data sets",
@@ -75,7 +75,7 @@ a first run:
 
 
 def program() -> None:
-    """Run the command line of this process, with a quick start and end: the ``lgx`` program.
+    """Run the command line of this process, with fast start and exit: the ``lgx`` program.
 
     Raises:
         SystemExit: As :func:`main`.
@@ -93,12 +93,14 @@ def main(args: Sequence[str] | None = None) -> None:
 
     Raises:
         SystemExit: With exit code 2 for a user's mistake, 1 for a failure of the system, 3 if ``lgx predict`` could not
-            decode some images, 130 after Ctrl-C, 143 after SIGTERM, 141 if the reader of the output has closed it. Any
-            other error passes with its traceback.
+            decode some images, 130 after Ctrl-C, 143 after SIGTERM, 141 after a broken output pipe. Any
+            other error keeps its traceback.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot print a letter ends no run
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a letter that the terminal cannot print must not end the run
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
         with one_interrupt():
@@ -107,7 +109,7 @@ def main(args: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         _fail(argv[0], "interrupted; finished files are complete", 130)
     except Exception as error:
-        message = describe(error)  # asked first: a UserError may hide that a data loading process was killed
+        message = describe(error)  # called first: the cause of a UserError may be a killed data loading process
         if isinstance(error, UserError) and message is None:
             _let_first_process_report(2)
             _fail(argv[0], _user_message(error), 2)
@@ -158,10 +160,10 @@ def _user_message(error: UserError) -> str:
 
 
 def _let_first_process_report(code: int) -> None:
-    """Let only one process report a mistake that all processes of srun or torchrun find.
+    """Let only one process report a mistake that all processes of srun or torchrun detect.
 
-    When the first process ends, torchrun and srun end the others. A process that is not ended has found the mistake
-    alone, and reports it after a pause.
+    When the first process ends, torchrun and srun end the others. If a process still runs after a pause, it alone has
+    detected the mistake and reports it.
     """
     if launcher.rank() and launcher.is_launched():
         signal.signal(signal.SIGTERM, lambda *_: os._exit(code))

@@ -1,4 +1,4 @@
-"""Exceptions that end a command early: a mistake of the user, or preemption by the cluster."""
+"""Exceptions that end a command early: a user's mistake, or preemption by the cluster."""
 
 
 class UserError(Exception):
@@ -6,9 +6,9 @@ class UserError(Exception):
 
     The message is one sentence: the file, key or argument; what is wrong; what would be right.
 
-    Every function that reads what a user wrote may raise it. Only the docstrings in docs/api.md say when.
+    Every function that reads a user's input may raise it. Only the docstrings in docs/api.md list the cases.
 
-    It is not a ``ValueError``, because argument parsers catch ValueErrors to try other types, and lose the message.
+    It is not a ``ValueError``: argument parsers catch ValueErrors to try other types, and the message would be lost.
     """
 
 

@@ -110,11 +110,7 @@ def open_tar(path: Path, file: io.BufferedReader) -> Iterator[tarfile.TarFile]:
     """Open a tar file, or one that gzip compressed, as a stream.
 
     Other compressions are not read: a few bytes of bzip2 may expand to gigabytes at once, and the header of an xz file
-    states how much memory is taken.
-
-    Args:
-        path: The file, for the message.
-        file: The file or a member of it, opened.
+    states how much memory is taken. ``path`` is the file for messages, ``file`` is it or a member of it, opened.
 
     Raises:
         UserError: If it is damaged or has a header of unreasonable size; also if the caller finds it damaged.

@@ -26,15 +26,7 @@ def unreadable(place: str, error: Exception, remedy: str) -> DataError:
 
 
 def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:
-    """Call ``build`` and turn an exception of a reader into one sentence.
-
-    Args:
-        build: Opens a data set.
-        what: Name and place of the data, for the message.
-        remedy: What the user can do, for the message.
-
-    Returns:
-        The result of ``build``.
+    """Call ``build``, which opens data, and turn an exception of a reader into one sentence.
 
     Raises:
         UserError: If ``build`` raised any exception.

@@ -3,10 +3,12 @@
 import csv
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from lgx.core.csv_cells import refuse_doubles
+from lgx.core.schema import shortened
 from lgx.errors import UserError
 
 LONGEST_LINE = 2**20
@@ -17,11 +19,7 @@ MOST_LINES = 2_000_000
 
 
 def read_lines(path: Path, most: int | None = None) -> list[str]:
-    """Read the lines of a UTF-8 file, without their line breaks; the last line may have none.
-
-    Args:
-        path: The file; a byte-order mark is not part of the text.
-        most: Largest number of lines to read.
+    """Read the lines, at most ``most``, of a UTF-8 file, without their line breaks and byte-order mark.
 
     Raises:
         UserError: If it cannot be read, is empty, is not UTF-8, has a line longer than :data:`LONGEST_LINE`, or more
@@ -39,22 +37,34 @@ def read_lines(path: Path, most: int | None = None) -> list[str]:
     return lines
 
 
-def table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells, without blanks around them, of each row of a CSV file that is not empty.
-
-    Args:
-        path: The file, UTF-8.
+def table_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Line and cells, without blanks around them, of each row of a UTF-8 CSV file that is not empty.
 
     Raises:
         UserError: If it cannot be read.
     """
-    reader = csv.reader(read_lines(path))
+    reader = csv.reader(read_lines(path), delimiter=delimiter)
     try:
         for row in reader:
             if any(cell.strip() for cell in row):
                 yield reader.line_num, [cell.strip() for cell in row]
     except csv.Error as error:
         raise UserError(f"{path}, line {reader.line_num}: {error}; separate the cells by commas") from error
+
+
+def table_records(path: Path, wanted: Sequence[str], delimiter: str = ",") -> Iterator[tuple[int, dict[str, str]]]:
+    """Line and cells by column of each row below the header of a CSV file; cells that a row lacks are empty.
+
+    Raises:
+        UserError: If it cannot be read, lacks a column of ``wanted``, or has two columns of one name.
+    """
+    rows = table_rows(path, delimiter)
+    line, header = next(rows, (1, []))
+    refuse_doubles(header, f"{path}, line {line}")
+    if not set(wanted) <= set(header):
+        found = shortened(",".join(header))
+        raise UserError(f"{path}, line {line}: the header is {found}; expected {','.join(wanted)}")
+    yield from ((line, dict.fromkeys(header, "") | dict(zip(header, row, strict=False))) for line, row in rows)
 
 
 def _decoded(path: Path, lines: Iterable[bytes]) -> Iterator[str]:

@@ -79,16 +79,13 @@ def tree_split(folder: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Collection[str] = ()) -> ImageFiles:
-    """Read ``folder/<class>/**/*.{jpg,png,...}``, and say which files have a suffix that is not read.
+    """Read ``folder/<class>/**/*.{jpg,png,...}``, sorted by class and path, and say which suffixes are not read.
 
     Args:
         folder: Folder of one split.
         classes: Class folders in index order.
         where: Set and split, for error messages.
         others: Suffixes of files that belong to the set and are no images.
-
-    Returns:
-        The files, sorted by class and path.
 
     Raises:
         UserError: If the class folders are not exactly ``classes``, or one cannot be read.
@@ -126,15 +123,7 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
 
 
 def read_all(folder: Path, where: str, deep: bool = True) -> ImageFiles:
-    """Read the images of a folder, without classes, and say which files have a suffix that is not read.
-
-    Args:
-        folder: The folder.
-        where: Set and split, for error messages.
-        deep: Whether the images of all folders below it are read, too.
-
-    Returns:
-        The files in order, all of class 0.
+    """Read the images of a folder and, if ``deep``, of all folders below it, in order and all of class 0.
 
     Raises:
         UserError: If a folder cannot be read.

@@ -161,11 +161,7 @@ def source_of(images: Any) -> Any:
 
 
 def files_of(images: Any) -> list[str]:
-    """File of each image, relative to the folder of its split; empty where an image is no file of its own.
-
-    Args:
-        images: The images of a split, as a data module holds them.
-    """
+    """File of each image, relative to the folder of its split; empty where an image is no file of its own."""
     if isinstance(images, ImageFiles):
         return [Path(os.fsdecode(name)).as_posix() for name in images.names]
     if isinstance(images, LabeledImages) and type(images) is LabeledImages:
@@ -181,9 +177,6 @@ def content_of(images: Any) -> Iterator[bytes]:
 
     Names of files and their contents, see :func:`~data_modules.loading.fingerprint.content_of_files`; of a choice of
     files or shards, its positions and then the whole source; of all other images the pixels of 16, evenly spread.
-
-    Args:
-        images: The images of a split, as a data module holds them.
     """
     if isinstance(images, ImageFiles) and images.is_plain:
         yield images.names.tobytes()

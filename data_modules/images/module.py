@@ -267,12 +267,6 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         return followed or Normalization(self.info.mean, self.info.std)
 
     @property
-    def _metric(self) -> str:
-        if not self.labels:
-            return AGREEMENT
-        return BALANCED if self.balanced and self.info.kind == "classification" else self.info.metric
-
-    @property
     def predict_files(self) -> Sequence[str]:
         """See :class:`~data_modules.base.TaskDataModule`; known where each image is a file of its own."""
         return files_of(self._splits["test"])
@@ -291,11 +285,13 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
     def task(self) -> Task:
         """The task, known before :meth:`setup` (until then ``num_train`` is the published size)."""
         in_chans = self.in_chans or self.info.in_chans
+        is_balanced = self.balanced and self.info.kind == "classification"
+        metric = BALANCED if is_balanced else self.info.metric
         return Task(
             name=self.info.name,
             num_classes=self.num_classes,
             kind=self.info.kind if self.labels else "classification",
-            metric=self._metric,
+            metric=metric if self.labels else AGREEMENT,
             num_train=self.train_size,
             in_chans=in_chans,
             img_size=self.img_size or self.info.img_size,

@@ -32,25 +32,13 @@ class CropFlip:
     """The augmentations ``crop`` and ``crop_flip`` of a batch of pixels: each image has its own crop and flip.
 
     It gives the same images as :func:`train_transform`, which treats them one by one.
-
-    Args:
-        size: Height and width, pixels.
-        flips: Whether half of the images are flipped.
     """
 
     def __init__(self, size: tuple[int, int], flips: bool = True) -> None:
         self.size, self.padding, self.flips = size, crop_padding(size), flips
 
     def __call__(self, pixels: NDArray[np.uint8], seeds: Sequence[int]) -> NDArray[np.uint8]:
-        """Crop and flip.
-
-        Args:
-            pixels: (B, C, H, W).
-            seeds: Seed of each image.
-
-        Returns:
-            A new array, (B, C, H, W).
-        """
+        """Crop and flip ``pixels`` (B, C, H, W) by the seed of each image; they stay as they are."""
         (height, width), (above, before), generator = self.size, self.padding, torch.Generator()
         padded = np.pad(pixels, ((0, 0), (0, 0), (above, above), (before, before)))
         result = np.empty_like(pixels)
@@ -112,9 +100,6 @@ class PixelTransforms:
 
     They get pixels, uint8 (C, H, W), and must give an image of the same shape. Numbers between 0 and 1, which a few
     transforms need (``ToDtype``), are rounded to pixels again, so that the normalization stays that of the task.
-
-    Args:
-        transforms: The transforms.
     """
 
     def __init__(self, transforms: Sequence[v2.Transform]) -> None:

@@ -28,13 +28,9 @@ def fingerprint_of_names(names: Iterable[str]) -> str:
 
 
 def content_of_files(size: int, path_of: Callable[[int], Path]) -> Iterator[bytes]:
-    """Size, beginning and end (32 KiB each) of at most 2,000 files, evenly spread.
+    """Size, beginning and end (32 KiB each) of at most 2,000 of ``size`` files, evenly spread.
 
     Of a missing file nothing: it gets its own message when it is read.
-
-    Args:
-        size: Number of files.
-        path_of: The path of each, by its number.
     """
     for path in map(path_of, spread(size, _FILES)):
         if path.is_file():

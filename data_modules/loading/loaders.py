@@ -51,14 +51,10 @@ class Examples(Protocol):
 
 
 def shared(collate: Callable[[Any], Any], examples: Any) -> Any:
-    """Make a batch, in a loader process in shared memory.
+    """Make a batch, a tensor or a tuple with tensors, in a loader process in shared memory.
 
     Without this torch moves it there later, in a thread whose errors are only printed, so that the training process
     waits for the batch for ever.
-
-    Args:
-        collate: Makes a batch of examples: a tensor, or a tuple with tensors.
-        examples: The examples.
 
     Raises:
         RuntimeError: If the shared memory is full; DataLoader raises it again in the training process.
@@ -78,12 +74,7 @@ def batching_of(module: TaskDataModule, seed: int) -> Batching:
 
 
 def train_batching(module: TaskDataModule, size: int, seed: int) -> Batching:
-    """See :func:`batching_of`.
-
-    Args:
-        module: The data module.
-        size: Number of training examples.
-        seed: Seed of the order.
+    """See :func:`batching_of`; for ``size`` examples.
 
     Raises:
         UserError: If the examples do not fill one batch on every process.
@@ -100,13 +91,8 @@ def train_batching(module: TaskDataModule, size: int, seed: int) -> Batching:
 def check_share(module: TaskDataModule, size: int, where: str) -> tuple[int, int]:
     """Rank and number of processes, among which the examples of evaluation are shared.
 
-    Args:
-        module: The data module.
-        size: Number of examples.
-        where: Set and split, for the message.
-
     Raises:
-        UserError: If there are fewer examples than processes.
+        UserError: If there are fewer examples, ``size``, than processes; ``where`` names set and split.
     """
     rank, world_size = process_of(module)
     if size < world_size:
@@ -171,17 +157,7 @@ def eval_loader(
 def loader_arguments(
     module: TaskDataModule, collate: Callable[..., Batch], batch_size: int, num_workers: int | None = None
 ) -> dict[str, Any]:
-    """Arguments of a data module's DataLoader, except its data set and sampler.
-
-    Args:
-        module: The data module.
-        collate: Makes a batch of examples.
-        batch_size: Examples of a batch.
-        num_workers: Loader processes; default the module's.
-
-    Raises:
-        UserError: As :func:`loader_options`.
-    """
+    """Arguments of a data module's DataLoader, see :func:`loader_options`."""
     workers = module.num_workers if num_workers is None else num_workers
     local = int(module.trainer.num_devices) if module.trainer else 1  # training processes on this machine
     tasks, timeout = module.all_tasks.values(), module.worker_timeout
@@ -254,13 +230,7 @@ def example_bytes(task: Task) -> int:
 
 
 def check_shared_memory(num_workers: int, batch: int, prefix: str = "", processes: int = 1) -> None:
-    """Refuse batches that do not fit into the shared memory of this machine.
-
-    Args:
-        num_workers: Loader processes of each training process.
-        batch: Size of a batch in bytes.
-        prefix: What stands before the names of options in the message.
-        processes: Training processes on this machine.
+    """Refuse batches of ``batch`` bytes that do not fit into the shared memory of this machine.
 
     Raises:
         UserError: If it is too small.

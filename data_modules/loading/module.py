@@ -81,14 +81,10 @@ class DataOptions:
 
 
 def check_least(options: object, least: Mapping[str, int]) -> None:
-    """Refuse numbers that are too small.
-
-    Args:
-        options: Object with the options as attributes; None is allowed if it is the default.
-        least: Smallest value of each option.
+    """Refuse options below their smallest values; None is allowed if it is the default.
 
     Raises:
-        UserError: If an option is below its smallest value.
+        UserError: If an option is.
     """
     for option, smallest in least.items():
         value = getattr(options, option)
@@ -122,11 +118,7 @@ _SPLITS: dict[str, tuple[Split, ...]] = {
 
 
 class AnnouncedExamples:
-    """Training examples of which only the number is known.
-
-    Args:
-        size: Number of examples.
-    """
+    """Training examples of which only the number is known."""
 
     def __init__(self, size: int) -> None:
         self.labels = self.lengths = np.zeros(size, np.int64)
@@ -163,13 +155,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
 
     @abstractmethod
     def transformed(self, examples: ExamplesT, train: bool = False, seed: int | None = None) -> TransformedExamples:
-        """The examples as tensors.
-
-        Args:
-            examples: Examples of one split.
-            train: Whether to augment them.
-            seed: Seed of the augmentation; by default the module's.
-        """
+        """The examples of a split as tensors, for training augmented with ``seed``, by default the module's."""
 
     @abstractmethod
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
@@ -184,22 +170,13 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """What identifies the examples of a split: two splits of the same content may differ in what it leaves out."""
 
     def train_sampler(self, examples: ExamplesT, batching: Batching) -> TrainBatchSampler:
-        """The order of the training batches.
-
-        Args:
-            examples: Training examples.
-            batching: Size, seed and processes of the batches.
-        """
+        """The order of the training batches."""
         return TrainBatchSampler(len(examples), batching)
 
     def eval_sampler(self, examples: ExamplesT, rank: int, world_size: int, in_order: bool) -> Sequence[int]:
-        """The order of the examples in evaluation: every example once.
+        """The order in which this process evaluates its examples, each of them once.
 
-        Args:
-            examples: Examples of one split.
-            rank: Rank of this process.
-            world_size: Number of processes.
-            in_order: Whether the order of the split must be kept, because predictions are numbered by it.
+        With ``in_order`` it is that of the split, because predictions are numbered by it.
         """
         return unpadded_share(len(examples), rank, world_size)
 
@@ -286,11 +263,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         return self._eval_dataloader(examples, "train", in_order=False, is_shared=is_shared)
 
     def eval_dataloader(self, split: Split, in_order: bool = False) -> DataLoader[Any]:
-        """Every example of a split once.
-
-        Args:
-            split: The split.
-            in_order: Whether the order of the split must be kept.
+        """Every example of a split once, if ``in_order`` in the order of the split.
 
         Raises:
             UserError: If there are fewer examples than processes.

@@ -4,7 +4,8 @@ Three integers are enough to continue exactly where a killed run stopped, and th
 number of processes that share it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,23 +23,12 @@ Key = tuple[int, int]
 
 
 def mix_seed(*parts: int) -> int:
-    """Hash integers into one 32-bit seed.
-
-    Args:
-        parts: Any integers, e.g. (seed, epoch, index).
-
-    Returns:
-        A seed in [0, 2**32), well spread even if the parts are small and adjacent.
-    """
+    """Hash integers, e.g. (seed, epoch, index), into one seed in [0, 2**32), well spread even if they are adjacent."""
     return int(np.random.SeedSequence([p & 0xFFFFFFFF for p in parts]).generate_state(1)[0])
 
 
 def limited(full: int, limit: int | float | None) -> tuple[int, int]:
-    """Apply Lightning's ``limit_train_batches``.
-
-    Args:
-        full: Batches of an epoch without a limit.
-        limit: A number of batches, a share of them, or None.
+    """Apply Lightning's ``limit_train_batches``, a number of batches or a share of the ``full`` epoch.
 
     Returns:
         The length of the loader, to which Lightning applies a share itself, and the batches of an epoch.
@@ -125,13 +115,7 @@ class TrainBatchSampler(Sampler[list[Key]]):
 
 
 class BalancedBatchSampler(TrainBatchSampler):
-    """Training batches that are drawn with replacement, all classes equally often.
-
-    Args:
-        labels: Class index of each training example.
-        counts: Training examples of each class.
-        batching: Size, seed and processes of the batches.
-    """
+    """Training batches that are drawn with replacement, all classes equally often; ``counts`` are their examples."""
 
     def __init__(self, labels: Indices, counts: Sequence[int], batching: Batching) -> None:
         super().__init__(len(labels), batching)
@@ -147,11 +131,6 @@ class LengthBatchSampler(TrainBatchSampler):
 
     One permutation drawn from (seed, epoch) is cut into global batches by :func:`by_length`, whose order is drawn from
     the same seed. An epoch leaves out as many examples as in :class:`TrainBatchSampler`.
-
-    Args:
-        lengths: Length of each training example.
-        batching: Size, seed and processes of the batches.
-        pool: Global batches that are sorted together; more of them need less padding and mix lengths less.
     """
 
     def __init__(self, lengths: Indices, batching: Batching, pool: int = 50) -> None:
@@ -173,10 +152,11 @@ class ResumableLoader(DataLoader[Any]):
     """
 
     batch_sampler: TrainBatchSampler
+    _epoch, _batch = 0, 0
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         # DataLoader declares its own private iterator type; callers need only a generator.
-        self._epoch, self._batch = self.batch_sampler.epoch, self.batch_sampler.start
+        self._epoch, self._batch = self._begin()
         for batch in until_error(self, super().__iter__()):
             self._batch += 1
             yield batch
@@ -186,53 +166,49 @@ class ResumableLoader(DataLoader[Any]):
         """Batches of an epoch, Lightning's limit applied."""
         return self.batch_sampler.epoch_length
 
+    @property
+    def order(self) -> dict[str, Any]:
+        """What the order of an epoch depends on, besides its seed, by name."""
+        return {"examples": self.batch_sampler.batching.global_batch}
+
+    def _begin(self) -> tuple[int, int]:
+        """Epoch and batch with which an iteration begins."""
+        return self.batch_sampler.epoch, self.batch_sampler.start
+
     def state_dict(self) -> dict[str, int]:
         """Where the next batch comes from."""
-        examples = self.batch_sampler.batching.global_batch
-        return {"epoch": getattr(self, "_epoch", 0), "batch": getattr(self, "_batch", 0), "examples": examples}
+        return {"epoch": self._epoch, "batch": self._batch, **self.order}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Continue at ``state``; a state at the end of an epoch is the start of the next one.
 
         Raises:
-            UserError: If the run stopped within an epoch with another global batch.
+            UserError: If the run stopped within an epoch that had another order, e.g. another global batch.
         """
-        epoch, batch = next_position(state, self.epoch_length)
-        examples, own = state["examples"], self.batch_sampler.batching.global_batch
-        if batch and examples != own:
-            raise UserError(
-                f"data.batch_size: the run stopped within an epoch of global batches of {examples}, not {own}; "
-                f"resume with the same batch_size x processes"
-            )
+        epoch, batch = state["epoch"], state["batch"]
+        epoch, batch = (epoch + 1, 0) if batch >= self.epoch_length else (epoch, batch)
+        for name, own in self.order.items():
+            if batch and state.get(name, own) != own:
+                raise UserError(self._refusal(name, state[name], own))
+        self._resume(epoch, batch)
+
+    def _refusal(self, name: str, found: int, own: int) -> str:
+        return (
+            f"data.batch_size: the run stopped within an epoch of global batches of {found}, not {own}; resume with "
+            f"the same batch_size x processes"
+        )
+
+    def _resume(self, epoch: int, batch: int) -> None:
         self.batch_sampler.resume_at = (epoch, batch)
         self.batch_sampler.set_epoch(epoch)
 
 
-def next_position(state: Mapping[str, int], epoch_length: int) -> tuple[int, int]:
-    """Epoch and batch with which a run continues.
-
-    Args:
-        state: ``epoch``, and ``batch``, the number of its batches that were used.
-        epoch_length: Batches of an epoch.
-    """
-    return (state["epoch"] + 1, 0) if state["batch"] >= epoch_length else (state["epoch"], state["batch"])
-
-
 def by_length(order: Indices, lengths: Indices, size: int, pool: int, rng: np.random.Generator) -> list[Indices]:
-    """Cut shuffled examples into batches of examples of similar length.
+    """Cut shuffled examples, ``order``, into batches of ``size`` examples of similar length.
 
     The order is cut into pools of ``pool`` batches; the examples of a pool are sorted by length and cut into its
-    batches. Then the order of the batches is drawn; a last batch that is not full stays the last.
-
-    Args:
-        order: Shuffled examples, (N,).
-        lengths: Length of every example.
-        size: Examples of a batch.
-        pool: Batches that are sorted together; more of them need less padding and mix lengths less.
-        rng: Draws the order of the batches.
-
-    Returns:
-        The examples of each batch.
+    batches. More of them need less padding and mix lengths less. Then ``rng`` draws the order of the batches; a last
+    batch that is not full stays the last.
     """
     batches: list[Indices] = []
     for first in range(0, len(order), pool * size):
@@ -259,10 +235,13 @@ class TransformedExamples(Dataset[tuple[torch.Tensor, int]]):
         transform: Makes the input tensor of an example, e.g. PIL image -> float tensor (C, H, W).
         seed: Seed of the augmentation.
         random: Whether the transform draws random numbers; seeding costs about 0.1 ms per image.
+        joint: Whether the transform gets and gives the label, too, which is then a mask.
     """
 
-    def __init__(self, examples: Any, transform: Any, seed: int = 0, *, random: bool = False) -> None:
-        self.examples, self.transform, self.seed, self.random = examples, transform, seed, random
+    def __init__(
+        self, examples: Any, transform: Any, seed: int = 0, *, random: bool = False, joint: bool = False
+    ) -> None:
+        self.examples, self.transform, self.seed, self.random, self.joint = examples, transform, seed, random, joint
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -270,10 +249,8 @@ class TransformedExamples(Dataset[tuple[torch.Tensor, int]]):
     def __getitem__(self, key: int | Key) -> tuple[torch.Tensor, int]:
         epoch, index = (0, key) if isinstance(key, int) else key
         example, label = self.examples[index]
-        if not self.random:
-            return self.transform(example), label
-        with seeded_rng(mix_seed(self.seed, epoch, index)):
-            return self.transform(example), label
+        with seeded_rng(mix_seed(self.seed, epoch, index)) if self.random else nullcontext():
+            return self.transform(example, label) if self.joint else (self.transform(example), label)
 
     def __getitems__(self, keys: Sequence[int | Key]) -> list[tuple[torch.Tensor, Any]]:
         """The examples of a batch; DataLoader calls it in place of one call per example."""

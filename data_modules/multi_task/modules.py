@@ -15,14 +15,7 @@ from data_modules.images.module import ImageDataModule, ImageOptions
 from data_modules.images.transforms import Augment
 from data_modules.loading.loaders import batching_of, check_share, loader_arguments
 from data_modules.loading.module import DataOptions, SingleSet, check_least, copy_options
-from data_modules.multi_task.samplers import (
-    TaskBatchSampler,
-    TaskExamples,
-    TaskLoader,
-    augment_seed,
-    eval_batches,
-    task_weights,
-)
+from data_modules.multi_task import samplers
 from data_modules.splits import Indices
 from data_modules.text.module import TextOptions, TextSet
 from data_modules.text.tokens import Texts
@@ -69,9 +62,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         if not self.tasks:
             raise UserError("data.tasks: expected at least one data set, got none; `lgx data list` shows all names")
         if not self.temperature > 0:
-            raise UserError(
-                f"data.temperature: expected a number above 0 (.inf draws uniformly), got {self.temperature}"
-            )
+            raise UserError(f"data.temperature: expected a number above 0 (.inf is uniform), got {self.temperature}")
         check_least(self, {"steps_per_epoch": 1, "limit_eval": 1})
         TaskDataModule.__init__(self)
         self.sets: dict[str, SingleSet[Any]] = {}
@@ -135,7 +126,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
     @property
     def sampling_weights(self) -> dict[str, float]:
         """Probability of drawing each task, by name; they sum to 1. Known after ``setup("fit")``."""
-        weights = task_weights([len(part) for part in self._parts("train")], self.temperature)
+        weights = samplers.task_weights([len(part) for part in self._parts("train").values()], self.temperature)
         return dict(zip(self.sets, weights.tolist(), strict=True))
 
     def fingerprint(self) -> dict[str, str]:
@@ -159,20 +150,18 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         module = self.sets.get(batch.task) if isinstance(batch, Batch) else None
         return batch if module is None else module.on_after_batch_transfer(batch, dataloader_idx)
 
-    def train_dataloader(self) -> TaskLoader:
+    def train_dataloader(self) -> samplers.TaskLoader:
         """Batches of drawn tasks; the loader can resume in the middle of an epoch."""
         batching = batching_of(self, self.seed)
-        found = dict(zip(self.sets, self._parts("train"), strict=True))
+        found = self._parts("train")
         sizes = {name: len(part) for name, part in found.items()}
         weights = np.array(list(self.sampling_weights.values()))
         steps = self.steps_per_epoch or math.ceil(sum(sizes.values()) / batching.global_batch)
-        sampler = TaskBatchSampler(sizes, weights, steps, batching, self._lengths(found))
-        parts = [
-            self.sets[name].transformed(part, train=True, seed=augment_seed(self.seed, name))
-            for name, part in found.items()
-        ]
+        sampler = samplers.TaskBatchSampler(sizes, weights, steps, batching, self._lengths(found))
+        seeds = {name: samplers.augment_seed(self.seed, name) for name in found}
+        parts = [self.sets[name].transformed(part, train=True, seed=seeds[name]) for name, part in found.items()]
         options = loader_arguments(self, self._collate, self.batch_size)
-        return TaskLoader(TaskExamples(parts), batch_sampler=sampler, **options)
+        return samplers.TaskLoader(samplers.TaskExamples(parts), batch_sampler=sampler, **options)
 
     def val_dataloader(self) -> DataLoader[Any]:
         """Every validation example once (the first ``limit_eval`` of each task), task by task."""
@@ -183,11 +172,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         return self._eval_loader("test")
 
     def predict_dataloader(self) -> DataLoader[Any]:
-        """Refuse to predict several tasks at once.
-
-        Raises:
-            UserError: Always.
-        """
+        """Refuse to predict several tasks at once."""
         raise UserError(
             f"data: predict one task at a time, with the data module of one of {', '.join(self.sets)} instead of "
             f"{type(self).__name__}"
@@ -197,23 +182,22 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         """Length of each example of every task if batches must hold examples of similar length, else None."""
         return None
 
-    def _parts(self, split: Split) -> list[Any]:
-        parts = [module.examples(split) for module in self.sets.values()]
+    def _parts(self, split: Split) -> dict[str, Any]:
+        parts = {name: module.examples(split) for name, module in self.sets.items()}
         if split != "val" or self.limit_eval is None:
             return parts
-        modules = self.sets.values()
-        return [module.first(part, self.limit_eval, split) for module, part in zip(modules, parts, strict=True)]
+        return {name: self.sets[name].first(part, self.limit_eval, split) for name, part in parts.items()}
 
     def _eval_loader(self, split: Split) -> DataLoader[Any]:
         parts = self._parts(split)
-        for name, part in zip(self.sets, parts, strict=True):
-            rank, world_size = check_share(self, len(part), f"{name} {split}")
-        examples = [module.transformed(part) for module, part in zip(self.sets.values(), parts, strict=True)]
-        batches = eval_batches([len(part) for part in parts], self.evaluation_batch, rank, world_size)
+        for name, part in parts.items():
+            share = check_share(self, len(part), f"{name} {split}")
+        examples = samplers.TaskExamples([self.sets[name].transformed(part) for name, part in parts.items()])
+        batches = samplers.eval_batches([len(part) for part in parts.values()], self.evaluation_batch, *share)
         self._check_limit(split, len(batches))
         self._check_limit("test", len(self.sets))  # before training
         options = loader_arguments(self, self._collate, self.evaluation_batch)
-        return DataLoader(TaskExamples(examples), batch_sampler=batches, **options)
+        return DataLoader(examples, batch_sampler=batches, **options)
 
     def _check_limit(self, split: Split, batches: int) -> None:
         """Refuse a limit of evaluation that leaves out tasks, which are evaluated one after the other."""
@@ -254,9 +238,7 @@ class MultiTask(ImageOptions, SeveralSets):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.balanced:
-            raise UserError(
-                "data.balanced: draws the classes of one set; MultiTask draws its tasks by data.temperature"
-            )
+            raise UserError("data.balanced: draws the classes of one set; MultiTask draws tasks by data.temperature")
         if unknown := sorted(self.augment_of.keys() - self.sets.keys()):
             raise UserError(
                 f"data.augment_of: {', '.join(unknown)} is no task of this run, which has {', '.join(self.sets)}"

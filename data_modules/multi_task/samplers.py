@@ -25,14 +25,9 @@ _DRAWS, _ORDER, _AUGMENT = range(3)  # mixed into a seed, so that no two streams
 
 
 def task_weights(sizes: Sequence[int], temperature: float) -> NDArray[np.float64]:
-    """Probability of each task, proportional to (N_t / sum N)^(1/T).
+    """Probability of each task, proportional to (N_t / sum N)^(1/T), N_t its training examples, at least 1.
 
-    Args:
-        sizes: Training examples of every task, N_t, each at least 1.
-        temperature: T > 0; 1 draws by size, infinity draws uniformly.
-
-    Returns:
-        Probabilities, in the order of ``sizes``; they sum to 1.
+    T = 1 draws by size, infinity draws uniformly.
     """
     # The largest weight is 1, so that a low temperature cannot make all of them 0.
     logs = np.log(np.asarray(sizes, np.float64))
@@ -41,16 +36,7 @@ def task_weights(sizes: Sequence[int], temperature: float) -> NDArray[np.float64
 
 
 def draw_tasks(weights: NDArray[np.float64], steps: int, seed: int) -> Indices:
-    """Draw the task of every step. The draw of fewer steps is the beginning of the draw of more steps.
-
-    Args:
-        weights: Probabilities that sum to 1.
-        steps: Number of steps, from the first one.
-        seed: Seed of the draw.
-
-    Returns:
-        Index of a task per step, (steps,).
-    """
+    """Index of the task of every step, (steps,). The draw of fewer steps is the beginning of the draw of more steps."""
     uniform = np.random.default_rng(mix_seed(seed, _DRAWS)).random(steps)
     drawn = np.searchsorted(weights.cumsum(), uniform, side="right")
     return np.minimum(drawn, len(weights) - 1)  # rounding may leave the last sum below 1
@@ -69,8 +55,7 @@ class TaskBatchSampler(TrainBatchSampler):
         steps: Batches of an epoch.
         batching: Size, seed and processes of the batches.
         lengths: Length of each example of every task: a pass then consists of groups of W * B examples of similar
-            length.
-        pool: Global batches that are sorted together.
+            length, of which ``pool`` are sorted together.
     """
 
     def __init__(
@@ -116,11 +101,8 @@ class TaskBatchSampler(TrainBatchSampler):
 def eval_batches(sizes: Sequence[int], batch_size: int, rank: int = 0, world_size: int = 1) -> list[list[int]]:
     """Batches of one task each, in the order of the tasks; every example exactly once over all ranks.
 
-    Args:
-        sizes: Examples of every task; the examples of a task are numbered after those of the task before it.
-        batch_size: Examples per process and step; the last batch of a task may hold fewer.
-        rank: Rank of this process.
-        world_size: Number of processes.
+    The examples of a task, so many as ``sizes`` says, are numbered after those of the task before it. The last batch of
+    a task may have fewer than ``batch_size`` examples.
     """
     batches, offset = [], 0
     for size in sizes:
@@ -131,11 +113,7 @@ def eval_batches(sizes: Sequence[int], batch_size: int, rank: int = 0, world_siz
 
 
 class TaskExamples(Dataset[tuple[torch.Tensor, int, int]]):
-    """The examples of several tasks one after the other, each with the number of its task.
-
-    Args:
-        parts: The examples of each task.
-    """
+    """The examples of several tasks one after the other, each with the number of its task."""
 
     def __init__(self, parts: Sequence[TransformedExamples]) -> None:
         self.parts = list(parts)
@@ -145,9 +123,7 @@ class TaskExamples(Dataset[tuple[torch.Tensor, int, int]]):
         return int(self.offsets[-1])
 
     def __getitem__(self, key: int | Key) -> tuple[torch.Tensor, int, int]:
-        task, own = self._own(key)
-        image, label = self.parts[task][own]
-        return image, label, task
+        return self.__getitems__([key])[0]
 
     def __getitems__(self, keys: Sequence[int | Key]) -> list[tuple[torch.Tensor, int, int]]:
         """The examples of a batch, which are of one task."""
@@ -174,11 +150,7 @@ class TaskLoader(ResumableLoader):
         return super().state_dict() | {"steps_per_epoch": self.epoch_length}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue at ``state``; a state at the end of an epoch is the start of the next one.
-
-        Raises:
-            UserError: If the run's epochs had another length, or it stopped within an epoch with another global batch.
-        """
+        """See the base class; the run's epochs must also have had the same length."""
         steps = state.get("steps_per_epoch")
         if steps != self.epoch_length:
             raise UserError(

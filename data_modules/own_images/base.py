@@ -13,12 +13,11 @@ from typing import Any, ClassVar, cast
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.files.tables import table_rows
-from data_modules.images.class_trees import say_once
+from data_modules.files.tables import table_records
+from data_modules.images.class_trees import TREE_NAMES, say_once, tree_split
 from data_modules.images.examples import ImageFiles, Images, files_of
 from data_modules.images.module import ImageDataModule
 from data_modules.splits import Indices, split_by_group, stratified_split
-from lgx.core.csv_cells import refuse_doubles
 from lgx.core.schema import LINE, shortened
 from lgx.errors import UserError
 
@@ -73,17 +72,18 @@ class OwnImages(ImageDataModule):
                 f"(patient[0-9]+)_, got {shortened(self.groups)}{reason}"
             )
 
-    def hold_out(self, files: ImageFiles, strata: Indices, split: Split) -> ImageFiles:
-        """The training images that remain, or those held out as validation images.
+    def tree(self, split: Split) -> Path | None:
+        """The folder of a split below ``root``, if there is one."""
+        return tree_split(self.root_folder, TREE_NAMES[split])
 
-        Args:
-            files: All training images.
-            strata: Class index of each, (N,); the same share of each class is held out.
-            split: ``train`` or ``val``.
+    def part(self, files: ImageFiles, strata: Indices, split: Split, has_val: bool) -> ImageFiles:
+        """The images of a split; without an own one for val these are a share of each stratum of the training images.
 
         Raises:
             UserError: If an image has no group, or all groups are too large to be held out.
         """
+        if split == "test" or has_val:
+            return files
         if self.groups is None:
             kept, held = stratified_split(strata, self.val_fraction, self.split_seed)
         else:
@@ -139,16 +139,10 @@ class OwnImages(ImageDataModule):
 
 def _read_groups(path: Path) -> dict[str, str]:
     """The group of each file of a table."""
-    rows = table_rows(path)
-    line, header = next(rows, (1, []))
-    refuse_doubles(header, f"{path}, line {line}")
-    if not {"file", "group"} <= set(header):
-        raise UserError(f"{path}, line {line}: the header is {shortened(','.join(header))}; expected file,group")
     groups: dict[str, str] = {}
-    for line, row in rows:
-        cells = dict(zip(header, row, strict=False))
-        file, group = str(PurePosixPath(cells.get("file", ""))), cells.get("group", "")
-        if groups.setdefault(file, group) != group:
+    for line, row in table_records(path, ("file", "group")):
+        file = str(PurePosixPath(row["file"]))
+        if groups.setdefault(file, row["group"]) != row["group"]:
             raise UserError(f"{path}, line {line}: {shortened(file)} is in two groups; give it one")
     return groups
 

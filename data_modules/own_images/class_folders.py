@@ -7,15 +7,7 @@ import numpy as np
 import torch
 
 from data_modules.base import Split
-from data_modules.images.class_trees import (
-    TREE_NAMES,
-    class_folders,
-    listed_classes,
-    read_all,
-    read_class_tree,
-    say_unread_folders,
-    tree_split,
-)
+from data_modules.images.class_trees import class_folders, listed_classes, read_all, read_class_tree, say_unread_folders
 from data_modules.images.examples import Images
 from data_modules.own_images.base import OwnImages
 from lgx.core.eval_transforms import pixel_transform
@@ -47,7 +39,7 @@ class ImageFolderData(OwnImages):
 
     def __post_init__(self) -> None:
         folder = self.root_folder
-        train = tree_split(folder, TREE_NAMES["train"])
+        train = self.tree("train")
         if train is None:
             raise UserError(f"data.root: {folder} has no folder train/; expected {folder}/train/<class>/<image>")
         self.classes = listed_classes(folder / "classes.txt") or class_folders(train)
@@ -72,8 +64,8 @@ class ImageFolderData(OwnImages):
     def read(self, split: Split) -> Images:
         """See :class:`~data_modules.images.module.ImageDataModule`."""
         name = self.info.name
-        has_val = tree_split(self.root_folder, TREE_NAMES["val"]) is not None
-        place = tree_split(self.root_folder, TREE_NAMES["train" if split == "val" and not has_val else split])
+        has_val = self.tree("val") is not None
+        place = self.tree("train" if split == "val" and not has_val else split)
         if place is None:
             raise UserError(f"{name}: {self.root} has no folder {split}/; expected {self.root}/{split}/<class>/<image>")
         files = read_class_tree(place, self.classes, f"{name} {split}")
@@ -90,9 +82,7 @@ class ImageFolderData(OwnImages):
                     f"{', '.join(IMAGE_SUFFIXES)}{f'; it holds {skipped_files(unread)}' if unread else ''}); add some "
                     f"or remove the folder"
                 )
-        if split == "test" or has_val:
-            return files
-        return self.hold_out(files, files.labels, split)
+        return self.part(files, files.labels, split, has_val)
 
 
 @dataclass(eq=False, repr=False)
@@ -124,16 +114,14 @@ class UnlabeledFolderData(OwnImages):
     def read(self, split: Split) -> Images:
         """The images of one split, all of class 0."""
         name, folder = self.info.name, self.root_folder
-        train, own = (tree_split(folder, TREE_NAMES[part]) for part in ("train", split))
+        train, own = self.tree("train"), self.tree(split)
         if split == "test" and (train is None or own is None):
             raise UserError(f"{name}: {folder} has no folder test/ beside a folder train/; only training reads it")
-        has_val = train is not None and tree_split(folder, TREE_NAMES["val"]) is not None
+        has_val = train is not None and self.tree("val") is not None
         place = (own if split == "test" or has_val else train) or folder
         if train is not None:
             say_unread_folders(folder)
         files = read_all(place, f"{name} {split}")
         if len(files) == 0:
             raise UserError(f"{name} {split}: no image in {place} or below (looked for {', '.join(IMAGE_SUFFIXES)})")
-        if split == "test" or has_val:
-            return files
-        return self.hold_out(files, files.labels, split)
+        return self.part(files, files.labels, split, has_val)

@@ -24,6 +24,8 @@ from lgx.errors import UserError
 FILE, LABELS, SPLIT = "file", "labels", "split"
 SPLITS = ("train", "val", "test")
 _CELLS = {"0": 0, "1": 1, "": IGNORE, "-1": IGNORE}
+Cells = tuple[str, list[str]]
+"""File and line of a row, and its cells."""
 _MOST_ENTRIES = 2**30
 """Most images x labels of a table; each takes a byte."""
 
@@ -55,11 +57,8 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
     ``file,labels`` names the labels of an image, separated by semicolons; an empty cell says that it has none.
     ``file,cat,dog,...`` has a column for each label, with 1 where an image has it, else 0, and blank or -1 where
     that is unknown. Both may have a further column ``split`` with train, val or test. Empty lines are skipped.
-
-    Args:
-        path: The file, UTF-8, with commas.
-        known: All labels in index order: the lines of ``classes.txt``. None takes the columns or, in the first form,
-            the labels of the training images, sorted by name.
+    ``known`` are all labels in index order, the lines of ``classes.txt``; None takes the columns or, in the first form,
+    the labels of the training images, sorted by name.
 
     Raises:
         UserError: If the table cannot be read or is wrong; the sentence names the file and, for a wrong cell, the line.
@@ -68,54 +67,54 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
     header_line, header = next(rows, (1, []))
     columns = [name for name in header if name not in (FILE, SPLIT)]
     _check_header(f"{path}, line {header_line}", header, columns)
-    at = {name: header.index(name) for name in header}
     files: list[str] = []
     splits: list[str] = []
-    cells: list[tuple[int, list[str]]] = []
+    cells: list[Cells] = []
     for number, row in rows:
+        place = f"{path}, line {number}"
         if len(row) != len(header):
-            raise UserError(
-                f"{path}, line {number}: {len(row)} cells, expected {len(header)} ({', '.join(header)[:200]})"
-            )
-        files.append(_file(row[at[FILE]], f"{path}, line {number}"))
-        splits.append(_split(row[at[SPLIT]], f"{path}, line {number}") if SPLIT in at else "train")
-        cells.append((number, [row[at[name]] for name in columns]))
+            raise UserError(f"{place}: {len(row)} cells, expected {len(header)} ({', '.join(header)[:200]})")
+        cell = dict(zip(header, row, strict=True))
+        files.append(_file(cell[FILE], place))
+        if (split := cell.get(SPLIT, "train")) not in SPLITS:
+            raise UserError(f"{place}: the split {shortened(split)}, expected {', '.join(SPLITS)}")
+        splits.append(split)
+        cells.append((place, [cell[name] for name in columns]))
     if not files:
         raise UserError(f"{path}: has no row below its header; expected one per image")
     file, times = Counter(files).most_common(1)[0]
     if times > 1:
         raise UserError(f"{path}: names {file} {times} times; give one row per image")
     if columns == [LABELS]:
-        given = [(number, _names_in(of_row[0])) for number, of_row in cells]
-        found = {name for (_, names), split in zip(given, splits, strict=True) if split == "train" for name in names}
-        classes = tuple(known or sorted(found))
-        _check_classes(path, classes)
-        labels = _from_names(
-            path, given, classes, "labels of classes.txt" if known else "labels of the training images"
-        )
+        cells = [(place, [part.strip() for part in cell.split(";") if part.strip()]) for place, (cell,) in cells]
+        of_train = {name for (_, names), split in zip(cells, splits, strict=True) if split == "train" for name in names}
+        classes = _checked_classes(path, known or sorted(of_train), len(cells))
+        labels = _from_names(cells, classes, "labels of classes.txt" if known else "labels of the training images")
     else:
         if known is not None and set(known) != set(columns):
             other = sorted(set(known) ^ set(columns))[0]
             raise UserError(f"{path}: its columns and classes.txt differ, first in {other!r}; make them agree")
-        classes = tuple(known or columns)
-        _check_classes(path, classes)
-        labels = _from_columns(path, cells, columns)[:, [columns.index(name) for name in classes]]
+        classes = _checked_classes(path, known or columns, len(cells))
+        labels = _from_columns(cells, columns)[:, [columns.index(name) for name in classes]]
     return LabelTable(classes, files, labels, splits)
 
 
 def _check_header(place: str, header: list[str], columns: list[str]) -> None:
-    expected = f"expected {FILE},{LABELS} or {FILE} and a column for each label, and perhaps {SPLIT}"
     if FILE not in header or not columns:
+        expected = f"expected {FILE},{LABELS} or {FILE} and a column for each label, and perhaps {SPLIT}"
         raise UserError(f"{place}: the header is {shortened(','.join(header))}; {expected}")
     refuse_doubles(header, place)
 
 
-def _check_classes(path: Path, classes: tuple[str, ...]) -> None:
+def _checked_classes(path: Path, classes: Sequence[str], images: int) -> tuple[str, ...]:
     for name in classes:
         if not name or not LINE.holds(name):
             raise UserError(f"{path}: the label {name!a} cannot be printed in one line; rename it")
     if len(classes) < 2:
         raise UserError(f"{path}: expected at least 2 labels, found {len(classes)} {list(classes)}")
+    if images * len(classes) > _MOST_ENTRIES:
+        raise UserError(f"{path}: {images:,} images x {len(classes):,} labels are more than {_MOST_ENTRIES:,} entries")
+    return tuple(classes)
 
 
 def _file(name: str, place: str) -> str:
@@ -126,56 +125,30 @@ def _file(name: str, place: str) -> str:
     return str(path)  # one name of each file: without ./ and //
 
 
-def _split(name: str, place: str) -> str:
-    if name not in SPLITS:
-        raise UserError(f"{place}: the split {shortened(name)}, expected {', '.join(SPLITS)}")
-    return name
-
-
-def _names_in(cell: str) -> list[str]:
-    return [name for part in cell.split(";") if (name := part.strip())]
-
-
-def _zeros(path: Path, images: int, labels: int) -> NDArray[np.uint8]:
-    """Labels (images, labels), all 0; refused above :data:`_MOST_ENTRIES`."""
-    if images * labels > _MOST_ENTRIES:
-        raise UserError(f"{path}: {images:,} images x {labels:,} labels are more than {_MOST_ENTRIES:,} entries")
-    return np.zeros((images, labels), np.uint8)
-
-
-def _from_names(
-    path: Path, given: Sequence[tuple[int, list[str]]], classes: Sequence[str], which: str
-) -> NDArray[np.uint8]:
-    labels, index = _zeros(path, len(given), len(classes)), {name: k for k, name in enumerate(classes)}
-    for row, (line, names) in enumerate(given):
+def _from_names(cells: Sequence[Cells], classes: Sequence[str], which: str) -> NDArray[np.uint8]:
+    labels, index = np.zeros((len(cells), len(classes)), np.uint8), {name: k for k, name in enumerate(classes)}
+    for row, (place, names) in enumerate(cells):
         for name in names:
             if name not in index:
                 close = difflib.get_close_matches(name, classes, n=1)
                 hint = f"; did you mean {close[0]}?" if close else ""
-                raise UserError(f"{path}, line {line}: the label {shortened(name)} is not among the {which}{hint}")
+                raise UserError(f"{place}: the label {shortened(name)} is not among the {which}{hint}")
             labels[row, index[name]] = 1
     return labels
 
 
-def _from_columns(path: Path, cells: Sequence[tuple[int, list[str]]], columns: Sequence[str]) -> NDArray[np.uint8]:
-    labels = _zeros(path, len(cells), len(columns))
-    for row, (number, of_row) in enumerate(cells):
-        if wrong := next((name for name, cell in zip(columns, of_row, strict=True) if cell not in _CELLS), None):
-            found = of_row[columns.index(wrong)]
-            raise UserError(f"{path}, line {number}: {wrong} is {shortened(found)}, expected 0, 1, or -1 for unknown")
-        labels[row] = [_CELLS[cell] for cell in of_row]
+def _from_columns(cells: Sequence[Cells], columns: Sequence[str]) -> NDArray[np.uint8]:
+    labels = np.zeros((len(cells), len(columns)), np.uint8)
+    for row, (place, of_row) in enumerate(cells):
+        for column, (name, cell) in enumerate(zip(columns, of_row, strict=True)):
+            if cell not in _CELLS:
+                raise UserError(f"{place}: {name} is {shortened(cell)}, expected 0, 1, or -1 for unknown")
+            labels[row, column] = _CELLS[cell]
     return labels
 
 
 class MultiLabelFiles(ImageFiles):
-    """Image files with any number of labels each.
-
-    Args:
-        folder: The folder.
-        names: Paths relative to it.
-        labels: 1 for each label that an image has, ``IGNORE`` for each that is unknown, else 0, (N, K).
-        where: Set and split, for error messages.
-    """
+    """Image files whose ``labels`` are 1 for each label of an image, ``IGNORE`` where unknown, else 0, (N, K)."""
 
     def __init__(self, folder: Path, names: Sequence[str], labels: Any, where: str) -> None:
         super().__init__(folder, names, np.zeros(len(names), np.int64), where)
@@ -244,9 +217,7 @@ class MultiLabelFolderData(OwnImages):
             raise UserError(
                 f"{table}: no training image has the label {self.table.classes[absent[0]]}; remove it or add some"
             )
-        if split == "test" or has_val:
-            return files
-        return self.hold_out(files, files.strata(), split)
+        return self.part(files, files.strata(), split, has_val)
 
     def first(self, examples: Images, count: int, split: Split) -> Images:
         """The first ``count`` examples of a seeded draw that is stratified by the rarest label of each image."""

@@ -20,12 +20,7 @@ def bring(kind: type[OfficialData], root: Path, source: Path | None, download: b
 
     The set is put together in a temporary folder that is renamed to ``root/<name>`` in the end. Downloaded archives are
     kept in ``root/.downloads/<name>`` until then, so that an interrupted download resumes at the same archive.
-
-    Args:
-        kind: The set.
-        root: Folder that contains the data sets.
-        source: Folder in which the user has the set, or its archives; None to download them.
-        download: Whether the network may be used.
+    ``source`` is a folder in which the user has the set, or its archives; None downloads them.
 
     Raises:
         UserError: If a file is missing or damaged, or cannot be downloaded; the sentence says what to do.

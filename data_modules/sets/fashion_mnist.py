@@ -41,11 +41,7 @@ class FashionMNIST(TorchvisionSet):
     reader = datasets.FashionMNIST
 
     def labels_of(self, source: Any) -> Any:
-        """See :class:`~data_modules.sets.official.TorchvisionSet`.
-
-        Raises:
-            ValueError: If the files of images and of labels do not belong together.
-        """
+        """The labels, whose number must be that of the images."""
         if len(source.data) != len(source.targets):
             raise ValueError(f"{len(source.data)} images but {len(source.targets)} labels")
         return source.targets

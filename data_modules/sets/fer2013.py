@@ -34,11 +34,7 @@ class FER2013(OfficialData):
     has_official_val = True
 
     def open(self, folder: Path, split: Split) -> LabeledImages:
-        """Read the table; torchvision's reader cannot tell PublicTest from PrivateTest.
-
-        Raises:
-            UserError: If there is no table, or its md5 is wrong.
-        """
+        """Read the table; torchvision's reader cannot tell PublicTest from PrivateTest."""
         for filename, md5 in TABLES.items():
             path = folder / "fer2013" / filename
             if not path.exists():

@@ -1,17 +1,15 @@
 """HAM10000 (Tschandl et al., 2018): dermatoscopic images of pigmented skin lesions."""
 
-import csv
 import functools
 import shutil
 from pathlib import Path
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.files.archives import link, unzip
-from data_modules.files.tables import read_lines
+from data_modules.files.tables import table_records
 from data_modules.images.examples import ImageFiles, LabeledImages
 from data_modules.sets.official import OfficialData
 from data_modules.splits import Indices, grouped_split
-from lgx.core.csv_cells import refuse_doubles
 from lgx.core.markers import Markers
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
@@ -103,14 +101,9 @@ class HAM10000(OfficialData):
     def _rows(self) -> list[dict[str, str]]:
         path = _table(self.folder)
         assert path is not None
-        reader = csv.DictReader(read_lines(path), delimiter="\t" if path.suffix == ".tab" else ",")
-        wanted = ("image_id", "lesion_id", "dx")
-        lacking = [column for column in wanted if column not in (reader.fieldnames or ())]
-        if lacking:
-            raise UserError(f"{path}: has no column {lacking[0]}, expected at least {', '.join(wanted)}")
-        refuse_doubles(reader.fieldnames or (), f"{path}, line 1")
-        rows = list(reader)
-        unknown = sorted({row["dx"] for row in rows} - set(self.info.class_names), key=str)
+        delimiter = "\t" if path.suffix == ".tab" else ","
+        rows = [row for _, row in table_records(path, ("image_id", "lesion_id", "dx"), delimiter)]
+        unknown = sorted({row["dx"] for row in rows} - set(self.info.class_names))
         if unknown:
             raise UserError(f"{path}: unknown diagnosis {unknown[0]}, expected {', '.join(self.info.class_names)}")
         if len({row["image_id"] for row in rows}) != len(rows):

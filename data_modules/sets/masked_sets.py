@@ -15,6 +15,7 @@ from data_modules.sets.segmentation import SegmentationSet
 from lgx.core.batch import IGNORE
 from lgx.errors import UserError
 
+_ADE = "http://data.csail.mit.edu/places/ADEchallenge/ADEChallengeData2016.zip"
 _VOC = DATASET_YEAR_DICT["2012"]
 
 
@@ -71,11 +72,7 @@ class VOC12Aug(VOC12):
     )
 
     def files(self, folder: Path, split: Split) -> list[tuple[Path, Path]]:
-        """The files of VOC12 for the test; for training the files that trainaug.txt lists.
-
-        Raises:
-            UserError: If the list is missing or names test images or files elsewhere.
-        """
+        """The files of VOC12 for the test; for training those that trainaug.txt lists, which may be no test images."""
         if split == "test":
             return super().files(folder, split)
         base = folder / VOC12.marker
@@ -109,26 +106,16 @@ class ADE20K(SegmentationSet):
         img_size=512, kind="segmentation", metric="miou",
     )  # fmt: skip
     marker = "ADEChallengeData2016"
-    archives = (
-        Archive(
-            "http://data.csail.mit.edu/places/ADEchallenge/ADEChallengeData2016.zip", "7328b3957e407ddae1d3cbf487f149ef"
-        ),
-    )
+    archives = (Archive(_ADE, "7328b3957e407ddae1d3cbf487f149ef"),)
     meanings: ClassVar[Mapping[int, int]] = {0: IGNORE} | {value: value - 1 for value in range(1, 151)}
 
     def files(self, folder: Path, split: Split) -> list[tuple[Path, Path]]:
-        """Match images and masks by name.
-
-        Raises:
-            UserError: If a folder is missing, or an image has no mask.
-        """
+        """Match images and masks by name."""
         part = "validation" if split == "test" else "training"
         images, masks = (folder / self.marker / kind / part for kind in ("images", "annotations"))
         for place in (images, masks):
             if not place.is_dir():
-                raise UserError(
-                    f"{self.info.name} {split}: {place} is missing; unpack {self.archives[0].filename} again"
-                )
+                raise UserError(f"{self.info.name} {split}: {place} is missing; unpack its archive again")
         names = sorted(path.stem for path in images.glob("*.jpg"))
         lacking = sorted(set(names) - {path.stem for path in masks.glob("*.png")})
         if lacking:

@@ -69,12 +69,7 @@ class OfficialData(ImageDataModule):
     has_official_val: ClassVar[bool] = False
 
     def open(self, folder: Path, split: Split) -> LabeledImages | ImageFiles:
-        """Open an official split in the layout of the publishers.
-
-        Args:
-            folder: Folder of the set.
-            split: ``train``, ``test``, or ``val`` if ``has_official_val``.
-        """
+        """Open ``train``, ``test``, or ``val`` if ``has_official_val``, in the layout of the publishers."""
         raise NotImplementedError(f"{type(self).__name__}.open")
 
     def unpack(self, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,11 +15,10 @@ from data_modules.base import Split
 from data_modules.files.errors import DataError, unreadable
 from data_modules.images.examples import Images, LabeledImages
 from data_modules.images.transforms import MaskTransform
-from data_modules.loading.samplers import Key, TransformedExamples, mix_seed
+from data_modules.loading.samplers import TransformedExamples
 from data_modules.sets.official import OfficialData
 from data_modules.splits import Indices, stratified_order
 from lgx.core.batch import IGNORE, Batch
-from lgx.core.seed import seeded_rng
 from lgx.errors import UserError
 from lgx.host.safety import open_image
 
@@ -30,11 +28,8 @@ class MaskedImages(LabeledImages):
 
     An image has no class of its own: all ``labels`` are 0, so that a class-stratified draw is a plain seeded draw here.
 
-    Args:
-        files: Paths of the images and of their masks.
-        meanings: Class index of each value that a pixel of a mask may have.
-        where: Set and split, for error messages.
-        indices: Positions of the examples in ``files``, in order; default all.
+    ``files`` are the paths of the images and of their masks, ``meanings`` gives the class index of each value that a
+    pixel of a mask may have. For ``where`` and ``indices`` see :class:`LabeledImages`.
     """
 
     def __init__(
@@ -69,11 +64,7 @@ class MaskedImages(LabeledImages):
         return MaskedImages(self.source, self.meanings, where or self.where, self.indices[indices])
 
     def encoded(self, index: int) -> tuple[bytes, str] | None:
-        """Refuse to be written as shards, which hold one class per image.
-
-        Raises:
-            UserError: Always.
-        """
+        """Refuse to be written as shards, which hold one class per image."""
         raise UserError(f"{self.where}: masks cannot be written as shards, which hold one class per image")
 
     def _decode(self, path: Path) -> Image.Image:
@@ -97,17 +88,6 @@ class MaskedImages(LabeledImages):
                 f"{self.where}: {path} has a pixel with label {values[~known][0]}; expected 0 to {last}{others}"
             )
         return classes.astype(np.uint8)
-
-
-class TransformedMasks(TransformedExamples):
-    """Applies one transform to both an image and its mask."""
-
-    def __getitem__(self, key: int | Key) -> tuple[Tensor, Any]:
-        epoch, index = (0, key) if isinstance(key, int) else key
-        image, mask = self.examples[index]
-        with seeded_rng(mix_seed(self.seed, epoch, index)) if self.random else nullcontext():
-            example: tuple[Tensor, Tensor] = self.transform(image, mask)
-        return example
 
 
 class SegmentationSet(OfficialData):
@@ -146,7 +126,8 @@ class SegmentationSet(OfficialData):
         """The examples as tensors, with the same resizing, crop and flip for an image and its mask."""
         augment = self.augment if train else "none"
         seed = self.seed if seed is None else seed
-        return TransformedMasks(examples, MaskTransform(self.task, augment), seed, random=augment != "none")
+        transform = MaskTransform(self.task, augment)
+        return TransformedExamples(examples, transform, seed, random=augment != "none", joint=True)
 
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
         """Make a batch of transformed images and masks."""

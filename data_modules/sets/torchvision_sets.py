@@ -13,7 +13,13 @@ from data_modules.library_internals import image_files_of, omniglot_characters
 from data_modules.sets.official import TRAIN_AND_TEST, Archive, OfficialData, TorchvisionSet
 from data_modules.splits import Indices, grouped_split, stratified_order, stratified_split
 
+__all__ = [
+    "CIFAR10", "CIFAR100", "DTD", "GTSRB", "SVHN", "Caltech101", "EuroSAT", "FGVCAircraft", "Flowers102", "Food101",
+    "Omniglot", "OxfordIIITPet", "StanfordCars",
+]  # fmt: skip
+
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
+_CALTECH = "https://data.caltech.edu/records/mzrjq-6wc02"
 _VGG = "https://www.robots.ox.ac.uk/~vgg/data"
 
 
@@ -156,17 +162,11 @@ class Caltech101(TorchvisionSet):
 
     info = DatasetInfo(
         name="caltech101", num_classes=101, sizes=(2_727, 303, 5_647), license="CC BY 4.0",
-        source="https://data.caltech.edu/records/mzrjq-6wc02",
+        source=_CALTECH,
         splits="no official split: a fixed draw of 30 images per class (a share held out as val), the rest is test",
     )  # fmt: skip
     marker = "caltech101/101_ObjectCategories"
-    archives = (
-        Archive(
-            "https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip",
-            "3138e1922a9193bfa496528edbbc45d0",
-            "caltech101",
-        ),
-    )
+    archives = (Archive(f"{_CALTECH}/files/caltech-101.zip", "3138e1922a9193bfa496528edbbc45d0", "caltech101"),)
     reader = datasets.Caltech101
     per_class = 30
 

@@ -6,18 +6,7 @@ from typing import Any
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.splits import Indices
-from lgx.core.schema import (
-    LINE,
-    MAPPING,
-    NUMBERS,
-    POSITIVE,
-    Field,
-    at_most,
-    check_fields,
-    list_of,
-    mapping_of,
-    one_of,
-)
+from lgx.core import schema
 from lgx.errors import UserError
 from lgx.host.safety import read_json
 
@@ -26,24 +15,24 @@ UNKNOWN = -1
 """Number of examples of a shard that was not read yet."""
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
-_COUNT = at_most(2**40)
-_INDEX = {"info": MAPPING, "splits": mapping_of(MAPPING)}
-_SPLIT = {"count": _COUNT, "shards": list_of(MAPPING)}
-_SHARD = {"file": LINE, "count": _COUNT, "sha256": LINE}
+_COUNT = schema.at_most(2**40)
+_INDEX = {"info": schema.MAPPING, "splits": schema.mapping_of(schema.MAPPING)}
+_SPLIT = {"count": _COUNT, "shards": schema.list_of(schema.MAPPING)}
+_SHARD = {"file": schema.LINE, "count": _COUNT, "sha256": schema.LINE}
 _INFO = {
-    "name": LINE,
-    "num_classes": at_most(1_000_000, 1),
-    "sizes": list_of(Field(lambda value: value is None or _COUNT.holds(value), "counts")),
-    "license": LINE,
-    "source": LINE,
-    "splits": LINE,
-    "img_size": at_most(65_536, 1),
-    "in_chans": Field(lambda value: value in (1, 3), "1 or 3"),
-    "mean": NUMBERS,
-    "std": POSITIVE,
-    "class_names": list_of(Field(lambda value: isinstance(value, str), "texts")),
-    "kind": one_of("classification"),
-    "metric": LINE,
+    "name": schema.LINE,
+    "num_classes": schema.at_most(1_000_000, 1),
+    "sizes": schema.list_of(schema.Field(lambda value: value is None or _COUNT.holds(value), "counts")),
+    "license": schema.LINE,
+    "source": schema.LINE,
+    "splits": schema.LINE,
+    "img_size": schema.at_most(65_536, 1),
+    "in_chans": schema.Field(lambda value: value in (1, 3), "1 or 3"),
+    "mean": schema.NUMBERS,
+    "std": schema.POSITIVE,
+    "class_names": schema.list_of(schema.Field(lambda value: isinstance(value, str), "texts")),
+    "kind": schema.one_of("classification"),
+    "metric": schema.LINE,
 }
 
 
@@ -72,13 +61,7 @@ class Shard:
 
 
 def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
-    """Read the index of a folder of shards.
-
-    Args:
-        directory: The folder.
-
-    Returns:
-        The facts of the set, and the shards of every split that the index names.
+    """Facts of the set and shards of every split that the index of a folder names.
 
     Raises:
         UserError: If there is no readable index, or a split is incomplete.
@@ -91,9 +74,7 @@ def read_index(directory: str | Path) -> tuple[DatasetInfo, dict[Split, list[Sha
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in index["info"].items()}
         info = DatasetInfo(**fields)
     except TypeError as error:  # a key is missing or unknown
-        raise UserError(
-            f"{directory / INDEX}: not an index of shards ({str(error)[:200]}); write them again"
-        ) from error
+        raise UserError(f"{directory / INDEX}: not an index of shards ({str(error)[:200]}); write it again") from error
     if not (len(info.mean) == len(info.std) == info.in_chans and len(info.sizes) == 3):
         raise UserError(
             f"{directory / INDEX}: expected mean and std of {info.in_chans} channels and 3 sizes; write it again"
@@ -138,10 +119,10 @@ def load_index(directory: Path) -> dict[str, Any]:
     """
     remedy = "remove the folder and write it again"
     place = f"{directory / INDEX}: not an index of shards"
-    index = check_fields(read_json(directory / INDEX, remedy), _INDEX, place, complete=True)
-    check_fields(index["info"], _INFO, f"{place}: info")
+    index = schema.check_fields(read_json(directory / INDEX, remedy), _INDEX, place, complete=True)
+    schema.check_fields(index["info"], _INFO, f"{place}: info")
     for split, entry in index["splits"].items():
-        check_fields(entry, _SPLIT, f"{place}: {split}", complete=True)
+        schema.check_fields(entry, _SPLIT, f"{place}: {split}", complete=True)
         for shard in entry["shards"]:
-            check_fields(shard, _SHARD, f"{place}: {split}", complete=True)
+            schema.check_fields(shard, _SHARD, f"{place}: {split}", complete=True)
     return index

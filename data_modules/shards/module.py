@@ -84,10 +84,7 @@ class ShardedImages(ImageDataModule):
     def eval_dataloader(self, split: Split, in_order: bool = False) -> DataLoader[Any]:
         """Every example of a split once.
 
-        Args:
-            split: The split.
-            in_order: Whether the order of the split must be kept; a stream is then read in this process, because
-                several loader processes would interleave their parts of it.
+        A stream that must stay in order is read in this process: several loader processes would interleave their parts.
         """
         images = self._splits[split]
         if not isinstance(images, StreamedShards):

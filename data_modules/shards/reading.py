@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import webdataset as wds
-from numpy.typing import NDArray
 
 from data_modules.files.archives import BoundedInfo
 from data_modules.files.errors import DataError, unreadable
@@ -31,20 +30,15 @@ IMAGE_KEYS = ("png", "jpg", "jpeg", "webp")
 _NUMBER = re.compile(rb"[0-9]{1,9}[\r\n]*")
 """A class index as text; ``int`` would also take ``1_0`` and digits of other scripts."""
 
-Table = dict[str, NDArray[Any]]
+Table = dict[str, Any]
 """Of each example of a shard its name, the format of its image, that one's position and size in bytes, its class."""
 _COLUMNS = {"keys": np.str_, "suffixes": np.str_, "offsets": np.int64, "sizes": np.int64, "labels": np.int64}
 
 
 def read_shard(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
-    """Read the raw samples of a shard, in order, through webdataset's tar reader.
+    """Read the raw samples of a shard, in order: dictionaries of ``__key__`` and bytes per suffix.
 
-    Args:
-        shard: The shard.
-        contents: Whether to read the images; otherwise each is a pair of its position in the file and its size.
-
-    Yields:
-        Dictionaries of ``__key__`` and bytes per suffix.
+    Without ``contents`` each image is a pair of its position in the file and its size.
 
     Raises:
         UserError: If the file is missing, truncated, or holds another number of samples than the index says.
@@ -121,11 +115,7 @@ def _members(path: Path, contents: bool) -> Iterator[dict[str, Any]]:
 
 
 def with_image(sample: dict[str, Any]) -> dict[str, Any]:
-    """A raw sample with the bytes of its image, where it has their position and size instead.
-
-    Raises:
-        UserError: If the shard cannot be read any more.
-    """
+    """A raw sample with the bytes of its image, where it has their position and size instead."""
     suffix = next(key for key in IMAGE_KEYS if key in sample)
     if isinstance(sample[suffix], bytes):
         return sample
@@ -170,7 +160,9 @@ def read_table(shard: Shard) -> Table:
         return known
     rows = [(s["__key__"], *_image(s), int(s["cls"])) for s in read_shard(shard, contents=False)]
     columns = zip(*rows, strict=True) if rows else [()] * len(_COLUMNS)
-    table = {name: np.asarray(column, kind) for (name, kind), column in zip(_COLUMNS.items(), columns, strict=True)}
+    table: Table = {
+        name: np.asarray(column, kind) for (name, kind), column in zip(_COLUMNS.items(), columns, strict=True)
+    }
     with suppress(OSError):  # without a place for it, it is read again
         make_room(place)
         with atomic_path(place) as temporary, temporary.open("wb") as file:
@@ -196,17 +188,10 @@ def _image(sample: dict[str, Any]) -> tuple[str, int, int]:
 
 
 class ShardImages:
-    """All examples of some shards, read and decoded one by one.
-
-    Args:
-        shards: The shards.
-        where: Set and split, for error messages.
+    """All examples of some shards, read one by one and decoded by ``reader``.
 
     Raises:
         UserError: If a shard is missing, damaged, or holds another number of examples than the index says.
-
-    Attributes:
-        reader: Decodes the images.
     """
 
     reader = ImageReader()
@@ -243,6 +228,4 @@ class ShardImages:
     def chosen(self) -> Indices:
         """The positions of those examples that belong to the split."""
         starts = [0, *self._ends.tolist()]
-        return np.array(
-            [start + row for start, s in zip(starts, self.shards, strict=False) for row in s.rows], np.int64
-        )
+        return np.array([at + row for at, s in zip(starts, self.shards, strict=False) for row in s.rows], np.int64)

@@ -15,11 +15,10 @@ from typing import Any
 
 import torch
 import webdataset as wds
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 
-from data_modules.library_internals import until_error
 from data_modules.loading.loaders import stacked
-from data_modules.loading.samplers import Batching, limited, mix_seed, next_position
+from data_modules.loading.samplers import Batching, ResumableLoader, limited, mix_seed
 from data_modules.shards.index import Shard
 from data_modules.shards.reading import decode, images_in, read_shard, with_image
 from lgx.core.batch import Batch
@@ -29,15 +28,7 @@ from lgx.host.images import ImageReader
 
 
 class StreamedShards:
-    """The shards of one split, which are not read yet.
-
-    Args:
-        shards: In the order of the index.
-        where: Set and split, for error messages.
-
-    Attributes:
-        reader: Decodes the images.
-    """
+    """The shards of one split, in the order of the index, which are not read yet; ``reader`` decodes their images."""
 
     reader = ImageReader()
 
@@ -65,13 +56,9 @@ class StreamedShards:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of one shard.
+    """A part of one shard: ``take`` examples of the split after ``skip`` of them.
 
-    Attributes:
-        shard: The shard.
-        skip: Examples of the shard before this part; only those of the split count.
-        take: Examples of this part.
-        first: Number of the shard's first example within the split.
+    ``first`` is the number of the shard's first example within the split.
     """
 
     shard: Shard
@@ -81,17 +68,7 @@ class Stretch:
 
 
 def stretches(shards: Sequence[Shard], order: Sequence[int], start: int, length: int) -> list[Stretch]:
-    """Find the examples [start, start + length) of the sequence of all shards in ``order``.
-
-    Args:
-        shards: All shards.
-        order: A permutation of their indices.
-        start: First example of the virtual sequence.
-        length: Number of examples.
-
-    Returns:
-        The parts of shards that consist of exactly those examples.
-    """
+    """The parts of shards that are the examples [start, start + length) of the sequence of all shards in ``order``."""
     sizes = [len(shard.rows) for shard in shards]
     firsts = [0, *accumulate(sizes)]
     found, position = [], 0
@@ -185,35 +162,27 @@ class ShardBatches(IterableDataset[Batch]):
             yield pixels, label
 
 
-class StreamLoader(DataLoader[Any]):
+class StreamLoader(ResumableLoader):
     """Loader of :class:`ShardBatches` that Lightning can stop and resume within an epoch.
 
-    After a resume the skipped examples are read again, but not decoded.
-
-    Args:
-        batches: The batches of this rank.
-        epoch: Called at the start of every iteration for the number of the epoch.
-        options: Further arguments of DataLoader.
+    After a resume the skipped examples are read again, but not decoded. ``epoch`` is called at the start of every
+    iteration for the number of the epoch.
     """
 
     dataset: ShardBatches
 
     def __init__(self, batches: ShardBatches, epoch: Callable[[], int], **options: Any) -> None:
         super().__init__(batches, batch_size=None, **options)
-        self._epoch_of = epoch
-        self._resume_at, self._epoch, self._batch = (0, 0), 0, 0
+        self._epoch_of, self._resume_at = epoch, (0, 0)
 
     def __len__(self) -> int:
         return self.dataset.num_batches
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        # DataLoader declares its own private iterator type; callers need only a generator.
-        self._epoch = self._epoch_of()
-        self._batch = self._resume_at[1] if self._resume_at[0] == self._epoch else 0
-        self.dataset.begin(self._epoch, self._batch)
-        for batch in until_error(self, super().__iter__()):
-            self._batch += 1
-            yield batch
+    def _begin(self) -> tuple[int, int]:
+        epoch = self._epoch_of()
+        batch = self._resume_at[1] if self._resume_at[0] == epoch else 0
+        self.dataset.begin(epoch, batch)
+        return epoch, batch
 
     @property
     def epoch_length(self) -> int:
@@ -221,27 +190,17 @@ class StreamLoader(DataLoader[Any]):
         return self.dataset.epoch_length
 
     @property
-    def _order(self) -> dict[str, int]:
-        """The options on which the order of an epoch depends, besides its seed."""
+    def order(self) -> dict[str, Any]:
+        """See :class:`~data_modules.loading.samplers.ResumableLoader`."""
         batches = self.dataset
         own = {"batch_size": batches.batching.batch_size, "shuffle_buffer": batches.buffer}
         return own | {"num_workers": max(self.num_workers, 1), "processes": batches.batching.world_size}
 
-    def state_dict(self) -> dict[str, int]:
-        """Where the next batch comes from."""
-        return {"epoch": self._epoch, "batch": self._batch, **self._order}
+    def _refusal(self, name: str, found: int, own: int) -> str:
+        return (
+            f"{self.dataset.source.where}: the run stopped within an epoch of {name} {found}, not {own}; resume with "
+            f"the same, or examples are read twice or never"
+        )
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue at ``state``; a state at the end of an epoch is the start of the next one.
-
-        Raises:
-            UserError: If the run stopped within an epoch that had another order.
-        """
-        epoch, batch = next_position(state, self.epoch_length)
-        for name, own in self._order.items():
-            if batch and state.get(name, own) != own:
-                raise UserError(
-                    f"{self.dataset.source.where}: the run stopped within an epoch of {name} {state[name]}, not {own}; "
-                    f"resume with the same, or examples are read twice or never"
-                )
+    def _resume(self, epoch: int, batch: int) -> None:
         self._resume_at = (epoch, batch)

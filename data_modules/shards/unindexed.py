@@ -24,12 +24,8 @@ def read_any_index(directory: str | Path, fraction: float, seed: int) -> tuple[D
 
     Those are ``<split>*.tar`` or ``<split>/**/*.tar``; an example has one image, and ``cls``, its class index, or
     ``json`` with the class index as ``label``. All headers are read once, and kept in the cache. Without shards of
-    ``val`` a share of the examples of each class of ``train`` is held out, wherever in the shards they are.
-
-    Args:
-        directory: The folder.
-        fraction: The share to hold out.
-        seed: Seed of the draw of these examples.
+    ``val`` the share ``fraction`` of the examples of each class of ``train``, drawn by ``seed``, is held out, wherever
+    in the shards they are.
 
     Raises:
         UserError: As :func:`~data_modules.shards.index.read_index`; if a tar file is damaged, of no split or without
@@ -50,14 +46,10 @@ def read_any_index(directory: str | Path, fraction: float, seed: int) -> tuple[D
         splits["val"], splits["train"] = (_choose(splits["train"], indices) for indices in (held, kept))
     sizes = {split: sum(len(shard.rows) for shard in shards) for split, shards in splits.items()}
     info = DatasetInfo(
-        name=folder.resolve().name,
-        num_classes=classes,
-        sizes=(sizes["train"], sizes["val"], sizes.get("test")),
-        license="the user's own",
-        source=str(folder),
+        name=folder.resolve().name, num_classes=classes, license="the user's own", source=str(folder),
+        sizes=(sizes["train"], sizes["val"], sizes.get("test")), class_names=names,
         splits="the shards of train, val (or a stratified share of the examples of train) and test",
-        class_names=names,
-    )
+    )  # fmt: skip
     return info, {split: [replace(shard, classes=classes) for shard in splits[split]] for split in splits}
 
 

@@ -43,9 +43,6 @@ def write_shards(
         shard_size: Examples per shard.
         progress: Whether to show a progress bar.
 
-    Returns:
-        Path of ``index.json``.
-
     Raises:
         UserError: If ``directory`` holds shards of another set, or cannot be written.
     """

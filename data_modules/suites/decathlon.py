@@ -27,15 +27,7 @@ DECATHLON_TASKS: tuple[DecathlonTask, ...] = get_args(DecathlonTask)
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """Published facts of one task.
-
-    Attributes:
-        folder: The official name of the task, of its folder and of its annotations.
-        num_classes: Number of classes.
-        sizes: Number of images of the official (train, val, test).
-        mean: Per-channel mean in [0, 1].
-        std: Per-channel standard deviation, likewise.
-    """
+    """Published facts of one task: its official name, classes, images of (train, val, test), and its normalization."""
 
     folder: str
     num_classes: int
@@ -94,17 +86,12 @@ class DecathlonSuite(Suite[DecathlonTask]):
         facts = FACTS[task]
         train, val, _ = facts.sizes
         held = round(0.1 * train)
+        splits = "test is the official val (the official test labels are not public); val is held out of train"
         return DatasetInfo(
-            name=f"decathlon_{task}",
-            num_classes=facts.num_classes,
-            sizes=(train - held, held, val),
-            license="the original set's",
-            source="https://www.robots.ox.ac.uk/~vgg/decathlon/",
-            splits="test is the official val (the official test labels are not public); val is held out of train",
-            img_size=72,
-            mean=facts.mean,
-            std=facts.std,
-        )
+            name=f"decathlon_{task}", num_classes=facts.num_classes, sizes=(train - held, held, val), splits=splits,
+            license="the original set's", source="https://www.robots.ox.ac.uk/~vgg/decathlon/", img_size=72,
+            mean=facts.mean, std=facts.std,
+        )  # fmt: skip
 
     def module(self, task: DecathlonTask, root: str) -> "Decathlon":
         """The data module of a task."""
@@ -182,11 +169,7 @@ class Decathlon(ImageDataModule):
         return self.annotated("train")
 
     def annotated(self, part: Part, where: str | None = None) -> ImageFiles:
-        """The files of an official split.
-
-        Args:
-            part: The official split.
-            where: Set and split, for error messages.
+        """The files of an official split; ``where`` names it in messages.
 
         Raises:
             UserError: If its annotations are absent, damaged or not this task's.

@@ -16,14 +16,9 @@ IMAGENET = "https://image-net.org/data/decathlon-1.0-data-imagenet.tar"
 def bring(base: Path, name: str, source: str | Path) -> None:
     """Bring what ``source`` holds of a task to its place, where it is not there yet.
 
-    Every task becomes a folder ``base/data/<official name>`` of its own, all or nothing, so that ImageNet, which has an
-    archive of its own, can be added later.
-
-    Args:
-        base: Folder of the Decathlon.
-        name: Official name of the task.
-        source: Folder with the official archives, or with their unpacked ``annotations`` and ``data``, which are then
-            linked.
+    Every task becomes a folder ``base/data/<name>`` of its own, all or nothing, so that ImageNet, which has an archive
+    of its own, can be added later. ``source`` is a folder with the official archives, or with their unpacked
+    ``annotations`` and ``data``, which are then linked.
 
     Raises:
         UserError: If ``source`` holds nothing of the Decathlon, or an archive is damaged or unsafe.

@@ -27,13 +27,7 @@ _KEPT = (".jpg", ".jpeg", ".png")
 
 
 class EncodedImages:
-    """Encoded images of one split, which are decoded, and reduced if large, when they are stored.
-
-    Args:
-        examples: Path within the archive and encoded image.
-        labels: Class index of every image.
-        where: Set and split, for error messages.
-    """
+    """Encoded images of one split, which are decoded, and reduced if large, when they are stored."""
 
     def __init__(self, examples: Named, labels: Indices, where: str = "") -> None:
         self.examples, self.labels, self.where = examples, labels, where
@@ -63,10 +57,7 @@ class EncodedImages:
             if (original.size, original.mode) == (image.size, image.mode) and path.suffix.lower() in _KEPT:
                 return data, suffix
         buffer = io.BytesIO()
-        if suffix == "jpg":
-            image.save(buffer, "jpeg", quality=95)
-        else:
-            image.save(buffer, "png")
+        image.save(buffer, "jpeg" if suffix == "jpg" else "png", quality=95)
         return buffer.getvalue(), suffix
 
     def take(self, indices: Indices) -> "EncodedImages":
@@ -79,12 +70,6 @@ Splits = dict[Split, EncodedImages]
 
 def read_zip(path: Path) -> Named:
     """Read all images of a zip file into memory.
-
-    Args:
-        path: The archive.
-
-    Returns:
-        Path within the archive and encoded image, sorted by path.
 
     Raises:
         UserError: If the archive is damaged, encrypted or unsafe, or holds no image.
@@ -103,24 +88,22 @@ def read_zip(path: Path) -> Named:
 
 def class_trees(folder: Path) -> Splits:
     """Read ``<split>.zip`` with ``<split>/<class>/<image>``; without ``validation.zip`` a tenth of train is val."""
-    train = _labeled(read_zip(folder / "train.zip"), folder / "train.zip")
-    test = _labeled(read_zip(folder / "test.zip"), folder / "test.zip")
     validation = folder / "validation.zip"
-    return _official(train, test, _labeled(read_zip(validation), validation) if validation.exists() else None)
+    train, test = (_labeled(folder / f"{name}.zip") for name in ("train", "test"))
+    return _official(train, test, _labeled(validation) if validation.exists() else None)
 
 
 def tracks(folder: Path) -> Splits:
     """Read one archive with ``gtsrb/<class>/<track>_<frame>.ppm``; a track is never split."""
-    path = folder / "gtsrb_100_per_class.zip"
-    images = _labeled(read_zip(path), path)
+    images = _labeled(folder / "gtsrb_100_per_class.zip")
     names = [name.stem.split("_")[0] for name, _ in images.examples]
     return _hold_out(images, lambda labels, i, share: grouped_split(labels, [names[k] for k in i.tolist()], share, 0))
 
 
 def one_tree(folder: Path) -> Splits:
     """Read one archive with ``images/<class>/<image>``."""
-    path = folder / "dtd10_short128.zip"
-    return _hold_out(_labeled(read_zip(path), path), lambda labels, _, share: stratified_split(labels, share, 0))
+    images = _labeled(folder / "dtd10_short128.zip")
+    return _hold_out(images, lambda labels, _, share: stratified_split(labels, share, 0))
 
 
 def drawers(folder: Path) -> Splits:
@@ -144,7 +127,7 @@ def drawers(folder: Path) -> Splits:
 def tiny_imagenet(folder: Path) -> Splits:
     """Read training images by folder. The official val images, whose classes a text file gives, are the test."""
     classes = " ".join(read_lines(folder / "wnids.txt")).split()
-    train = _labeled(read_zip(folder / "train_50_per_class.zip"), folder / "train_50_per_class.zip", classes)
+    train = _labeled(folder / "train_50_per_class.zip", classes)
     annotations = folder / "val_annotations.txt"
     lines = [line.split("\t") for line in read_lines(annotations) if line]
     wnid = {line[0]: line[1] for line in lines if len(line) > 1}
@@ -184,9 +167,7 @@ def _official(train: EncodedImages, test: EncodedImages, val: EncodedImages | No
 def _hold_out(images: EncodedImages, split: Callable[[Indices, Indices, float], tuple[Indices, Indices]]) -> Splits:
     """Make a fifth test and a tenth val.
 
-    Args:
-        images: All images.
-        split: (labels (N,), positions in ``images`` (N,), share) -> indices from 0 to N - 1: kept, held out.
+    ``split`` maps labels (N,), positions in ``images`` (N,) and a share to indices of 0 to N - 1: kept, held out.
     """
     images = without_repeats(images, [])
     everything = np.arange(len(images))
@@ -195,8 +176,9 @@ def _hold_out(images: EncodedImages, split: Callable[[Indices, Indices, float], 
     return {"train": images.take(rest[kept]), "val": images.take(rest[held]), "test": images.take(test)}
 
 
-def _labeled(examples: Named, path: Path, classes: Sequence[str] | None = None) -> EncodedImages:
-    """Classes are the second folders of the paths, ordered as numbers if all are numbers, else by alphabet."""
+def _labeled(path: Path, classes: Sequence[str] | None = None) -> EncodedImages:
+    """Images of a zip file; its second folders are the classes, ordered as numbers if all are, else by alphabet."""
+    examples = read_zip(path)
     if bad := next((name for name, _ in examples if len(name.parts) < 3), None):
         raise UserError(f"{path}: holds {bad}, expected <folder>/<class>/<image>")
     found = {name.parts[1] for name, _ in examples}

@@ -102,17 +102,11 @@ class MiniSuite(ShardedSuite[MiniTask]):
     def info(self, task: MiniTask) -> DatasetInfo:
         """Facts of a task, known before it is prepared."""
         facts = FACTS[task]
+        source = "the user's archives" if facts.files else "scikit-learn's load_digits"
         return DatasetInfo(
-            name=f"mini_{task}",
-            num_classes=facts.num_classes,
-            sizes=facts.sizes,
-            license=facts.license,
-            source="the user's archives" if facts.files else "scikit-learn's load_digits",
-            splits=facts.splits,
-            img_size=32,
-            mean=facts.mean,
-            std=facts.std,
-        )
+            name=f"mini_{task}", num_classes=facts.num_classes, sizes=facts.sizes, license=facts.license,
+            source=source, splits=facts.splits, img_size=32, mean=facts.mean, std=facts.std,
+        )  # fmt: skip
 
     def module(self, task: MiniTask, root: str) -> "MiniDecathlon":
         """The data module of a task."""

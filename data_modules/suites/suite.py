@@ -55,18 +55,15 @@ class Suite(ABC, Generic[TaskT]):
 
     @abstractmethod
     def prepare(self, root: str | Path, task: TaskT, source: str | Path | None = None) -> bool:
-        """Bring a task to its place, if it is not there yet, and check it.
+        """Bring a task to its place below ``root``, if it is not there yet, and check it.
 
         Args:
             root: Folder that contains the data sets.
             task: The task.
             source: Folder with the user's archives.
 
-        Returns:
-            False if the files of the task are missing.
-
         Raises:
-            UserError: If they are damaged.
+            UserError: If they are damaged; of missing ones the result is False.
         """
 
     def check(self, task: TaskT, source: str | Path | None) -> None:
@@ -132,15 +129,8 @@ class ShardedSuite(Suite[TaskT]):
 class SuiteTask(ShardedImages):
     """Base of the data modules of one task of a suite that is stored as shards.
 
-    A subclass sets ``suite``, and its constructor names the tasks.
-
-    Args:
-        task: The task.
-        options: See :class:`~data_modules.shards.module.ShardedImages`.
-
-    Attributes:
-        suite: The suite.
-        task_name: The task.
+    A subclass sets ``suite``, and its constructor names the tasks and passes the options of
+    :class:`~data_modules.shards.module.ShardedImages`.
     """
 
     suite: ClassVar[ShardedSuite[Any]]

@@ -61,9 +61,7 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
     A subclass sets ``info`` and implements :meth:`read`. The three splits are disjoint, and validation never reads the
     test split. Texts are tokenized once, in :meth:`setup`. ``Batch.inputs`` are token ids, int64, (B, N), padded on the
     right to the longest text of the batch with the last token of the vocabulary, which occurs in no text.
-
-    Attributes:
-        vocabulary: Folder of the vocabulary below ``root``, if it is not that of GPT-2.
+    ``vocabulary`` is the folder of the vocabulary below ``root``.
     """
 
     vocabulary: ClassVar[str] = "gpt2_vocab"

@@ -20,13 +20,9 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 class Row(NamedTuple):
-    """One example.
+    """One example: one text or the two of a pair, and its class index.
 
-    Attributes:
-        texts: One text, or the two of a pair.
-        label: Class index.
-        path: Its file, or its set on the hub.
-        line: Line of the file, from 1; row of the set on the hub, from 0.
+    ``path`` and ``line`` are its file and its line there, from 1, or its set and its row on the hub, from 0.
     """
 
     texts: tuple[str, ...]

@@ -28,7 +28,7 @@ _FILES = (("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt"))  # OpenAI
 
 
 def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.tokenizer") -> Any:
-    """Load GPT-2's tokenizer.
+    """Load GPT-2's tokenizer, a ``GPT2Tokenizer`` of transformers.
 
     The last token, ``<|endoftext|>``, is used for padding only: these characters in a text become ordinary tokens.
 
@@ -37,9 +37,6 @@ def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.token
             name on the Hugging Face hub, e.g. ``openai-community/gpt2``.
         vocab_size: Number of tokens that the model knows.
         option: The option with which the user gave ``where``, for messages.
-
-    Returns:
-        transformers' ``GPT2Tokenizer``.
 
     Raises:
         UserError: If there is none, its files are damaged or do not belong together, or its size is another one; the
@@ -160,19 +157,11 @@ class Texts:
 
 
 def tokenize(rows: Sequence[Row], tokenizer: Any, max_len: int) -> tuple[Texts, int]:
-    """Turn rows into token ids.
+    """Turn rows into token ids; also count the texts that were cut.
 
     GPT-2 has no separator, and its only special token is used for padding. So the two texts of a pair are joined by a
     line break, which a sentence does not contain. A single text is cut at ``max_len`` tokens; of a pair the longer text
     is cut first.
-
-    Args:
-        rows: The rows of one split.
-        tokenizer: See :func:`load_tokenizer`.
-        max_len: Longest text, in tokens.
-
-    Returns:
-        The texts, and the number of texts that were cut.
     """
     encoded = [_encode(tokenizer, list(texts)) for texts in zip(*(row.texts for row in rows), strict=True)]
     ((separator,),) = _encode(tokenizer, ["\n"])

@@ -9,8 +9,8 @@ from lgx.architectures import parse_any_architecture
 from lgx.architectures.cost import cost_of
 from lgx.core.rows import Row
 from lgx.errors import UserError
+from lgx.results.cost import method_costs
 from lgx.results.merging import Merged
-from lgx.results.method_costs import method_costs
 
 EACH = "each"
 """What a method stores that has a network of its own for every architecture."""

@@ -1,8 +1,8 @@
 """Which dimensions of a ViT's parameters are the residual stream, attention heads, and hidden neurons.
 
-What selects a part of a network's width needs to know which elements of different parameters belong together. This is
-read off networks that are built without memory: what grows with ``embed_dim``, with ``mlp_ratio``, and with the number
-of heads. Names are read for one question only, which side of an attention's projections is the residual stream: timm
+To select a part of a network's width, one must know which elements of different parameters belong together. The answer
+comes from networks built without memory: which dimensions grow with ``embed_dim``, with ``mlp_ratio``, and with the
+number of heads. Names answer only one question: which side of an attention's projection is the residual stream. timm
 calls the projection back to it ``proj``.
 """
 
@@ -31,8 +31,8 @@ class Axis:
         kind: ``embed``: the residual stream, which all layers share. ``heads``: all heads of one attention, head by
             head. ``head``: the elements of one head, for each of its heads. ``hidden``: the neurons of one MLP.
         size: Number of elements of one part.
-        parts: How many axes of this size follow one another: 3 in a fused projection of queries, keys and values, 2 in
-            one of keys and values or of a gated MLP.
+        parts: Number of consecutive axes of this size: 3 in a fused projection of queries, keys and values, 2 in a
+            projection of keys and values or in a gated MLP.
         owner: Name of the attention or MLP; empty for the residual stream. Axes of one owner and kind are the same.
         heads: Number of heads of ``heads``, else 1.
     """
@@ -45,7 +45,7 @@ class Axis:
 
 
 Axes = tuple[Axis | None, ...]
-"""One entry per dimension; None where it does not depend on the width."""
+"""One entry per dimension; None if it does not depend on the width."""
 
 
 def axes_of(architecture: ViTArchitecture, name: str) -> Axes:
@@ -61,7 +61,7 @@ def axes_of(architecture: ViTArchitecture, name: str) -> Axes:
         own, layer = f"{prefix}0.{rest}", f"{prefix}{number}."
     axes = _axes_of_one_layer(architecture.unshared().replace(depth=1)).get(own)
     if axes is None:
-        raise UserError(f"{name}: the network has no such parameter")
+        raise UserError(f"{name}: the network does not have this parameter")
     if own == name:
         return axes
     return tuple(axis and _renamed(axis, f"{prefix}0.", layer) for axis in axes)
@@ -83,7 +83,7 @@ def _axes_of_one_layer(architecture: ViTArchitecture) -> dict[str, Axes]:
 def read_axes(
     build: Callable[[int, int, float], nn.Module], embed_dim: int, num_heads: int, mlp_ratio: float
 ) -> dict[str, Axes]:
-    """Read the axes of all parameters off networks of several sizes.
+    """Determine the axes of all parameters by comparing networks of several sizes.
 
     Args:
         build: Builds the network from its ``embed_dim``, ``num_heads`` and ``mlp_ratio``, on the meta device.
@@ -127,7 +127,7 @@ def _attention_of(name: str, attentions: dict[str, nn.Module]) -> str:
 
 
 def _wide_axis(name: str, dim: int, size: int, width: int, attentions: dict[str, nn.Module]) -> Axis:
-    """The residual stream, all heads of an attention, or the neurons of a pooling's MLP that has a ratio of its own."""
+    """The residual stream, all heads of an attention, or the neurons of a pooling's MLP with its own ratio."""
     owner = _attention_of(name, attentions)
     stream = Axis("embed", width) if size == width else Axis("hidden", size, owner=_mlp_of(name))
     if not owner or "." in name.removeprefix(f"{owner}.").removesuffix(".weight").removesuffix(".bias"):
@@ -142,7 +142,7 @@ def _wide_axis(name: str, dim: int, size: int, width: int, attentions: dict[str,
     if isinstance(module, nn.Linear):
         is_input = dim == 1
         return heads if is_input == (layer == _OUTPUT) else stream
-    pooling_norm = layer == "norm" and hasattr(attention, _LATENT)  # it normalizes what the projection gave
+    pooling_norm = layer == "norm" and hasattr(attention, _LATENT)  # it normalizes the projection's output
     return stream if pooling_norm else heads
 
 

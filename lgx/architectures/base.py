@@ -16,7 +16,7 @@ from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 
 DEFAULT_FAMILY = "vit"
-"""Family of a specification or a dictionary that names none."""
+"""Family of a specification or dictionary without a family."""
 
 _ALWAYS_NAMED = ("depth", "embed_dim", "num_heads")
 _OF_THE_TASK = ("num_classes", "kind")
@@ -36,13 +36,13 @@ class Architecture(ABC):
         family: Name of the family. Specifications start with it, dictionaries have it under the key ``family``.
         label: The family in messages, e.g. ``ViT``.
         example: The name of one of its architectures, for messages.
-        kinds: What heads of this family can predict.
+        kinds: Kinds of prediction of this family's heads.
         head: Prefix of the names of the head's parameters.
         layers: Prefix of the names of a layer's parameters, before the layer's number.
-        limits: Largest value of every field that must be a positive whole number. An architecture may come from a
-            foreign file, and larger values would take all time or memory.
-        input_keys: Fields that the data determine: all architectures of a set agree in them.
-        shared_keys: Fields that :func:`lgx.architectures.parsing.parse_like` takes from its base.
+        limits: Largest value of every field that must be a positive whole number. Architectures may come from foreign
+            files, and larger values would exhaust time or memory.
+        input_keys: Fields that the data determine; they are equal in all architectures of a set.
+        shared_keys: Fields that :func:`lgx.architectures.parsing.parse_like` copies from its base.
         source_sizes: Fields in which a descendant must agree with its source, in words.
 
     Raises:
@@ -110,7 +110,7 @@ class Architecture(ABC):
         return (self.head,)
 
     def check_source(self, source: "Architecture", method: str) -> None:
-        """Refuse a source whose parameters mean something else, although their shapes may agree.
+        """Refuse a source whose parameters have another meaning, even if their shapes agree.
 
         Args:
             source: Architecture of the network that parameters are taken from.
@@ -119,7 +119,7 @@ class Architecture(ABC):
         return None
 
     def completed(self, text: str, source: "Architecture") -> Self:
-        """A copy with what a specification leaves to the source of the descendant's parameters.
+        """A copy in which values that the specification leaves open come from the source.
 
         Args:
             text: The specification that this architecture was read from.
@@ -181,13 +181,13 @@ class Architecture(ABC):
             raise UserError(f"{owner}: has {self.num_classes} classes, but task {task.name} has {task.num_classes}")
 
     def spec(self, also: Collection[str] = ()) -> str:
-        """``depth=6,embed_dim=64,...``: the values that differ from the defaults, for ``parse_any_architecture``.
+        """``depth=6,embed_dim=64,...``: the values that differ from the defaults; ``parse_any_architecture`` reads it.
 
         Families other than ViT start with their name: ``gpt2:depth=6,...``. Depth, embed_dim and num_heads are always
         named. ``num_classes`` and ``kind`` are never named, because they belong to the task.
 
         Args:
-            also: Further values that are always named.
+            also: More values that are always named.
         """
         default, parts = type(self)(), []
         for field in fields(self):
@@ -224,12 +224,12 @@ class Architecture(ABC):
         return cls(**fields_of_class)
 
     def count_parameters(self) -> int:
-        """Number of parameters; shared ones count once."""
+        """Number of parameters; shared parameters count once."""
         return sum(p.numel() for p in self.build("meta").parameters())
 
     def count_macs(self) -> int:
         """Multiply-accumulates of the forward pass of one example, attention products included."""
-        model = self.build("meta").eval().requires_grad_(False)  # torch's counter looks for gradients of parameters
+        model = self.build("meta").eval().requires_grad_(False)  # torch's counter reads gradients of parameters
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             model(self.example_input())
         return int(counter.get_total_flops()) // 2
@@ -257,7 +257,7 @@ def register_family(family: type[A], named: Mapping[str, A]) -> None:
 
     Args:
         family: The class that describes architectures of the family.
-        named: Names of architectures in the papers; of several names of one architecture the first is shown.
+        named: Names of architectures in the papers; if an architecture has several names, the first is shown.
 
     Raises:
         ValueError: If the name of the family or of an architecture is taken.
@@ -277,7 +277,7 @@ def architecture_from_dict(values: Mapping[str, Any]) -> Architecture:
 
 
 def name_of(architecture: Architecture) -> str:
-    """The first of the papers' names that fits (``6-Small``), else :meth:`Architecture.spec`.
+    """The first matching name of the papers (``6-Small``), else :meth:`Architecture.spec`.
 
     The number of classes and the kind do not count, because they belong to the task.
     """
@@ -306,11 +306,11 @@ def read_options(
 
 @contextmanager
 def naming_source(source: Architecture | None, architecture: Architecture) -> Iterator[None]:
-    """Name the architecture of a start's source in errors, where it is another one.
+    """Add the architecture of a start's source to errors, if it is another architecture.
 
     Args:
         source: Architecture of the source; None without one.
-        architecture: That of the network that starts.
+        architecture: Architecture of the started network.
     """
     try:
         yield
@@ -322,23 +322,23 @@ def naming_source(source: Architecture | None, architecture: Architecture) -> It
 
 
 def class_order(known: Sequence[str], wanted: Sequence[str], place: str) -> list[int] | None:
-    """Where the classes of a task stand among those of a trained network.
+    """Find the index of each class of a task among a trained network's classes.
 
     Args:
-        known: Names of the network's classes, in index order; empty where unknown.
-        wanted: Names of the task's classes, likewise.
-        place: What the network comes from, for the message.
+        known: Names of the network's classes, in index order; empty if unknown.
+        wanted: Names of the task's classes, in index order; empty if unknown.
+        place: Source of the network, for the message.
 
     Returns:
-        The index of each wanted class among the known ones; None where both orders are the same or one is unknown.
+        The index of each wanted class among the known classes; None if both orders are equal or one is unknown.
     """
     if not known or not wanted or tuple(known) == tuple(wanted):
         return None
     if set(known) != set(wanted) or len(known) != len(wanted):
         gone, new = (", ".join(map(ascii, sorted(names)[:5])) for names in ({*known} - {*wanted}, {*wanted} - {*known}))
         raise UserError(
-            f"{place}: its classes are not those of the data, which lacks {gone or 'none'} and has {new or 'none'} "
-            f"instead; give the classes the names of the training again, or train a new head"
+            f"{place}: its classes differ from the classes of the data, which lacks {gone or 'none'} and has "
+            f"{new or 'none'} instead; rename the classes of the data as in training, or train a new head"
         )
     places = {name: index for index, name in enumerate(known)}
     return [places[name] for name in wanted]
@@ -347,13 +347,13 @@ def class_order(known: Sequence[str], wanted: Sequence[str], place: str) -> list
 def with_class_order(
     tensors: Mapping[str, Tensor], architecture: Architecture, order: Sequence[int] | None, prefix: str = ""
 ) -> dict[str, Tensor]:
-    """Parameters whose head has its K classes in another order; without an order as they are.
+    """Parameters with the head's K classes in another order; unchanged without an order.
 
     Args:
         tensors: Parameters of a network, which may have a head: weight (K, D) and bias (K,).
         architecture: Its architecture.
         order: The present index of each class, see :func:`class_order`.
-        prefix: What stands before the names of the parameters.
+        prefix: Prefix of the parameters' names.
     """
     heads = tuple(f"{prefix}{head}" for head in architecture.head_prefixes)
     return {

@@ -17,7 +17,7 @@ class Cost(NamedTuple):
     """Cost of a network.
 
     Attributes:
-        parameters: Number of parameters; shared ones count once.
+        parameters: Number of parameters; shared parameters count once.
         macs: Multiply-accumulates of the forward pass of one example, which the papers call FLOPs.
     """
 
@@ -32,15 +32,16 @@ def cost_of(architecture: Architecture, way: Way = "whole") -> Cost:
     Args:
         architecture: The architecture.
         way: ``whole`` counts all parameters and all products, attention products included, as SWS and TAL do.
-            ``modules`` reproduces every row of LSAMD's Table 2, and counts what a counter sees that only looks at the
-            layers of a model: parameters without position embedding and class token; MACs of linear layers and
-            convolutions, and four operations for each element that a layer norm reads, but no attention products and
-            no biases.
+            ``modules`` counts like a counter of a model's layers, and reproduces every row of LSAMD's Table 2:
+            parameters without position embedding and class token; MACs of linear layers and convolutions, and four
+            operations per element of a layer norm's input; no attention products and no biases.
     """
     if way == "whole":
         return Cost(architecture.count_parameters(), architecture.count_macs())
     if not isinstance(architecture, ViTArchitecture):
-        raise UserError(f"architecture {name_of(architecture)}: LSAMD counts images only; leave out --count modules")
+        raise UserError(
+            f"architecture {name_of(architecture)}: --count modules supports image models only; leave it out"
+        )
     model = architecture.build("meta").eval()
     left_out = (model.pos_embed, model.cls_token)
     parameters = sum(p.numel() for p in model.parameters() if all(p is not other for other in left_out))

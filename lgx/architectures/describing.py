@@ -1,4 +1,4 @@
-"""Describe timm's networks: read sizes and form off a model, and prove the description by building it again."""
+"""Describe timm's networks: determine sizes and form, and check the description by building the network again."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -34,7 +34,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "pool_include_prefix": lambda model: model.pool_include_prefix,
     "dynamic_img_size": lambda model: model.dynamic_img_size,
 }
-"""How arguments of timm's ``VisionTransformer`` are read off a model."""
+"""Functions that read the arguments of timm's ``VisionTransformer`` from a model."""
 
 _READ_OF_EVA: Mapping[str, Callable[[Any], Any]] = {
     "num_reg_tokens": _READ["reg_tokens"],
@@ -43,11 +43,11 @@ _READ_OF_EVA: Mapping[str, Callable[[Any], Any]] = {
 
 
 class Description(NamedTuple):
-    """What was read off a model.
+    """The description of a model.
 
     Attributes:
         architecture: The description; None for a model that cannot be described.
-        reason: The part of the model that cannot be described, in words; empty where there is a description.
+        reason: The part of the model that cannot be described; empty if there is a description.
     """
 
     architecture: ViTArchitecture | None
@@ -55,16 +55,16 @@ class Description(NamedTuple):
 
 
 def describe_vit(model: nn.Module) -> Description:
-    """Describe a model of timm if it is a ViT whose form lgx can express.
+    """Describe a model of timm if it is a ViT of a form that lgx supports.
 
-    The description is not guessed from a name: sizes and arguments are read off the model, the network that they
-    describe is built on the meta device, and every module must be the same.
+    The name is not used. Sizes and arguments are read from the model, the described network is built on the meta
+    device, and every module must be equal.
 
     Args:
         model: Any model of timm, on any device.
 
     Returns:
-        The architecture, which is for segmentation if the head reads every token; or the part that has no description.
+        The architecture (for segmentation if the head reads every token), or the part without a description.
     """
     if reason := _foreign_part(model):
         return Description(None, reason)
@@ -83,7 +83,7 @@ def describe_vit(model: nn.Module) -> Description:
 def describe_timm_model(name: str) -> Description:
     """Describe a registered model of timm, with or without the tag of its weights, on the meta device."""
     if not timm.is_model(name):
-        return Description(None, "timm has no such model (`lgx backbones` lists its ViTs)")
+        return Description(None, "timm does not have this model (`lgx backbones` lists its ViTs)")
     try:
         with building_on("meta"):
             model = timm.create_model(name, pretrained=False)
@@ -93,7 +93,7 @@ def describe_timm_model(name: str) -> Description:
 
 
 def _foreign_part(model: nn.Module) -> str:
-    """The first part of a model that no form can have, in words; empty if there is none."""
+    """The first part of a model that no form can describe; empty if all parts can be described."""
     if type(model) not in (VisionTransformer, VisionTransformerDistilled, Eva):
         return f"the network is a {type(model).__name__}, not a VisionTransformer or Eva of timm"
     network: Any = model
@@ -101,11 +101,11 @@ def _foreign_part(model: nn.Module) -> str:
     if type(patches) is not PatchEmbed:
         return f"patch_embed is a {type(patches).__name__}, not one projection of patches"
     if len({*patches.patch_size}) > 1:
-        return f"patch_embed cuts patches of {patches.patch_size} px, which are no squares"
+        return f"patch_embed cuts patches of {patches.patch_size} px, which are not square"
     if wrong := next((block for block in network.blocks if type(block) not in _BLOCKS), None):
         return f"blocks have a {type(wrong).__name__}"
     if getattr(network, "rope_mixed", False):
-        return "rope is a RotaryEmbeddingMixed, whose frequencies belong to all layers together"
+        return "rope is a RotaryEmbeddingMixed, whose frequencies are shared by all layers"
     if network.pos_embed is not None and network.pos_embed.ndim != 3:
         return f"pos_embed has {network.pos_embed.ndim} dimensions, not 3"
     heads = {getattr(block.attn, "num_kv_heads", block.attn.num_heads) for block in network.blocks}
@@ -115,7 +115,7 @@ def _foreign_part(model: nn.Module) -> str:
 
 
 def _mlp_ratios(model: Any) -> list[float]:
-    """What ``mlp_ratio`` may have been: some MLPs count the gate's neurons, others do not."""
+    """Possible values of ``mlp_ratio``: some MLPs count the gate's neurons, others do not."""
     mlp = model.blocks[0].mlp
     first = next((getattr(mlp, name) for name in ("fc1", "fc1_g") if hasattr(mlp, name)), None)
     if not isinstance(first, nn.Linear):
@@ -125,14 +125,14 @@ def _mlp_ratios(model: Any) -> list[float]:
 
 
 def _ratio(hidden: int, width: int) -> float:
-    """A ratio for which ``int(width * ratio)`` is ``hidden``, the shortest one of those that are tried."""
+    """A short ratio for which ``int(width * ratio)`` is ``hidden``."""
     ratio = hidden / width
     candidates = [float(f"{ratio:.{digits}g}") for digits in range(1, 18)]
     return next(candidate for candidate in (*candidates, ratio * (1 + 1e-15)) if int(width * candidate) == hidden)
 
 
 def _described(model: ViTNetwork, form: str, mlp_ratio: float) -> Description:
-    """Describe a model by the sizes that it has and a form, with the form's arguments where they differ."""
+    """Describe a model by its sizes and a form, with arguments that differ from the form."""
     try:
         candidate = _candidate(model, form, mlp_ratio)
         built = candidate.build("meta")
@@ -144,7 +144,7 @@ def _described(model: ViTNetwork, form: str, mlp_ratio: float) -> Description:
         changed = {name: get(model) for name, get in read.items() if get(model) != get(built)}
         candidate = _candidate(model, form_text(form, changed), mlp_ratio)
         reason = difference(candidate.build("meta"), model)
-    except UserError as error:  # sizes beyond those of an architecture, or of another model than the name says
+    except UserError as error:  # sizes that no architecture has, or a model that differs from its name
         return Description(None, str(error).removeprefix("architecture: "))
     except AttributeError as error:
         return Description(None, shortened(str(error)))

@@ -1,8 +1,8 @@
-"""Forms of ViTs: what networks of one family have in common beside their sizes, as timm defines it.
+"""Forms of ViTs: the properties other than sizes that networks of one family share, as timm defines them.
 
-A form is a text: the name of a timm model, whose sizes do not count (``vit_small_patch14_dinov2``), and arguments of
+A form is a text: the name of a timm model, whose sizes are ignored (``vit_small_patch14_dinov2``), and arguments of
 timm's network class that differ from it (``vit_base_patch16_224+reg_tokens=4+class_token=False``). The empty text is
-the plain ViT. timm thus stays the only place that says what a family is made of.
+the plain ViT. So only timm defines the structure of a family.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ MODULES = ("vision_transformer", "deit", "eva")
 """Modules of timm whose models can be forms."""
 
 _ONLY_AT_START = frozenset({"init_values", "weight_init_mode", "fix_init", "head_init_scale"})
-"""Attributes of timm's modules that matter for a random start alone."""
+"""Attributes of timm's modules that affect only random initialization."""
 
 _MOST_REGISTERS = 1024
 _ERRORS = (RuntimeError, AssertionError, TypeError, ValueError, ZeroDivisionError)
@@ -54,7 +54,7 @@ ARGUMENTS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "global_pool": (str, "token, avg, max, avgmax or map"),
     "init_values": (_layer_scale, "a number or None"),
 }
-"""Arguments of timm's network classes that a form can set: how their text is read, and what is right, in words."""
+"""Arguments of timm's network classes that a form can set -> parser of the text, and the valid values in words."""
 
 
 def form_text(base: str, arguments: Mapping[str, Any]) -> str:
@@ -64,7 +64,7 @@ def form_text(base: str, arguments: Mapping[str, Any]) -> str:
 
 @cache
 def parse_form(form: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
-    """Read a form that is not empty.
+    """Parse a non-empty form.
 
     Returns:
         Name of the timm model, and arguments of its network class.
@@ -117,7 +117,7 @@ _SAMPLE_SIZES = tuple(
 
 
 def same_form(one: str, other: str) -> bool:
-    """Whether two forms differ in nothing but their names: networks of equal sizes are then the same."""
+    """Whether two forms differ only in their names, so that networks of equal sizes are equal."""
     if one == other:
         return True
     if not (one and other):  # the plain ViT has its own, shorter name
@@ -126,12 +126,12 @@ def same_form(one: str, other: str) -> bool:
 
 
 def difference(ours: nn.Module, theirs: nn.Module) -> str | None:
-    """Compare two networks module by module: types, plain attributes, and the shapes of parameters and buffers.
+    """Compare two networks module by module: types, plain attributes, shapes of parameters and buffers.
 
     The types of the networks themselves do not count, so that a subclass with another ``forward_head`` passes.
 
     Returns:
-        The first part of ``theirs`` that differs, in words; None if there is none.
+        The first part of ``theirs`` that differs, in words; None if none differs.
     """
     expected, found = dict(ours.named_modules()), dict(theirs.named_modules())
     for path, module in found.items():

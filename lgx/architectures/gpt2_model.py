@@ -49,12 +49,12 @@ class GPT2Classifier(GPT2ForSequenceClassification):
         return {"transformer.wte.weight", "transformer.wpe.weight"}
 
     def group_matcher(self, coarse: bool = False) -> dict[str, Any]:
-        """Which parameters are of which layer, as timm's ViTs tell it: the last norm is of the last block."""
+        """Groups of parameters by layer, as timm's ViTs give them; the last norm belongs to the last block."""
         blocks = [(r"^transformer\.h\.(\d+)", None), (r"^transformer\.ln_f", (99999,))]  # 99999: the group before
         return {"stem": r"^transformer\.w[tp]e", "blocks": blocks}
 
     def tokens(self, ids: Tensor) -> Tensor:
-        """Features of all tokens after the last norm, (B, N, D); those of padding are meaningless."""
+        """Features of all tokens after the last norm, (B, N, D); features of padding are meaningless."""
         if ids.shape[1] > self.config.n_positions:
             raise UserError(
                 f"a text has {ids.shape[1]} tokens, but the architecture has max_len {self.config.n_positions}; "

@@ -17,7 +17,7 @@ from lgx.host.failures import foreign_errors
 
 Library = Literal["timm", "torchvision"]
 LIBRARIES = tuple(f"{library}:" for library in get_args(Library))
-"""How the texts of such models begin."""
+"""Prefixes of specifications of these models."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class LibraryModel:
         if self.model not in known:
             close = difflib.get_close_matches(self.model, known, n=3)
             hint = f"did you mean {' or '.join(close)}?" if close else f"for example {self.library}:resnet34"
-            raise UserError(f"architecture {self.name}: {self.library} has no classifier of that name; {hint}")
+            raise UserError(f"architecture {self.name}: {self.library} has no classifier with this name; {hint}")
         check_fields(vars(self), {"img_size": IMAGE_SIZE, "in_chans": at_most(1000, 1)}, f"architecture {self.name}")
         if self.library == "torchvision" and self.in_chans != 3:
             raise UserError(

@@ -1,4 +1,4 @@
-"""Build networks on the meta device without computing values that the device does not store."""
+"""Build networks on the meta device without computing values."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ class _WithoutValues(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         if getattr(func, "__name__", "") in _OF_VALUES:
-            tensor = args[0] if args else kwargs.get("tensor")  # so torch.nn.init names it
+            tensor = args[0] if args else kwargs.get("tensor")  # the name in torch.nn.init
             if isinstance(tensor, Tensor) and tensor.is_meta:
                 return tensor
         return func(*args, **kwargs)
@@ -29,7 +29,7 @@ class _WithoutValues(TorchFunctionMode):
 
 @contextmanager
 def building_on(device: str | None) -> Iterator[None]:
-    """Let tensors be made on a device; on ``meta``, random initialization is skipped, which takes most of the time.
+    """Create tensors on a device; on ``meta``, skip random initialization, which would take most of the time.
 
     Args:
         device: The device; None for the CPU.

@@ -15,21 +15,21 @@ _EXAMPLE = "depth=6,embed_dim=384,num_heads=6"
 
 
 def parse_architecture(text: str, **overrides: Any) -> ViTArchitecture:
-    """Read an image model: what :func:`parse_any_architecture` reads, but no text model."""
+    """Read an image model, as :func:`parse_any_architecture`; refuse a text model."""
     return vit_only(parse_any_architecture(text, **overrides), f"architecture {text!r}")
 
 
 def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
     """Read a name (``6-Small``, ``6-GPT2``), a specification (``depth=6,embed_dim=384,num_heads=6``), or both.
 
-    ``6-Small,img_size=64,patch_size=8`` starts from the name. A key that a specification lacks has the default of the
-    family. ``stages=3-3-4-3-3`` shares layers and implies the depth. A specification without a family is a ViT; that of
-    another family starts with its name: ``gpt2:depth=3,embed_dim=192,num_heads=3,max_len=128``.
+    ``6-Small,img_size=64,patch_size=8`` starts from the name. A missing key has the family's default.
+    ``stages=3-3-4-3-3`` shares layers and implies the depth. A specification without a family is a ViT; for another
+    family, it starts with the family's name: ``gpt2:depth=3,embed_dim=192,num_heads=3,max_len=128``.
     ``timm:vit_small_patch14_dinov2,depth=6`` starts from a ViT of timm, its form included.
 
     Args:
         text: Name or specification.
-        overrides: Values that win over the text, e.g. ``num_classes=10``.
+        overrides: Values that replace the text's, e.g. ``num_classes=10``.
 
     Raises:
         UserError: If the name or a key is unknown or a value is malformed.

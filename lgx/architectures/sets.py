@@ -66,7 +66,7 @@ SETS: dict[str, ArchitectureSet] = {
 - ViTs+-1K: 3-12 layers, width 192-768 in steps of 64, so it has more large networks. The steps are those of the
   released generator; a rebuttal says 32.
 - GPTs-1K: 3-9 layers, width 72-256 in steps of 8, always 8 heads, at most 16 M parameters with GPT-2's vocabulary and
-  1024 positions. TAL's paper only names the set. The 768-wide GPT-2s of its Table 6 lie far outside of it.
+  1024 positions. TAL's paper only names the set. The 768-wide GPT-2s of its Table 6 are far outside the set.
 """
 
 
@@ -91,8 +91,8 @@ def sample_architectures(
     if not isinstance(base, family):
         fitting = [other for other, known in SETS.items() if isinstance(base, known.family)]
         raise UserError(
-            f"architecture set {name} holds {family.label}s, but {name_of(base)} is a {base.label}; "
-            f"take {' or '.join(fitting) or 'a file of architectures'}"
+            f"architecture set {name} holds {family.label}s, but {name_of(base)} is a {base.label}; use "
+            f"{' or '.join(fitting) or 'a file of architectures'}"
         )
     for _ in range(count):
         depth, embed_dim, num_heads = SETS[name].draw(rng)
@@ -107,8 +107,7 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
 
     Args:
         path: The file, one object per line.
-        base: Gives the image size and channels, or the vocabulary and longest text, that every line must have; None
-            accepts any.
+        base: Every line must have its image size and channels, or its vocabulary and longest text; None accepts any.
     """
     remedy = "give a file that `lgx sample --out FILE.jsonl` wrote"
     content = read_at_most(Path(path), LARGEST_JSON + 1, remedy)

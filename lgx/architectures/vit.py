@@ -53,8 +53,8 @@ class ViTArchitecture(Architecture):
             layer has its own weights. (SWS, Eq. 1: the architecture of an auxiliary net.)
         kind: What the head predicts: the class of an image, for ``segmentation`` the class of every pixel, for
             ``multilabel`` which labels an image has.
-        form: What the network has in common with its relatives of other sizes, e.g. ``vit_small_patch14_dinov2``, see
-            :mod:`lgx.architectures.forms`; empty for the plain ViT.
+        form: Properties other than sizes, e.g. ``vit_small_patch14_dinov2``, see :mod:`lgx.architectures.forms`; empty
+            for the plain ViT.
     """
 
     depth: int = 12
@@ -83,13 +83,15 @@ class ViTArchitecture(Architecture):
         """Check the MLP's width, kind, classes, patches and stages."""
         check_fields(vars(self), _FIELDS, "architecture")
         if int(self.embed_dim * self.mlp_ratio) < 1:
-            raise UserError(f"architecture: mlp_ratio {self.mlp_ratio:g} gives an MLP no neuron; choose a larger one")
+            raise UserError(
+                f"architecture: mlp_ratio {self.mlp_ratio:g} gives an MLP without neurons; choose a larger ratio"
+            )
         if isinstance(self.img_size, list | tuple):
             object.__setattr__(self, "img_size", image_size(*self.img_size))
         size = size_text(self.img_size)
         if any(side % self.patch_size for side in height_width(self.img_size)):
             raise UserError(
-                f"architecture: patch_size {self.patch_size} does not divide img_size {size}; choose one that does"
+                f"architecture: patch_size {self.patch_size} does not divide img_size {size}; choose a divisor"
             )
         if math.prod(self.grid) > _MOST_PATCHES:
             raise UserError(f"architecture: img_size {size} has more than {_MOST_PATCHES:,} patches")
@@ -147,17 +149,17 @@ class ViTArchitecture(Architecture):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is the plain ViT, with one class token, that the papers use."""
+        """Whether it is the papers' plain ViT with one class token."""
         return not self.form
 
     @property
     def num_prefix_tokens(self) -> int:
-        """Tokens before those of the patches: class token, registers, distillation token."""
+        """Number of tokens before the patch tokens: class token, registers, distillation token."""
         return 1 if self.is_plain else int(self._one_layer().num_prefix_tokens)
 
     @property
     def has_rotary_positions(self) -> bool:
-        """Whether its layers rotate pairs of the elements of queries and keys, by angles that positions give."""
+        """Whether its layers use rotary position embeddings (RoPE)."""
         return not self.is_plain and getattr(self._one_layer(), "rope", None) is not None
 
     @property
@@ -176,8 +178,8 @@ class ViTArchitecture(Architecture):
         if isinstance(source, ViTArchitecture) and not same_form(source.form, self.form):
             remedy = f"write form={source.form} in the architecture" if source.form else "leave out form"
             raise UserError(
-                f"{method}: its source has the form of {source.form or 'a plain ViT'}, the descendant that of "
-                f"{self.form or 'a plain ViT'}; {remedy}"
+                f"{method}: the source has the form {source.form or 'plain ViT'}, but the descendant has the form "
+                f"{self.form or 'plain ViT'}; {remedy}"
             )
 
     def completed(self, text: str, source: Architecture) -> "ViTArchitecture":
@@ -197,16 +199,16 @@ class ViTArchitecture(Architecture):
         Args:
             tensors: Parameters, among them ``pos_embed`` (1, P + rows * columns, D), where P of the prefix tokens have
                 a position, and ``patch_embed.proj.weight`` (D, C, p, p).
-            source: Has the grid of the positions; without it, or if it has another number of patches, the grid is a
-                square.
+            source: Gives the grid of positions. The grid is a square without a source, or if the source has another
+                number of patches.
 
         Returns:
-            The parameters; a position embedding of no known grid stays as it is.
+            The parameters; a position embedding with an unknown grid is unchanged.
         """
         fitted = without_pooling(tensors) if self.kind == "segmentation" else dict(tensors)
         embedding, projection = tensors.get("pos_embed"), tensors.get("patch_embed.proj.weight")
         of_form = None if self.is_plain else self._one_layer().pos_embed
-        # Prefix tokens that have a row of the position embedding.
+        # Number of prefix tokens with a row in the position embedding.
         prefix = self.num_prefix_tokens if of_form is None else int(of_form.shape[1]) - math.prod(self.grid)
         grid = None if embedding is None else _grid_of(embedding, prefix, source)
         if embedding is not None and grid not in (None, self.grid):
@@ -256,12 +258,12 @@ class ViTArchitecture(Architecture):
 
 
 def _grid_of(embedding: Tensor, num_prefix_tokens: int, source: Architecture | None) -> tuple[int, int] | None:
-    """Rows and columns of a position embedding (1, P + rows * columns, D); None for a tensor of another form.
+    """Rows and columns of a position embedding (1, P + rows * columns, D); None for another shape.
 
     Args:
         embedding: The position embedding.
         num_prefix_tokens: Prefix tokens that have a position, P.
-        source: Has this grid, if it has as many patches; otherwise it is a square.
+        source: Gives the grid if it has as many patches; otherwise the grid is a square.
     """
     if embedding.ndim != 3 or embedding.shape[0] != 1 or not embedding.shape[2]:
         return None
@@ -278,7 +280,7 @@ def vit_only(architecture: Architecture, what: str) -> ViTArchitecture:
 
     Args:
         architecture: Any architecture.
-        what: What supports image models only, for the message.
+        what: Name of the caller, for the message.
     """
     if not isinstance(architecture, ViTArchitecture):
         raise UserError(f"{what}: is for image models, but {name_of(architecture)} reads text")

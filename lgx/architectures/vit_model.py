@@ -13,12 +13,12 @@ from lgx.architectures.forms import ViTNetwork
 
 
 class _Segmentation:
-    """Replaces the end of a ViT by a linear decoder: images (B, C, H, W) -> logits (B, K, H, W).
+    """Replace the last part of a ViT by a linear decoder: images (B, C, H, W) -> logits (B, K, H, W).
 
     After the last norm the head scores the classes of every patch token, and the scores are upsampled bilinearly to
-    pixels: the linear decoder of Strudel et al., "Segmenter", 2021. The prefix tokens take part in attention only. The
-    papers on learngenes do not name the decoder of their descendants; this is the smallest one, so that a comparison
-    shows the descendants' differences. The parameters keep timm's names.
+    pixels: the linear decoder of Strudel et al., "Segmenter", 2021. Prefix tokens are used in attention only. The
+    papers on learngenes do not name their decoder. This is the smallest decoder, so that comparisons show differences
+    of descendants. The parameters keep timm's names.
     """
 
     def forward_head(self: Any, x: Tensor, pre_logits: bool = False) -> Tensor:
@@ -55,7 +55,7 @@ def without_pooling(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def embed_images(model: ViTNetwork, images: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    """What the first layer of a network reads.
+    """The inputs of a network's first layer.
 
     Args:
         model: The network.

@@ -14,21 +14,23 @@ from lgx.errors import UserError
 from lgx.host.failures import checkpoint_errors
 
 SUMMARY = "summary.json"
-"""File in a run's folder; only a finished run has it."""
+"""File in the folder of a finished run."""
 
 BEST, LAST, FINAL = "best.ckpt", "last.ckpt", "final.ckpt"
-"""Checkpoints of a run. The final one holds the weights of a finished run whose callbacks changed them at its end."""
+"""Checkpoints of a run. The final checkpoint has the weights of a finished run that callbacks changed at its end."""
 
 
 def weights_of_run(source: str) -> str:
     """The checkpoint with a run's weights if ``source`` is the folder of a run, else ``source`` itself.
 
-    They are the weights that the end of the run has tested: the best or the last ones, as its summary says. Of a run
-    that has not finished they are the best so far.
+    They are the weights that were tested at the end of the run: the best or the last, as its summary says. For an
+    unfinished run they are the best so far.
     """
     folder = Path(source) / "checkpoints"
     if runs := sorted(path.parent for path in Path(source).glob("seed*/checkpoints")):
-        raise UserError(f"{source}: holds runs of seeds; give one of them: {' or '.join(map(str, runs[:3]))}")
+        raise UserError(
+            f"{source}: contains runs of several seeds; give one of them: {' or '.join(map(str, runs[:3]))}"
+        )
     if not folder.is_dir() or (folder.parent / "config.json").exists():
         return source
     try:
@@ -43,10 +45,10 @@ def weights_of_run(source: str) -> str:
 
 
 class Skipped:
-    """Stands for an object of a class that is not read."""
+    """Replaces an object of a class that is not read."""
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        """An empty object, whatever the object was made of."""
+        """An empty object for any arguments."""
         return object.__new__(cls)
 
     def __setstate__(self, state: Any) -> None:
@@ -58,8 +60,8 @@ def load_checkpoint(path: str | Path, also: Sequence[type] = (), skips_others: b
 
     Args:
         path: The file.
-        also: Further classes that it may hold; they must do nothing but keep attributes.
-        skips_others: Whether objects of any other class become :class:`Skipped`, instead of an error.
+        also: Other allowed classes; they may only keep attributes.
+        skips_others: Whether objects of other classes become :class:`Skipped` instead of an error.
     """
     path = Path(path)
     if not path.is_file():
@@ -68,11 +70,11 @@ def load_checkpoint(path: str | Path, also: Sequence[type] = (), skips_others: b
         check_pickle(path)
         known: list[Any] = [*also]
         if skips_others:
-            with suppress(ValueError):  # the format before torch 1.6 does not tell them
+            with suppress(ValueError):  # unknown in the format before torch 1.6
                 known += [(Skipped, name) for name in get_unsafe_globals_in_checkpoint(path)]
         with torch.serialization.safe_globals(known):
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(checkpoint, dict):
         names = sorted(name for _, name in known) if isinstance(checkpoint, Skipped) else [type(checkpoint).__name__]
-        raise UserError(f"{path}: holds no dictionary but {', '.join(names[:3])}; save the network's state dict")
+        raise UserError(f"{path}: expected a dictionary, found {', '.join(names[:3])}; save the network's state dict")
     return checkpoint

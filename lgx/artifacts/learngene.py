@@ -24,16 +24,16 @@ Content = Literal["network", "layers", "templates", "slices", "family", "hyperne
 slices of a network beside the whole one, a network whose slices are finished networks, or a hypernetwork."""
 SUFFIX = LEARNGENE
 TEMPLATES = "templates."
-"""Prefix of the names of templates; all other tensors beside them are parameters of the network."""
+"""Prefix of the names of templates; all other tensors are parameters of the network."""
 WHOLE = "whole."
-"""Prefix of the names of the whole network's parameters; all others are the slices'."""
+"""Prefix of the names of the whole network's parameters; all other tensors belong to the slices."""
 EMBEDDING_PREFIX = "task_embeddings."
 """Prefix of the names of the tensors that are task embeddings."""
 
 _KEY = "lgx"
 _FORMAT = 1
 _STORAGE = (torch.float16, torch.bfloat16)
-"""Types that save space in a file; lgx computes in float32."""
+"""Types of stored tensors; lgx computes in float32."""
 _VERSION = {"format": NUMBER, "lgx_version": LINE}
 _DESCRIPTION = {
     "method": LINE,
@@ -63,10 +63,10 @@ class Learngene:
         hypernet: Configuration of the hypernetwork that the tensors are; None if they are a network's parameters.
         tasks: Tasks that a hypernetwork was tuned on, by name, as ``Task.to_dict`` gives them. Their embeddings are the
             tensors ``task_embeddings.<name>``.
-        selection: The selected layers, of slices all in their order, and the evidence; None if nothing was selected.
+        selection: The selected layers (for slices: the order of all layers) and the evidence; None without a selection.
         trained_widths: Widths of the networks that a hypernetwork was trained on; empty where unknown.
-        content: What the tensors are. None is replaced by what the other attributes tell; a method that stores as many
-            layers as its architecture has, but not the network's own, must give it.
+        content: Content of the tensors. None: derived from the other attributes. Required if the method stores as many
+            layers as its architecture has, but not the network's own layers.
         lgx_version: Version of lgx that wrote the file.
     """
 
@@ -152,7 +152,7 @@ class Learngene:
         return learngene
 
     def describe(self) -> str:
-        """Describe the learngene in a few lines for the terminal."""
+        """Describe the learngene in lines for the terminal."""
         measured = ", ".join(f"{k} {v:.4g}" for k, v in self.metrics.items()) or "nothing"
         what = f"{self.num_layers} layers" if self.content in ("network", "layers") else str(self.content)
         if self.selection is not None:
@@ -176,7 +176,7 @@ def is_learngene_of(path: str | Path, writer: str) -> bool:
 
 
 def _check_tensors(learngene: Learngene, place: str) -> None:
-    """Refuse tensors that contradict the description, before anything is computed with them."""
+    """Refuse tensors that contradict the description, before any computation."""
     embeddings = {tuple(tensor.shape) for tensor in learngene.task_embeddings.values()}
     if len(embeddings) > 1 or any(len(shape) != 1 for shape in embeddings):
         raise UserError(f"{place}: its task embeddings are not vectors of one width; {AGAIN}")
@@ -187,17 +187,17 @@ def _check_tensors(learngene: Learngene, place: str) -> None:
             whole = {name.removeprefix(WHOLE): t for name, t in learngene.weights.items() if name.startswith(WHOLE)}
             check_shapes(whole, learngene.architecture, place, strict=True)
             if lone := sorted(whole.keys() ^ named.keys()):
-                raise UserError(f"{place}: holds {lone[0]} of the whole network or of its slices alone; {AGAIN}")
+                raise UserError(f"{place}: holds {lone[0]} of only one of whole network and slices; {AGAIN}")
         architecture = learngene.architecture
         layers, depth = check_shapes(named, architecture, place, strict=True), architecture.depth
         if learngene.content not in ("network", "slices", "family"):
             depth = len(architecture.stages or ()) if isinstance(architecture, ViTArchitecture) else 0
         if depth and layers != depth:
-            raise UserError(f"{place}: holds {layers} layers, but says that they are {depth}; {AGAIN}")
+            raise UserError(f"{place}: holds {layers} layers, but its description says {depth}; {AGAIN}")
 
 
 def read_maker(path: str | Path) -> tuple[str, Content]:
-    """The method that made a learngene file, and what the file holds, by its header alone.
+    """Method and content of a learngene file, read from its header only.
 
     Raises:
         UserError: If the file is missing, or its description is damaged.

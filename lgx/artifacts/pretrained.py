@@ -45,15 +45,15 @@ class PretrainedNetwork:
     """A trained network.
 
     Attributes:
-        name: What the user called it.
+        name: Name that the user gave.
         model: The network, in eval mode, images (B, C, H, W) or token ids (B, N) -> (B, K).
         architecture: Its description if it is a ViT or a GPT-2, else None.
         mean: Per-channel mean of its inputs; () of a text model.
         std: Per-channel standard deviation of its inputs; () of a text model.
-        has_head: Whether its head was trained; False for the body of a language model.
+        has_head: Whether its head was trained; False for a language model without a classifier.
         label_names: Names of the classes in index order; () if unknown.
         reading: How its images are read.
-        unknown_part: Why there is no description, in words; empty where there is one.
+        unknown_part: Reason of a missing description; empty if there is a description.
     """
 
     name: str
@@ -117,7 +117,7 @@ def load_pretrained(place: str) -> PretrainedNetwork:
 
 
 def architecture_of(place: str) -> Architecture:
-    """The architecture of a trained network, without a download of timm's weights, and without drawing random numbers.
+    """The architecture of a trained network, without a download of timm's weights and without random numbers.
 
     Args:
         place: As for :func:`load_pretrained`, or a bare weights file of ``lgx init``, which describes its network.
@@ -142,7 +142,7 @@ def _from_learngene(name: str) -> PretrainedNetwork:
         if learngene.content == "layers":
             held = f"{learngene.num_layers} layers"
         elif learngene.content == "templates":
-            held, remedy = "templates", f"a run with `--model.templates {name}` makes one of any size"
+            held, remedy = "templates", f"a run with `--model.templates {name}` trains a network of any size"
         raise UserError(f"{name}: holds {held} of {learngene.method}, not a whole network; {remedy}")
     return _network(name, learngene.architecture, tensors, learngene.task)
 
@@ -157,10 +157,10 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     prefix = "network."
     tensors = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
     if about.get("plain_network") is not True:
-        raise UserError(f"{name}: holds no plain network of its architecture; give best{SUFFIX} of that run")
+        raise UserError(f"{name}: not a plain network of its architecture; give best{SUFFIX} of that run")
     check_weights(tensors, name)
     if (layers := check_shapes(tensors, architecture, name)) != architecture.depth:
-        raise UserError(f"{name}: holds {layers} layers, but says that they are {architecture.depth}; {AGAIN}")
+        raise UserError(f"{name}: holds {layers} layers, but its description says {architecture.depth}; {AGAIN}")
     return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
 
 
@@ -211,12 +211,12 @@ def _from_timm(name: str) -> PretrainedNetwork:
         raise UserError(f"{name}: {reason}; give a checkpoint, a learngene file or a model folder")
     is_elsewhere = name.startswith((FOLDER, "hf-hub:"))
     model = load_timm(name) if is_elsewhere else import_timm(TimmSource.parse(name))[0]
-    with timm_errors(name):  # a folder's configuration may hold anything
+    with timm_errors(name):  # a folder's configuration may contain anything
         return _described(name, model)
 
 
 def _described(name: str, model: Any) -> PretrainedNetwork:
-    """A model of timm, with what it and its configuration say of it."""
+    """A model of timm with the description from its configuration."""
     (architecture, unknown_part), (mean, std) = describe_vit(model), normalization_of(model)
     config: Any = model.pretrained_cfg or {}
     if architecture is not None and architecture.kind == "segmentation":  # timm's own model lacks the decoder
@@ -237,7 +237,7 @@ def _network(
         model.load_state_dict({key: tensor.float() for key, tensor in tensors.items()}, assign=True)
     except RuntimeError as error:
         first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
-        raise UserError(f"{name}: its tensors are not those of {name_of(architecture)}: {first}") from error
+        raise UserError(f"{name}: its tensors do not fit {name_of(architecture)}: {first}") from error
     fill_buffers(model)
     label_names = _label_names(task.get("class_names"), architecture.num_classes)
     if not isinstance(architecture, ViTArchitecture):
@@ -251,7 +251,7 @@ def _network(
 
 
 def _label_names(names: Any, classes: Any) -> tuple[str, ...]:
-    """Names of the classes; none unless each class has one."""
+    """Names of the classes; empty unless every class has a name."""
     return tuple(map(str, names)) if isinstance(names, list | tuple) and len(names) == classes else ()
 
 

@@ -78,7 +78,7 @@ def _opened(path: str | Path, place: str = "") -> Iterator[Any]:
         raise UserError(f"{place}: no such file")
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
-    if LARGEST_HEADER < size <= path.stat().st_size:  # otherwise the file is damaged, which safetensors reports
+    if LARGEST_HEADER < size <= path.stat().st_size:  # otherwise safetensors reports the damage
         raise UserError(f"{place}: has a header of {size:,} bytes, more than {LARGEST_HEADER:,}; do not trust it")
     remedy = "copy it again; pickled files are not read"
     with foreign_errors(place, "not an intact safetensors file", remedy), safe_open(path, framework="pt") as content:

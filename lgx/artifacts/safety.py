@@ -1,4 +1,4 @@
-"""Checks of files that may come from anyone: they run no code, and take no more time and memory than their size says.
+"""Checks of foreign files: they must not run code, and must not use more time and memory than their size suggests.
 
 Descriptions of tasks and architectures, pickles, tensors and model folders are checked here, each once, by the module
 that reads the file.
@@ -41,20 +41,20 @@ from lgx.host.safety import refuse_non_finite
 AGAIN = "save it again"
 """Remedy for a file that contradicts itself."""
 LARGEST_TUPLE = 10**6
-"""Most elements of a tuple; the elements of a tuple inside it count each time that it occurs."""
+"""Largest number of elements of a tuple; elements of an inner tuple count at each occurrence."""
 MOST_STEPS = 2 * 10**6
-"""Most operations of a pickle: one byte can make an object of 64; 10,000 tensors and their optimizer take 10^6."""
+"""Largest number of operations of a pickle: one byte can create 64; 10,000 tensors and their optimizer take 10^6."""
 
 _ZIP = b"PK\x03\x04"
-"""By these first bytes torch tells the formats apart; zipfile.is_zipfile also accepts a pickle before a zip file."""
+"""First bytes of torch's zip format; zipfile.is_zipfile would also accept a pickle before a zip file."""
 _TUPLES = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_TUPLE"}
 _LARGEST = 65_536
 _LAYERS = ("depth", "depths", "layers", "num_layers", "num_blocks")
 """Arguments of timm's models that count modules which timm builds one by one."""
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-"""Types of weights; numbers of eight bits are quantized, and stand for others."""
+"""Types of weights; eight-bit numbers are quantized and need a scale."""
 _WHOLE = ("num_batches_tracked", "attention_bias_idxs", "position_ids", "relative_position_index")
-"""Last parts of the names of buffers that hold whole numbers, and belong into a file of weights."""
+"""Last parts of the names of integer buffers that may be in a file of weights."""
 
 # -- descriptions -------------------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ def check_pickle(source: Path | io.BytesIO) -> None:
         is_zip = file.read(4) == _ZIP
         file.seek(0)
         if not is_zip:
-            # A file would allocate whatever length a damaged pickle names; memory ends with the file.
+            # A damaged pickle may name any length, and a file object would allocate it; a buffer ends with the file.
             content: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if isinstance(source, Path) else file
             for _ in range(5):  # magic number, version, system, the saved object, and the names of its storages
                 _follow(content)
@@ -135,7 +135,7 @@ def check_pickle(source: Path | io.BytesIO) -> None:
 
 
 def _follow(file: IO[bytes]) -> None:
-    """Follow the pickle's stack, where each tuple is replaced by its size."""
+    """Simulate the pickle's stack, with each tuple replaced by its size."""
     stack: list[Any] = []  # None is a mark
     memo: dict[Any, Any] = {}
     for step, (opcode, argument, _) in enumerate(pickletools.genops(file)):
@@ -167,9 +167,9 @@ def _follow(file: IO[bytes]) -> None:
 
 
 def check_weights(tensors: Mapping[str, Tensor], place: str) -> None:
-    """Refuse tensors that lgx, which computes in float32, would read as other numbers than the file holds.
+    """Refuse tensors whose values would change on conversion to float32, in which lgx computes.
 
-    Every file of weights is checked here, before anything converts its tensors.
+    Every file of weights is checked before its tensors are converted.
     """
     for name, tensor in tensors.items():
         if not is_weight(tensor):
@@ -182,19 +182,19 @@ def check_weights(tensors: Mapping[str, Tensor], place: str) -> None:
                 )
         elif tensor.dtype == torch.float64 and (tensor.isfinite() & ~tensor.float().isfinite()).any():
             raise UserError(
-                f"{place}: {name[:100]} holds numbers beyond float32, in which lgx computes; train again with a lower "
-                f"learning rate, or give another file"
+                f"{place}: {name[:100]} holds values beyond float32, in which lgx computes; train again with a lower "
+                "learning rate, or give another file"
             )
     refuse_non_finite(tensors, place)
 
 
 def is_weight(value: Any) -> bool:
-    """Whether a value is a tensor of floating-point numbers that stores a number for each element."""
+    """Whether a value is a dense tensor of floating-point numbers."""
     return is_number_tensor(value) and value.dtype in _FLOATS
 
 
 def is_number_tensor(value: Any) -> bool:
-    """Whether a value is an ordinary tensor, of whole numbers also, that stores a number for each element."""
+    """Whether a value is a dense tensor of floating-point or integer numbers."""
     if not isinstance(value, Tensor) or value.layout is not torch.strided or value.is_meta:
         return False
     return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
@@ -223,8 +223,7 @@ def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, plac
         tensors: Parameters; some of the architecture's may be missing.
         architecture: The architecture, with any depth.
         place: Where the tensors come from, for the message.
-        strict: Whether to refuse parameters that the architecture lacks, and layers, a head, or all that lies outside
-            of both, of which a part is missing.
+        strict: Whether to refuse unknown parameters, and incomplete parts: layers, a head, or the rest.
 
     Returns:
         Number of layers among the tensors.
@@ -238,7 +237,7 @@ def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, plac
             raise UserError(f"{place}: holds {name[:100]}, which its architecture lacks; {AGAIN}")
         if name in expected and tensor.shape != expected[name].shape:
             raise UserError(
-                f"{place}: {name} has shape {tuple(tensor.shape)}, but its architecture says "
+                f"{place}: {name} has shape {tuple(tensor.shape)}, but its architecture has "
                 f"{tuple(expected[name].shape)}; {AGAIN}"
             )
 
@@ -249,7 +248,7 @@ def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, plac
 
     held = {part(name) for name in tensors}
     if strict and (missing := [name for name in expected if name not in tensors and part(name) in held]):
-        raise UserError(f"{place}: lacks {missing[0]}, but holds the parameters beside it; {AGAIN}")
+        raise UserError(f"{place}: lacks {missing[0]}, but has other parameters of the same part; {AGAIN}")
     return layers
 
 

@@ -1,4 +1,4 @@
-"""The forms in which a user names a learngene, a network or weights; nothing here reads a file or asks a server."""
+"""Parse names of learngenes, networks and weights, without reading files or asking servers."""
 
 import difflib
 import os
@@ -35,7 +35,7 @@ _KEPT = 4
 """Parts of a path that identify a file of a run: experiment, run, seed, file."""
 
 Kind = Literal["learngene", "checkpoint", "weights", "folder", "timm", "transformers", "name"]
-"""What lies at a place; ``name`` is that of a pretrained model of timm."""
+"""Kind of a place; ``name`` is a pretrained model of timm."""
 
 
 def is_remote(text: str) -> bool:
@@ -51,9 +51,9 @@ class TimmSource:
         model: Name in timm, with or without a tag: ``deit_tiny_patch16_224.fb_in1k``.
         weights: File of weights; None downloads them as timm does.
         img_size: Size of the images; None keeps the model's own.
-        patch_size: Height and width of a patch, pixels; likewise.
-        in_chans: Channels of the images; likewise.
-        num_classes: Classes of the weights' head; 0 leaves the head out; None is what timm states.
+        patch_size: Height and width of a patch in pixels; None keeps the model's own.
+        in_chans: Channels of the images; None keeps the model's own.
+        num_classes: Classes of the weights' head; 0 leaves the head out; None: as timm states.
     """
 
     model: str
@@ -119,7 +119,7 @@ def weights_of(text: str) -> str | None:
 
 
 def kind_of(place: str) -> Kind:
-    """What lies at the place of a source, by its form."""
+    """Kind of a source's place, by its form."""
     if place.startswith(TIMM):
         return "timm"
     if place.endswith(LEARNGENE):

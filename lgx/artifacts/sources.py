@@ -1,8 +1,7 @@
-"""Sources: where on this machine lies what a user names.
+"""Sources: find the local file, folder or model that a user names.
 
-A command line, a configuration of ``lgx fit`` and the Python API call :func:`resolve` once for each source. Everything
-below them reads its :attr:`Source.place` and never asks a server for it. What was read from the Hugging Face hub stays
-in the cache of its own client.
+A command line, a configuration of ``lgx fit`` and the Python API call :func:`resolve` once for each source. All other
+code reads :attr:`Source.place` and never asks a server. The Hugging Face hub is read through its client's cache.
 """
 
 import hashlib
@@ -33,7 +32,7 @@ from lgx.artifacts.source_names import (
     is_remote,
     path_of,
     weights_of,
-)  # fmt: skip
+)
 from lgx.core.readable import some
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -47,7 +46,7 @@ _HUB_NAME = re.compile(
     r"(?:/(?P<inside>[^#]+?))?/?(?:#sha256=(?P<sha256>[0-9a-fA-F]{64}))?"
 )
 LARGEST = 16 * 2**30
-"""Most bytes of a file that is downloaded."""
+"""Largest size of a download, in bytes."""
 _MAIN = "main"
 
 _names: dict[str, str] = {}
@@ -60,8 +59,7 @@ class Source:
 
     Attributes:
         name: What records hold: a name on the hub has the commit.
-        place: What is read: a path, or the name of a model of timm or transformers, see
-            :func:`~lgx.artifacts.source_names.kind_of`.
+        place: Path, or the name of a model of timm or transformers, see :func:`~lgx.artifacts.source_names.kind_of`.
     """
 
     name: str
@@ -69,8 +67,8 @@ class Source:
 
     @property
     def weights(self) -> Path | None:
-        """The file of weights: itself, or that of a model folder; None where there is none."""
-        if "\0" in self.place or len(self.place) > 4096:  # an option that is no source may hold any text
+        """The file of weights: itself, or the file in a model folder; None if there is none."""
+        if "\0" in self.place or len(self.place) > 4096:  # an option that is not a source may contain any text
             return None
         path = Path(path_of(self.place))
         files = [path / name for name in ("model.safetensors", "pytorch_model.bin")] if path.is_dir() else [path]
@@ -78,7 +76,7 @@ class Source:
 
 
 def resolve(text: str, download: bool = True) -> Source:
-    """Find the version of a source that is read now; what lies elsewhere is downloaded.
+    """Find the current version of a source; download it if needed.
 
     Args:
         text: ``hf://org/name``, with ``@revision``, ``/file`` and ``#sha256=…`` if needed, or a model of timm whose
@@ -107,10 +105,10 @@ def resolve(text: str, download: bool = True) -> Source:
 
 
 def place_in_run(source: str) -> str:
-    """What is read of a run's folder; every other source is its own place.
+    """The file to read of a run's folder; every other source is its own place.
 
     Returns:
-        The learngene file where it holds more than one network, otherwise the checkpoint with the run's weights.
+        The learngene file if it contains more than one network, otherwise the checkpoint with the run's weights.
     """
     file = os.path.join(source, f"best{LEARNGENE}")
     about = parse_json(read_metadata(file).get("lgx", "{}"), file, "train it again")
@@ -130,7 +128,7 @@ def resolve_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
 
 
 def resolve_kept(text: str) -> Source:
-    """The source as far as it is on this machine; one that would have to be downloaded keeps its name as its place."""
+    """The source without downloads; if it is not on this machine, its place is its name."""
     try:
         return resolve(text, download=False)
     except UserError:
@@ -138,7 +136,7 @@ def resolve_kept(text: str) -> Source:
 
 
 def recorded_name(place: str) -> str:
-    """What records hold for a place: the name under which this process has resolved it, or the place itself."""
+    """The name of a place for records: the name that this process resolved to it, or the place itself."""
     return _names.get(place, place)
 
 
@@ -181,11 +179,12 @@ class HubName:
 def _fetched(name: HubName, download: bool) -> Source:
     """Find a learngene, a weights file or a model folder in the client's cache, or download it.
 
-    A file at a whole commit that the cache holds asks no server. Where the hub is out of reach, or fails, the cached
-    version is read.
+    A cached file at a full commit hash needs no server. If the hub cannot be reached, or fails, the cached version is
+    read.
 
     Args:
-        name: Without a file it is the repository's only learngene, else the repository must be a model folder.
+        name: Place on the hub. Without a file: the repository's only learngene, otherwise the repository must be a
+            model folder.
         download: Whether the hub may be asked.
 
     Returns:
@@ -212,7 +211,7 @@ def _fetched(name: HubName, download: bool) -> Source:
 
 
 def _newest(name: HubName, place: str, kept: Path | None) -> Path:
-    """The version on the hub; the kept one, if there is one, where the hub is out of reach or fails."""
+    """The version on the hub; the cached version if the hub cannot be reached or fails."""
     with hub_or_cache(place, "give a local file") as reason:
         if reason and kept is None:
             return _kept(name)
@@ -237,7 +236,7 @@ def _downloaded(name: HubName, place: str) -> Path:
     first, *others = _chosen(name, [*sizes], place)
     if large := next((file for file in (first, *others) if (sizes[file] or 0) > LARGEST), None):
         raise UserError(f"{place}: {large}: is larger than {LARGEST:,} bytes; download it, and give its path")
-    # The first file is asked for by the revision's name: the client then remembers its commit.
+    # The first request has the revision's name: the client then stores its commit.
     path = Path(hf_hub_download(name.repository, first, revision=name.revision or _MAIN, library_name="lgx"))
     commit = _name_in_cache(name, path).revision
     for file in others:
@@ -254,7 +253,7 @@ def _kept(name: HubName) -> Path:
 
 
 def _chosen(name: HubName, files: Sequence[str], place: str) -> list[str]:
-    """The files to read, that with the weights first."""
+    """The files to read, the file of weights first."""
     if name.inside.endswith(SAFETENSORS):
         if name.inside not in files:
             found = [file for file in files if file.endswith(SAFETENSORS)]

@@ -1,4 +1,4 @@
-"""What started a network that ``lgx init`` wrote: a record in its folder or weights file, which later runs read."""
+"""The record of a network's start, which ``lgx init`` writes and later runs read."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from lgx.core.schema import LINE, MAPPING, check_fields
 from lgx.host.safety import parse_json, read_json
 
 ARCHITECTURE_KEY = "lgx_architecture"
-"""Key of a weights file's metadata that describes its network; shapes do not tell the number of heads."""
+"""Key of a weights file's metadata that describes its network; shapes do not determine the number of heads."""
 
 _KEY = "lgx_start"
 """Key of the record in the metadata of a weights file."""
@@ -53,7 +53,7 @@ class StartRecord:
         """
         place = place.removeprefix(FOLDER)
         file = os.path.join(place, RECORD)
-        if os.path.isfile(file):  # unlike Path's, it answers for names that are no paths at all
+        if os.path.isfile(file):  # unlike Path's, it accepts names that are not paths
             return cls._of(read_json(Path(file), _AGAIN), file)
         if place.endswith(SAFETENSORS) and os.path.isfile(place):
             text = read_metadata(place).get(_KEY)

@@ -53,21 +53,21 @@ class TaskEmbeddings:
         """
         if task not in self.tensors:
             raise UserError(
-                f"{where}: no embedding of task {task}, only of {', '.join(sorted(self.tensors))}; "
-                f"make one with `lgx embed --ancestor {self.ancestor or '…'} --data {task}`"
+                f"{where}: no embedding of task {task}, only of {', '.join(sorted(self.tensors))}; compute it with "
+                f"`lgx embed --ancestor {self.ancestor or '…'} --data {task}`"
             )
         return self.tensors[task]
 
     def control(self, kind: Control) -> "TaskEmbeddings":
-        """Embeddings that do not describe their tasks, to measure what this information is worth.
+        """Control embeddings that do not describe their tasks, to measure the effect of this information.
 
         Args:
-            kind: ``permuted`` gives each task the embedding of the next one, in the order of their names; ``random``
-                draws each number with a fixed seed, from a normal distribution with the mean and the standard
-                deviation that it has over the tasks.
+            kind: ``permuted`` gives each task the embedding of the next task, in order of names. ``random`` draws each
+                element with a fixed seed from a normal distribution with the element's mean and standard deviation over
+                the tasks.
 
         Returns:
-            As many embeddings of the same width. Their ancestor's name says which control they are.
+            The same number of embeddings of the same width. Their ancestor's name contains the kind.
         """
         names = sorted(self.tensors)
         stacked = torch.stack([self.tensors[name] for name in names])

@@ -1,4 +1,4 @@
-"""Load models of timm, by name with timm's own weights or with those of a file, and say what does not fit.
+"""Load models of timm with timm's weights or with a file's, and report what does not fit.
 
 timm resamples patches and positions, and converts the names of official files (DINOv2, DINOv3, CLIP, BEiT-3, ...).
 """
@@ -35,12 +35,12 @@ from lgx.host.hub import hub_or_cache
 from lgx.host.safety import parse_json, read_json
 
 _STATES = ("state_dict_ema", "model_ema", "state_dict", "model", "module", "teacher")
-"""Keys below which programs store a network's weights beside others; averaged weights come first, as in timm."""
+"""Keys under which programs store a network's weights; averaged weights come first, as in timm."""
 _BESIDE = (
     "head.", "head_dist.", "fc.", "classifier.", "pre_logits.", "pooler.", "vit.pooler.", "lm_head.", "mask_token",
     "decoder", "dino_head.", "ibot_head.", "projector", "predictor", "relative_position_index",
 )  # fmt: skip
-"""Beginnings of the names of parameters beside a backbone, which an import may leave out."""
+"""Prefixes of parameters beside a backbone, which an import may leave out."""
 _MISMATCH = re.compile(
     r"size mismatch for (\S+): copying a param with shape torch\.Size\((\[.*?\])\) from checkpoint, "
     r"the shape in current model is torch\.Size\((\[.*?\])\)"
@@ -53,14 +53,14 @@ _BESIDE_WEIGHTS = {"config.json": _INPUTS, "preprocessor_config.json": ("image_m
 def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
     """Load a model of timm with its weights, resampled to the sizes that the source names.
 
-    Of RGB weights one channel is made so that a gray image has the same logits as in RGB, see :func:`_gray`; timm alone
-    sums the channels, which forgets that each has its own mean and standard deviation.
+    RGB weights become one channel such that a gray image has the same logits as in RGB, see :func:`_gray`. timm sums
+    the channels, which ignores that each channel has its own mean and standard deviation.
 
     Args:
         source: The model, the path of its weights, and its sizes.
 
     Returns:
-        The model, in eval mode, and the names of the source's parameters that it does not have.
+        The model, in eval mode, and the names of the source's unused parameters.
     """
     _check_sizes(source)
     tensors = read_weights(source.weights) if source.weights else None
@@ -77,7 +77,7 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
         with _logged():
             return load_timm(source.model, **source.arguments()), ()
     if has_transformers_names(tensors):
-        check_weights(tensors, source.weights)  # before queries, keys and values become one tensor
+        check_weights(tensors, source.weights)  # before queries, keys and values are fused
         tensors = timm_names(tensors, source.weights)
     tensors = _without_prefix(source, tensors)
     check_weights(tensors, source.weights)
@@ -110,14 +110,14 @@ def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
         other: Any = timm.get_pretrained_cfg(name)
         if (tuple(other.mean), tuple(other.std)) != of_timm:
             raise UserError(
-                f"{source.weights}: has the name of {name}, whose mean and std are not those of {source.model}; give "
+                f"{source.weights}: has the name of {name}, whose mean and std differ from {source.model}'s; give "
                 f"timm:{name}, or rename it"
             )
     return of_timm, f"timm's of {source.model}, because the weights name none"
 
 
 def _stated(weights: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a file of weights and the configurations beside it say of the network's images, each with its place."""
+    """Mean and std in a file of weights and in configurations beside it, each with its place."""
     if weights.suffix == SAFETENSORS:
         about = read_metadata(weights)
         yield str(weights), {key: parse_json(about[key], str(weights), AGAIN) for key in _INPUTS if key in about}
@@ -129,7 +129,7 @@ def _stated(weights: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _gray(source: TimmSource, network: Any) -> nn.Module:
-    """The network of one channel whose logits of a gray image are those of an RGB network of the image in RGB.
+    """A network of one channel whose logits for a gray image equal the RGB network's.
 
     A gray value g = mean + std y is (g - mean_c) / std_c in channel c: the factors std / std_c of the first layer's
     weights and, where the means differ, a constant, which its bias takes.
@@ -145,8 +145,8 @@ def _gray(source: TimmSource, network: Any) -> nn.Module:
     if constant.any():
         if f"{name}.bias" not in state or any(layer.padding):
             raise UserError(
-                f"{source.name}: in_chans 1 cannot keep what the network predicts, because its mean differs between "
-                f"the channels and {name} has no bias or a padding; keep 3 channels, as which gray images are read"
+                f"{source.name}: in_chans 1 would change the predictions, because the mean differs between channels "
+                f"and {name} has no bias or a padding; keep 3 channels, which also read gray images"
             )
         state[f"{name}.bias"] = (state[f"{name}.bias"].double() + constant).float()
     state[f"{name}.weight"] = (weight * gray.std[0] / std).sum(dim=1, keepdim=True).float()
@@ -156,7 +156,7 @@ def _gray(source: TimmSource, network: Any) -> nn.Module:
 
 
 def _without_prefix(source: TimmSource, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights without the prefix below which a larger network holds them, such as ``backbone.``; a line says so."""
+    """Weights without the prefix of a larger network, such as ``backbone.``; a line reports it."""
     with building_on("meta"), timm_errors(source.name):
         known = source.build().state_dict().keys()
     parts = [name.split(".") for name in tensors]
@@ -240,7 +240,7 @@ def load_timm(name: str, **arguments: Any) -> nn.Module:
 
 
 def _check_sizes(source: TimmSource) -> None:
-    """Refuse an image size that the patch size does not divide, and sizes that the model does not take."""
+    """Refuse an image size that the patch size does not divide, and sizes that the model does not accept."""
     if not source.arguments():
         return
     with building_on("meta"), timm_errors(source.name):
@@ -248,7 +248,7 @@ def _check_sizes(source: TimmSource) -> None:
     size, patch = (getattr(patches, name, None) or (1, 1) for name in ("img_size", "patch_size"))
     if size[0] % patch[0] or size[1] % patch[1]:
         in_words = size_text(image_size(*size))
-        raise UserError(f"{source.name}: img_size {in_words} is no multiple of patch_size {patch[0]}")
+        raise UserError(f"{source.name}: img_size {in_words} is not a multiple of patch_size {patch[0]}")
 
 
 def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> tuple[nn.Module, tuple[str, ...]]:
@@ -269,10 +269,10 @@ def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> tuple[nn.Module, 
 
 
 def _check_pooling(source: TimmSource, pool: Any, different: set[str]) -> None:
-    """Refuse weights whose head reads other features, e.g. the mean of the tokens in place of the class token.
+    """Refuse weights whose head reads other features, e.g. the mean of the tokens instead of the class token.
 
     timm norms a mean by ``fc_norm``. Without this norm the tensors have the same names, and only the configuration
-    beside them tells of the pooling.
+    beside them names the pooling.
     """
     beside = Path(source.weights or "").with_name("config.json")
     about = read_json(beside, "write it again") if beside.is_file() else None
@@ -280,13 +280,13 @@ def _check_pooling(source: TimmSource, pool: Any, different: set[str]) -> None:
     if stated != pool or "fc_norm.weight" in different:
         theirs = stated if stated != pool else "token" if pool == "avg" else "avg"
         raise UserError(
-            f"{source.weights}: their head reads global_pool {theirs}, that of {source.model} reads {pool}; "
-            f"give a folder of the whole model, which timm.models.save_for_hf writes"
+            f"{source.weights}: the head reads global_pool {theirs}, but {source.model} reads {pool}; give a folder "
+            "of the whole model, which timm.models.save_for_hf writes"
         )
 
 
 def _explained(source: TimmSource, error: Exception) -> UserError:
-    """The sentence for weights of other shapes, or that timm cannot convert."""
+    """The message for weights of other shapes, or weights that timm cannot convert."""
     place, name = source.weights, source.model
     different = _MISMATCH.findall(str(error))
     if not different:
@@ -310,8 +310,8 @@ def _check_names(source: TimmSource, held: int, missing: Sequence[str], ignored:
     foreign = [key for key in ignored if not key.startswith((*_BESIDE, *heads))]
     if missing or foreign:
         raise UserError(
-            f"{place}: of its {held} tensors {len(foreign)} are not those of {name} ({some(foreign)}), and "
-            f"{len(missing)} of that model are missing ({some(missing)}); give the whole weights of {name}"
+            f"{place}: {len(foreign)} of its {held} tensors are unknown to {name} ({some(foreign)}), and "
+            f"{len(missing)} tensors of {name} are missing ({some(missing)}); give the whole weights of {name}"
         )
 
 

@@ -25,7 +25,7 @@ _OWN = {
     "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False, "quantization_config": None,
 }  # fmt: skip
-"""What GPT-2 has as published, by key of the configuration."""
+"""Published values of GPT-2, by key of the configuration."""
 _PARTS = ("transformer.", "score.", "lm_head.")
 _SCORE = "score.weight"
 
@@ -64,9 +64,8 @@ def read_gpt2(
     """Read a GPT-2 of transformers, a language model or a classifier.
 
     Returns:
-        Parameters under the names of :class:`GPT2Classifier`; the architecture; whether the head is the source's own;
-        names of the classes in index order, () if unknown. A language model has no head for classes and gets a random
-        one.
+        Parameters under the names of :class:`GPT2Classifier`; the architecture; whether the source has the head; names
+        of the classes in index order, () if unknown. A language model has no head for classes and gets a random head.
     """
     about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING}, str(config))
     for key, key_of_lgx in _OWN.items():
@@ -97,7 +96,7 @@ def read_gpt2(
 
 
 def _names(labels: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the classes in index order; () where they are those that transformers makes up."""
+    """Names of the classes in index order; () for transformers' placeholders."""
     made_up = tuple(f"LABEL_{index}" for index in range(len(labels)))
     names = tuple(str(labels.get(str(index), name)) for index, name in enumerate(made_up))
     return () if names == made_up else names
@@ -114,7 +113,7 @@ def timm_names(tensors: Mapping[str, Tensor], place: str) -> dict[str, Tensor]:
     DINOv2's names become those of its authors, which timm converts further.
 
     Returns:
-        The weights under names that timm reads; those that transformers adds to ViT's stay as they are.
+        The weights under names that timm reads; parameters that transformers adds to ViT are unchanged.
     """
     renamed: dict[str, Tensor] = {}
     parts: dict[tuple[str, str], dict[str, Tensor]] = {}
@@ -130,6 +129,6 @@ def timm_names(tensors: Mapping[str, Tensor], place: str) -> dict[str, Tensor]:
         if pieces.keys() != {*"qkv"}:
             raise UserError(f"{place}: {attention}{{q,k,v}}{suffix} has only {', '.join(pieces)}; give the whole file")
         renamed[f"{attention}qkv{suffix}"] = torch.cat([pieces[part] for part in "qkv"])
-    if "register_tokens" in renamed:  # by its mask token timm knows DINOv2
+    if "register_tokens" in renamed:  # timm recognizes DINOv2 by its mask token
         renamed.setdefault("mask_token", torch.zeros(0))
     return renamed

@@ -1,1 +1,1 @@
-"""Commands that are no training: one file each, a typed function with a docstring that becomes its help."""
+"""Commands other than training: one file each, a typed function whose docstring becomes its help."""

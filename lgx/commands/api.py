@@ -1,4 +1,4 @@
-"""What the commands do, for Python programs and notebooks: ``lgx.init``, ``lgx.embed_task``, ``lgx.load_learngene``."""
+"""The commands as Python functions: ``lgx.init``, ``lgx.embed_task``, ``lgx.load_learngene``, ``lgx.load_family``."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -44,19 +44,19 @@ def init(
 ) -> nn.Module:
     """Initialize a descendant, as ``lgx init`` does, and return it as a model of timm (for text of transformers).
 
-    The model trains in any loop. The generators of random numbers stay as they were, and calls in several threads run
-    one after the other. ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images.
+    The model trains in any loop. The state of the random generators does not change, and calls in several threads
+    run one after the other. ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images.
 
     Args:
-        source: Learngene file, folder, checkpoint of a run, timm model name, or ``hf://org/name``;
-            None for a start that reads none.
-        arch: The descendant, e.g. ``depth=6,embed_dim=384,num_heads=6``; with a budget, the sizes that are fixed.
+        source: Learngene file, folder, checkpoint of a run, timm model name, or ``hf://org/name``; None for a method
+            without a source.
+        arch: The descendant, e.g. ``depth=6,embed_dim=384,num_heads=6``; with a budget, only the fixed values.
         method: How to use the source, e.g. ``weight_selection``; by default as its learngene file says.
-        head: Number of classes of a new head at random; by default the source's head is kept.
+        head: Number of classes of a new random head; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head.
         seed: Seed of all random initialization.
         params: Budget of parameters, e.g. ``3M`` or 3_000_000.
-        macs: Budget of multiply-accumulates of one example, e.g. ``1.2G``, likewise.
+        macs: Budget of multiply-accumulates of one example, e.g. ``1.2G``.
         latency: Budget of time of a forward pass on this machine, e.g. ``5ms``.
         options: Options of the initializer, e.g. ``task="dtd"``.
 
@@ -94,7 +94,7 @@ def load_learngene(path: str | Path) -> Learngene:
         path: The safetensors file, ``best.learngene.safetensors`` of a run, or ``hf://org/name``.
 
     Raises:
-        UserError: If the file is missing, damaged, or no learngene.
+        UserError: If the file is missing or damaged, or is not a learngene.
     """
     return Learngene.load(resolve(str(path)).place)
 
@@ -106,7 +106,7 @@ class NetworkFamily:
         source: The source that holds them; see :func:`load_family`.
 
     Attributes:
-        front: Score in validation of each size that the end of the training has measured.
+        front: Validation score of each size that was measured at the end of training.
 
     Raises:
         UserError: If it cannot be read, or holds no family.
@@ -161,8 +161,8 @@ def embed_task(
         images: Batches of images, (B, C, H, W), or tuples that begin with them: any ``DataLoader``.
         name: Name of the task.
         num_classes: Number of classes, for predicted heads.
-        mean: Mean with which the images are normalized, per channel; by default 0, for images in [0, 1].
-        std: Standard deviation, likewise; by default 1.
+        mean: Mean of each channel for normalization; by default 0, for images in [0, 1].
+        std: Standard deviation of each channel; by default 1.
 
     Returns:
         The embedding under the task's name; ``.save(path)`` writes the file that ``lgx.init(task_embeddings=path)`` and
@@ -189,7 +189,7 @@ def embed_task(
         )
     task = Task(name, num_classes, mean=means, std=stds, in_chans=channels, img_size=size)
     source = resolve(str(ancestor))
-    with _ONE_AT_A_TIME, seeded_rng(0):  # a network is made at random before its weights are read
+    with _ONE_AT_A_TIME, seeded_rng(0):  # a network gets random values before its weights are read
         teacher = Teacher.of(load_pretrained(source.place), task, features_only=True)
     total, count = sum_features(teacher, chain([first], found))
     described = {name: task.to_dict()} if num_classes else {}

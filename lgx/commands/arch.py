@@ -19,15 +19,17 @@ def arch(
 ) -> None:
     """Print parameters and MACs of architectures.
 
-    MACs are the multiply-accumulates of the forward pass of one example, which the papers call FLOPs. Parameters of
-    layers that share weights count once.
+    MACs are the multiply-accumulates of the forward pass of one example, which the papers call FLOPs. Shared parameters
+    count once.
+
+    Example: lgx arch 6-Small 12-Small
 
     Args:
         names: Names (6-Small, Des-B-12, Aux-B) or specifications (depth=6,embed_dim=384,num_heads=6,img_size=224).
         num_classes: Number of classes of the head; 1000 by default, 2 for a text model.
-        count: whole counts everything. modules counts as in LSAMD's Table 2, without position embedding, class token
-            and attention products.
-        json: Print a JSON list with all sizes instead of a table.
+        count: whole counts everything. modules counts as LSAMD's Table 2: without position embedding, class token and
+            attention products.
+        json: Print a JSON list with all values instead of a table.
     """
     from lgx.architectures import parse_any_architecture
     from lgx.architectures.cost import cost_of

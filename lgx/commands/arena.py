@@ -1,4 +1,4 @@
-"""``lgx arena``: starts of descendants, compared by accuracy against total compute."""
+"""``lgx arena``: compare starts of descendants by accuracy against total compute."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,7 +30,9 @@ def arena(
     The total compute of a descendant is its own training, the computation of its start, and its share of the training
     of all sources behind it: learngenes, distilled networks, fine-tuned teachers. First every start trains every size
     on every task with every budget. Then training from scratch gets as much compute as the costliest start. The same
-    command resumes an arena that was stopped; once all runs are measured it only writes the report.
+    command resumes a stopped arena. When all runs are measured, it only writes the report.
+
+    Example: lgx arena experiments/arena/pocket.yaml --dry_run
 
     Args:
         file: Arena file, e.g. experiments/arena/pocket.yaml.
@@ -39,11 +41,11 @@ def arena(
         out: Folder for report.html, results.md and the curves as SVG; by default the experiment's folder.
         dry_run: Print the command lines of the first round's runs instead of running them.
         overwrite: Run again the finished runs whose options or configuration have changed, and the runs that need them.
-        parallel: Number of runs at a time, as of lgx sweep.
+        parallel: Number of runs at a time; see lgx sweep.
         cluster: slurm submits the runs as job arrays.
-        slurm: submitit's parameters of SLURM jobs, as of lgx sweep.
-        metric: Metric that counts as accuracy; by default acc, or balanced_acc where the classes of a test are uneven.
-        force: Replace files in ``out`` that no arena wrote; the results are never replaced.
+        slurm: submitit's parameters of SLURM jobs; see lgx sweep.
+        metric: Metric to compare; by default acc, or balanced_acc if the classes of a test have different sizes.
+        force: Replace files in --out that lgx arena did not write. The results are never replaced.
     """
     from lgx.commands.sweep import Execution
 
@@ -77,7 +79,7 @@ def run_arena(
     page = report_path(out or folder, [collected], force, "lgx arena", TITLE)
     for start in whole.starts if how.dry_run else ():
         if absent := set(whole.sizes) - set(whole.sizes_of(start)):
-            print(f"left out   {start}: {', '.join(sorted(absent))}, which the arena's file does not give it")
+            print(f"left out   {start}: {', '.join(sorted(absent))}: the arena's file does not give it")
 
     def run_round(longer: Mapping[tuple[str, str], int]) -> "Curves":
         runs = whole.sweep(longer)
@@ -85,7 +87,7 @@ def run_arena(
         rows = read_rows(collected) if collected.is_file() else []
         measured = {row.metric for row in rows if row.split == "test" and whole.measured_by(row.run)}
         if measured and metric is not None and metric not in measured:
-            raise UserError(f"--metric {metric}: no run measured it; measured are {', '.join(sorted(measured))}")
+            raise UserError(f"--metric {metric}: no run measured it; the runs measured {', '.join(sorted(measured))}")
         return read_points(whole, rows, judged_on(rows)[0])
 
     def judged_on(rows: "Sequence[Row]") -> tuple[str, list[str]]:
@@ -96,7 +98,7 @@ def run_arena(
         curves = run_round({})
         if not how.dry_run and (longer := longer_scratch(whole, curves)):
             run_round(longer)
-    finally:  # also of an arena some of whose runs failed
+    finally:  # also if some runs of the arena have failed
         if not how.dry_run and collected.is_file():
             rows = [row for row in read_rows(collected) if whole.measured_by(row.run)]
             judged, notes = judged_on(rows)

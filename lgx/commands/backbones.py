@@ -18,10 +18,12 @@ FAMILIES = (*MODULES, "beit", "naflexvit", "vision_transformer_hybrid", "vision_
 def backbones(pattern: str) -> None:
     """List timm's pretrained ViTs: whether lgx reads each as an ancestor, its size, image size and license.
 
-    Each model is built without memory and described. All of them (`lgx backbones "*"`) take some minutes.
+    Models are built without memory for their weights. `lgx backbones "*"` lists all in some minutes.
+
+    Example: lgx backbones dino
 
     Args:
-        pattern: A part of the name, or a pattern with * for all of it.
+        pattern: Part of the name, e.g. dino, or a pattern for the whole name, e.g. "vit_*".
     """
     names = names_of_backbones(pattern)
     if not names:
@@ -47,7 +49,7 @@ def names_of_backbones(pattern: str) -> list[str]:
 
 @cache
 def describe_backbone(model: str) -> tuple[int | None, Description]:
-    """Number of parameters and description of a model of timm, whatever its weights; it is built without memory."""
+    """Number of parameters and description of a model of timm, built without memory for its weights."""
     try:
         with building_on("meta"):
             network = timm.create_model(model, pretrained=False)

@@ -14,17 +14,19 @@ def compare(
 ) -> None:
     """Compare what runs have measured: methods × descendants × tasks, mean over seeds with a 95 % interval.
 
+    Example: lgx compare runs/first --baseline random --out report
+
     Args:
         runs: Folders (searched for results.csv at any depth) or results.csv files.
         out: Folder, or path ending in .html, to write report.html, results.md, results.csv (all rows) and figures to.
-        metric: Metric to show; by default acc, or balanced_acc where the classes of a test are uneven.
-        split: Split to show: test, val, or train (with --metric loss: the loss of each epoch of training).
-        baseline: Method that all others are compared with, seed by seed, e.g. random.
+        metric: Metric to show; by default acc, or balanced_acc if the classes of a test have different sizes.
+        split: Split to show: test, val or train. train has one metric, loss: the loss of each epoch.
+        baseline: Method with which all others are compared, paired by seed, e.g. random.
         methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
         tasks: Show only these tasks, separated by commas.
-        cost: Also show the cost of each method's descendants: parameters to store, epochs and MACs to train, and how
-            many times as much training from scratch and pretraining of every architecture need.
-        force: Replace files in ``out`` that no comparison wrote; what is compared is never replaced.
+        cost: Also show the cost of each method's descendants: stored parameters, and epochs and MACs of training.
+            Ratios compare it with training from scratch and with pretraining every architecture.
+        force: Replace files in --out that lgx compare did not write. The compared files are never replaced.
     """
     from lgx.results.comparison import Options, compare_files
     from lgx.results.merging import find_results

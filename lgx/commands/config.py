@@ -1,4 +1,4 @@
-"""``lgx config``: the configurations that ship with lgx, to start from outside a clone."""
+"""``lgx config``: print the configurations that ship with lgx, for use outside a clone."""
 
 from pathlib import Path
 
@@ -8,7 +8,9 @@ FOLDER = Path(__file__).parents[1] / "configs"
 
 
 def config(name: str) -> None:
-    """Print a configuration that ships with lgx, for a file of your own: `lgx config own_images > mine.yaml`.
+    """Print a configuration that ships with lgx. Save it in a file and edit it.
+
+    Example: lgx config own_images > mine.yaml
 
     Args:
         name: Its name: own_images fine-tunes a network, for example what `lgx init` wrote, on images in class folders.

@@ -71,24 +71,24 @@ def prepare(
     shard_size: PositiveInt = 1000,
     download: bool = True,
 ) -> None:
-    """Download, unpack or link a data set to its place below ``root``, and check it.
+    """Download, unpack or link a data set to its place below --root, and check it.
 
-    Nothing is ever left half-written, and an interrupted preparation resumes. ``pocket`` makes all ten tasks of the
-    Pocket Decathlon, ``mini`` all of the mini-Decathlon, and ``decathlon`` unpacks those tasks of the Visual Decathlon
-    whose archives are in ``--source``; ``lgx data list`` shows the other names. Text sets are linked from ``--source``.
-    They need no preparation if they are read from the Hugging Face hub (``--data.source hub``), and those called
-    ``pocket_…`` are generated.
+    The same command resumes an interrupted preparation. `pocket` generates the ten tasks of the Pocket Decathlon.
+    `mini` downloads the mini-Decathlon. `decathlon` unpacks the archives of the Visual Decathlon that are in --source.
+    `lgx data list` shows all other names. Text sets are linked from --source. Text sets named `pocket_…` are generated.
+    Text sets on the Hugging Face hub (--data.source hub) need no preparation.
 
     Example: lgx data prepare cifar100 --root data
 
     Args:
         name: Name of the set, e.g. cifar100, or of a suite of sets: pocket, mini or decathlon.
         root: Folder that contains the data sets.
-        source: Folder that already holds the set's archives, class folders (train/, test/) or zip files of them; for
-            mini, one folder per task with its archives; for a text set its publishers' files, unpacked.
-        shards: Also write an image set as webdataset shards to ROOT/NAME_shards, for the data module ShardedData.
+        source: Folder with the set's archives, class folders (train/, test/) or zip files of class folders. For mini:
+            one folder of archives per task. For a text set: the unpacked files of its publishers.
+        shards: Also write an image set as webdataset shards to ROOT/NAME_shards. The data module ShardedData reads
+            them.
         shard_size: Examples per shard.
-        download: Whether the network may be used.
+        download: Whether downloads are allowed.
     """
     from data_modules.catalog import check_name, find_suite, is_present
     from data_modules.registry import IMAGE_SETS, TEXT_SETS
@@ -114,10 +114,10 @@ def prepare(
 
 
 def _prepare_suite(suite: "Suite[Any]", names: list[str], root: str, source: str | None) -> "list[ImageDataModule]":
-    """Prepare some tasks of a suite; files may be missing if the suite says what to fetch.
+    """Prepare tasks of a suite; files may be missing if the suite names where to get them.
 
     Returns:
-        The data modules of the tasks whose images are to be counted.
+        The data modules of the tasks whose images are counted.
     """
     from rich.progress import track
 
@@ -143,7 +143,7 @@ def _prepare_text(module: "TextSet", source: str | None) -> None:
 
     name, folder = module.info.name, module.folder
     if source is not None and not Path(source).is_dir():
-        raise UserError(f"--source {source}: is not a folder; give the folder that holds the files of {name}")
+        raise UserError(f"--source {source}: not a folder; give the folder with the files of {name}")
     linked = source is not None and not folder.exists()
     if source is None:
         module.prepare_data()

@@ -15,9 +15,9 @@ MIN_OPEN_FILES = 4096
 
 
 def doctor() -> None:
-    """Print versions, devices and the cluster environment, and how to solve each problem found.
+    """Print versions, devices and the cluster environment, and the solution of each problem found.
 
-    A PROBLEM prevents training and makes the exit status 1. A hint names a setting that often causes errors or slow
+    A PROBLEM prevents training, and the exit status is 1. A hint names a setting that often causes errors or slow
     training.
 
     Raises:

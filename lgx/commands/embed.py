@@ -1,4 +1,4 @@
-"""``lgx embed``: embeddings of tasks, the input of a task-aware hypernetwork."""
+"""``lgx embed``: compute embeddings of tasks, the input of a task-aware hypernetwork."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,30 +35,31 @@ def embed(
 ) -> None:
     """Embed tasks: the mean class-token feature of an ancestor over a task's training images (TAL, Sec. 4).
 
-    For texts the ancestor is a GPT-2; the feature of a text is the mean of its tokens after the last norm.
-    TAL reads the file that this command writes: --model.task_embeddings in training, --task_embeddings in `lgx init`.
+    For texts, the ancestor is a GPT-2, and the feature of a text is the mean of its tokens after the last norm. TAL
+    reads the file as --model.task_embeddings in training and as --task_embeddings in `lgx init`.
 
     Example: lgx embed --ancestor vit_base_patch16_224 --data cifar100,dtd
 
     Args:
-        ancestor: Learngene file, folder, checkpoint of a run, or timm model name; for texts a GPT-2, also by its name
+        ancestor: Learngene file, folder, checkpoint of a run, or timm model name. For texts: a GPT-2, also by its name
             on the Hugging Face hub (gpt2:openai-community/gpt2).
-        data: Data sets by name, separated by commas (cifar100,dtd; `lgx data list` shows all), or folders: with
-            train/<class>/<image>, or with a few images. The task is then called like the folder.
+        data: Names of data sets, separated by commas (cifar100,dtd; `lgx data list` shows all), or folders with images
+            or with train/<class>/<image>. The name of a folder becomes the name of its task.
         out: File to write.
         root: Folder that contains the data sets.
         img_size: Side of the images in pixels, or [height, width]; by default the ancestor's.
         in_chans: 1 (gray) or 3 (RGB) channels; by default the ancestor's.
         tokenizer: For texts: folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; by
             default ROOT/gpt2_vocab.
-        max_len: For texts: longest text in tokens, longer ones are cut; at most the ancestor's.
+        max_len: For texts: tokens that are read of a text; at most the ancestor's limit.
         source: For texts: files below ROOT, or the Hugging Face hub.
-        limit: Use only so many examples of each task, drawn class by class with a fixed seed.
-        control: Embeddings that do not describe their tasks: those of other tasks (permuted), or random numbers.
+        limit: Largest number of examples per task, drawn class by class with a fixed seed.
+        control: Write control embeddings, which do not describe their tasks: embeddings of other tasks (permuted), or
+            random numbers.
         batch_size: Examples per process and pass.
         num_workers: Loader processes.
-        worker_timeout: Seconds to wait for a batch of the loader processes before the command ends; 0 waits for ever.
-        devices: Processes, each with a GPU of its own where there are GPUs.
+        worker_timeout: The command ends if a batch takes longer than this many seconds; 0 sets no limit.
+        devices: Number of processes; each uses one GPU if there are GPUs.
         accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote; what this command reads is never replaced.
     """
@@ -77,7 +78,7 @@ def embed(
 def _checked(
     ancestor: str, data: str, out: str, tokenizer: str | None, control: str | None, num_workers: int, force: bool
 ) -> "tuple[PretrainedNetwork, list[str]]":
-    """The ancestor, and the names of the data sets; a place that is taken is refused before the ancestor is read."""
+    """The ancestor and the names of the data sets; ``out`` is checked before the ancestor is read."""
     from data_modules.loading.loaders import check_workers
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.artifacts.source_names import path_of
@@ -106,7 +107,7 @@ def _embed_all(
     devices: int,
     accelerator: str,
 ) -> "TaskEmbeddings | None":
-    """Embed each task on all processes; None on all of them but the first."""
+    """Embed each task on all processes; the result is None on all processes but the first."""
     import torch
     from lightning.fabric import Fabric
     from torch.utils.data import DataLoader

@@ -1,4 +1,4 @@
-"""``lgx export``: write a trained network so that timm, transformers, onnxruntime or torch loads it without lgx."""
+"""``lgx export``: write a trained network for timm, transformers, onnxruntime or torch without lgx."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -25,24 +25,27 @@ def export(
     tokenizer: str | None = None,
     force: bool = False,
 ) -> None:
-    """Write a trained network for use elsewhere: a timm or transformers folder, safetensors, ONNX or torch.export.
+    """Write a trained network for use without lgx: a timm or transformers folder, safetensors, ONNX or torch.export.
 
-    ONNX files and programs of torch.export take batches of any size. They hold class names, normalization, image size
-    and the origin of the run, and are compared with the network before they are moved to their place.
+    ONNX files and programs of torch.export take batches of any size. They contain class names, normalization, image
+    size and the origin of the run. Their outputs are compared with the network's before they are moved to --out.
+
+    Example: lgx export runs/mine/family/seed0 --params 1.5M --out small.onnx
 
     Args:
-        source: Folder of a run, whose weights are those that its end has tested, a checkpoint (it holds averaged
-            weights if the run averages them), a model folder, or a learngene file of a whole network or a family.
+        source: Folder of a run (its final weights), a checkpoint (averaged weights if the run averages weights), a
+            model folder, or a learngene file of a whole network or a family.
         out: Folder, or file ending in .safetensors, .onnx or .pt2 (torch.export).
-        arch: Network of a family, by what differs from the whole: depth=6,embed_dim=128.
-        params: Budget of parameters, e.g. 1.5M: the network of a family that is best in validation within it.
-        macs: Budget of multiply-accumulates of one example, e.g. 1.2G, likewise.
-        latency: Budget of time of a forward pass of one example on this machine, e.g. 5ms, likewise.
-        int8: Write an .onnx file in 8 bits, with onnxruntime's quantization: name of an image set, or folder with
-            train/<class>/<image>, whose training images calibrate it, and whose test images compare the accuracy.
-        most_lost: Points of accuracy that it may lose; otherwise nothing is written.
-        tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or name on the hub, to write beside a text model.
-        force: Replace what another command or program wrote; what this command reads is never replaced.
+        arch: Size of a network of a family, as the difference from the whole network: depth=6,embed_dim=128.
+        params: Budget of parameters, e.g. 1.5M; chooses the network of a family with the best validation score.
+        macs: Budget of multiply-accumulates of one example, e.g. 1.2G; chooses like --params.
+        latency: Budget of time for one example on this machine, e.g. 5ms; chooses like --params.
+        int8: Write an .onnx file in 8 bits, with onnxruntime's quantization. The value is the name of an image set, or
+            a folder with train/<class>/<image>: training images calibrate, test images compare the accuracy.
+        most_lost: Largest accepted loss of accuracy by --int8, in points. After a larger loss nothing is written.
+        tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or name on the hub. The tokenizer is written beside a
+            text model.
+        force: Replace what another command or program wrote. The command never replaces its inputs.
     """
     from lgx.architectures import name_of
     from lgx.artifacts.export import check_model_place, write_descendant
@@ -53,9 +56,9 @@ def export(
     from lgx.results.model_facts import model_facts
 
     if int8 is not None and not out.endswith(".onnx"):
-        raise UserError(f"--int8: is written into an ONNX file; give --out a name ending in .onnx, not {out}")
+        raise UserError(f"--int8: needs an ONNX file; give --out a name ending in .onnx, not {out}")
     if int8 is None and most_lost != 1.0:
-        raise UserError("--most_lost: limits what --int8 loses; give --int8, too, or leave it out")
+        raise UserError("--most_lost: is the limit of --int8; add --int8, or leave it out")
     found = resolve(place_in_run(source))
     check_model_place(out, _WRITER, force, (source, path_of(found.place), tokenizer), tokenizer)
     network, scores = load_chosen(found.place, arch, parse_budgets(params, macs, latency))
@@ -74,7 +77,7 @@ def export(
 def _write_program(
     out: str, network: "PretrainedNetwork", facts: dict[str, Any], int8: str | None, most_lost: float
 ) -> None:
-    """Write an ONNX file or a program of torch.export, and say how it compares with the network."""
+    """Write an ONNX file or a program of torch.export, and print its difference from the network."""
     from lgx.artifacts.export.onnx_file import write_onnx
     from lgx.artifacts.export.program import task_of, to_texts, write_pt2
 
@@ -89,7 +92,7 @@ def _write_program(
     if difference is None:
         print("parity    not checked: onnxruntime is not installed; pip install 'lgx[export]'")
     else:
-        print(f"parity    logits differ by at most {difference:.1e} from those of the network")
+        print(f"parity    logits differ by at most {difference:.1e} from the network's logits")
 
 
 def _latency(model: Any, architecture: "Architecture") -> str:
@@ -114,7 +117,7 @@ def load_tokenizer_of(architecture: "Architecture | LibraryModel", tokenizer: st
     from lgx.architectures import GPT2Architecture
 
     if not isinstance(architecture, GPT2Architecture):
-        raise UserError("--tokenizer: is for text models, but this one reads images; leave it out")
+        raise UserError("--tokenizer: is for text models, but this model reads images; leave it out")
     from data_modules.text.tokens import load_tokenizer
 
     return load_tokenizer(tokenizer, architecture.vocab_size, "--tokenizer")

@@ -1,4 +1,4 @@
-"""``lgx extract``: the learngene of a selection over data sets."""
+"""``lgx extract``: extract the learngene of a selection over data sets."""
 
 from typing import TYPE_CHECKING
 
@@ -11,15 +11,17 @@ _COMMAND = "lgx extract"
 def extract(runs: list[str], *, out: str, threshold: float | None = None, force: bool = False) -> None:
     """Extract a learngene from one or several runs of LSAMD.
 
-    The learngene consists of the ancestor's layers whose base block more than a threshold of the data sets of all runs
-    use. A run over several data sets already wrote its learngene. This command uses another threshold, or merges runs
-    with one ancestor and different data sets.
+    The learngene consists of ancestor layers. A layer is taken if more than --threshold of the data sets use its base
+    block. A run over several data sets has already written its learngene. This command applies another threshold, or
+    merges runs with the same ancestor and different data sets.
+
+    Example: lgx extract runs/lsamd_pocket/lsamd/seed0 --threshold 2 --out selected.learngene.safetensors
 
     Args:
-        runs: Folders of the runs, whose last checkpoints are read, or checkpoints.
+        runs: Folders of runs (their last checkpoints are read), or checkpoints.
         out: Learngene file to write, ending in .learngene.safetensors.
-        threshold: A layer is taken if more data sets than this use its base block; by default half of them.
-        force: Replace what another command or program wrote; what this command reads is never replaced.
+        threshold: A number of data sets; by default half of all data sets.
+        force: Replace what another command or program wrote. The command never replaces its inputs.
     """
     from lgx.artifacts.learngene import SUFFIX, is_learngene_of
     from lgx.errors import UserError
@@ -28,7 +30,7 @@ def extract(runs: list[str], *, out: str, threshold: float | None = None, force:
     from lgx.methods.lsamd.selection import extract as extract_learngene
 
     if not out.endswith(SUFFIX):
-        raise UserError(f"--out: a path ending in {SUFFIX}, got {out}")
+        raise UserError(f"--out: expected a path ending in {SUFFIX}, got {out}")
     check_output(out, _COMMAND, lambda file: is_learngene_of(file, _COMMAND), force=force, reads=runs)
     learngene = extract_learngene([SelectionRun.load(run) for run in runs], threshold)
     learngene.save(out, _COMMAND)

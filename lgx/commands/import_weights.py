@@ -21,20 +21,22 @@ def import_weights(
 ) -> None:
     """Turn a file of weights of a timm model into a model folder that lgx and plain timm read.
 
-    timm resamples patches and positions to the sizes that are given, and reads the official files of DINOv2, DINOv3,
-    CLIP and others. Files of transformers' ViT, DeiT and DINOv2 are read as well. Mean and std of the
-    images are those that the file or a configuration beside it names, else timm's of the model.
+    timm resamples patches and position embeddings to the given sizes. It reads the official files of DINOv2, DINOv3,
+    CLIP and others. lgx also reads transformers' files of ViT, DeiT and DINOv2. The normalization (mean and std) comes
+    from the file, from a configuration beside it, or from timm's model, in this order.
+
+    Example: lgx import timm:deit_tiny_patch16_224 --weights deit_tiny.safetensors --out ancestor
 
     Args:
         model: The model's name in timm, e.g. timm:deit_tiny_patch16_224; `lgx backbones` lists them.
         out: Folder to write.
-        weights: File of weights that ends in .safetensors, .pth, .pt or .bin; without it timm downloads the weights.
+        weights: File of weights (.safetensors, .pth, .pt or .bin); by default timm downloads the weights.
         img_size: Side of the images in pixels, or [height, width]; by default the model's own.
         patch_size: Height and width of a patch in pixels; by default the model's own.
         in_chans: Channels of the images; by default the model's own.
-        num_classes: Classes of the weights' head where they are not the model's own; 0 leaves the head out.
-        allow_non_finite: Read weights that hold NaN or infinity.
-        force: Replace what another command or program wrote; what this command reads is never replaced.
+        num_classes: Classes of the head in the file, if they differ from timm's model; 0 leaves the head out.
+        allow_non_finite: Accept weights that contain NaN or infinity.
+        force: Replace what another command or program wrote. The command never replaces its inputs.
     """
     from lgx.artifacts.export import check_model_place
     from lgx.artifacts.export.models import describe_model, write_imported

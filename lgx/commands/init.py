@@ -46,34 +46,35 @@ def init(
     force: bool = False,
     options: Mapping[str, Any],
 ) -> None:
-    """Write a descendant that plain timm or, for text, transformers loads.
+    """Initialize a descendant and write it as a model that plain timm loads (for text: transformers).
 
-    With ``--out FOLDER`` the folder holds config.json, model.safetensors and a model card.
-    ``timm.create_model("local-dir:FOLDER", pretrained=True)`` loads it, or for text
-    ``AutoModelForSequenceClassification.from_pretrained("FOLDER")``. With ``--out FILE.safetensors`` the file holds the
-    weights and, in its metadata, what started them.
+    A folder contains config.json, model.safetensors and a model card. `timm.create_model("local-dir:FOLDER",
+    pretrained=True)` loads it, or for text `AutoModelForSequenceClassification.from_pretrained("FOLDER")`. A file that
+    ends in .safetensors contains the weights, and their origin as metadata.
+
+    Example: lgx init --source ancestor --arch depth=6 --method weight_subcloning --head 5 --out small
 
     Args:
         out: Folder, or file ending in .safetensors.
         arch: The descendant: a name (6-Small), a specification (depth=6,embed_dim=384,num_heads=6,img_size=224), or a
             model of timm or torchvision (timm:resnet34; timm:resnet34,img_size=64,in_chans=1; torchvision:resnet34).
             For text a name (6-GPT2) or a specification (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
-            budget (--params, --macs, --latency) what it leaves alone: depth=6, or form and inputs of a model of timm,
-            timm:vit_small_patch14_dinov2,img_size=56.
+            budget (--params, --macs, --latency) only the fixed values: depth=6, or a model of timm for form and inputs
+            (timm:vit_small_patch14_dinov2,img_size=56).
         source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file,
             with #sha256=… if wanted; without it the start is random, or a --method that needs none.
-        params: Budget of parameters, e.g. 9M: chooses depth, width and MLP ratio; with --data (train/<class>/<image>)
-            the start whose untrained features classify best (k-NN).
+        params: Budget of parameters, e.g. 9M; chooses depth, width and MLP ratio. With --data (train/<class>/<image>),
+            it chooses the start whose untrained features have the highest k-NN accuracy.
         macs: Budget of multiply-accumulates of one example, e.g. 1.2G.
         latency: Budget of time of a forward pass on this machine, e.g. 5ms; chooses depth and width.
-        batch_size: Images of the pass whose latency is measured.
-        head: Number of classes of a new head that is initialized at random; by default the source's head is kept.
-        num_classes: Number of classes of a random start or a predicted head; by default those of source or --task.
-        tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; the tokenizer is
+        batch_size: Images in the forward pass that --latency measures.
+        head: Number of classes of a new random head; by default the source's head is kept.
+        num_classes: Number of classes of a random start or a predicted head; by default that of the source or --task.
+        tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub. The tokenizer is
             written beside a text model.
         seed: Seed of all random initialization.
-        allow_non_finite: Read a learngene that holds NaN or infinity.
-        force: Replace what another command, program, method or source wrote; what this command reads is never replaced.
+        allow_non_finite: Accept a learngene that contains NaN or infinity.
+        force: Replace what another command, program, method or source wrote. The command never replaces its inputs.
         options: ``method`` and those of its initializer; None where an option is not given.
     """
     budgets = parse_budgets(params, macs, latency)
@@ -89,15 +90,15 @@ def init(
 
 
 def _record(out: str, initializer: Initializer, named: Mapping[str, Any], force: bool) -> StartRecord:
-    """What the descendant will say of its start."""
+    """The record of its start that the descendant will contain."""
     arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
     record = initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments)
     former = None if force else StartRecord.read(out)
     origin = former.arguments.get("source") if former else None
     if former and (former.initializer, origin) != (record.initializer, record.arguments.get("source")):
         raise UserError(
-            f"--out {out}: holds a descendant of method {former.method}{f' from {origin}' if origin else ''}; choose "
-            f"another place, or replace it with --force"
+            f"--out {out}: contains a descendant of method {former.method}{f' from {origin}' if origin else ''}; "
+            "choose another place, or replace it with --force"
         )
     return record
 
@@ -113,7 +114,7 @@ def _write(
     tokenizer: str | None,
     keep_names: bool,
 ) -> None:
-    """Report what was built, and write it with what it inherits; the names of the classes only with the head."""
+    """Print a summary of the descendant, and write it with its origin; class names only if it has the source's head."""
     if isinstance(architecture, LibraryModel):
         name, method = architecture.name, initializer.method
     else:
@@ -137,26 +138,26 @@ def _write(
 
 def _no_normalization(source: str) -> str:
     remedy = f"`lgx import timm:NAME --weights {source} --out FOLDER` takes those of timm's model"
-    return f"mean 0.5, std 0.5, because {source} does not say its own; {remedy}"
+    return f"mean 0.5, std 0.5, because {source} does not contain its normalization; {remedy}"
 
 
 def _is_vit(arch: str, initializer: Initializer) -> bool:
-    """Whether a model of timm is started as a ViT, whose sizes may be changed, and not as any model."""
+    """Whether a model of timm is treated as a ViT, whose sizes may change."""
     zoo, _, model = arch.split(",")[0].partition(":")
     known = describe_timm_model(model).architecture if zoo == "timm" else None
     return known is not None and (known.is_plain or initializer.is_random or not initializer.starts_any_model)
 
 
 def data_for_sizes(options: Mapping[str, Any], budgets: Sequence[Budget]) -> tuple[str | None, dict[str, Any]]:
-    """The data that order sizes, and the options that are left for the initializer.
+    """The data that rank sizes, and the remaining options, for the initializer.
 
-    A method that measures on images takes ``data``, too, also a folder without classes, which orders no sizes.
+    A method that reads images has an option ``data`` as well. A folder without classes cannot rank sizes.
     """
     data = options.get("data")
     if takes_option(options.get("method"), "data"):
         return (data if data and (Path(data) / "train").is_dir() else None), dict(options)
     if data is not None and not budgets:
-        raise UserError("--data: orders the sizes that meet a budget; give --params, --macs or --latency, too")
+        raise UserError("--data: ranks the sizes within a budget; add --params, --macs or --latency")
     return data, {name: value for name, value in options.items() if name != "data"}
 
 
@@ -173,14 +174,14 @@ def start_descendant(
     """Build the descendant and initialize it.
 
     Args:
-        arch: The descendant; with budgets the sizes that are fixed.
+        arch: The descendant; with budgets only the fixed values.
         initializer: Gives its parameters.
         head: Number of classes of a new head; None keeps the source's.
         num_classes: Number of classes of a random start or a predicted head.
         seed: Seed of all random initialization.
-        budgets: Upper limits, by which the sizes are chosen, see :func:`lgx.commands.size.choose_size`.
+        budgets: Upper limits for the choice of sizes, see :func:`lgx.commands.size.choose_size`.
         batch_size: Images of a pass whose latency is measured.
-        data: What orders sizes that meet the budgets alike.
+        data: Data set that ranks the sizes within the budgets.
     """
     if budgets and initializer.front is not None:
         from lgx.commands.members import best_member
@@ -194,14 +195,16 @@ def start_descendant(
         raise UserError("--arch: name the descendant (6-Small), or give a budget: --params, --macs or --latency")
     origin = initializer.origin()
     if not (head or num_classes) and origin.num_classes == 0:
-        raise UserError(f"task {origin.task}: its images have no classes; give --num_classes")
+        raise UserError(f"task {origin.task}: the images have no classes; give --num_classes")
     classes = head or num_classes or origin.num_classes
     torch.default_generator.manual_seed(seed)
     if arch.startswith(LIBRARIES) and not _is_vit(arch, initializer):
         model = parse_library_model(arch, classes or 1000)
         if not initializer.starts(model):
             others = " or ".join(methods_for_any_model())
-            raise UserError(f"--arch {arch}: {initializer.method} initializes no such model; use --method {others}")
+            raise UserError(
+                f"--arch {arch}: {initializer.method} does not initialize this kind of model; use --method {others}"
+            )
         return model, initialize_library_model(model, initializer, head="new" if head else "keep")
     architecture = initializer.named_size(arch, classes)
     needed, most = 4 * architecture.count_parameters(), _memory()

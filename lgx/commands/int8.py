@@ -22,29 +22,31 @@ from lgx.host.files import atomic_path
 from lgx.initialization.sizing import seconds_of_pass
 
 _CALIBRATION = 256
-"""Training images from which the ranges of activations are calibrated, at most."""
+"""Largest number of training images for the calibration of activation ranges."""
 
 
 def quantize(out: str, model: nn.Module, task: Task, texts: Mapping[str, str], data: str, most_lost: float) -> None:
-    """Write an ONNX file in 8 bits, unless its accuracy falls too far; print accuracy, size and time before and after.
+    """Write an ONNX file in 8 bits if its accuracy is close enough; print accuracy, size and time before and after.
 
     Args:
         out: The file.
         model: The network, in eval mode.
         task: What it reads and predicts.
-        texts: What the file says of it.
+        texts: Metadata of the file.
         data: Name of an image set, or folder with ``train/<class>/<image>``.
-        most_lost: Points of accuracy that it may lose.
+        most_lost: Largest accepted loss of accuracy, in points.
     """
     if task.kind != "classification":
-        raise UserError(f"--int8: is for networks that predict one class for each image, this one is for {task.kind}")
+        raise UserError(
+            f"--int8: needs a network that predicts one class for each image; this network is for {task.kind}"
+        )
     module = open_classes("--int8", data, task.img_size, task.in_chans, task.normalization, task.reading)
     names = module.task.class_names
     if module.num_classes != task.num_classes:
-        raise UserError(f"--int8 {data}: has {module.num_classes} classes, but the network {task.num_classes}")
+        raise UserError(f"--int8 {data}: has {module.num_classes} classes, but the network has {task.num_classes}")
     if class_order(task.class_names, names, f"--int8 {data}: the network") is not None:
         pairs = (f"{own} for {other}" for own, other in zip(names, task.class_names, strict=True) if own != other)
-        raise UserError(f"--int8 {data}: has the classes of the network in another order, e.g. {next(pairs)}")
+        raise UserError(f"--int8 {data}: its classes have another order than the network's, e.g. {next(pairs)}")
     split: Split = "val"  # of a folder without test/
     with suppress(UserError):
         module.setup("test")

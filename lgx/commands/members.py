@@ -1,4 +1,4 @@
-"""The network of a family that a command line names, by its size or by budgets."""
+"""Choose the network of a family by its size or by budgets."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,15 +18,13 @@ from lgx.methods.initializers import initializer_for
 def load_chosen(
     place: str, arch: str | None, budgets: Sequence[Budget]
 ) -> tuple[PretrainedNetwork, Mapping[str, float] | None]:
-    """Load a trained network, of a family the one that is chosen.
+    """Load a trained network; of a family, load the chosen network.
 
     Args:
         place: Place of a :class:`~lgx.artifacts.sources.Source`.
         arch: The network of a family.
-        budgets: What it may take.
-
-    Returns:
-        The network, and of a family its score by tag, ``val/acc``, where it was measured; None of other sources.
+        budgets: Upper limits. Returns: The network and, for a member of a family, its measured score by tag
+            (``val/acc``); otherwise None.
     """
     initializer = initializer_for(source=place) if place.endswith(SUFFIX) else None
     front = initializer.front if initializer else None
@@ -34,12 +32,12 @@ def load_chosen(
     if initializer is None or front is None:
         if chooses:
             raise UserError(
-                f"{place}: holds no family of finished networks, so that {options} chooses nothing; leave it out, "
-                f"or start another size with `lgx init`"
+                f"{place}: is not a family of finished networks, so {options} cannot choose one; leave it out, or "
+                "start another size with `lgx init`"
             )
         return load_pretrained(place), None
     if not chooses:
-        raise UserError(f"{place}: holds a network of every size; choose one with {options}")
+        raise UserError(f"{place}: contains a network of every size; choose one with {options}")
     if budgets:
         member = best_member(initializer, front.scores, arch, budgets)
     else:
@@ -55,19 +53,18 @@ def load_chosen(
 def best_member(
     initializer: Initializer, front: Mapping[ViTArchitecture, float], arch: str | None, budgets: Sequence[Budget]
 ) -> ViTArchitecture:
-    """The size with the best score in validation that keeps to budgets, of equal ones the smallest.
+    """The size within the budgets that has the best validation score; of equal scores the smallest size.
 
     Args:
         initializer: Makes the networks of a family.
         front: The score of each size that was measured.
-        arch: Sizes that are fixed, e.g. ``depth=6``.
-        budgets: What it may take, at least one.
+        arch: Fixed values, e.g. ``depth=6``.
+        budgets: Upper limits, at least one.
     """
     limits = " and ".join(map(str, budgets))
     if not front:
         raise UserError(
-            f"{limits}: the family was trained without validation, so that no size is known to be best; "
-            f"name one with --arch"
+            f"{limits}: the family was trained without validation, so no best size is known; name a size with --arch"
         )
     fixed = {part.partition("=")[0].strip() for part in arch.split(",")} if arch else set()
     wanted = initializer.named_size(arch, None) if arch else None
@@ -80,13 +77,13 @@ def best_member(
 
     of_form = [size for size in front if all(getattr(size, key) == getattr(wanted, key) for key in fixed)]
     if not of_form:
-        raise UserError(f"--arch {arch}: no such size was measured; leave out the budget, or choose another")
+        raise UserError(f"--arch {arch}: this size was not measured; leave out the budget, or choose another size")
     fitting = [size for size in of_form if all(value(size, budget) <= budget.limit for budget in budgets)]
     if not fitting:
         least = [enough(b.quantity, min(value(size, b) for size in of_form)) for b in budgets]
         raise UserError(
-            f"{limits}: the smallest network that was measured takes {' and '.join(least)}; give more, or "
-            f"name a smaller one with --arch"
+            f"{limits}: the smallest measured network takes {' and '.join(least)}; raise the budget, or name a "
+            "smaller network with --arch"
         )
     best = max(fitting, key=lambda size: (front[size], -size.count_parameters()))
     print(f"chosen    the best in validation of {len(fitting)} sizes within {limits}: --arch {best.spec(RATIO)}")

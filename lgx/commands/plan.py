@@ -1,8 +1,8 @@
-"""``lgx plan``: what a run takes, before it starts."""
+"""``lgx plan``: compute the cost of a run before it starts."""
 
 
 def main(argv: list[str]) -> None:
-    """Print what a run of ``lgx fit`` with the same options takes; nothing is read that may not be there yet.
+    """Print the cost of a run of ``lgx fit`` with the same options; its data and sources may be absent.
 
     Args:
         argv: Any options of ``lgx fit``, and those of :class:`~lgx.planning.configured.PlanOptions`.
@@ -26,7 +26,7 @@ def main(argv: list[str]) -> None:
 
 
 def _help() -> str:
-    """Usage; the options' meaning stands where they are defined."""
+    """The usage text; the help of each option comes from its definition."""
     from docstring_parser import parse as parse_docstring
 
     from lgx.planning.configured import PlanOptions
@@ -36,5 +36,5 @@ def _help() -> str:
     return (
         "usage: lgx plan --config FILE [options of lgx fit] [--gpus N] [--nodes N] …\n\n"
         "Steps, effective batch, parameters, FLOPs, memory per GPU, data volume, files and hours of a run, before it\n"
-        f"starts. Data, ancestor and learngene need not be there yet.\n\n{lines}\n\nAll others: see lgx fit --help."
+        f"starts. Data, ancestor and learngene may still be absent.\n\n{lines}\n\nAll other options: lgx fit --help."
     )

@@ -1,4 +1,4 @@
-"""``lgx predict IMAGES --model EXPORTED``: classes of image files, without a configuration and without Lightning.
+"""``lgx predict IMAGES --model EXPORTED``: classify image files without a configuration and without Lightning.
 
 ``lgx predict --config ...`` predicts the test split of a data set instead; it is one of the training commands.
 """
@@ -62,28 +62,29 @@ def predict(
 ) -> None:
     """Predict the classes of image files with a trained model, and write them as CSV.
 
-    The images are prepared as in the model's evaluation: scaled from its range of values, resized in its way, and
-    normalized with its mean and std. The columns are file, class (index), name and
-    probability, and true_name where a file's folder has the name of a class; of a model for several labels per image,
-    file and the probability of each label. To predict the test split of a data set, write `lgx predict --config
-    FILE`; `lgx predict --config FILE --help` lists the options of that form.
+    Images are scaled, resized and normalized as in the model's evaluation. The columns are file, class (index), name
+    and probability. A column true_name follows if folders have names of classes. A model with several labels per image
+    has the columns file and one probability per label. `lgx predict --config FILE` predicts the test split of a data
+    set instead; add --help for its options.
+
+    Example: lgx predict my_images --model small.onnx --out predictions.csv
 
     Args:
-        images: Folders, which are searched with all folders below them, or image files.
-        model: File ending in .onnx or model folder of `lgx export`, folder of a run, or checkpoint.
-        arch: Network of a family, by what differs from the whole: depth=6,embed_dim=128.
-        params: Budget of parameters, e.g. 1.5M: the network of a family that is best in validation within it.
-        macs: Budget of multiply-accumulates of one example, e.g. 1.2G, likewise.
-        latency: Budget of time of a forward pass of one example on this machine, e.g. 5ms, likewise.
-        out: CSV file. Files are named relative to the folder if there is one, else as they are given.
-        top_k: Number of classes per image, in order of probability; columns class_2, name_2, probability_2, ...
+        images: Image files, or folders, which are searched at any depth.
+        model: Model folder or .onnx file of `lgx export`, folder of a run, or checkpoint.
+        arch: Size of a network of a family, as the difference from the whole network: depth=6,embed_dim=128.
+        params: Budget of parameters, e.g. 1.5M; chooses the network of a family with the best validation score.
+        macs: Budget of multiply-accumulates of one example, e.g. 1.2G; chooses like --params.
+        latency: Budget of time for one example on this machine, e.g. 5ms; chooses like --params.
+        out: CSV file to write. It names images relative to the given folder; without a folder, as on the command line.
+        top_k: Number of classes per image, the most probable first, in the columns class_2, name_2, probability_2, ...
         batch_size: Images per batch.
         force: Replace a file that another command or program wrote.
 
     Raises:
         UserError: If there is no image, none can be decoded, the model cannot be read or does not classify images, or
             the file cannot be written.
-        SystemExit: With status 3 if some images could not be decoded; the file then holds all others.
+        SystemExit: With status 3 if some images could not be decoded; the file then contains all other images.
     """
     from lgx.initialization.sizing import parse_budgets
 
@@ -128,7 +129,7 @@ def _found(images: Sequence[str]) -> dict[str, Path]:
 
 
 def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]") -> "ExportedModel":
-    """The model, of a family the network that is chosen."""
+    """The model; of a family, the chosen network."""
     from lgx.artifacts.export.onnx_file import run_onnx
     from lgx.artifacts.export.program import ExportedModel, described_task, task_of
     from lgx.artifacts.sources import place_in_run
@@ -137,7 +138,9 @@ def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]") -> "Expor
     if not Path(model).exists():
         raise UserError(f"{model}: no such file or folder; give what `lgx export` wrote")
     if model.endswith(".pt2"):
-        raise UserError(f"{model}: a program of torch.export may run code; give the run, or export a folder or .onnx")
+        raise UserError(
+            f"{model}: a program of torch.export may run code; give the run, or export a folder or .onnx file"
+        )
     if model.endswith(".onnx") and arch is None and not budgets:
         program, texts = run_onnx(model)
         return ExportedModel(model, described_task(texts, model), program)
@@ -148,7 +151,10 @@ def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]") -> "Expor
 def _check_model(model: "ExportedModel", top_k: int) -> None:
     task = model.task
     if task.kind not in ("classification", "multilabel"):
-        raise UserError(f"{model.name}: is for {task.kind}, but `lgx predict` writes classes or labels of whole images")
+        raise UserError(
+            f"{model.name}: is a model for {task.kind}, but `lgx predict` needs one for classes or labels of whole "
+            "images"
+        )
     most = 1 if task.kind == "multilabel" else task.num_classes
     if top_k > most:
         raise UserError(f"--top_k: expected 1 to {most} for {model.name}, got {top_k}")
@@ -157,14 +163,14 @@ def _check_model(model: "ExportedModel", top_k: int) -> None:
 def _write(
     out: Path, files: Mapping[str, Path], model: "ExportedModel", top_k: int, size: int, true: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Write the predictions, and return name and reason of each undecodable file; ``true`` has the known classes."""
+    """Write the predictions, and return name and reason of each undecodable file; ``true``: the known classes."""
     import torch
 
     from lgx.core.eval_transforms import normalized
     from lgx.core.progress import tracked
 
     unread: list[tuple[str, str]] = []
-    # A name of bytes that are no UTF-8 is written as it is.
+    # A file name that is not valid UTF-8 is written byte for byte.
     with (
         atomic_path(out) as temporary,
         temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
@@ -184,7 +190,7 @@ def _write(
         if len(unread) == len(files):
             raise UserError(f"{unread[0][0]}: cannot be decoded ({unread[0][1]}), like all of the {len(files)} files")
     if known:
-        print(f"accuracy  {correct / known:.1%} of {known} images whose folder has the name of a class")
+        print(f"accuracy  {correct / known:.1%} of {known} images in folders with the name of a class")
     return unread
 
 
@@ -197,7 +203,7 @@ def _header(task: "Task", top_k: int, with_true: bool = False) -> list[str]:
 
 
 def _is_table(file: Path, task: "Task") -> bool:
-    """Whether a file has the columns of predictions, of any number of classes for each image, and no others."""
+    """Whether a file has exactly the columns of predictions, for any number of classes per image."""
     cells = next(csv.reader([first_line(file)]), [])
     if cells != _header(task, max(1, (len(cells) - 1) // len(_HEADER)), "true_name" in cells):
         return False
@@ -222,7 +228,7 @@ def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[ob
 
 
 def _batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[list[tuple[str, "Tensor | str"]]]:
-    """Names of the files with their pixels, uint8 (C, H, W), or the reason why there are none; ``size`` at a time."""
+    """Files with their pixels, uint8 (C, H, W), or with the reason of the failure; ``size`` images at a time."""
     from lgx.core.eval_transforms import pixel_transform
     from lgx.host.images import ImageReader
     from lgx.host.safety import error_line

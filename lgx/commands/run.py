@@ -103,7 +103,14 @@ def make_parser(
     docstring = parse_docstring(inspect.getdoc(function) or "")
     helps = {entry.arg_name: entry.description for entry in docstring.params}
     text = "\n\n".join(part for part in (docstring.short_description, docstring.long_description) if part)
-    parser = ArgumentParser(prog=program, description=text, exit_on_error=False, allow_abbrev=False)
+    text, _, example = text.partition("Example: ")
+    parser = ArgumentParser(
+        prog=program,
+        description=text,
+        epilog=example and f"example: {example}",
+        exit_on_error=False,
+        allow_abbrev=False,
+    )
     for name, parameter in positional.items():
         if get_origin(parameter.annotation) is list:
             (item,) = get_args(parameter.annotation)

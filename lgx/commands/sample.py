@@ -10,13 +10,16 @@ def sample(
 ) -> None:
     """Sample an architecture set and write one JSON line per architecture.
 
+    Example: lgx sample ViTs-1K --count 10 --arch 12-Tiny,img_size=32,patch_size=4
+
     Args:
         name: ViTs-1K, ViTs+-1K or, for text models, GPTs-1K.
-        count: Number of architectures; the first n of a longer draw equal a draw of n.
-        seed: Seed of the draw; 1 in the released generators.
+        count: Number of architectures. The first n architectures of a longer draw equal a draw of n.
+        seed: Seed of the draw; the published generators use 1.
         out: File to write; by default the lines are printed.
-        arch: Gives image size, patch size, channels and classes, e.g. 12-Tiny,img_size=32,patch_size=4; for text models
-            the longest text and the vocabulary, e.g. 6-GPT2,max_len=128.
+        arch: Architecture whose image size, patch size, channels and classes are used, e.g.
+            12-Tiny,img_size=32,patch_size=4. For text models: whose longest text and vocabulary are used, e.g.
+            6-GPT2,max_len=128.
         force: Replace a file that another command or program wrote.
     """
     from lgx.architectures import name_of, parse_any_architecture, sample_architectures

@@ -1,4 +1,4 @@
-"""The size of a descendant by budget, for ``lgx init``."""
+"""Choose the size of a descendant by budgets, for ``lgx init``."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,16 +24,16 @@ def choose_size(
 ) -> str:
     """Print the sizes that meet budgets, and return the first one.
 
-    Depth, width and MLP ratio are chosen among the sizes that the start can fill, in the order of
-    :func:`~lgx.initialization.sizing.find_sizes`; with ``data`` the one comes first whose untrained features tell the
-    classes of validation images apart best.
+    Candidates are the sizes that the start can fill. Their order is that of
+    :func:`~lgx.initialization.sizing.find_sizes`. With ``data``, the size comes first whose untrained features have the
+    highest k-NN accuracy on validation images.
 
     Args:
         initializer: The start.
-        arch: The sizes that are fixed.
+        arch: The fixed values.
         num_classes: Classes of the head; None for the source's.
         budgets: Upper limits, at least one.
-        batch_size: Images of a pass whose latency is measured, on a GPU where there is one.
+        batch_size: Images in the forward pass whose latency is measured, on a GPU if there is one.
         data: Data set by name, or folder with ``train/<class>/<image>``.
         seed: Seed of random parameters of the starts that ``data`` compares.
 

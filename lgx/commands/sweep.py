@@ -1,4 +1,4 @@
-"""``lgx sweep``: many runs from one file."""
+"""``lgx sweep``: execute many runs from one file."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,22 +26,24 @@ def sweep(
     cluster: Literal["local", "slurm"] = "local",
     slurm: dict[str, Any] | None = None,
 ) -> None:
-    """Run all runs of a sweep file that are not finished; the same command resumes a sweep that was stopped.
+    """Execute all unfinished runs of a sweep file; the same command resumes a stopped sweep.
 
     A sweep file names an experiment, seeds and runs. A run has a name, a configuration, options, and optionally a
-    matrix that turns it into several runs. A run whose options name files of another run starts after that run; if
-    that run fails, it is skipped, and all other runs continue. Test results are added to a CSV file as runs finish.
-    Runs whose rows are already in that file are not repeated.
+    matrix that turns it into several runs. If an option names a file of another run, that other run comes first. If it
+    fails, the dependent run is skipped, and all other runs continue. Test results are added to a CSV file as runs
+    finish. Runs with rows in this file are not repeated.
+
+    Example: lgx sweep experiments/sws/fashion_mnist.yaml --parallel 2
 
     Args:
         file: Sweep file, e.g. experiments/sws/fashion_mnist.yaml.
         runs_dir: Folder of all runs.
         results: CSV file that collects the test rows; by default measured.csv in the experiment's folder.
         overwrite: Run again the finished runs whose options or configuration have changed, and the runs that need them.
-        dry_run: Print the command lines of the runs instead of running them.
-        parallel: Number of runs at a time. A single run uses this process; several runs have their own processes,
-            share GPUs and cores, and write their output to the experiment's jobs folder. Of a SLURM array, jobs at a
-            time.
+        dry_run: Print the command lines instead of executing them.
+        parallel: Number of runs at a time. With 1, runs use this process. With more, runs have their own processes,
+            share GPUs and cores, and write their output to the experiment's jobs folder. On SLURM: jobs of an array at
+            a time.
         cluster: slurm submits the runs as job arrays.
         slurm: submitit's parameters of SLURM jobs, e.g. '{partition: gpu, timeout_min: 240, gpus_per_node: 1}'.
     """
@@ -92,8 +94,8 @@ def run_pending(
     if changed and not how.overwrite:
         first, change = next(iter(changed.items()))
         raise UserError(
-            f"{file}: {len(changed)} finished run(s) have changed: {first} {change}; --overwrite runs them again, "
-            f"or give another experiment"
+            f"{file}: {len(changed)} finished run(s) have changed: {first} {change}; give --overwrite to repeat them, "
+            "or another experiment"
         )
     replaced = with_dependents(sweep, changed)
     pending = {spec.folder for spec in pending_runs(sweep, results)} | replaced
@@ -104,7 +106,7 @@ def run_pending(
         for number, job in enumerate(jobs.values(), start=1):
             print(f"\n[{number}/{len(jobs)}] lgx {shlex.join(job.command)}")
         return
-    places = {Path(folder).resolve() for folder in replaced}  # they stay pending if this sweep is stopped
+    places = {Path(folder).resolve() for folder in replaced}  # the rows stay pending if this sweep is stopped
     keep_rows(results, lambda row: Path(row.run).resolve() not in places)
     if jobs:
         executor = _executor(jobs_folder(sweep.runs_dir, sweep.experiment) / "submitit", how)

@@ -30,7 +30,7 @@ class Examples:
         task: The task.
         examples: Map-style data set of tensors.
         collate: Makes the inputs of a batch, a tensor, of several examples.
-        is_described: Whether the task is known by more than images without classes.
+        is_described: Whether the task has classes.
     """
 
     task: Task
@@ -41,7 +41,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class TaskReader:
-    """Finds the training examples of tasks in the form that an ancestor reads.
+    """Reads the training examples of tasks in the form that an ancestor expects.
 
     Attributes:
         ancestor: The ancestor.

@@ -1,6 +1,6 @@
-"""The short help of ``lgx fit``, ``validate``, ``test`` and ``predict``: the options that one needs first.
+"""The short help of ``lgx fit``, ``validate``, ``test`` and ``predict``: the most important options.
 
-It imports neither torch nor Lightning, so that it answers at once; ``--help-all`` prints every option.
+It imports neither torch nor Lightning, so it is fast; ``--help-all`` prints every option.
 """
 
 import textwrap
@@ -17,46 +17,46 @@ EXAMPLES = {
     "test": "test --config runs/first/net/seed0/config.yaml",
     "predict": "predict --config runs/first/net/seed0/config.yaml",
 }
-"""Command -> an example that needs no download; those of the other commands read the run of ``fit``."""
+"""Command -> an example that needs no download. The other commands use the run of the example of ``fit``."""
 
 _ABOUT = {
     "fit": """\
-Train an ancestor, a learngene or a descendant, by --model. The run is written
-to RUNS_DIR/EXPERIMENT/NAME/seedSEED: config.yaml with every option,
-checkpoints, results.csv, the learngene. --ckpt_path last resumes it.""",
+Train an ancestor, a learngene or a descendant; --model says which. The folder
+of the run is RUNS_DIR/EXPERIMENT/NAME/seedSEED. It contains config.yaml with
+every option, checkpoints, results.csv and the learngene.""",
     "validate": "Evaluate a checkpoint of a run on the validation split.",
     "test": "Evaluate a checkpoint of a run, or an untrained start, on the test split.",
-    "predict": "Write class and probability of every test example to predictions.csv of the run.",
+    "predict": "Write the class and probability of every test example to predictions.csv.",
 }
 
 _CONFIG = """\
-  --config FILE               Options in YAML; may be repeated; the last value
-                              counts, also of options."""
+  --config FILE               YAML file of options; may be repeated. The last
+                              value of an option counts."""
 _DATA = """\
-  --data.root FOLDER          Where the data lies.
-  --data.batch_size N         Examples of a step, per process."""
+  --data.root FOLDER          Folder of the data sets.
+  --data.batch_size N         Examples per step and process."""
 _FIT = f"""{_CONFIG}
   --model METHOD              What to train:
 {{methods}}
   --model.arch ARCH           6-Small, or depth=6,embed_dim=384,num_heads=6; by
-                              default that of a source that is trained whole.
-  --model.ancestor SOURCE     What most methods learn from: run, learngene,
+                              default the architecture of the source.
+  --model.ancestor SOURCE     The ancestor of most methods: run, learngene,
                               folder or timm name.
-  --model.optimizer CLASS     torch.optim.AdamW; its --model.optimizer.lr 0.001
+  --model.optimizer CLASS     torch.optim.AdamW, with --model.optimizer.lr 0.001
   --data SET                  CIFAR10, ImageFolderData, …; see lgx data list.
 {_DATA}
-  --trainer.max_epochs N      How long to train (default: 10).
-  --experiment NAME           Folder of runs that are compared.
-  --name NAME                 Name of the run; by default the method's.
+  --trainer.max_epochs N      Number of epochs (default: 10).
+  --experiment NAME           Folder for runs that you will compare.
+  --name NAME                 Name of the run; default: name of the method.
   --seed_everything N         Seed of the run (default: 0).
-  --ckpt_path last            Resume the run that was stopped.
-  --overwrite                 Replace the run that the folder holds."""
+  --ckpt_path last            Resume the stopped run.
+  --overwrite                 Replace the existing run in the folder."""
 _OTHERS = f"""{_CONFIG}
-  --ckpt_path CKPT            best or last of the run, or a file.
+  --ckpt_path CKPT            best or last checkpoint of the run, or a file.
 {_DATA}"""
 _TEST = f"""{_OTHERS}
   --untrained                 Evaluate the start, without a checkpoint.
-  --probe knn|linear          Accuracy of a classifier on the features."""
+  --probe knn|linear          Accuracy of a k-NN or linear probe on features."""
 
 
 def print_help(command: str) -> None:
@@ -81,13 +81,13 @@ usage: lgx {command} {main} [options]
 an example:
   {example}
 
-the options to know first:
+main options:
 {options}
 
 all other options:
   --model.help SWS            Options of a method.
   --data.help CIFAR10         Options of a data module.
-  --help-all                  Every option, those of Lightning's trainer too.
-  --print_config              The whole configuration, a file for --config.""",
+  --help-all                  Every option, also of Lightning's trainer.
+  --print_config              Print the whole configuration, for --config.""",
         flush=True,
     )

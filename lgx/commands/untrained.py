@@ -1,4 +1,4 @@
-"""How well starts tell the classes of a data set apart before any training."""
+"""k-NN accuracy of starts on a data set before any training."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,13 +13,13 @@ from lgx.core.progress import tracked
 from lgx.initialization import Initializer, initialize
 
 _MOST = 2000
-"""Training images, and validation images, that are read at most."""
+"""Largest number of training images and of validation images."""
 
 
 def knn_scores(
     architectures: Sequence[ViTArchitecture], initializer: Initializer, data: str, seed: int
 ) -> dict[ViTArchitecture, float]:
-    """Accuracy of a k-NN probe of each start, on validation images.
+    """k-NN accuracy of each start on validation images.
 
     Args:
         architectures: The networks, which read images of one size.

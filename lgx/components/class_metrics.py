@@ -1,4 +1,4 @@
-"""What a test measures of single classes: balanced accuracy, precision, recall, F1, AUROC, calibration, confusions.
+"""Metrics of single classes in a test: balanced accuracy, precision, recall, F1, AUROC, calibration, confusions.
 
 The metrics of GLUE tasks other than accuracy follow, as scikit-learn defines them.
 """
@@ -24,17 +24,17 @@ AUROC, CALIBRATION, TOP5 = "auroc", "ece", "acc5"
 COUNTS, CONFUSION = NO_NUMBERS = "counts", "confusion"
 """The last two are tables, which are not logged."""
 _MANY, _LARGEST = 20, 1000
-"""More classes than the first have a top-5 accuracy; more than the second no matrix of confusions."""
+"""Above the first number of classes there is a top-5 accuracy; above the second no confusion matrix."""
 
 
 @dataclass(frozen=True)
 class ClassScores:
-    """Scores of one class, NaN where they are undefined: precision of a class that is never predicted, and so on.
+    """Scores of one class, NaN if undefined, e.g. the precision of a class that is never predicted.
 
     Attributes:
-        precision: Share of the images predicted as the class that belong to it.
-        recall: Share of its images that are predicted as it.
-        f1: Their harmonic mean, 0 where nothing is right.
+        precision: Share of correct images among the images predicted as the class.
+        recall: Share of the class's images that are predicted as the class.
+        f1: Harmonic mean of both, 0 if nothing is correct.
         examples: Images of the class.
     """
 
@@ -45,9 +45,9 @@ class ClassScores:
 
 
 class ClassCounts(Metric):
-    """Right predictions, predictions and examples of each of ``num_classes`` classes, (K, 3).
+    """Correct predictions, predictions and examples of each class, (K, 3).
 
-    torchmetrics' own counts make a table of K x K in every step, which takes seconds for 20,000 classes.
+    torchmetrics makes a table of K x K in every step, which takes seconds for 20,000 classes.
     """
 
     counts: Tensor
@@ -69,7 +69,7 @@ class ClassCounts(Metric):
 
 
 class TopAccuracy(MeanMetric):
-    """Share of the examples whose class is among the five that the network ranks first."""
+    """Share of the examples whose class is among the network's five most probable classes."""
 
     def update(self, logits: Tensor, targets: Tensor) -> None:  # type: ignore[override]
         """Count a batch: logits (B, K) and class indices (B,)."""
@@ -77,9 +77,9 @@ class TopAccuracy(MeanMetric):
 
 
 class TwoClassAUROC(BinaryAUROC):
-    """Area under the ROC curve of class 1 of two: how often its examples rank above those of class 0.
+    """Area under the ROC curve of two classes: how often examples of class 1 rank above examples of class 0.
 
-    It is exact, with 16 bytes for each example of a test, and NaN where the test has examples of one class alone.
+    It is exact, with 16 bytes for each example of a test, and NaN if the test has examples of one class only.
     """
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
@@ -101,7 +101,7 @@ class BalancedAccuracy(ClassCounts):
 
     Attributes:
         error: Standard error of the last mean p of K recalls that was computed: √(p (1 - p) Σ 1/n) / K for n examples
-            of a class. The recalls share one variance, because that of one image is 0 whether it is right or wrong.
+            of a class. All classes share one variance: the variance estimated from a single image would be 0.
     """
 
     error = 0.0
@@ -130,7 +130,7 @@ def scores_of_classes(counts: Tensor) -> list[ClassScores]:
 
 
 def class_metric_names(task: Task) -> list[str]:
-    """Names of the numbers that a test adds for one class of several per example; else none."""
+    """Names of the metrics that a test adds to a classification; otherwise none."""
     if not task.is_labeled or task.kind not in ("classification", "text") or task.num_classes < 2:
         return []
     sizes = [AUROC] if task.num_classes == 2 else [TOP5] if task.num_classes > _MANY else []
@@ -161,14 +161,14 @@ def class_metrics(task: Task) -> dict[str, Metric]:
 
 def interval(share: float, examples: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share of examples."""
-    from scipy.stats import binomtest  # takes a tenth of the start of a run
+    from scipy.stats import binomtest  # the import takes a tenth of a run's start
 
     found = binomtest(round(share * examples), examples).proportion_ci(method="wilson")
     return float(found.low), float(found.high)
 
 
 def confusions(matrix: Tensor) -> list[tuple[int, int, int]]:
-    """The three most frequent mistakes: (class, predicted class, number), in order where they are equal.
+    """The three most frequent mistakes: (class, predicted class, number), in order of classes if equal.
 
     Args:
         matrix: (K, K), rows are the true classes.

@@ -68,10 +68,10 @@ def _patches(model: Any, tokens: Tensor) -> Tensor:
 
 
 class FeatureProjection(nn.Module):
-    """Learned projections of a student's features to its teacher's width (FitNets, Romero et al., 2015, Sec. 2.2).
+    """Learned projections of a student's features to the teacher's width (FitNets, Romero et al., 2015, Sec. 2.2).
 
-    Summary and patches have one linear layer each. Where the widths agree both start as the identity, which is ours: a
-    student that starts from its teacher's layers then begins with features that need no projection.
+    Summary and patches have one linear layer each. If the widths agree, both start as the identity (ours): features of
+    a student that starts from its teacher's layers need no projection.
 
     Args:
         width: Width of the student's features, D.
@@ -88,7 +88,7 @@ class FeatureProjection(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def forward(self, features: Features) -> Features:
-        """Features in the teacher's widths; the grid is the student's."""
+        """Features in the teacher's widths and the student's grid."""
         patches = self.patches(rearrange(features.patches, "b d h w -> b h w d"))
         return Features(self.summary(features.summary), rearrange(patches, "b h w d -> b d h w"))
 
@@ -134,7 +134,7 @@ ProbeName = Literal["knn", "linear"]
 NEIGHBORS = 20
 _TEMPERATURE = 0.07
 _MOST: dict[ProbeName, int] = {"knn": 200_000, "linear": 50_000}
-"""Training images that a probe reads at most; beyond, it takes long and changes little."""
+"""Largest number of training images of a probe; more take long and change little."""
 
 
 def before_head(model: Any, inputs: Tensor) -> Tensor:
@@ -155,7 +155,7 @@ class Probe:
 
     Args:
         name: ``knn`` or ``linear``.
-        neighbors: Neighbors that vote, k.
+        neighbors: Number of neighbors, k.
     """
 
     name: ProbeName
@@ -172,7 +172,7 @@ class Probe:
 
     @property
     def most(self) -> int:
-        """Training images that it reads at most."""
+        """Largest number of training images."""
         return _MOST[self.name]
 
     def accuracy(self, known: Tensor, known_labels: Tensor, tested: Tensor, tested_labels: Tensor) -> float:
@@ -188,12 +188,12 @@ class Probe:
             raise UserError(f"--probe {self.name}: a feature is not finite; check the weights of the network")
         if len(classes := known_labels.unique()) < 2:
             raise UserError(
-                f"--probe {self.name}: the {len(known)} training images are all of class {int(classes[0])}; give "
-                f"images of two classes at least"
+                f"--probe {self.name}: all {len(known)} training images are of class {int(classes[0])}; give images "
+                "of at least two classes"
             )
         if self.name == "knn" and self.neighbors > len(known):
             raise UserError(
-                f"--probe_k {self.neighbors}: there are only {len(known)} training images; give at most so many"
+                f"--probe_k {self.neighbors}: there are only {len(known)} training images; give at most this number"
             )
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression

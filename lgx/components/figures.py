@@ -47,7 +47,7 @@ def make_panels(
 
 def to_panels(figure: Figure, prefix: str) -> list[str]:
     """Each panel of a figure as an ``<svg>`` of its own, in the ink of the page, so that a page can place them."""
-    _lay_out(figure)  # what is hidden keeps its place
+    _lay_out(figure)  # hidden parts keep their place
     panels, hidden = list(figure.axes), [*figure.axes, *figure.legends]
     inches = figure.dpi_scale_trans.inverted()
     boxes = [axes.get_tightbbox() for axes in panels]
@@ -65,7 +65,7 @@ def to_panels(figure: Figure, prefix: str) -> list[str]:
 
 
 def in_ink(svg: str) -> str:
-    """An ``<svg>`` element whose black parts have the color of the text around it, which a dark page makes light."""
+    """An ``<svg>`` element whose black parts take the color of the surrounding text, also on a dark page."""
     return re.sub(r"#000000\b", "currentColor", svg)
 
 
@@ -88,7 +88,7 @@ def to_svg(figure: Figure, prefix: str, part: Bbox | None = None) -> str:
     """The figure as one ``<svg>`` element to stand inside HTML, the same text for the same figure.
 
     Args:
-        figure: The figure; afterwards its layout is fixed, so that to draw it again takes half of the time.
+        figure: The figure; its layout is then fixed, so that drawing it again takes half of the time.
         prefix: Set before every id, so that figures of one page do not refer to each other's parts.
         part: The part to show, inches; None for the whole figure.
     """
@@ -106,7 +106,7 @@ def to_svg(figure: Figure, prefix: str, part: Bbox | None = None) -> str:
 
 
 def _lay_out(figure: Figure) -> None:
-    """Give every part its place, once: matplotlib draws a figure that has a layout engine twice for one picture."""
+    """Compute the layout once: with a layout engine, matplotlib draws a figure twice."""
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
@@ -137,11 +137,11 @@ def _mark(writer: str) -> str:
 
 
 _CLOSEST = 0.05
-"""Smallest distance of two ticks for each digit of their labels, as a share of the axis."""
+"""Smallest distance of two ticks per digit of their labels, as a share of the axis."""
 
 
 def whole_ticks(axes: Axes, values: Iterable[int]) -> None:
-    """Put ticks of the horizontal axis at whole numbers: at the values themselves where their labels do not overlap."""
+    """Put ticks of the horizontal axis at whole numbers: at the values if their labels do not overlap."""
     places = sorted(set(values))
     gaps = [high - low for low, high in pairwise(places)]
     if len(places) < 2 or min(gaps) / (places[-1] - places[0]) > _CLOSEST * len(str(places[-1])):
@@ -162,7 +162,7 @@ def log_ticks(axes: Axes) -> None:
     low, high = axes.get_xlim()
     decades = log10(high / low)
     subs = (1.0, 2.0, 5.0) if decades < 2 else (1.0,)
-    few = MaxNLocator(4)  # within half a decade powers and their multiples are too rare
+    few = MaxNLocator(4)  # half a decade has too few powers and multiples
     axes.xaxis.set_major_locator(few if decades < 0.5 else LogLocator(subs=subs, numticks=7))
     axes.xaxis.set_major_formatter(
         FuncFormatter(lambda value, _: f"{value:g}" if 1e-3 < value < 1e5 else f"{value:.0e}")

@@ -17,7 +17,7 @@ from lgx.errors import UserError
 
 
 def balanced_weights(counts: Sequence[int]) -> Tensor:
-    """Weights of classes, N / (K n) for n of N examples and K classes that have one; 0 for a class without.
+    """Weights of classes, N / (K n) for n of N examples and K classes with examples; 0 for other classes.
 
     Their mean over the examples is 1 (scikit-learn's ``balanced``).
 
@@ -32,9 +32,8 @@ def balanced_weights(counts: Sequence[int]) -> Tensor:
 def weighted_label_loss(logits: Tensor, targets: Tensor, weights: Tensor, label_smoothing: float = 0.0) -> Tensor:
     """Mean of the smoothed cross-entropy of each example times the weight of its class.
 
-    ``F.cross_entropy`` divides by the batch's own sum of weights, so that the update depends on how the batch is cut.
-    It also weights the smoothing term by the other classes' weights, so that naming the rare class for everything can
-    be the optimum.
+    ``F.cross_entropy`` divides by the batch's sum of weights, so the update depends on the division into batches. It
+    also weights the smoothing term by the other classes' weights, so always predicting the rare class can be optimal.
 
     Args:
         logits: (B, K).
@@ -55,18 +54,17 @@ def weighted_label_loss(logits: Tensor, targets: Tensor, weights: Tensor, label_
 def multilabel_distillation_loss(
     student: Tensor, teacher: Tensor, temperature: float = 1.0, known: Tensor | None = None
 ) -> Tensor:
-    """The soft cross-entropy of a teacher and a student for several labels, each of which is a yes or no of its own.
+    """The soft cross-entropy of teacher and student for several labels, each an independent yes or no.
 
-    ``BCE(σ(p_s / τ), σ(p_t / τ))``, the mean over the known labels of all examples. A softmax would say that an image
-    has exactly one label. The papers on learngenes have no such task; this form is ours. Like the logits' part of Yang
-    et al., "Multi-Label Knowledge Distillation", ICCV 2023, https://arxiv.org/abs/2308.06453, it compares label by
-    label.
+    ``BCE(σ(p_s / τ), σ(p_t / τ))``, the mean over the known labels of all examples. A softmax would assume exactly one
+    label per image. The papers on learngenes have no such task; this form is ours. Like the logits' part of Yang et
+    al., "Multi-Label Knowledge Distillation", ICCV 2023, https://arxiv.org/abs/2308.06453, it compares label by label.
 
     Args:
         student: Logits p_s, (B, K).
         teacher: Logits p_t, (B, K).
         temperature: τ > 0.
-        known: Which labels count, so that this loss and that of the labels are means over the same, (B, K); None: all.
+        known: Known labels, (B, K), over which this loss is the mean, like the loss of the labels; None: all.
 
     Returns:
         Scalar. It is at least the mean entropy of the teacher's softened answers, and 0 without a known label.
@@ -83,7 +81,7 @@ def make_mixup(mixup: float, cutmix: float, architecture: Architecture) -> Mixup
     Args:
         mixup: α of Mixup; 0 switches it off.
         cutmix: α of CutMix; 0 switches it off.
-        architecture: The network that is trained; decides the number of classes.
+        architecture: The trained network; gives the number of classes.
 
     Returns:
         The function that mixes a batch, or None if both are off.
@@ -94,7 +92,5 @@ def make_mixup(mixup: float, cutmix: float, architecture: Architecture) -> Mixup
     if mixup == 0 and cutmix == 0:
         return None
     if architecture.kind != "classification":
-        raise UserError(
-            f"model.mixup, model.cutmix: mix the one class of whole images; leave both at 0 for {architecture.kind}"
-        )
+        raise UserError(f"model.mixup, model.cutmix: need one class per image; leave both at 0 for {architecture.kind}")
     return Mixup(mixup_alpha=mixup, cutmix_alpha=cutmix, label_smoothing=0.0, num_classes=architecture.num_classes)

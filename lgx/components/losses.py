@@ -10,7 +10,7 @@ from lgx.core.batch import IGNORE
 
 
 def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Mean cross-entropy between logits and labels; binary cross-entropy where an example may have several labels.
+    """Mean cross-entropy between logits and labels; binary cross-entropy for several labels per example.
 
     The binary cross-entropy is the mean over the known labels of all examples. Smoothing takes its targets to ε / 2 and
     1 - ε / 2.
@@ -23,7 +23,7 @@ def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) ->
         label_smoothing: ε in [0, 1].
 
     Returns:
-        Scalar. It is 0 for a batch of which no pixel or label is known.
+        Scalar; 0 for a batch without known pixels or labels.
     """
     if targets.ndim == 2 and may_be_unknown(targets):
         known = targets != IGNORE
@@ -37,7 +37,7 @@ def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) ->
 
 
 def label_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of each example, or of each labeled pixel; of several labels that of each known one.
+    """Cross-entropy of each example, of each labeled pixel, or of each known label of several.
 
     Args:
         logits: (B, K), or (B, K, H, W) for segmentation.

@@ -4,19 +4,17 @@ A task reports its main metric, ``task.metric``, and ``acc``:
 
 - ``acc``: share of correctly classified examples; for segmentation, share of correctly classified labeled pixels.
 - ``miou``: mean intersection over union. One confusion matrix counts the labeled pixels of the whole split and gives
-  the IoU of each class. The mean is over the classes that occur in a mask or a prediction, as papers on segmentation
-  report it. A mean of the images' own mIoU would be a different number.
+  the IoU of each class. The mean is over the classes in masks or predictions, as papers on segmentation report it. A
+  mean of the mIoU of single images would differ.
 - ``f1``: F1 of the positive class, class 1 of two.
 - ``mcc``: Matthews correlation coefficient, in [-1, 1].
-- ``balanced_acc``: mean recall of the classes that the split has; the main metric where training weights or draws rare
-  classes as much as frequent ones.
+- ``balanced_acc``: mean recall of the classes in the split; the main metric if training balances the classes.
 - ``map``: for several labels, the mean over the labels of the average precision, which ranks the examples by the
   probability of the label. Average precision is the area under the steps of precision over recall, as in scikit-learn.
-  It is 0 for a label that no example of the split has. ``acc`` is then the share of right answers, yes or no at 0.5,
-  over all known labels; unknown ones count in no metric.
+  It is 0 for a label that no example of the split has. ``acc`` is then the share of correct yes or no answers
+  (threshold 0.5) over all known labels; all metrics ignore unknown labels.
 
-A task without labels has ``agreement`` alone, which a method measures by itself: the mean over the examples of how well
-the network agrees with its teacher.
+A task without labels has only ``agreement``, which the method measures: the network's mean agreement with its teacher.
 """
 
 from collections.abc import Callable
@@ -62,7 +60,7 @@ _MULTILABEL_METRICS: dict[str, Callable[[int, int | None], Metric]] = {
     "acc": lambda labels, ignored: MultilabelAccuracy(labels, average="micro", ignore_index=ignored),
     "map": lambda labels, ignored: MultilabelAveragePrecision(labels, average="macro", ignore_index=ignored),
 }
-"""The same for examples with several labels; these metrics are given probabilities."""
+"""The same for several labels per example; these metrics read probabilities."""
 
 
 def metric_names(task: Task, split: str = "val") -> list[str]:
@@ -119,7 +117,7 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
             metric.update(label_losses(logits, targets))
         elif name == "n":
             metric.update(len(targets))
-        elif name == CALIBRATION:  # torchmetrics takes logits that are all in [0, 1] for probabilities
+        elif name == CALIBRATION:  # torchmetrics treats logits in [0, 1] as probabilities
             metric.update(logits.softmax(dim=1), targets)
         else:
             metric.update(predicted, targets)
@@ -127,7 +125,7 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
 
 
 def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
-    """How far the predictions of a student are from a teacher's.
+    """The distance of a student's predictions from the teacher's.
 
     Args:
         student: Logits p_s, (B, K).

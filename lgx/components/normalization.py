@@ -1,4 +1,4 @@
-"""Normalization of images: conversion of inputs, and the normalization that a start was trained with."""
+"""Normalization of images: conversion of inputs, and following the normalization of a start."""
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
@@ -14,7 +14,7 @@ def renormalize(inputs: Tensor, task: Task, mean: tuple[float, ...], std: tuple[
         inputs: Images, (B, C, H, W), or token ids, (B, N), which are never normalized.
         task: The task whose ``mean`` and ``std`` the inputs are normalized with.
         mean: Wanted mean, C values, in units of pixel value / 255.
-        std: Wanted standard deviation, C values, likewise.
+        std: Wanted standard deviation, C values, in the same units.
 
     Returns:
         (B, C, H, W); the same tensor if nothing changes.
@@ -28,9 +28,9 @@ def renormalize(inputs: Tensor, task: Task, mean: tuple[float, ...], std: tuple[
 
 
 def follow_normalization(data: TaskDataModule, wanted: Normalization | None, start: str) -> str:
-    """Let a data module normalize images as the start of a network was trained to read them.
+    """Let a data module use the normalization with which a start was trained.
 
-    Options of the data module that give another normalization are obeyed, with a warning.
+    A different normalization in the data module's options is kept, with a warning.
 
     Args:
         data: The data module.
@@ -44,7 +44,7 @@ def follow_normalization(data: TaskDataModule, wanted: Normalization | None, sta
     if before.kind == "text":
         return ""
     if wanted is None:
-        return f"normalize  {before.normalization}, of {before.name}: {start} does not say how it was trained"
+        return f"normalize  {before.normalization}, of {before.name}: {start} does not contain its normalization"
     if not data.follow_normalization(*wanted):
         rank_zero_warn(
             f"data: images are normalized with {before.normalization}, but {start} was trained with {wanted}; leave "

@@ -61,31 +61,31 @@ class SchedulerCallable(Protocol):
 
 
 _UNSUITED = {
-    "SparseAdam": "needs sparse gradients, which no network here has",
-    "LBFGS": "takes no groups of parameters, which weight decay needs",
-    "LRScheduler": "is the base of schedulers",
+    "SparseAdam": "needs sparse gradients, but networks have dense ones",
+    "LBFGS": "does not support parameter groups, which weight decay needs",
+    "LRScheduler": "is only the base class of schedulers",
     "ReduceLROnPlateau": "needs a metric, but a schedule is stepped after every update",
-    **dict.fromkeys(("LambdaLR", "MultiplicativeLR"), "takes a function, which no option can give"),
-    **dict.fromkeys(("SequentialLR", "ChainedScheduler"), "takes other schedulers, which no option can give"),
+    **dict.fromkeys(("LambdaLR", "MultiplicativeLR"), "needs a function, which options cannot give"),
+    **dict.fromkeys(("SequentialLR", "ChainedScheduler"), "needs other schedulers, which options cannot give"),
 }
-"""Classes of torch with which no run can train, and why."""
+"""Unsupported optimizers and schedulers of torch -> reason."""
 _LENGTHS = {"CosineAnnealingLR": "T_max", "PolynomialLR": "total_iters"}
-"""torch's schedulers -> their own word for ``total_steps``."""
+"""torch's schedulers -> their argument for ``total_steps``."""
 
 
 def check_class(option: str, name: str) -> None:
-    """Refuse optimizers and schedulers of torch with which no run can train."""
+    """Refuse unsupported optimizers and schedulers of torch."""
     if why := _UNSUITED.get(name := name.rpartition(".")[2]):
         raise UserError(f"{option}: {name} {why}; choose another, e.g. AdamW and WarmupCosine")
 
 
 def length_argument(kind: type[LRScheduler]) -> str:
-    """The argument of a scheduler's class that is the length of the run, in updates, where it is not given."""
+    """The argument of a scheduler for the length of the run in updates, if it is not given."""
     return _LENGTHS.get(kind.__name__, "total_steps")
 
 
 def make_scheduler(make: SchedulerCallable, optimizer: Optimizer, total_steps: int) -> LRScheduler:
-    """Make the scheduler of a run; one of torch gets the length of the run only where it has an argument for it.
+    """Make the scheduler of a run; a scheduler of torch gets the run's length if it has an argument for it.
 
     Args:
         make: The scheduler's class, a ``functools.partial`` of it, or any function of both other arguments.
@@ -98,20 +98,24 @@ def make_scheduler(make: SchedulerCallable, optimizer: Optimizer, total_steps: i
         return make(optimizer, total_steps)
     known, options = inspect.signature(kind).parameters, make.keywords if isinstance(make, partial) else {}
     if "max_lr" in known and len({group["lr"] for group in optimizer.param_groups}) > 1:
-        raise UserError(f"model.scheduler: {kind.__name__} sets one rate, against model.layer_decay; choose another")
+        raise UserError(
+            f"model.scheduler: {kind.__name__} sets one rate for all layers, so model.layer_decay has no effect; "
+            "choose another scheduler"
+        )
     name = length_argument(kind)
     length = {name: total_steps} if name in known and options.get(name) is None else {}
     return partial(make, optimizer, **length)()
 
 
 def check_length(make: SchedulerCallable, scheduler: LRScheduler, total_steps: int) -> None:
-    """Refuse a restored scheduler of torch that keeps the length of a shorter or longer run."""
+    """Refuse a restored scheduler of torch that was planned for another length of the run."""
     name = length_argument(type(scheduler))
     is_given = isinstance(make, partial) and make.keywords.get(name) is not None
     if not is_given and (planned := getattr(scheduler, name, total_steps)) != total_steps:
         raise UserError(
-            f"--ckpt_path: {type(scheduler).__name__} was planned for {planned} updates, the run has {total_steps}; "
-            f"keep its length, or train it anew with --overwrite (WarmupCosine and Poly follow another length)"
+            f"--ckpt_path: {type(scheduler).__name__} was planned for {planned} updates, but the run has "
+            f"{total_steps}; keep the run's length, or train again with --overwrite (WarmupCosine and Poly adapt to a "
+            "new length)"
         )
 
 
@@ -125,8 +129,8 @@ def parameter_groups(module: nn.Module, layer_decay: float = 1.0) -> list[dict[s
             ``param_groups_layer_decay``, after BEiT); 1 for one rate. Other values make groups for every layer.
 
     Returns:
-        Parameter groups for an optimizer, without empty ones. The group with weight decay sets no value of its own, so
-        that the optimizer's ``weight_decay`` applies.
+        Parameter groups for an optimizer, without empty ones. The group with weight decay sets no value, so the
+        optimizer's ``weight_decay`` applies.
     """
     names: Callable[[], set[str]] = getattr(module, "no_weight_decay", set)
     by_layer = partial(param_groups_layer_decay, layer_decay=layer_decay)
@@ -145,11 +149,11 @@ def scale_rates(optimizer: Optimizer) -> None:
 
 
 def fuse(optimizer: Optimizer) -> None:
-    """Let an optimizer update its parameters with torch's fused kernels, its fastest implementation, where it can.
+    """Let an optimizer use torch's fused kernels, its fastest implementation, if possible.
 
-    An optimizer stays as it is if it is not torch's own, if ``fused`` or ``foreach`` was given, if it is
-    differentiable, or if a parameter lies on a device without these kernels or is shared among processes. SGD with
-    momentum stays, too: its fused kernel fails where a parameter gets its first gradient later than others.
+    An optimizer is unchanged if it is not torch's, if ``fused`` or ``foreach`` is given, if it is differentiable, or if
+    a parameter is sharded or on a device without these kernels. SGD with momentum is unchanged as well: its fused
+    kernel fails if a parameter gets its first gradient later than others.
 
     Args:
         optimizer: Any optimizer that has not made a step yet.

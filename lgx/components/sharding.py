@@ -11,9 +11,9 @@ class ShardedStrategy(ModelParallelStrategy):
     """``trainer.strategy: sharded``: each process stores a shard of every layer and trains on its own batches (FSDP2).
 
     By default, Lightning's ``ModelParallelStrategy`` puts all processes of a node on the tensor-parallel dimension of
-    the device mesh. The data-parallel dimension then has size 1, so a network sharded over it is not sharded at all,
-    and each process trains its own copy without a warning. This strategy puts all processes on the data-parallel
-    dimension. Checkpoints are single files, as with every other strategy.
+    the device mesh. The data-parallel dimension then has size 1, so the network is not sharded, and each process trains
+    its own copy without a warning. This strategy puts all processes on the data-parallel dimension. Checkpoints are
+    single files, as with every other strategy.
     """
 
     def __init__(self) -> None:

@@ -27,8 +27,8 @@ class TeacherRequest(NamedTuple):
     Attributes:
         source: What :func:`lgx.artifacts.pretrained.load_pretrained` reads.
         task: The task that it teaches.
-        features_only: Whether only its features are compared, so that its classes do not matter.
-        cached: Whether its answers are kept on disk.
+        features_only: Whether only features are compared, so that its classes do not matter.
+        cached: Whether its outputs are stored on disk.
     """
 
     source: str
@@ -41,8 +41,8 @@ class Teacher:
     """A frozen network that a loss compares with, usually the ancestor.
 
     It is not an ``nn.Module``. A LightningModule that holds it therefore registers no submodule: its weights are in no
-    optimizer, checkpoint, EMA copy or DDP bucket, and it never switches to train mode. It takes device and
-    precision of the images and normalizes them as it was trained to.
+    optimizer, checkpoint, EMA copy or DDP bucket, and it never switches to train mode. It uses device and precision of
+    the images, and converts them to its normalization.
 
     Args:
         source: The trained network.
@@ -50,7 +50,7 @@ class Teacher:
 
     Attributes:
         name: Name or path that the network was loaded from.
-        cache: The answers that are kept; None where none are.
+        cache: The stored outputs; None without storage.
     """
 
     def __init__(self, source: PretrainedNetwork, task: Task) -> None:
@@ -67,7 +67,7 @@ class Teacher:
         Args:
             source: The network.
             task: The task to teach.
-            features_only: Whether only :meth:`features` will be used; then its classes need not be the task's.
+            features_only: Whether only :meth:`features` will be used; then its classes may differ from the task's.
         """
         _check_kind(source, task, features_only)
         if source.architecture is not None:
@@ -80,21 +80,21 @@ class Teacher:
         except (RuntimeError, AssertionError) as error:
             raise UserError(
                 f"ancestor {source.name}: cannot read {task.in_chans} channels of {size_text(task.img_size)} px "
-                f"({str(error).splitlines()[0]}); set data.img_size and data.in_chans to what it was trained on"
+                f"({str(error).splitlines()[0]}); set data.img_size and data.in_chans to the values of its training"
             ) from error
         return teacher
 
     @classmethod
     def answering(cls, request: TeacherRequest, images_vary: bool = False) -> "Teacher":
-        """The teacher that a method asks for.
+        """Load the teacher that a method requests.
 
         Args:
-            request: What the method asks for.
+            request: The method's request.
             images_vary: Whether training images differ from epoch to epoch.
         """
         if request.cached and images_vary:
             raise UserError(
-                "model.cache_ancestor: the ancestor's answers can be kept only of images that are the same in each "
+                "model.cache_ancestor: the ancestor's outputs can be stored only for images that are equal in each "
                 "epoch; set data.augment to none and data.transforms to null, and model.mixup and model.cutmix to 0"
             )
         teacher = cls.of(load_pretrained(request.source), request.task, features_only=request.features_only)
@@ -110,7 +110,7 @@ class Teacher:
 
     @property
     def width(self) -> int:
-        """Width T of :meth:`features`, which come after the hidden layer of a head that has one."""
+        """Width T of :meth:`features`, after the hidden layer of the head, if any."""
         return int(getattr(self._model, "head_hidden_size", self._model.num_features))
 
     @property
@@ -163,7 +163,7 @@ class Teacher:
 
     @torch.no_grad()
     def features_and_logits(self, images: Tensor) -> tuple[Features, Tensor]:
-        """What :meth:`image_features` gives, and logits (B, K) in the network's own order, in one pass."""
+        """Result of :meth:`image_features`, and logits (B, K) in the network's order, in one pass."""
 
         def both(model: Any, own: Tensor) -> Answer:
             features, tokens = read_features(model, own)
@@ -173,16 +173,16 @@ class Teacher:
         return Features(summary, patches), logits
 
     def for_task(self, task: Task) -> "Teacher":
-        """A teacher with the same network for inputs that are normalized for another task."""
+        """A teacher with the same network for inputs with another task's normalization."""
         other = copy.copy(self)
         other._task = task
         return other
 
     def _answer(self, part: str, inputs: Tensor, compute: Callable[[Any, Tensor], Answer]) -> Answer:
-        """What the network computes of inputs (B, ...), or what the cache holds of it."""
+        """The network's outputs for inputs (B, ...), computed or from the cache."""
         model, own = self._model, renormalize(inputs, self._task, self._mean, self._std)
         known: Tensor = next(model.parameters())
-        dtype = inputs.dtype if inputs.is_floating_point() else known.dtype  # token ids tell no precision
+        dtype = inputs.dtype if inputs.is_floating_point() else known.dtype  # token ids have no floating-point type
         if (known.device, known.dtype) != (inputs.device, dtype):
             model.to(inputs.device, dtype)
         return self.cache.answer(part, own, partial(compute, model)) if self.cache else compute(model, own)
@@ -199,7 +199,7 @@ def _check_kind(source: PretrainedNetwork, task: Task, features_only: bool) -> N
     if features_only:
         return
     if not source.has_head:
-        raise UserError(f"ancestor {name}: has no head that was trained to classify; {_adapting(source, task)}")
+        raise UserError(f"ancestor {name}: has no trained classifier; {_adapting(source, task)}")
     classes = architecture.num_classes if architecture else getattr(source.model, "num_classes", task.num_classes)
     if classes != task.num_classes:
         raise UserError(
@@ -210,9 +210,9 @@ def _check_kind(source: PretrainedNetwork, task: Task, features_only: bool) -> N
 
 
 def _adapting(source: PretrainedNetwork, task: Task) -> str:
-    """How to adapt a network to a task, as a command line that lacks nothing but the options of the data."""
+    """The command line that adapts a network to a task, without the options of the data."""
     if source.architecture is None:
-        return "train it on the task first, with the library that it comes from"
+        return "train it on the task first, with its own library"
     own, name = source.architecture, shlex.quote(recorded_name(source.name))
     if isinstance(own, ViTArchitecture):
         own = own.replace(img_size=task.img_size)  # positions are resampled

@@ -1,4 +1,4 @@
-"""Answers of a frozen network, kept on disk for images that come again."""
+"""Store a frozen network's outputs on disk, for images that are read again."""
 
 import errno
 import hashlib
@@ -18,24 +18,23 @@ from lgx.host.cache import cached_file, make_room
 
 _VERSION = 2
 _CHECKSUM = 16
-"""Bytes of the checksum that precedes an answer."""
+"""Bytes of the checksum before an output."""
 _TABLE = "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, value BLOB)"
 _PATIENCE = 30.0
-"""Seconds that a process waits for the others that write to the same file."""
+"""Seconds that a process waits for other processes that write the file."""
 _PLAIN = (bool, int, float, str, tuple, type(None))
-"""Types of attributes of a module that say what it computes."""
+"""Types of a module's attributes that determine its computation."""
 
 Answer = tuple[Tensor, ...]
 """Tensors whose first dimension is the batch, (B, …)."""
 
 
 class TeacherCache:
-    """Keeps what a network answered to each input, by the content of the input.
+    """Stores a network's output for each input, by the input's content.
 
-    The answer of an input is the one of the first batch that had it; in a batch of another size rounding may differ in
-    the last bits. Processes and runs share the file, a database of SQLite: what a crash leaves behind is complete. Each
-    answer has a checksum; a damaged one is computed again. Without a place for it (no permission, no space) nothing is
-    kept.
+    The output comes from the first batch with the input; in a batch of another size, the last bits may differ.
+    Processes and runs share the file, an SQLite database, which is intact after a crash. Each output has a checksum; a
+    damaged output is computed again. Without permission or space, nothing is stored.
 
     Args:
         model: The network.
@@ -57,12 +56,12 @@ class TeacherCache:
         return f"ancestor   is asked in each epoch; {self.failure}" if self.failure else f"answers    in {self.path}"
 
     def answer(self, part: str, inputs: Tensor, compute: Callable[[Tensor], Answer]) -> Answer:
-        """Answer a batch; only inputs that never came before are computed.
+        """Return the outputs of a batch; only new inputs are computed.
 
         Args:
-            part: What is asked for, e.g. ``logits``.
+            part: Name of the output, e.g. ``logits``.
             inputs: The batch, (B, …).
-            compute: Computes the answer of a part of the batch.
+            compute: Computes the outputs of a part of the batch.
         """
         if self.failure:
             return compute(inputs)
@@ -70,7 +69,7 @@ class TeacherCache:
         known = self._read(keys)
         missing = [row for row, key in enumerate(keys) if key not in known]
         if missing:
-            # Contiguous, like what is read back: sums over another memory layout round differently.
+            # Contiguous like stored outputs, because sums over another memory layout round differently.
             computed = tuple(t.contiguous() for t in compute(inputs if len(missing) == len(keys) else inputs[missing]))
             rows = zip(*(tensor.unbind() for tensor in computed), strict=True)
             new = dict(zip((keys[row] for row in missing), rows, strict=True))
@@ -99,13 +98,13 @@ class TeacherCache:
 
         def insert(file: sqlite3.Connection) -> None:
             if self.path.stat().st_size > shutil.disk_usage(self.path).free:
-                raise OSError(errno.ENOSPC, "the answers would take more than half of the free space")
+                raise OSError(errno.ENOSPC, "the outputs would take more than half of the free space")
             file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", records)
 
         self._use(insert)
 
     def _use(self, action: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Use the file; None where it fails, after which nothing is kept any more."""
+        """Use the file; None after a failure, which ends the storage."""
         try:
             with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as file, file:
                 return action(file)
@@ -119,7 +118,7 @@ def _checksum(content: bytes) -> bytes:
 
 
 def _identity(model: nn.Module) -> Iterator[bytes | memoryview]:
-    """What identifies a network: its modules with their plain attributes, such as the number of heads, and tensors."""
+    """The identity of a network: its modules with plain attributes, such as the number of heads, and tensors."""
     yield f"{_VERSION} {torch.__version__} {timm.__version__} {model}".encode()
     for name, module in model.named_modules():
         plain = sorted((key, value) for key, value in vars(module).items() if isinstance(value, _PLAIN))
@@ -131,7 +130,7 @@ def _identity(model: nn.Module) -> Iterator[bytes | memoryview]:
 
 
 def _keys(part: str, inputs: Tensor) -> list[bytes]:
-    """What identifies the answer to each of B inputs (B, ...): its content, and the precision of the computation."""
+    """The identity of each of B outputs: the input (B, ...), and the precision of the computation."""
     kind = inputs.device.type
     precision = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else inputs.dtype
     start = hashlib.sha256(f"{part} {kind} {precision} {inputs.dtype} {tuple(inputs.shape[1:])}".encode())

@@ -18,7 +18,7 @@ def of_labeled_pixels(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def mean_of_examples(losses: Tensor, targets: Tensor) -> Tensor:
-    """Mean of the losses of examples (B,), each as often as it has labeled pixels, or known ones of several labels."""
+    """Mean of the losses of examples (B,), weighted by the number of labeled pixels or known labels."""
     if not may_be_unknown(targets):
         return losses.mean()
     labeled = (targets != IGNORE).flatten(1).sum(dim=1).to(losses.dtype)
@@ -29,9 +29,9 @@ def mean_of_examples(losses: Tensor, targets: Tensor) -> Tensor:
 class UpdateMean:
     """Makes the gradient of an update the mean over its examples, or over its labeled pixels or known labels.
 
-    Lightning gives each batch the weight 1 / ``accumulate_grad_batches``, and each process the same weight. This is the
-    mean where an update has that many batches, and every batch as many labels as the others. The last update of an
-    epoch may have fewer batches, and batches leave out different numbers of pixels or labels.
+    Lightning weights each batch by 1 / ``accumulate_grad_batches``, and all processes equally. This is the mean only if
+    an update has this number of batches, and all batches have the same number of labels. But the last update of an
+    epoch may have fewer batches, and batches may have different numbers of known pixels or labels.
     """
 
     _weights: list[Tensor] = field(default_factory=list, init=False)

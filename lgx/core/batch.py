@@ -5,7 +5,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 IGNORE = 255
-"""Target of a pixel, or of one of several labels, that counts neither in losses nor in metrics."""
+"""Target of a pixel or label that losses and metrics ignore."""
 
 
 class Batch(NamedTuple):
@@ -14,9 +14,9 @@ class Batch(NamedTuple):
     Attributes:
         inputs: Images, float, normalized with the task's mean and std, (B, C, H, W); or token ids, int64, (B, N),
             padded on the right with the vocabulary's last token.
-        targets: Class indices, int64, (B,); for segmentation one per pixel, (B, H, W), or ``IGNORE``; of several
-            labels 1 for each that an example has, ``IGNORE`` for each that is unknown, else 0, int64, (B, K).
-            Without meaning for a task without labels.
+        targets: Class indices, int64, (B,); for segmentation one per pixel, (B, H, W), or ``IGNORE``; for several
+            labels int64, (B, K): 1 for a present label, ``IGNORE`` for an unknown label, else 0. Meaningless for a task
+            without labels.
         task: Name of the task that every example of the batch belongs to.
     """
 

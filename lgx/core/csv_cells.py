@@ -1,4 +1,4 @@
-"""Cells of CSV files that spreadsheets show as text: they run a cell that begins with ``=``, ``+``, ``-`` or ``@``."""
+"""Escape CSV cells, because spreadsheets execute a cell that begins with ``=``, ``+``, ``-`` or ``@``."""
 
 import re
 from collections.abc import Sequence
@@ -23,6 +23,6 @@ def unescape_cell(cell: str) -> str:
 
 
 def refuse_doubles(header: Sequence[str], place: str) -> None:
-    """Refuse a table of which two columns have one name."""
+    """Refuse a table with two columns of the same name."""
     if twice := next((name for k, name in enumerate(header) if name in header[:k]), None):
         raise UserError(f"{place}: the column {shortened(twice)} occurs twice; rename or remove one")

@@ -33,7 +33,7 @@ class ToMode:
 
 
 class Resize:
-    """Gives images the size of a task in its way, unless they have the size already; letterboxes as timm's ``border``.
+    """Resizes images as a task says, unless they have its size; letterboxes as timm's ``border``.
 
     Args:
         task: Gives size and way, and the mean, which is the color around letterboxed images.
@@ -70,12 +70,12 @@ def _size(image: Image.Image | Tensor) -> tuple[int, ...]:
 
 
 def as_in_timm(resize: ResizeMode) -> dict[str, Any]:
-    """What timm calls :class:`Resize`; every model that is written or returned says so."""
+    """Words of timm for :class:`Resize`, for the configuration of every written or returned model."""
     return {"crop_pct": 1.0, "crop_mode": _CROP_MODES[resize], "interpolation": "bicubic"}
 
 
 def resize_of_timm(config: Mapping[str, Any]) -> ResizeMode:
-    """What the configuration of a model of timm says, the inverse of :func:`as_in_timm`."""
+    """The way of resizing in a timm model's configuration, the inverse of :func:`as_in_timm`."""
     return next((ours for ours, theirs in _CROP_MODES.items() if theirs == config.get("crop_mode")), "crop")
 
 

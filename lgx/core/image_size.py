@@ -19,7 +19,7 @@ def height_width(size: ImageSize) -> tuple[int, int]:
 
 
 def image_size(height: int, width: int) -> ImageSize:
-    """The size of images of this height and width: one number where both are equal."""
+    """The size of images of this height and width: one number if both are equal."""
     return height if height == width else (height, width)
 
 
@@ -29,6 +29,6 @@ def size_text(size: ImageSize) -> str:
 
 
 def parse_image_size(text: str) -> ImageSize:
-    """Inverse of :func:`size_text`; a text that is none raises a ``ValueError``."""
+    """Inverse of :func:`size_text`; an invalid text raises a ``ValueError``."""
     height, times, width = text.partition("x")
     return image_size(int(height), int(width if times else height))

@@ -1,4 +1,4 @@
-"""Names that become folders, of experiments and runs, and names of methods in rows."""
+"""Check names of experiments and runs, which become folders, and names of methods in rows."""
 
 import re
 
@@ -8,7 +8,7 @@ _SEED_FOLDER = re.compile(r"seed\d+")
 
 
 def check_name(name: str, place: str) -> None:
-    """Refuse a name that leads out of the folder that it is to name, or that cannot be printed in one line.
+    """Refuse a name that leads outside its folder, or that cannot be printed in one line.
 
     Parts that are joined by ``/`` are nested folders.
 
@@ -19,15 +19,15 @@ def check_name(name: str, place: str) -> None:
     check_line(name, place)
     parts = name.split("/")
     if not all(parts) or {".", ".."} & {*parts}:
-        raise UserError(
-            f"{place}: {name!r} is no name of a folder below another one; give words joined by /, without . and .."
-        )
+        raise UserError(f"{place}: {name!r} is not the name of a subfolder; give words joined by /, without . and ..")
     if reserved := next(filter(_SEED_FOLDER.fullmatch, parts), None):
-        raise UserError(f"{place}: {name!r} has the part {reserved}, which is the folder of a seed; give another name")
+        raise UserError(
+            f"{place}: {name!r} has the part {reserved}, which is reserved for folders of seeds; give another name"
+        )
 
 
 def check_line(text: str, place: str) -> None:
-    """Refuse text with tabs, newlines and other characters that cannot be printed, for example those that reverse text.
+    """Refuse text with tabs, newlines and other unprintable characters, for example characters that reverse text.
 
     Args:
         text: The text.
@@ -38,10 +38,10 @@ def check_line(text: str, place: str) -> None:
 
 
 def check_label(label: str | None, place: str) -> None:
-    """Refuse a name of a method in rows that is no single word; lists of methods separate them by commas.
+    """Refuse a name of a method in rows that is not a single word, because commas separate methods in lists.
 
     Args:
-        label: The name; None where the method has its own.
+        label: The name; None for the method's own.
         place: The option that gives it, for the message.
     """
     if label is not None and not label.replace("_", "").isalnum():

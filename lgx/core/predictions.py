@@ -1,4 +1,4 @@
-"""The classes that logits name. Tests, predictions, exports and comparisons use this one rule, so that they agree."""
+"""From logits to classes: the one rule of tests, predictions, exports and comparisons."""
 
 from torch import Tensor
 

@@ -1,4 +1,4 @@
-"""Say what a long work does, how far it is, and when it will be done: a bar in a terminal, else lines."""
+"""Show the progress of long work and its expected end: a bar in a terminal, otherwise lines."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ from lgx.core.readable import lasting
 
 Item = TypeVar("Item")
 FIRST, EVERY = 2.0, 10.0
-"""Seconds until the first line, and between the next ones, which are also a tenth of the elapsed time apart."""
+"""Seconds until the first line and between lines; lines are also at least a tenth of the elapsed time apart."""
 
 
 class Progress:
@@ -17,12 +17,12 @@ class Progress:
 
     Args:
         words: What is done.
-        total: How many items there are; None where that is unknown.
+        total: Number of items; None if unknown.
         unit: What the items are.
         first: Seconds until the first line.
 
     Attributes:
-        later: Items of the same work that come after these; the time left includes them.
+        later: Later items of the same work; the time left includes them.
     """
 
     def __init__(self, words: str, total: int | None = None, unit: str = "batches", first: float = FIRST) -> None:
@@ -31,7 +31,7 @@ class Progress:
         self._next = self._began + first
 
     def advance(self) -> None:
-        """Count an item that is done, and print a line where one is due."""
+        """Count a finished item, and print a line if it is due."""
         self.done += 1
         now = time.monotonic()
         if now < self._next or self.done == self.total:
@@ -46,12 +46,12 @@ class Progress:
 
 
 def tracked(items: Iterable[Item], words: str, total: int | None = None, unit: str = "batches") -> Iterator[Item]:
-    """The items, while their progress is shown.
+    """Iterate over items and show the progress.
 
     Args:
         items: What is worked on.
         words: What is done.
-        total: How many items there are; by default their length, where they have one.
+        total: Number of items; by default their length, if known.
         unit: What they are.
     """
     count = len(items) if total is None and isinstance(items, Sized) else total

@@ -21,7 +21,7 @@ _WORDS = {
     "score": "mean score",
 }
 _MANY = 1000
-"""Examples from which on a share has two decimals."""
+"""From this number of examples on, a share has two decimals."""
 
 
 def is_share(metric: str) -> bool:
@@ -35,7 +35,7 @@ def in_words(metric: str) -> str:
 
 
 def tag_in_words(tag: str) -> str:
-    """A tag for the same readers: ``val accuracy`` for ``val/acc``."""
+    """The tag for readers who do not know the short name: ``val accuracy`` for ``val/acc``."""
     *place, metric = tag.split("/")
     return " ".join([*place, in_words(metric)])
 
@@ -46,7 +46,7 @@ def measured(value: float, metric: str, examples: int = 0) -> str:
     Args:
         value: The value.
         metric: Name of the metric, perhaps with a split: ``acc``, ``val/acc``, ``loss``.
-        examples: Number of examples; a share of many has two decimals in place of one.
+        examples: Number of examples; from many examples, a share has two decimals instead of one.
     """
     if is_share(metric.rsplit("/", 1)[-1]):
         return f"{100 * value:.{2 if examples >= _MANY else 1}f} %"
@@ -54,7 +54,7 @@ def measured(value: float, metric: str, examples: int = 0) -> str:
 
 
 def clipped(name: str, most: int = 30) -> str:
-    """A name of at most so many characters, in one line."""
+    """A name with a limited number of characters, in one line."""
     name = " ".join(name.split())
     return name if len(name) <= most else f"{name[: most - 1]}…"
 

@@ -21,7 +21,7 @@ class Reading(NamedTuple):
 
     @classmethod
     def of(cls, about: Mapping[str, Any]) -> "Reading":
-        """What a description of a task says, or by default the one that older files mean."""
+        """The value in a description of a task; by default the value that older files imply."""
         return cls(tuple(about.get("value_range") or ()), about.get("resize") or "crop")
 
 

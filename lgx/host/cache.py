@@ -1,4 +1,4 @@
-"""What lgx computed before and may compute again: files below one folder, named by what their content depends on."""
+"""lgx's cache: files below one folder, named by the inputs of their content."""
 
 import errno
 import hashlib
@@ -16,7 +16,7 @@ from lgx.errors import UserError
 from lgx.host.files import atomic_path
 
 _MOST = 16 * 2**30
-"""Bytes of all files of one kind; those that were used least recently make room for new ones."""
+"""Largest size of all files of one kind, in bytes; the least recently used files are removed."""
 
 _PACKAGES = ("lgx", "data_modules")
 
@@ -44,10 +44,10 @@ def cached_file(kind: str, suffix: str, parts: Iterable[bytes | memoryview]) -> 
 
 
 def stamp(path: Path) -> bytes:
-    """Path, size, times and number of a file, by which a changed or replaced file is known without reading it."""
+    """Path, size, times and inode of a file, which reveal a changed or replaced file without reading it."""
     try:
         state = path.stat()
-    except OSError:  # reading it will say what is wrong
+    except OSError:  # reading it will report the error
         return os.fsencode(path) + b" absent\n"
     # cp -p and rsync -t keep the time of change, but set that of the state anew; renamed files have other numbers.
     return os.fsencode(path) + f" {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}\n".encode()
@@ -82,7 +82,7 @@ def make_room(path: Path, needed: int = 0) -> None:
 
 
 def remembered(name: str, compute: Callable[[], Any]) -> Any:
-    """A fact about this very code, of plain values: kept by an earlier process, or computed and kept where it can be.
+    """A fact about this version of the code, in plain values: from the cache, or computed and cached if possible.
 
     Args:
         name: Name of the fact.

@@ -1,4 +1,4 @@
-"""Failures in one sentence: of the system, as a full disk or a killed process, and of other libraries."""
+"""Messages for failures of the system (full disk, killed process) and of other libraries."""
 
 import errno
 import os
@@ -51,7 +51,7 @@ def describe(error: BaseException) -> str | None:
         error: Any error that ended a command; it may hide that a data loading process was killed.
 
     Returns:
-        What failed and how to continue; None if the error is not known to be a failure of the system.
+        What failed and how to continue; None if the error is not a known failure of the system.
     """
     if worker_was_killed(error):
         return _WORKER_KILLED
@@ -86,12 +86,12 @@ def worker_was_killed(error: BaseException) -> bool:
 
 
 def is_full_memory(error: BaseException) -> bool:
-    """Whether an error says that the memory of the machine or of a GPU is full."""
+    """Whether an error reports full memory of the machine or a GPU."""
     return not isinstance(error, OSError) and describe(error) in (_MEMORY_FULL, _GPU_FULL)
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether an error says that a disk or a quota is full."""
+    """Whether an error reports a full disk or quota."""
     return error.errno in _DISK_FULL
 
 
@@ -105,7 +105,7 @@ def _reports_killed_worker(error: BaseException) -> bool:
 
 
 def reason_of(error: BaseException, longest: int = 200) -> str:
-    """The first line of an error's message, or its class where it has no message; without passwords of URLs."""
+    """The first line of an error's message, or its class without a message; without passwords of URLs."""
     line = next(iter(str(error).strip().splitlines()), type(error).__name__).strip()
     return _USER_OF_URL.sub("//", line)[:longest]
 
@@ -132,12 +132,12 @@ def foreign_errors(place: str, wrong: str, remedy: str, kinds: Kinds = Exception
 
 @contextmanager
 def blame(mistake: str, *others: type[Exception]) -> Iterator[None]:
-    """Attribute every error in the block to what the user gave, with the class and the whole message of the error.
+    """Attribute every error in the block to the user's input, with class and whole message of the error.
 
     For calls that hand the user's values to other libraries, whose errors do not name the option.
 
     Args:
-        mistake: What the user gave, and that it is refused.
+        mistake: Start of the message: the user's input, and that it is refused.
         others: Classes of errors that pass, as a UserError, a Preempted and full memory always do.
     """
     try:
@@ -156,7 +156,7 @@ def timm_errors(name: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def checkpoint_errors(path: object) -> Iterator[None]:
-    """Raise a UserError for what torch raises while it reads a checkpoint.
+    """Raise a UserError for an error of torch while it reads a checkpoint.
 
     A damaged file leads to errors of pickle, zip and torch of many kinds. Their messages explain how to load the file
     in an unsafe way, so the sentence quotes only messages of our own checks, which are ValueErrors.
@@ -175,7 +175,7 @@ def checkpoint_errors(path: object) -> Iterator[None]:
 
 @contextmanager
 def write_errors(kinds: Kinds = Exception) -> Iterator[None]:
-    """Raise an OSError for what another library's writer raises; ``atomic_path`` turns it into a sentence.
+    """Raise an OSError for an error of another library's writer; ``atomic_path`` makes the message.
 
     Args:
         kinds: Classes of the errors by which the library reports that it cannot write.
@@ -192,7 +192,7 @@ def write_errors(kinds: Kinds = Exception) -> Iterator[None]:
 
 
 def _system_error(error: Exception) -> OSError:
-    """The error of the system that a message quotes: safetensors gives its number, torch no cause."""
+    """The system's error that a message quotes: safetensors quotes its number, torch no cause."""
     if found := re.search(r"\(os error (\d+)\)", str(error)):
         return OSError(int(found[1]), os.strerror(int(found[1])))
     if number := next((number for number in _DISK_FULL if os.strerror(number) in str(error)), None):
@@ -201,7 +201,7 @@ def _system_error(error: Exception) -> OSError:
 
 
 def refused_by_lightning(error: Exception) -> str | None:
-    """The class of Lightning that has raised an error, by itself or in a library that it uses; None if another has."""
+    """The class of Lightning in which an error was raised, also by a library that it calls; otherwise None."""
     for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)]):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package in ("lightning", "lgx", "data_modules"):

@@ -15,15 +15,15 @@ from pathlib import Path
 from lgx.errors import UserError
 
 _LONGEST_WRITE = 24 * 3600
-"""Seconds after which a temporary file of another machine is taken for one whose writer was killed."""
+"""Age in seconds from which a temporary file of another machine counts as left by a killed process."""
 
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; rename it to ``path`` if the block succeeds, else remove it.
 
-    It works for a file and for a folder, which the block creates itself. Missing parent folders are created. An
-    existing file or folder is replaced. Temporary files of ``path`` that killed processes left are removed.
+    It works for a file and for a folder, which the block creates. Missing parent folders are created. An existing file
+    or folder is replaced. Temporary files of ``path`` that killed processes left are removed.
 
     Args:
         path: Path of the finished file or folder.
@@ -53,10 +53,10 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 
 def walk(folder: Path, onerror: Callable[[OSError], None] | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
-    """``os.walk`` that also follows links to folders, except to one that holds ``folder`` or was read already."""
+    """``os.walk`` that also follows links to folders, except to folders above ``folder`` or already read."""
     seen = {str(above) for above in Path(os.path.realpath(folder)).parents}
     for place, inner, names in os.walk(folder, onerror=onerror, followlinks=True):
-        inner.sort()  # so that of two links to one folder the same one is read on every file system
+        inner.sort()  # so that every file system reads the same one of two links to a folder
         if (real := os.path.realpath(place)) in seen:
             inner.clear()
             continue
@@ -98,7 +98,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _is_abandoned(entry: "os.DirEntry[str]", name: re.Match[str]) -> bool:
-    """Whether the process that wrote a temporary file has ended, or on another machine must have ended."""
+    """Whether the writer of a temporary file has ended; on another machine: must have ended."""
     if name["machine"] != _machine():
         return time.time() - entry.stat(follow_symlinks=False).st_mtime > _LONGEST_WRITE
     try:

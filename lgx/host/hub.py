@@ -1,4 +1,4 @@
-"""Use the clients of the Hugging Face hub: where it does not answer within seconds, they read their cache alone."""
+"""Use the Hugging Face hub's clients: without an answer within seconds, they only read their cache."""
 
 import sys
 import time
@@ -14,24 +14,24 @@ from lgx.errors import UserError
 from lgx.host.failures import reason_of
 
 SECONDS = 5.0
-"""How long the hub may take to answer before it counts as out of reach; its own clients try for minutes."""
+"""Seconds without an answer after which the hub counts as unreachable; its clients try for minutes."""
 _STALLED = 30.0
-"""How long a hub that answered before may take for each further answer; its client would wait without an end."""
+"""Seconds for each later answer of the hub; its client would wait without a limit."""
 
 
 @cache
 def failure_of(address: str, minute: int) -> str:
-    """Why the hub at an address does not answer a request of a few bytes, asked once a minute; empty if it answers."""
+    """Why the hub at an address does not answer a small request, sent once a minute; empty if it answers."""
     reasons = [f"no answer from {address} within {SECONDS:.0f} s"]
 
     def ask() -> None:
         try:
             get_session().head(address, timeout=SECONDS)
             reasons.append("")
-        except Exception as error:  # those of the client's HTTP library, which is not the same in all of its versions
+        except Exception as error:  # errors of the client's HTTP library, which differs between versions
             reasons.append(reason_of(error))
 
-    asking = Thread(target=ask, daemon=True)  # in a thread, because no timeout ends the resolution of a name
+    asking = Thread(target=ask, daemon=True)  # in a thread, because name resolution has no timeout
     asking.start()
     asking.join(SECONDS)
     return reasons[-1]
@@ -39,14 +39,14 @@ def failure_of(address: str, minute: int) -> str:
 
 @contextmanager
 def hub_or_cache(what: str, remedy: str) -> Iterator[str]:
-    """Use the hub's clients inside the block: where the hub is out of reach, they are in offline mode.
+    """Use the hub's clients inside the block; if the hub is unreachable, in offline mode.
 
     Args:
-        what: What the block loads, for the message.
+        what: Name of what the block loads, for the message.
         remedy: What a user without a network can do.
 
     Yields:
-        Why the hub is out of reach; empty if it answers.
+        Why the hub is unreachable; empty if it answers.
     """
     reason = (
         "HF_HUB_OFFLINE is set"
@@ -62,7 +62,7 @@ def hub_or_cache(what: str, remedy: str) -> Iterator[str]:
         module.HF_HUB_OFFLINE = True
     try:
         yield reason
-    except Exception as error:  # each client has errors of its own for what its cache lacks
+    except Exception as error:  # each client has its own errors for missing files
         if isinstance(error, UserError) or not reason:
             raise
         raise UserError(

@@ -1,4 +1,4 @@
-"""Read images: every path that decodes a file or the bytes of one calls :class:`ImageReader`."""
+"""Read images: all code that decodes image files or bytes calls :class:`ImageReader`."""
 
 import io
 import logging
@@ -20,13 +20,13 @@ from lgx.host.safety import FORMATS, MOST_PIXELS, open_image, open_undecoded
 
 MOST_CHANNELS = 16
 SOME = 64
-"""Most files whose values are compared with the range that is expected."""
+"""Largest number of files whose values are compared with the expected range."""
 _COLORS = ("MINISWHITE", "MINISBLACK", "RGB", "SEPARATED")
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
 class _Stored(NamedTuple):
-    """Pixels, upright, (H, W, C), of ``bits`` bits, that Pillow cannot hold or of which it drops bits.
+    """Pixels, upright, (H, W, C), of ``bits`` bits, for images that Pillow does not support in full depth.
 
     ``alpha`` is ``A`` if the last channel is the opacity, ``a`` if the others are multiplied by it; 0 may be white.
     """
@@ -44,8 +44,8 @@ class ImageReader:
     Args:
         channels: 1 or 3 for gray and RGB images, over white where they are transparent; else the number of channels:
             bands or pages of TIFF, arrays of numpy, or the channels of PNG and WebP.
-        value_range: Values of files of more than 8 bits that become 0 and 255. Without it those are all values of
-            unsigned integers of at most 16 bits, and 0 and 1 of floating-point numbers.
+        value_range: Values of files of more than 8 bits that become 0 and 255. Default: the whole range of unsigned
+            integers of at most 16 bits; 0 and 1 for floating-point numbers.
     """
 
     channels: int = 3
@@ -57,7 +57,7 @@ class ImageReader:
         return self.channels in (1, 3)
 
     def __call__(self, source: Path | bytes) -> Image.Image | Tensor:
-        """Decode a file, or the bytes of one; its first bytes say its format.
+        """Decode a file or its bytes; the first bytes determine the format.
 
         Returns:
             An image of mode L or RGB, as it is stored; for other numbers of channels pixels, uint8 (C, H, W).
@@ -75,14 +75,14 @@ class ImageReader:
         return torch.from_numpy(np.ascontiguousarray(np.moveaxis(self._scaled(stored, stored.values), -1, 0)))
 
     def check_values(self, name: str, sources: Iterable[Path | bytes]) -> tuple[str, str]:
-        """Compare the values of some images of more than 8 bits with the range from which they are scaled.
+        """Compare the values of some images of more than 8 bits with the range of their scaling.
 
         Args:
-            name: What holds the images, for the lines.
+            name: Name of the set, for the lines.
             sources: The images; the first 64 are opened.
 
         Returns:
-            A line that says the range, and a sentence if it is wrong; both empty where all images have 8 bits.
+            A line with the range, and a message if it is wrong; both empty if all images have 8 bits.
         """
         found = [sample for source in islice(sources, SOME) if (sample := self._sample(source)) is not None]
         if not found:
@@ -97,16 +97,16 @@ class ImageReader:
                 return line, ""
             return "", f"data.value_range: {line}; give the range of the files"
         if values.dtype.kind != "u" or values.max() >= 2 ** (bits - 1) - 1:
-            return f"{line}; all values of their type become 0 to 255 (data.value_range)", ""
+            return f"{line}; the whole range of their type becomes 0 to 255 (data.value_range)", ""
         top = 2 ** int(values.max()).bit_length() - 1
         few = f"{line}, and {bits} bits would leave few levels; give data.value_range [0, {top}]"
         return "", f"{few}, or [0, {2**bits - 1}] if they are only dark"
 
     def _sample(self, source: Path | bytes) -> tuple[NDArray[Any], int] | None:
-        """Some values of an image of more than 8 bits, and its bits; None for others, and what cannot be read."""
+        """Some values of an image of more than 8 bits, and its bits; None for other or unreadable images."""
         try:
             stored = self._open(source)
-        except Exception:  # decoding it says what is wrong
+        except Exception:  # decoding it will report the error
             return None
         if isinstance(stored, Image.Image) or stored.bits <= 8:
             return None
@@ -172,7 +172,7 @@ class ImageReader:
         """Some of the values as uint8."""
         kind, bits, (low, high) = values.dtype.kind, stored.bits, (0.0, 2.0**stored.bits - 1)
         if kind == "f" and not np.isfinite(values).all():
-            raise UserError("values that are no finite numbers; replace them")
+            raise UserError("values that are not finite; replace them")
         if self.value_range and bits > 8:
             low, high = self.value_range
         elif kind == "f" and values.min() >= 0 and values.max() <= 1:
@@ -184,7 +184,7 @@ class ImageReader:
         return 255 - pixels if bits == 8 and stored.inverted else pixels
 
     def _photo(self, stored: _Stored) -> Image.Image:
-        """A gray or RGB image, with its opacity, of which all bits count."""
+        """A gray or RGB image with its opacity, in full depth."""
         colors = stored.values[..., : stored.values.shape[-1] - len(stored.alpha)]
         _check_shape(colors.shape, (1, 3))
         pixels = self._scaled(stored, colors)
@@ -197,7 +197,7 @@ class ImageReader:
 
 
 def opaque(image: Image.Image) -> Image.Image:
-    """Convert an image to the mode L, if it is gray, or RGB; what is transparent is shown over white."""
+    """Convert an image to mode L (gray) or RGB; transparent parts are shown over white."""
     _check_shape((image.height, image.width, 1))
     if image.mode in ("I", "F"):
         raise UserError(f"mode {image.mode} has no known range of values; save it with 8 or 16 bits")

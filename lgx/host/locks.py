@@ -2,7 +2,7 @@
 
 The locks are ``flock`` locks, which the system releases when their process ends, however it ends. On NFS they hold
 between machines if the server is NFSv4, or NFSv3 with its lock service; a mount with ``nolock`` or ``local_lock=all``
-keeps them on one machine. On a file system without locks lgx says so once and goes on without them.
+keeps them on one machine. On a file system without locks, lgx warns once and continues without locks.
 """
 
 import errno
@@ -25,8 +25,8 @@ INHERITED = "LGX_RUN_LOCK"
 def locked(folder: str | Path) -> Iterator[int | None]:
     """Hold the lock of a run folder.
 
-    The lock is a file beside the folder. The system releases it when the last process that inherited it ends. A lock
-    that :data:`INHERITED` names is held already.
+    The lock is a file beside the folder. The system releases it when the last process that inherited it ends. A lock in
+    :data:`INHERITED` is already held.
 
     Args:
         folder: The run's folder, which need not exist.
@@ -35,7 +35,7 @@ def locked(folder: str | Path) -> Iterator[int | None]:
         The file descriptor of the lock, which a child process may inherit; None if another process holds the lock.
     """
     path, is_current = _lock_file(folder), False
-    while not is_current:  # its holder may remove the file after it was opened here
+    while not is_current:  # its holder may remove the file after this process opened it
         with _opened(path) as file:
             taken = _is_inherited(file.fileno()) or _take(file, path)
             if is_current := not taken or _is_at(file, path):
@@ -44,7 +44,7 @@ def locked(folder: str | Path) -> Iterator[int | None]:
 
 @contextmanager
 def run_lock(folder: str | Path) -> Iterator[None]:
-    """Hold the lock of a run folder, which no other process may hold.
+    """Hold the lock of a run folder; refuse if another process holds it.
 
     If the folder does not exist in the end, its lock and the folders that were made for the lock are removed.
 
@@ -73,7 +73,7 @@ def changing(folder: Path) -> Iterator[None]:
     Args:
         folder: The folder; it is made if it does not exist.
     """
-    with suppress(OSError):  # writing the file names what is wrong
+    with suppress(OSError):  # writing the file will report the error
         folder.mkdir(parents=True, exist_ok=True)
     try:
         descriptor = os.open(folder, os.O_RDONLY)
@@ -106,7 +106,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _take(file: IO[bytes], path: Path) -> bool:
-    """Take the lock of an open file; whether it is this process's now."""
+    """Try to take the lock of an open file; return whether this process now holds it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -119,7 +119,7 @@ def _take(file: IO[bytes], path: Path) -> bool:
 
 
 def _is_at(file: IO[bytes], path: Path) -> bool:
-    """Whether an open file is still the one at a path."""
+    """Whether an open file is still the file at a path."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except OSError:
@@ -127,11 +127,11 @@ def _is_at(file: IO[bytes], path: Path) -> bool:
 
 
 def _is_inherited(descriptor: int) -> bool:
-    """Whether this lock is the one that a sweep holds for this run."""
+    """Whether a sweep holds this lock for this run."""
     inherited = os.environ.get(INHERITED, "")
     try:
         return inherited.isdecimal() and os.path.sameopenfile(int(inherited), descriptor)
-    except OSError:  # the descriptor was not handed on, or is of another file by now
+    except OSError:  # the descriptor was not inherited, or belongs to another file
         return False
 
 

@@ -1,8 +1,8 @@
 """Which existing files and folders a command may replace.
 
-A command replaces what it wrote itself: files say of themselves which command wrote them. With ``--force`` it also
-replaces what another command or program wrote, but never what it reads, and never a folder with unknown files. The
-checks come before the command computes anything.
+A command replaces its own outputs: files record which command wrote them. With ``--force``, it also replaces outputs of
+other commands and programs, but never its inputs, and never a folder with unknown files. The checks come before any
+computation.
 """
 
 import os
@@ -13,9 +13,9 @@ from lgx.errors import UserError
 
 _ELSE = "choose another place"
 _MARK = 4096
-"""Bytes at the beginning of a file, among which its mark is looked for."""
+"""Bytes at the beginning of a file that are searched for its mark."""
 _LINE = 2**24
-"""Most bytes of a first line."""
+"""Largest length of a first line, in bytes."""
 
 
 def check_output(
@@ -27,7 +27,7 @@ def check_output(
     force: bool = False,
     reads: Iterable[str | Path | None] = (),
 ) -> None:
-    """Refuse to write over a file or a folder that the command did not write, or reads.
+    """Refuse to replace a file or folder that the command did not write, or that it reads.
 
     A folder is replaced as a whole. The current folder, its parents, and folders with unknown files never are.
 
@@ -37,11 +37,11 @@ def check_output(
         is_own: Whether this command wrote what exists.
         names: What a model folder may hold; None for a file.
         force: Whether what other commands and programs wrote may be replaced.
-        reads: What the command reads: files and folders. Names of other things and None are ignored.
+        reads: Files and folders that the command reads. Other names and None are ignored.
     """
     path, place, held = Path(path), f"--out {path}", set[str]()
     if "://" in str(path):
-        raise UserError(f"{place}: --out names a file or folder of this machine; upload with `hf upload`")
+        raise UserError(f"{place}: expected a local file or folder; upload with `hf upload`")
     if not os.path.lexists(path):
         return
     if names is not None:
@@ -54,22 +54,22 @@ def check_output(
             raise UserError(f"{place}: is the current folder or one above it; {_ELSE}")
     elif path.exists() and not path.is_file():
         raise UserError(f"{place}: is a folder or a device, expected a file; {_ELSE}")
-    # A name of timm or of a hub is no path; os.path.exists takes every text.
+    # A name of timm or of a hub is not a path; os.path.exists accepts every text.
     sources = [Path(source) for source in reads if source is not None and os.path.exists(source)]
     for source in sources:
         if (path.exists() and path.samefile(source)) or path.resolve() in source.resolve().parents:
-            raise UserError(f"{place}: this command reads {source}, which it would replace; {_ELSE}")
+            raise UserError(f"{place}: would replace {source}, which this command reads; {_ELSE}")
     if (names is not None and not held) or is_own(path):
         return
     above = next((each for each in sources if each.is_dir() and each.resolve() in path.resolve().parents), None)
     if above and names is None:
-        raise UserError(f"{place}: belongs to {above}, which this command reads; {_ELSE}")
+        raise UserError(f"{place}: is inside {above}, which this command reads; {_ELSE}")
     if not force:
         raise UserError(f"{place}: exists, and `{command}` did not write it; {_ELSE}, or replace it with --force")
 
 
 def has_mark(path: Path, mark: str) -> bool:
-    """Whether a mark stands anywhere in the first bytes of a file; False if the file cannot be read."""
+    """Whether the first bytes of a file contain a mark; False if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return mark.encode() in file.read(_MARK)

@@ -1,7 +1,7 @@
-"""Read files that may come from anyone: no more of them than their reader can take.
+"""Read foreign files with limits on their size.
 
 A few lines of YAML can stand for any amount of data, JSON can be nested without end, and a small image can have
-billions of pixels. Every reader has a bound, and refuses what is beyond it in one sentence.
+billions of pixels. Every reader has a limit, and refuses a larger file in one sentence.
 """
 
 import io
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LARGEST_JSON = 16 * 2**20
-"""Most bytes of JSON that are read: a hundred times what lgx writes, and little enough to parse in memory."""
+"""Largest JSON file, in bytes: a hundred times lgx's own files, and small enough to parse in memory."""
 
 LARGEST_YAML = 2**20
-"""Most bytes of a file of YAML; the longest sweep of the papers has 20 thousand."""
+"""Largest YAML file, in bytes; the longest sweep of the papers has 20 thousand."""
 
 DEEPEST, MOST = 100, 100_000
-"""Most levels of nesting of YAML, and most values; a value behind an alias counts at every use."""
+"""Largest number of nested levels of YAML, and of values; a value behind an alias counts at every use."""
 
 MOST_OPTIONS, LONGEST = 2_000, 64
 """Most values of a configuration, and most of a list in it: the time of the parser grows with the square of a list. A
@@ -48,7 +48,7 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
 """Formats that are decoded, whatever the name of the file. Pillow recognizes many more by their first bytes."""
 
 MOST_PIXELS = 8192 * 8192
-"""Most pixels of an image: decoding takes a quarter of a gigabyte in each loading process. Cameras have 61 million."""
+"""Largest number of pixels: decoding takes 256 MB in each loading process. Cameras have 61 million."""
 
 # PostScript is a program, which Pillow passes to Ghostscript; torchvision's readers open files of any format.
 EpsImagePlugin.gs_binary = False
@@ -61,7 +61,7 @@ _non_finite_allowed: ContextVar[bool] = ContextVar("non_finite_allowed", default
 
 
 def read_at_most(path: Path, largest: int, remedy: str) -> bytes:
-    """Read the first bytes of a file; one more than allowed tells that a file is too large.
+    """Read the first bytes of a file, one more than allowed, to detect a file that is too large.
 
     Args:
         path: The file.
@@ -106,13 +106,13 @@ def parse_json(text: str | bytes, place: str, remedy: str, largest: int = LARGES
 
 
 class TooLarge(yaml.YAMLError):
-    """YAML that would exhaust the interpreter; the message says in which way."""
+    """YAML that would exhaust the interpreter, with the reason."""
 
 
 def check_yaml(text: str, most: int = MOST, longest: int = MOST) -> None:
     """Refuse YAML that would exhaust the interpreter: nested too deeply, too long, or multiplied by aliases.
 
-    Numbers beyond 64 bits are refused, too: no option takes one, and each library fails on them in its own way.
+    Numbers beyond 64 bits are refused as well: no option accepts them, and libraries fail in different ways.
 
     Raises:
         TooLarge: If it is refused.
@@ -170,7 +170,7 @@ def check_text(text: str, most: int = MOST, longest: int = MOST) -> None:
 
 
 def load_plain(text: str) -> Any:
-    """Plain values of YAML that lgx has written or checked, with libyaml where it is installed: ten times as fast."""
+    """Parse YAML that lgx has written or checked, with libyaml if it is installed: ten times as fast."""
     return yaml.load(text, Loader=_Loader)  # a loader of plain values only
 
 
@@ -249,19 +249,19 @@ def list_images(folder: Path, deep: bool = True) -> tuple[list[Path], Counter[st
 
 
 def skipped_files(unread: Counter[str]) -> str:
-    """Words for files that are not read: ``12 files (.tiff 11, without suffix 1)``."""
+    """Words for unread files: ``12 files (.tiff 11, without suffix 1)``."""
     common = sorted(unread.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
     kinds = ", ".join(f"{suffix[:20] or 'without suffix'} {count:,}" for suffix, count in common)
     return f"{unread.total():,} files ({kinds})"
 
 
 def _refuse(error: OSError) -> NoReturn:
-    raise UserError(f"{error.filename}: {error.strerror}; give yourself the right to read it") from error
+    raise UserError(f"{error.filename}: {error.strerror}; set permissions to read it") from error
 
 
 @contextmanager
 def non_finite_allowed(allowed: bool) -> Iterator[None]:
-    """Allow weights that are not finite in the block, or not: the option ``--allow_non_finite`` of a command."""
+    """Allow or refuse weights that are not finite inside the block (option ``--allow_non_finite``)."""
     token = _non_finite_allowed.set(allowed)
     try:
         yield
@@ -270,12 +270,12 @@ def non_finite_allowed(allowed: bool) -> Iterator[None]:
 
 
 def refuse_non_finite(tensors: "Mapping[str, Tensor]", place: str) -> None:
-    """Refuse tensors that hold NaN or infinity."""
+    """Refuse tensors with NaN or infinity."""
     if _non_finite_allowed.get():
         return
     wrong = [name for name, tensor in tensors.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
     if wrong:
         raise UserError(
-            f"{place}: {wrong[0]} holds numbers that are not finite, because training diverged; train again with a "
-            f"lower learning rate, or give --allow_non_finite"
+            f"{place}: {wrong[0]} has values that are not finite, because training diverged; train again with a lower "
+            "learning rate, or give --allow_non_finite"
         )

@@ -1,4 +1,4 @@
-"""Ctrl-C, and SIGTERM and SIGUSR1, with which a cluster announces that it ends a run."""
+"""Handle Ctrl-C, and SIGTERM and SIGUSR1, by which a cluster announces the end of a run."""
 
 import atexit
 import signal
@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
 @contextmanager
 def one_interrupt() -> Iterator[None]:
-    """Let the first Ctrl-C interrupt the program; later ones would interrupt its end, with a traceback."""
+    """Let only the first Ctrl-C interrupt the program; later ones would interrupt its exit, with a traceback."""
     is_interrupted = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -44,13 +44,13 @@ class StopSignals:
         self.received: int | None = None
 
     def listen(self, *numbers: int) -> None:
-        """Note signals from now on, instead of what was done before."""
+        """Record signals from now on, instead of the earlier handlers."""
         for number in numbers:
             signal.signal(number, self._note)
 
     @contextmanager
     def requeue_noted(self) -> Iterator[None]:
-        """Note SIGUSR1 inside the block, and at its end restore the handlers of all signals of this module.
+        """Record SIGUSR1 inside the block; at its end restore the handlers of all signals of this module.
 
         Without a handler SIGUSR1 ends the process. SLURM may send it while a run that has just started still imports
         its packages, or while a finished run ends: its process would seem to have failed.
@@ -68,7 +68,7 @@ class StopSignals:
 
     @contextmanager
     def requeue_delayed(self) -> Iterator[None]:
-        """Let processes that start inside the block receive SIGUSR1 only when they note it."""
+        """Block SIGUSR1 for processes that start inside the block, until they handle it."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         try:
             yield

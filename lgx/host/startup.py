@@ -21,7 +21,7 @@ from typing import Any
 from lgx.host import launcher
 
 RARE = (50_000, 20, 100)
-"""Thresholds of Python's garbage collector with which it seldom looks at what imports have made."""
+"""Thresholds of Python's garbage collector with which it rarely inspects objects of imports."""
 
 _usual: tuple[int, int, int] | None = None
 """The thresholds to return to; None unless the collector runs rarely."""
@@ -30,8 +30,8 @@ _usual: tuple[int, int, int] | None = None
 def collect_rarely() -> None:
     """Let Python's garbage collector run less often, until :func:`collect_as_usual`.
 
-    The imports of PyTorch and Lightning make a million objects, which all stay. With Python's own thresholds the
-    collector looks at them again and again, which takes a fifth of the time from a command to its first step.
+    The imports of PyTorch and Lightning make a million objects, which all stay. With Python's thresholds the collector
+    inspects them repeatedly, which takes a fifth of the time before the first step.
     """
     global _usual
     _usual = _usual or gc.get_threshold()
@@ -39,7 +39,7 @@ def collect_rarely() -> None:
 
 
 def collect_as_usual() -> None:
-    """Let the garbage collector run as often as before :func:`collect_rarely`; without it nothing changes."""
+    """Undo :func:`collect_rarely`, if it was called."""
     global _usual
     if _usual is not None:
         gc.set_threshold(*_usual)
@@ -93,7 +93,7 @@ def keep_freed_memory() -> None:
 
 
 _POSTPONED = {"timm": ("wandb",), "torchmetrics": ("transformers", "scipy.signal")}
-"""Package -> modules that it imports for a few of its functions.
+"""Package -> modules that it imports for few functions.
 
 timm needs wandb for its own training script; Lightning imports torchmetrics, where BERTScore and the filters of speech
 quality alone need these modules. Importing them takes a third of lgx's start."""
@@ -123,7 +123,7 @@ class _Postponing(MetaPathFinder):
 
 
 class _StandIn(ModuleType):
-    """Stands for a module while a package is imported, or for something in it, which is imported when it is called."""
+    """Replaces a module, or a member of it, while a package is imported; imports it when it is called."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -135,7 +135,7 @@ class _StandIn(ModuleType):
 
 
 def skip_unused_imports() -> None:
-    """Let timm be imported without wandb, and torchmetrics without transformers and scipy.signal; all others get them.
+    """Import timm without wandb, and torchmetrics without transformers and scipy.signal; other packages get these.
 
     This must come before Lightning is imported.
     """
@@ -145,7 +145,7 @@ def skip_unused_imports() -> None:
 
 @contextmanager
 def _stand_ins(names: Iterable[str]) -> Iterator[None]:
-    """Put stand-ins in the place of installed modules in the block, except those that are imported already."""
+    """Replace installed modules by stand-ins inside the block, except modules that are already imported."""
     placed: dict[str, _StandIn] = {}
     for name in names:
         if name not in sys.modules and (spec := find_spec(name)) is not None:
@@ -177,14 +177,14 @@ _WARNINGS = (
     r".*WeightAveraging callback, but loading a checkpoint outside.*",  # the checkpoint's weights are the averaged ones
     r".*could not find the monitored key in the returned metrics.*",  # a run says at its end if it has no best one
 )
-"""Beginnings of warnings; each says why it does not apply."""
+"""Beginnings of warnings that do not apply, each with the reason."""
 
 _OF_EACH_PROCESS = ("lightning.fabric.utilities.seed", "lightning.fabric.utilities.distributed")
-"""Loggers on which every process writes the same; only the first one may."""
+"""Loggers to which every process writes the same; only the first process may."""
 
 
 def silence_known_warnings() -> None:
-    """Silence advertisements, deprecations of other packages' internals, and advice that does not apply to lgx."""
+    """Hide advertisements, deprecations of other packages' internals, and advice that does not apply to lgx."""
     os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
     for pattern in _WARNINGS:
         warnings.filterwarnings("ignore", message=pattern)
@@ -200,7 +200,7 @@ def silence_known_warnings() -> None:
 
 
 def _report_unless_tensorboard(failed: threading.ExceptHookArgs) -> None:
-    """Print a thread's error, except that of TensorBoard's writer, which raises it again at the next write."""
+    """Print a thread's error, except the error of TensorBoard's writer, which raises it again at the next write."""
     if type(failed.thread).__name__ != "_AsyncWriterThread":
         threading.__excepthook__(failed)
 

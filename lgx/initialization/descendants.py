@@ -21,7 +21,7 @@ class Initialization:
 
     Attributes:
         model: The model.
-        taken: Names of the parameters that the initializer gave.
+        taken: Names of the parameters from the initializer.
         random: Names of the parameters that are initialized at random.
         stored: Number of parameters that the initializer stores.
         notes: Further lines for the terminal.
@@ -34,7 +34,7 @@ class Initialization:
     notes: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Describe the initialization in a few lines for the terminal."""
+        """Describe the initialization in lines for the terminal."""
         sizes = {name: p.numel() for name, p in self.model.named_parameters()}
         taken, random = sum(sizes[n] for n in self.taken), sum(sizes[n] for n in self.random)
         lines = (
@@ -75,7 +75,7 @@ def initialize(
         kind = origin.kind
         if kind is not None and (kind == "text") != (architecture.kind == "text"):
             raise UserError(
-                f"{initializer.method}: its source is for {kind}, but {name_of(architecture)} is for "
+                f"{initializer.method}: the source is for {kind}, but {name_of(architecture)} is for "
                 f"{architecture.kind}; give a source for {architecture.kind}"
             )
         if origin.architecture is not None:
@@ -125,14 +125,12 @@ def _check_head(weight: Tensor | None, architecture: Architecture, method: str, 
     """Refuse to keep a head (K, D) of another kind or number of classes K."""
     if weight is None:
         return
-    remedy = f"ask for a new head (`--head {architecture.num_classes}` in `lgx init`, `--model.head new` in `lgx fit`)"
+    remedy = f"give it a new head (`--head {architecture.num_classes}` in `lgx init`, `--model.head new` in `lgx fit`)"
     if kind != architecture.kind:
-        raise UserError(
-            f"{method}: its head was made for {kind}, but the descendant is for {architecture.kind}; {remedy}"
-        )
+        raise UserError(f"{method}: the head is for {kind}, but the descendant is for {architecture.kind}; {remedy}")
     if weight.shape[:1] != (architecture.num_classes,):
         raise UserError(
-            f"{method}: its head has {(*weight.shape, 0)[0]} classes, but the descendant has "
+            f"{method}: the head has {(*weight.shape, 0)[0]} classes, but the descendant has "
             f"{architecture.num_classes}; {remedy}"
         )
 
@@ -146,7 +144,7 @@ def _check_shapes(
         if tensor.shape != expected[name].shape:
             raise UserError(
                 f"{method}: {name} has shape {tuple(tensor.shape)}, but {name_of(architecture)} needs "
-                f"{tuple(expected[name].shape)}; choose the {architecture.source_sizes} of the source"
+                f"{tuple(expected[name].shape)}; choose the source's {architecture.source_sizes}"
             )
 
 

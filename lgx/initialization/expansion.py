@@ -1,4 +1,4 @@
-"""Index arithmetic of expansion: which learngene layer feeds which layer of a descendant.
+"""Index arithmetic of expansion: the learngene layer of each layer of a descendant.
 
 All functions are pure. Those that return indices give, for each of the descendant's layers front to back, the index of
 its source layer; :func:`take_layers` applies them to tensors.
@@ -70,7 +70,7 @@ def first_of_stages(stages: tuple[int, ...]) -> list[int]:
 def take_layers(state: Mapping[str, Tensor], layers: Sequence[int]) -> dict[str, Tensor]:
     """Make a state dict whose layer i is layer ``layers[i]`` of ``state``, with all other parameters unchanged.
 
-    It takes one layer per stage out of a network, and it expands a learngene to a descendant.
+    It extracts one layer per stage from a network, and expands a learngene to a descendant.
 
     Args:
         state: Parameters under timm's names (``blocks.<i>.…``).
@@ -92,6 +92,6 @@ def check_depth(num_stages: int, depth: int) -> None:
     """Refuse a descendant with fewer layers than the learngene."""
     if depth < num_stages:
         raise UserError(
-            f"depth {depth} is below the learngene's {num_stages} layers: every stage needs one; "
-            f"choose a depth of at least {num_stages}"
+            f"depth {depth} is below the learngene's {num_stages} layers; choose a depth of at least {num_stages}, "
+            "one layer per stage"
         )

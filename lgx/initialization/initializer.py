@@ -1,4 +1,4 @@
-"""The interface of all initializers, and what a source says of itself."""
+"""The interface of all initializers, and the record of a source."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
@@ -44,7 +44,7 @@ class Origin:
 
     @property
     def normalization(self) -> Normalization | None:
-        """How its images are normalized; None where unknown, and for texts."""
+        """Normalization of its images; None if unknown, and for texts."""
         return Normalization(self.mean, self.std) if self.mean and self.std else None
 
     @classmethod
@@ -68,7 +68,7 @@ class Front(NamedTuple):
 
     Attributes:
         metric: Name of the score, larger is better.
-        scores: The score in validation of each size that was measured.
+        scores: Validation score of each measured size.
     """
 
     metric: str
@@ -76,7 +76,7 @@ class Front(NamedTuple):
 
 
 Head = Literal["keep", "new"]
-"""What becomes of the source's head: it is kept, or a new one is initialized at random."""
+"""Keep the source's head, or use a new random head."""
 
 
 class Initializer(ABC):
@@ -90,8 +90,8 @@ class Initializer(ABC):
         shared: Whether one stored source initializes descendants of several architectures; False if each architecture
             needs its own.
         is_random: Whether all parameters are random: training from this start is training from scratch.
-        predicts_heads: Whether it makes a head for classes that its source does not know, as a hypernetwork does.
-        reads_source: Whether its first argument is the ``source`` that it reads; False for a start in closed form.
+        predicts_heads: Whether it can make a head for new classes, as a hypernetwork does.
+        reads_source: Whether it reads a ``source``, its first argument; False for a start in closed form.
     """
 
     starts_any_model: ClassVar[bool] = False
@@ -106,24 +106,24 @@ class Initializer(ABC):
         """Name of the method in results."""
 
     def named(self, architecture: Architecture) -> str:
-        """Name in results of a descendant of this architecture; another than :attr:`method` if the start differs."""
+        """Name in results of a descendant of this architecture; differs from :attr:`method` for a variant."""
         return self.method
 
     @property
     def record(self) -> StartRecord | None:
-        """What started its source, where the weights are that network's; None where the initializer itself starts."""
+        """The start of its source, if the weights are copied from that network; otherwise None."""
         return None
 
     @property
     def front(self) -> Front | None:
-        """The scores of finished networks; None where descendants are starts."""
+        """The scores of finished networks; None if descendants are starts."""
         return None
 
     def named_size(self, text: str, num_classes: int | None) -> Architecture:
         """Read the architecture of a descendant.
 
         Args:
-            text: Name or specification; what it leaves to the source, as the form, is the source's.
+            text: Name or specification; missing values, such as the form, come from the source.
             num_classes: Classes of its head; None for the source's.
         """
         origin = self.origin()
@@ -152,12 +152,12 @@ class Initializer(ABC):
 
     @classmethod
     def check_source(cls, source: str, method: str, maker: str | None) -> None:
-        """Refuse a source that another method made; by default every source is accepted.
+        """Refuse a source of another method; by default every source is accepted.
 
         Args:
-            source: What the user named.
+            source: The user's name of the source.
             method: Name of the method whose initializer will read the source.
-            maker: The method that made the source if it is a learngene file, else None.
+            maker: The method of the source if it is a learngene file, else None.
         """
         return None
 
@@ -166,11 +166,11 @@ class Initializer(ABC):
         return Origin()
 
     def starts(self, described: LibraryModel) -> bool:
-        """Whether it initializes a model of timm or torchvision; override it where it initializes some of them."""
+        """Whether it initializes a model of timm or torchvision; override it to accept some models."""
         return self.starts_any_model
 
     def normalization(self, task: Task | None = None) -> Normalization | None:
-        """How the images of the source's training were normalized; None where unknown, and for texts.
+        """Normalization of the source's training images; None if unknown, and for texts.
 
         Args:
             task: The descendant's task.
@@ -181,9 +181,9 @@ class Initializer(ABC):
         """Sizes of descendants that it can fill, from which a budget chooses one.
 
         Raises:
-            UserError: If it does not say, or only starts text models.
+            UserError: If it has no range of sizes, or only starts text models.
         """
-        raise UserError(f"{self.method}: does not say which sizes it fills; give --arch instead of a budget")
+        raise UserError(f"{self.method}: does not support budgets; give --arch")
 
     def start_model(
         self, model: nn.Module, described: LibraryModel, head: Head

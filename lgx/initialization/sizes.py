@@ -1,4 +1,4 @@
-"""Which sizes of descendants a start can fill; a budget chooses among them."""
+"""The sizes of descendants that a start can fill, from which a budget chooses."""
 
 import math
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ LIKE_DEIT_SMALL = ViTArchitecture(12, 384, 6)
 """Proportions of a network without a source (Touvron et al., 2021)."""
 
 RATIO = ("mlp_ratio",)
-"""What the text of a size names beside depth, width and heads, since a default of it need not be the source's."""
+"""Keys that the text of a size always names, besides depth, width and heads: the source may differ from the default."""
 _STEP = 16
 """MLP ratios are multiples of 1 / 16, so that they are short as text."""
 
@@ -20,15 +20,15 @@ _STEP = 16
 class Sizes:
     """Sizes that an initializer can fill from its source, each as the smallest and the largest value.
 
-    Where both are equal, the size may not vary. The width of a head is always the one of ``like``, so that widths are
-    its multiples.
+    Where both are equal, the size may not vary. Heads always have the width of ``like``'s heads, so widths are
+    multiples of it.
 
     Attributes:
-        like: Gives all that does not vary, and the proportions of a balanced descendant: the source's architecture.
+        like: Architecture of the source: gives fixed values, and the proportions of a balanced descendant.
         depth: Number of layers.
         embed_dim: Width.
         mlp_ratio: Hidden width of the MLP divided by the width.
-        prefers_layers: Whether a budget is rather given fewer whole layers of the source than narrower ones.
+        prefers_layers: Whether a budget prefers fewer whole layers of the source to narrower layers.
     """
 
     like: ViTArchitecture
@@ -44,13 +44,13 @@ class Sizes:
 
     @classmethod
     def of_any_depth(cls, like: ViTArchitecture, least: int = 1, most: int | None = None) -> "Sizes":
-        """Layers of the source's width, at least ``least`` and at most ``most`` of them."""
+        """At least ``least`` and at most ``most`` layers of the source's width."""
         depth = (least, like.limits["depth"] if most is None else most)
         return cls(like.unshared(), depth, (like.embed_dim, like.embed_dim), (like.mlp_ratio, like.mlp_ratio))
 
     @classmethod
     def within(cls, like: ViTArchitecture) -> "Sizes":
-        """All that is neither deeper nor wider than the source, nor has a larger MLP."""
+        """All sizes up to the source's depth, width and MLP."""
         head, ratio = like.embed_dim // like.num_heads, like.mlp_ratio
         return cls(like.unshared(), (1, like.depth), (head, like.embed_dim), (min(1.0, ratio), ratio))
 
@@ -60,7 +60,7 @@ class Sizes:
 
     @classmethod
     def free(cls, like: ViTArchitecture = LIKE_DEIT_SMALL, widest: int | None = None) -> "Sizes":
-        """Any depth and width, with an MLP that is in proportion not larger than that of ``like``.
+        """Any depth and width, with at most the MLP ratio of ``like``.
 
         Args:
             like: Gives the proportions of a balanced descendant.
@@ -93,10 +93,10 @@ class Sizes:
         return self.like.replace(depth=depth, embed_dim=embed_dim, num_heads=heads, mlp_ratio=mlp_ratio)
 
     def with_fixed(self, arch: str | None, num_classes: int) -> "Sizes":
-        """The same with what the user names fixed.
+        """The same sizes with the user's values fixed.
 
         Args:
-            arch: What is fixed, e.g. ``depth=6,img_size=64`` or ``timm:vit_small_patch14_dinov2``; None for nothing.
+            arch: Fixed values, e.g. ``depth=6,img_size=64`` or ``timm:vit_small_patch14_dinov2``, or None.
             num_classes: Classes of the head.
         """
         like, text = self.like, arch or ""
@@ -106,8 +106,8 @@ class Sizes:
             like = like.replace(**{key: getattr(named, key) for key in like.shared_keys})
         if text and "=" not in text.partition(",")[0]:
             raise UserError(
-                f"--arch {text}: names a whole network, which leaves a budget nothing to choose; leave out the budget, "
-                f"or fix some sizes only, for example --arch depth=6,img_size=64"
+                f"--arch {text}: names a whole network, so a budget has no choice; leave out the budget, or fix only "
+                "some values, for example --arch depth=6,img_size=64"
             )
         like = like.replace(embed_dim=self.head, num_heads=1, num_classes=num_classes)
         keys = {part.partition("=")[0].strip() for part in text.split(",") if text}
@@ -116,7 +116,8 @@ class Sizes:
             like = parse_architecture(",".join([*others, text]), num_classes=num_classes, kind=like.kind)
         if like.embed_dim % self.head or ("num_heads" in keys and like.embed_dim != like.num_heads * self.head):
             raise UserError(
-                f"--arch {text}: a head of the start is {self.head} wide; give a multiple as embed_dim alone"
+                f"--arch {text}: heads of the start have width {self.head}; give a multiple as embed_dim, without "
+                "num_heads"
             )
         ranges: dict[str, Any] = {
             key: (getattr(like, key),) * 2 for key in ("depth", "embed_dim", "mlp_ratio") if key in keys

@@ -22,7 +22,7 @@ from lgx.initialization.sizes import Sizes
 Quantity = Literal["params", "macs", "latency"]
 
 _UNUSED: dict[Quantity, float] = {"params": 0.02, "macs": 0.02, "latency": 0.1}
-"""A network meets a budget if it takes at most this share less; repeated measurements of time differ by as much."""
+"""A network meets a budget if it uses all but this share; repeated measurements of time differ by as much."""
 
 _COUNTS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12}
 _SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -91,17 +91,17 @@ def _parsed(quantity: Quantity, text: str) -> float:
 
 
 _GROWTH = 1.25
-"""For a budget of time each measured width is at least so many times the one before."""
+"""For a budget of time, each measured width is at least this factor times the width before."""
 _LEAST_DEPTH = 2
-"""Fewer whole layers of a source are not preferred to narrower ones."""
+"""With fewer whole layers of a source than this, narrower layers are preferred."""
 _TRIALS = 3
-"""Depths of a width that are measured at most, where the estimate was wrong."""
+"""Largest number of measured depths of a width after a wrong estimate."""
 
 
 _WARM_UP, _LEAST, _MOST = 3, 15, 200
-"""Passes that are not timed; fewest and most passes that are."""
+"""Number of untimed passes; smallest and largest number of timed passes."""
 _MOST_SECONDS = 0.5
-"""Time after which no further pass is made."""
+"""Seconds after which no more passes are made."""
 
 
 class Stopwatch:
@@ -125,7 +125,7 @@ class Stopwatch:
         return self.measured[network]
 
     def parts(self, sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[float, float]:
-        """Seconds of all that lies outside the layers, and of one layer: measured with one and with three layers."""
+        """Seconds outside the layers, and of one layer: measured with one and with three layers."""
         one, three = (self.measure(sizes.network(depth, embed_dim, mlp_ratio)) for depth in (1, 3))
         layer = max((three - one) / 2, one / 1000)  # noise may let three layers take less time than one
         return max(one - layer, 0.0), layer
@@ -153,7 +153,7 @@ def _timed(model: Callable[[torch.Tensor], object], images: torch.Tensor) -> flo
 
 @dataclass(frozen=True)
 class Candidate:
-    """A size that keeps to the budgets.
+    """A size within the budgets.
 
     Attributes:
         sizes: The sizes that it belongs to.
@@ -182,7 +182,7 @@ class Candidate:
 
     @property
     def imbalance(self) -> float:
-        """How far it is from the source's proportions.
+        """Distance from the source's proportions.
 
         The logarithm of the factor between their ratios of depth to width, plus that between their MLP ratios, both
         without sign; 0 for equal proportions.
@@ -193,7 +193,7 @@ class Candidate:
 
     @property
     def keeps_layers(self) -> bool:
-        """Whether its layers have the sizes of the source's, which is not wider and prefers them to narrower ones.
+        """Whether its layers have the source's sizes, and the start prefers whole layers.
 
         Fine-tuned, 3x192 is ahead of 6x128, which costs about as much (docs/results/equal-compute.md).
         """
@@ -202,11 +202,11 @@ class Candidate:
         return self.sizes.prefers_layers and whole and self.depth >= _LEAST_DEPTH
 
     def value(self, budget: Budget) -> float:
-        """What it takes of a budget's quantity."""
+        """Its value of a budget's quantity."""
         return {"params": self.cost.parameters, "macs": self.cost.macs, "latency": self.latency}[budget.quantity]
 
     def unused(self, budgets: Sequence[Budget]) -> tuple[int, float]:
-        """How many budgets it does not use up, and where it uses up none, the smallest unused share."""
+        """Number of budgets that it does not use up; if it uses up none, also the smallest unused share."""
         unmet = sum(self.value(budget) < budget.least for budget in budgets)
         share = min(1 - self.value(budget) / budget.limit for budget in budgets)
         return unmet, round(share, 2) if unmet == len(budgets) else 0.0
@@ -249,14 +249,16 @@ def find_sizes(
         measured = [_measured(candidate, budgets, stopwatch) for candidate in best]
         best = _best([candidate for candidate in measured if candidate is not None], budgets, most)
     if not best:
-        raise UserError(f"{' and '.join(map(str, budgets))}: no network that the start fills keeps to it; give more")
+        raise UserError(
+            f"{' and '.join(map(str, budgets))}: no network that the start can fill is within this budget; raise it"
+        )
     return best
 
 
 def _deepest(
     sizes: Sizes, embed_dim: int, mlp_ratio: float, budgets: Sequence[Budget], stopwatch: Stopwatch | None
 ) -> Candidate:
-    """The deepest network of a width and MLP ratio that keeps to the budgets; perhaps not deep enough for the start."""
+    """The deepest network of a width and MLP ratio within the budgets; it may be too shallow for the start."""
     outside, layer = cost_parts(sizes, embed_dim, mlp_ratio)
     parts: dict[str, tuple[float, float]] = {
         "params": (outside.parameters, layer.parameters), "macs": (outside.macs, layer.macs),
@@ -270,7 +272,7 @@ def _deepest(
 
 
 def _measured(candidate: Candidate, budgets: Sequence[Budget], stopwatch: Stopwatch) -> Candidate | None:
-    """A candidate at the largest of a few measured depths that keeps to its latency; None if the smallest does not."""
+    """A candidate at the largest measured depth within the latency budget; None if the smallest exceeds it."""
     sizes, limit = candidate.sizes, next(budget.limit for budget in budgets if budget.quantity == "latency")
     others = [budget for budget in budgets if budget.quantity != "latency"]
     most = _deepest(sizes, candidate.embed_dim, candidate.mlp_ratio, others, None).depth
@@ -299,7 +301,7 @@ def _best(candidates: Sequence[Candidate], budgets: Sequence[Budget], most: int)
 
 
 def cost_parts(sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[Cost, Cost]:
-    """Cost of all that lies outside the layers, and of one layer; both are linear in the hidden width of the MLP."""
+    """Cost outside the layers, and of one layer; both are linear in the hidden width of the MLP."""
     narrow, wide = (_counted(sizes, embed_dim, ratio) for ratio in (1.0, 2.0))
     more = int(embed_dim * mlp_ratio) - embed_dim
     outside, layer = (
@@ -330,6 +332,6 @@ def _check_ends(sizes: Sizes, budgets: Sequence[Budget], stopwatch: Stopwatch | 
             if value > budget.limit if kind == "smallest" else 0 < value < budget.least:
                 shown = amount(budget.quantity, value)
                 raise UserError(
-                    f"{budget}: the {kind} network that the start fills ({found.architecture.spec()}) takes {shown}; "
-                    f"give at {nearest} --{budget.quantity} {shown}"
+                    f"{budget}: the {kind} network that the start can fill ({found.architecture.spec()}) takes "
+                    f"{shown}; give at {nearest} --{budget.quantity} {shown}"
                 )

@@ -1,4 +1,4 @@
-"""Select a part of a ViT's width: the same elements wherever parameters share an axis."""
+"""Select a part of a ViT's width: the same elements in all parameters that share an axis."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -61,8 +61,8 @@ def evenly(source: Axis, target: Axis) -> list[int]:
 def heads_whole(source: Axis, target: Axis) -> list[int]:
     """Evenly spaced elements, of attentions evenly spaced heads, and of heads of another width the same elements.
 
-    Keeping heads whole keeps the products of queries and keys; across heads, weight selection mixes them. Networks with
-    rotary positions turn the elements of narrower heads by other angles than those of the source.
+    Keeping heads whole keeps the products of queries and keys; across heads, weight selection mixes them. In networks
+    with rotary positions, narrower heads have other angles than the source's heads.
     """
     if source.kind != "heads":
         return evenly_spaced(source.size, target.size)

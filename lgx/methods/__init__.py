@@ -1,7 +1,7 @@
 """Methods: one folder each, with its MethodSpec, its LightningModule, its networks and its initializer.
 
-``from lgx.methods import SWS`` imports a method, or an initializer such as ``Pretrained``, when it is first used: the
-specs alone, which help and tables read, import neither torch nor a method.
+``from lgx.methods import SWS`` imports a method, or an initializer such as ``Pretrained``, on first use. The specs,
+which help and tables read, import neither torch nor a method.
 """
 
 from importlib import import_module

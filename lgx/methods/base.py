@@ -1,4 +1,4 @@
-"""What all methods share: task, teacher, one step, optimizer, schedule, and what a checkpoint says of itself."""
+"""The base class of all methods: task, teacher, step, optimizer, schedule, and the description in checkpoints."""
 
 import shlex
 from abc import abstractmethod
@@ -34,7 +34,7 @@ from lgx.methods.planned_step import PlannedStep
 from lgx.methods.spec import MethodSpec
 
 Trained = Literal["descendant", "ancestor", "learngene"]
-"""What a run trains; a network from which a learngene is taken counts as ``learngene``."""
+"""What a run trains; ``learngene`` includes networks from which a learngene is extracted."""
 
 
 class Method(EvaluatedModule):
@@ -46,18 +46,20 @@ class Method(EvaluatedModule):
 
     Args:
         arch: Architecture of the network: a name (``6-Small``) or a spec (``depth=6,embed_dim=384,num_heads=6``); for
-            text ``6-GPT2`` or ``gpt2:depth=6,embed_dim=384,num_heads=6``; default that of a source trained whole.
-        optimizer: Optimizer, e.g. ``torch.optim.AdamW`` with its learning rate. Weight decay leaves out vectors.
-        scheduler: Learning-rate schedule, e.g. ``WarmupCosine``, stepped after every update; none keeps the rate
+            text ``6-GPT2`` or ``gpt2:depth=6,embed_dim=384,num_heads=6``; default: the source's, if it is trained
+            whole.
+        optimizer: Optimizer, e.g. ``torch.optim.AdamW`` with its learning rate. Vectors have no weight decay.
+        scheduler: Learning-rate schedule, e.g. ``WarmupCosine``, stepped after every update; by default the rate is
             constant.
         num_classes: Number of classes; the data module gives it.
         kind: What is predicted; the data module gives it.
         label_smoothing: Label smoothing ε of the cross-entropy with labels.
         mixup: Mixup's α; 0 is off (timm's Mixup).
         cutmix: CutMix's α; 0 is off.
-        drop_path_rate: Stochastic depth of an image model's last layer, rising linearly from 0; one in shared layers.
-        dropout: Share of embeddings, attention weights and residual updates that a text model drops; 0.1 in GPT-2.
-        compile: Compile the network with torch.compile; worth it for long runs.
+        drop_path_rate: Stochastic depth of an image model's last layer, rising linearly from 0; shared layers have one
+            rate.
+        dropout: Dropout rate of a text model's embeddings, attention weights and residual updates; GPT-2 has 0.1.
+        compile: Compile the network with torch.compile; saves time in long runs.
         label: Name in results for a variant of the method, e.g. ``tal_plus``; by default the method's own name.
 
     Attributes:
@@ -66,17 +68,17 @@ class Method(EvaluatedModule):
         arch_option: Constructor argument that names a network whose architecture is the default of ``arch``, or None.
         shards: Whether processes may share the network's layers.
         plain_network: Whether a checkpoint can be read as a pretrained network of its architecture.
-        evaluates_starts: Whether evaluation measures untrained descendants: epoch 0 in the results.
-        follows_normalization: Whether images are normalized as those of the start, unless ``data.mean`` is given.
-        learngene_of_best: Whether the learngene is that of the best checkpoint, else of the last weights.
+        evaluates_starts: Whether evaluation measures untrained descendants (epoch 0 in results).
+        follows_normalization: Whether images get the start's normalization, unless ``data.mean`` is given.
+        learngene_of_best: Whether the learngene comes from the best checkpoint; otherwise from the last weights.
         trains: What a run trains.
         adapts_ancestor: Whether another run may have to fine-tune the ancestor first.
-        one_graph: Whether the named losses of a step have graphs, whose gradients can be measured.
+        one_graph: Whether the named losses of a step have graphs, so that their gradients can be measured.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
-        step_losses: The named losses of the last training step; with their graphs until its backward pass has ended.
+        step_losses: The named losses of the last training step, with graphs until the end of its backward pass.
         start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
-        skips_start: Whether the network gets no start, because a checkpoint is loaded next or a plan only counts.
-        assumed: What a plan assumes of files that do not exist yet; None in a run, which needs them.
+        skips_start: Whether the network gets no start, because a checkpoint follows or a plan only counts.
+        assumed: A plan's assumptions on missing files; None in a run, which needs the files.
     """
 
     spec: ClassVar[MethodSpec]
@@ -142,12 +144,12 @@ class Method(EvaluatedModule):
 
     @property
     def varying_graph(self) -> bool:
-        """Whether a step may leave some of the parameters without a gradient."""
+        """Whether a step may leave some parameters without a gradient."""
         return False
 
     @property
     def label(self) -> str:
-        """Name in results: the variant's, where it was given one."""
+        """Name in results: ``label``, if given."""
         return self._label or self.method
 
     @cached_property
@@ -157,11 +159,11 @@ class Method(EvaluatedModule):
 
     @abstractmethod
     def build_network(self) -> nn.Module:
-        """Build the network to train; called once, when the task is known."""
+        """Build the network to train; called once, after the task is known."""
 
     @abstractmethod
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Named losses of one batch, scalars; ``loss`` is minimized, the others are logged beside it."""
+        """Named losses of one batch, scalars; ``loss`` is minimized, all others are only logged."""
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:
         """The learngene in a state dict of the network (names without ``network.``); None if the method has none."""
@@ -172,7 +174,7 @@ class Method(EvaluatedModule):
         return None
 
     def start_normalization(self) -> tuple[Normalization | None, str] | None:
-        """Normalization of the start, None if unknown, and what the start is called; None without a start to follow."""
+        """Normalization of the start, None if unknown, and the start's name; None without a start to follow."""
         return None
 
     def trained_groups(self) -> list[dict[str, Any]]:
@@ -180,11 +182,11 @@ class Method(EvaluatedModule):
         return parameter_groups(self.network)
 
     def next_command(self, folder: Path) -> str:
-        """A command that uses what a finished run has left in its folder."""
+        """A command that uses the results of a finished run."""
         return f"lgx test --config {shlex.quote(str(folder / 'config.yaml'))}"
 
     def planned_step(self) -> PlannedStep:
-        """What a plan runs to count one training step; called before :meth:`setup`."""
+        """The object with which a plan counts one training step; called before :meth:`setup`."""
         return PlannedStep(self)
 
     # -- task and network ---------------------------------------------------------------------------------------
@@ -198,11 +200,13 @@ class Method(EvaluatedModule):
         module = getattr(self.trainer, "datamodule", None)
         if not isinstance(module, TaskDataModule):
             name = "bare loaders" if module is None else type(module).__name__
-            raise UserError(f"data: a method learns its task from a TaskDataModule; give one with --data, not {name}")
+            raise UserError(
+                f"data: expected a TaskDataModule, which tells a method its task; give one with --data, not {name}"
+            )
         return module
 
     def setup(self, stage: str) -> None:
-        """Learn the tasks from the data module; for training also load the teacher."""
+        """Read the tasks from the data module; for training also load the teacher."""
         self.learn_tasks()
         needs_teacher = stage == "fit" or (self.evaluates_with_teacher and stage != "plan")
         if needs_teacher and (request := self.teacher_request()) is not None:
@@ -211,10 +215,10 @@ class Method(EvaluatedModule):
                 self.print(cache.describe())
 
     def learn_tasks(self) -> None:
-        """Learn the tasks from the data module, whose images follow the normalization of the start.
+        """Read the tasks from the data module, whose images follow the start's normalization.
 
         Raises:
-            UserError: If what is predicted, classes, or image size and channels or vocabulary and longest text differ.
+            UserError: If kind, classes or inputs of the tasks differ from the network's.
         """
         self._read_tasks()
         if not self.skips_start and (start := self.start_normalization()) is not None:
@@ -232,42 +236,42 @@ class Method(EvaluatedModule):
 
     def _follow(self, wanted: Normalization | None, start: str) -> None:
         if (line := follow_normalization(self.data_module(), wanted, start)) not in self._printed:
-            self.print(line)  # once: a run that is tested learns its tasks again
+            self.print(line)  # once: a test reads the tasks again
         self._printed.add(line)
         self._read_tasks()
         if self.teacher is not None and self.task is not None:
             self.teacher = self.teacher.for_task(self.task)
 
     def check_task(self, task: Task) -> None:
-        """Refuse a task whose inputs or classes the network does not have, or which has no labels to learn from.
+        """Refuse a task with other inputs or classes than the network's, or without labels.
 
         Raises:
             UserError: If it does not suit the method.
         """
         if not task.is_labeled:
             raise UserError(
-                f"data: the images of task {task.name} have no labels, which model {type(self).__name__} learns from; "
-                f"give class folders (--data ImageFolderData) or another set with labels"
+                f"data: the images of task {task.name} have no labels, but model {type(self).__name__} needs labels; "
+                "give class folders (--data ImageFolderData) or another set with labels"
             )
         self.architecture.check_task(task, "model.arch")
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
-        """Train and evaluate on these tasks, each by its name, and make their metrics."""
+        """Set the tasks, by name, and make their metrics."""
         assert self.task is not None
         if len({(task.kind, task.metric) for task in tasks.values()}) > 1:
             several = ", ".join(f"{name} ({task.kind}, {task.metric})" for name, task in tasks.items())
             raise UserError(
-                f"data.tasks: {self.method} trains one network for tasks of one kind, but these are {several}"
+                f"data.tasks: {self.method} trains one network for one kind of task, but these tasks are {several}"
             )
         self.tasks = {**tasks, self.task.name: self.task}
         self.eval_metrics = nn.ModuleDict({f"{s}_metrics": metrics_for(self.task, s) for s in ("val", "test")})
 
-    @building_on("cpu")  # Lightning asks for the GPU, but starts are computed of tensors from files
+    @building_on("cpu")  # Lightning sets the GPU, but starts are computed from tensors of files
     def configure_model(self) -> None:
         """Build the network once; under ``trainer.strategy: sharded`` every process keeps a share of each layer."""
         if hasattr(self, "network"):
             return
-        if self._trainer is not None and self.task is None:  # Lightning's averaging of weights asks before setup
+        if self._trainer is not None and self.task is None:  # Lightning's averaging of weights calls it before setup
             self.learn_tasks()
         self.network = self.build_network()
         if self._trainer is not None:
@@ -300,12 +304,12 @@ class Method(EvaluatedModule):
         return self._update.weighted(losses["loss"], batch.targets, self.trainer, batch_idx)
 
     def on_after_backward(self) -> None:
-        """Make the gradients of a complete update the mean over its examples; let go of the step's graph."""
+        """Scale the gradients of a complete update to the mean over its examples; release the step's graph."""
         self._update.correct(self, self.trainer, {task.kind for task in self.tasks.values()})
         self.step_losses = {name: loss.detach() for name, loss in self.step_losses.items()}
 
     def on_train_epoch_end(self) -> None:
-        """Count the epochs for the results' ``epochs`` column."""
+        """Count the epochs for the column ``epochs`` of results."""
         self.epochs_trained = self.current_epoch + 1
 
     def configure_optimizers(self) -> Any:
@@ -315,7 +319,7 @@ class Method(EvaluatedModule):
             UserError: If the optimizer or the schedule refuses one of its options.
         """
         groups = self.trained_groups()
-        with blame("model.optimizer or model.scheduler: a value is refused"):
+        with blame("model.optimizer or model.scheduler: invalid value"):
             optimizer = self.optimizer(groups)
             scale_rates(optimizer)
             if self.trainer.precision != "16-mixed":  # Lightning does not clip the gradients of fused optimizers there
@@ -334,11 +338,13 @@ class Method(EvaluatedModule):
             UserError: If neither ``trainer.max_steps`` nor ``trainer.max_epochs`` gives an end.
         """
         if (total := self.known_steps()) is None:
-            raise UserError("trainer.max_epochs or trainer.max_steps: a schedule needs to know when the run ends")
+            raise UserError(
+                "trainer.max_epochs or trainer.max_steps: a schedule needs the length of the run; give one of them"
+            )
         return total
 
     def known_steps(self) -> int | None:
-        """Optimizer steps of the whole run; None where only time or the user ends it."""
+        """Optimizer steps of the whole run; None if only time or the user ends it."""
         trainer = self.trainer
         limits = [int(trainer.max_steps)] if trainer.max_steps > 0 else []
         if trainer.max_epochs is not None and trainer.max_epochs > 0:
@@ -349,7 +355,7 @@ class Method(EvaluatedModule):
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def describe(self) -> dict[str, Any]:
-        """What a checkpoint says of itself, in plain types."""
+        """The description of a checkpoint, in plain types."""
         about = {
             "method": self.method,
             "architecture": self.architecture.to_dict(),
@@ -365,13 +371,13 @@ class Method(EvaluatedModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Describe the network, so that other commands can rebuild it without this run's configuration."""
-        # An epoch that has begun counts: 0 means untrained, and nothing else.
+        # A started epoch counts, so that 0 always means untrained.
         fits = self.trainer.state.fn == "fit" and self.global_step > 0
         begun = self.trainer.fit_loop.epoch_progress.current.started if fits else 0  # type: ignore[attr-defined]
         checkpoint["lgx"] = self.describe() | {"epochs": max(begun, self.epochs_trained)}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take over how long the network was trained, and how its images were normalized.
+        """Restore the number of epochs, and the normalization of images.
 
         Raises:
             UserError: If the checkpoint is of another method or architecture.

@@ -1,4 +1,4 @@
-"""Checks of what a user gives to several methods: options, and a checkpoint to resume from."""
+"""Checks of options and checkpoints that several methods share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,20 +35,20 @@ def check_resumable(about: Mapping[str, Any], method: str, architecture: Archite
     """
     if about.get("method") != method:
         raise UserError(
-            f"--ckpt_path: holds a network of method {about.get('method')}, but this run is of method {method}; "
+            f"--ckpt_path: contains a network of method {about.get('method')}, but this run is of method {method}; "
             f"give a checkpoint of a {method} run"
         )
     stored = architecture_from_dict(about["architecture"]) if "architecture" in about else None
     if stored != architecture:
         held = f"architecture {name_of(stored)} for {stored.kind}" if stored else "an unknown architecture"
         raise UserError(
-            f"--ckpt_path: holds {held}, but this run has {name_of(architecture)} for {architecture.kind}; "
-            f"--ckpt_path resumes a run, use an initializer to start from other weights"
+            f"--ckpt_path: contains {held}, but this run has {name_of(architecture)} for {architecture.kind}; "
+            "--ckpt_path only resumes a run, use an initializer to start from other weights"
         )
 
 
 def stored_normalization(about: Mapping[str, Any]) -> Normalization | None:
-    """How the images of a checkpoint's network were normalized; None where unknown, and for texts."""
+    """The normalization of a checkpoint's network; None if unknown, and for texts."""
     if about.get("normalization") is None:
         return None
     schema = {key: TASK[key] for key in ("mean", "std")}
@@ -59,18 +59,14 @@ def stored_normalization(about: Mapping[str, Any]) -> Normalization | None:
 def order_classes(
     checkpoint: dict[str, Any], architecture: Architecture, tasks: Mapping[str, Task], is_mapped: bool
 ) -> None:
-    """Give the head of a checkpoint's network the order of the data's classes, before its weights are loaded.
-
-    The images must be read as in training.
-
-    Of networks of several tasks, those of the same name are compared.
+    """Reorder the classes of a checkpoint's head to the order of the data's classes, before its weights are loaded.
 
     Args:
         checkpoint: The checkpoint, whose entry ``lgx`` describes it.
         architecture: The network's architecture.
         tasks: The tasks of the data, by name.
-        is_mapped: Whether the head can be given another order. In training it cannot, because averaged weights and the
-            optimizer's state have one, too; a hypernetwork has no head.
+        is_mapped: Whether the head may be reordered. Not in training, because averaged weights and the optimizer's
+            state have the same order; a hypernetwork has no head.
     """
     about = checkpoint["lgx"]
     own: dict[str, Any] = about.get("task", {})
@@ -87,5 +83,7 @@ def order_classes(
         if order is None:
             continue
         if not (is_only and is_mapped):
-            raise UserError(f"--ckpt_path: the classes of {name} have another order than in training; restore it")
+            raise UserError(
+                f"--ckpt_path: the classes of {name} have another order than in training; restore their order"
+            )
         checkpoint["state_dict"] = with_class_order(checkpoint["state_dict"], architecture, order, "network.")

@@ -1,4 +1,4 @@
-"""A ViT whose layers are computed from the parameters of a smaller network."""
+"""A ViT whose parameters are computed from a smaller network's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,14 +8,14 @@ from torch.func import functional_call
 
 
 class ComputedViT:
-    """Runs a whole network of timm with parameters that a smaller one's give; mixed into the smaller network's class.
+    """Mixin for a smaller network's class: run a whole network of timm with parameters computed from the smaller one's.
 
-    Whatever calls the network's methods (features, heads, export) gets the whole network. Each call computes the
-    parameters again; gradients reach those of the smaller network.
+    All callers of the network's methods (features, heads, export) get the whole network. Each call computes the
+    parameters again; gradients reach the smaller network's parameters.
     """
 
     def compute(self, learned: Mapping[str, Tensor], layers: bool) -> dict[str, Tensor]:
-        """The whole network's parameters; without its layers where none is run."""
+        """The whole network's parameters; without its layers if no layer is run."""
         raise NotImplementedError
 
     def forward(self, images: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ class ComputedViT:
         return self._run("forward_features", images, True)
 
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
-        """Logits (B, K) of tokens (B, P + N, D), or what the head reads, (B, D); no layer is computed for it."""
+        """Logits (B, K) of tokens (B, P + N, D), or the input of the head, (B, D); no layer is computed."""
         return self._run("forward_head", x, False, pre_logits=pre_logits)
 
     def _run(self: Any, part: str, inputs: Tensor, layers: bool, **options: bool) -> Tensor:
@@ -37,7 +37,7 @@ class ComputedViT:
             whole.train(self.training)
         learned = {name: p for name, p in self.named_parameters() if not name.startswith("projection.")}
         parameters = self.compute(learned, layers)
-        for name, buffer in self.named_buffers():  # those of the whole network have no memory
+        for name, buffer in self.named_buffers():  # the whole network's parameters have no memory
             short = name.removeprefix("blocks.0.")
             depth = len(whole.whole.blocks) if short != name else 0
             places = [f"blocks.{layer}.{short}" for layer in range(depth)] or [name]
@@ -48,7 +48,7 @@ class ComputedViT:
 
 
 def computed(network: Any, mixin: type[ComputedViT], whole: nn.Module) -> Any:
-    """Let a network run another one, whose parameters it computes.
+    """Make a network compute the parameters of another network and run it.
 
     Args:
         network: The smaller network, whose parameters are trained.
@@ -62,7 +62,7 @@ def computed(network: Any, mixin: type[ComputedViT], whole: nn.Module) -> Any:
 
 
 class _Parts(nn.Module):
-    """Calls any method of a network, which ``functional_call`` alone does not."""
+    """Calls any method of a network; ``functional_call`` calls only ``forward``."""
 
     def __init__(self, whole: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Evaluation of one network on its tasks: metrics, their tags, predictions."""
+"""Evaluation of one network on its tasks: metrics, tags, predictions."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -27,14 +27,14 @@ class EvaluatedModule(LightningModule, ABC):
 
     Attributes:
         network: The network.
-        task: The task of the data module; of several tasks a summary. None before the data module is known.
+        task: The task of the data module; a summary of several tasks. None before the data module is known.
         tasks: Every task by its name.
         eval_metrics: Metrics of ``val`` and ``test``.
-        other_values: Names of values of validation beside the metrics.
-        evaluates_with_teacher: Whether evaluation compares with the teacher too, which is then loaded for it.
-        probe: What a test measures in place of the metrics; None for the metrics.
+        other_values: Names of further values of validation.
+        evaluates_with_teacher: Whether evaluation compares with the teacher, which must then be loaded.
+        probe: Probe that a test measures instead of the metrics, or None.
         probed: Features (B, T) and labels (B,) of the test batches, for the probe.
-        tested: Logits of the last test batch of one network, for pictures; None where there are several.
+        tested: Logits of the last test batch, for pictures; None with several networks.
     """
 
     network: nn.Module
@@ -56,11 +56,11 @@ class EvaluatedModule(LightningModule, ABC):
         """Architecture of the network."""
 
     def validated_as(self, task: Task) -> Task:
-        """The task with the main metric that validation follows; by default its own."""
+        """The task with the main metric of validation; by default the task's."""
         return task
 
     def with_run_weights(self, folder: Path) -> dict[str, "Figure"]:
-        """Measure what the run's weights can do, when training has ended. Called on every process.
+        """Measure the run's weights after training. Called on every process.
 
         Returns:
             Figures by name, which are drawn on the first process.
@@ -81,7 +81,7 @@ class EvaluatedModule(LightningModule, ABC):
             self.to(self.device)
 
     def on_test_start(self) -> None:
-        """Measure in full precision, and anew what Lightning does not reset because it is not logged."""
+        """Measure in full precision, and reset metrics that Lightning does not reset because they are not logged."""
         self.on_validation_start()
         for collection in self.eval_metrics.values():
             for name, metric in cast(MetricCollection, collection).items(keep_base=True):
@@ -116,7 +116,7 @@ class EvaluatedModule(LightningModule, ABC):
             self.log(f"{split}/{name}", metric, prog_bar=name == main, on_step=False, on_epoch=True)
 
     def evaluations(self, split: str) -> list[Evaluation]:
-        """What evaluation measures."""
+        """The evaluated networks and tasks."""
         return [Evaluation(self.task.name if self.task else "", name_of(self.architecture), split)]
 
     def reported_metrics(self, task: Task, split: str) -> list[str]:
@@ -124,7 +124,7 @@ class EvaluatedModule(LightningModule, ABC):
         return metric_names(task, split) if self.probe is None else [self.probe.metric]
 
     def metrics_of(self, split: str, suffix: str = "") -> MetricCollection:
-        """The metrics of ``val`` or ``test``; ``suffix`` tells several architectures or tasks apart."""
+        """The metrics of ``val`` or ``test``; ``suffix`` distinguishes architectures or tasks."""
         return cast(MetricCollection, self.eval_metrics[f"{split}_metrics{suffix}"])
 
     def update(self, split: str, logits: Tensor, targets: Tensor, suffix: str = "") -> dict[str, Metric]:
@@ -133,11 +133,13 @@ class EvaluatedModule(LightningModule, ABC):
         return update_metrics(self.metrics_of(split, suffix), logits, targets)
 
     def tag(self, split: str, task: str) -> str:
-        """Where a task's metrics are logged: under its own name where there are several."""
+        """Tag of a task's metrics: under its name if there are several tasks."""
         return f"{split}/{task}" if len(self.tasks) > 1 else split
 
 
 def refuse_pixels(kind: Kind) -> None:
     """Refuse to predict for segmentation."""
     if kind == "segmentation":
-        raise UserError("predict: writes one class per image, which segmentation has not; run `lgx test` instead")
+        raise UserError(
+            "predict: writes one class per image, but segmentation has one per pixel; run `lgx test` instead"
+        )

@@ -1,4 +1,4 @@
-"""The initializer that suits a source, by the name of a method or by what the source says."""
+"""Choose the initializer by the name of a method, or by the source's description."""
 
 import difflib
 import inspect
@@ -14,15 +14,15 @@ from lgx.methods.baselines import PRETRAINED, RANDOM
 from lgx.methods.registry import initializer_class, names_with_initializer, spec_of
 
 _NOT_OFFERED = ("source", "seed", "name")
-"""Parameters that a command sets itself; ``name`` renames a method in results."""
+"""Parameters that commands set; ``name`` renames a method in results."""
 
 
 class InitializerOption(NamedTuple):
-    """An option of ``lgx init`` that goes to the initializer.
+    """An option of ``lgx init`` for the initializer.
 
     Attributes:
         name: The option, without dashes.
-        type: Its type; None is always a value and means that the option is not given.
+        type: Its type; None means that the option is not given.
         help: Its help text.
     """
 
@@ -37,7 +37,7 @@ def initializer_options() -> list[InitializerOption]:
     The texts come from the docstrings of the initializers' classes.
     """
     names = names_with_initializer()
-    text = f"How to use the source: {', '.join(names)}; by default as its learngene file says."
+    text = f"How to use the source: {', '.join(names)}; by default the method in its learngene file."
     found = [InitializerOption("method", str | None, text)]
     takers: dict[str, list[str]] = {}
     for method in names:
@@ -67,7 +67,7 @@ def methods_for_any_model() -> list[str]:
 
 
 def takes_option(method: str | None, option: str) -> bool:
-    """Whether the initializer of a known method takes an option; False where no method is named."""
+    """Whether the initializer of a known method has an option; False without a method."""
     return method in names_with_initializer() and _takes(_class_of(str(method)), option)
 
 
@@ -78,11 +78,11 @@ def initializer_for(
 
     Args:
         source: Learngene file, folder, checkpoint or timm name, as the place of a
-            :class:`~lgx.artifacts.sources.Source`; None for a start that reads none.
-        method: Name of the method; by default what the learngene file says, pretrain-finetune for other sources, and a
-            random start without one.
-        seed: Seed of all random parameters; initializers that draw take it.
-        options: Further arguments of the initializer; those that are None count as not given.
+            :class:`~lgx.artifacts.sources.Source`; None for a method without a source.
+        method: Name of the method; by default the method in the learngene file, pretrain-finetune for other sources,
+            and a random start without a source.
+        seed: Seed of random parameters, for initializers that draw them.
+        options: More arguments of the initializer; None means not given.
     """
     if seed is not None:
         check_seed(seed, "seed")
@@ -98,13 +98,13 @@ def initializer_for(
         method = maker if maker and spec and spec.initializer else PRETRAINED.name
     found = _class_of(method, content if maker == method else None, is_own=maker == method)
     if not found.reads_source:
-        raise UserError(f"method {method} takes nothing from {source}; leave out --source")
+        raise UserError(f"method {method} does not read a source; leave out --source {source}")
     found.check_source(source, method, maker)
     return _made(found, method, chosen, seed, source)
 
 
 def _class_of(method: str, content: str | None = None, is_own: bool = False) -> type[Initializer]:
-    """The initializer of a method; a learngene file (``is_own``) may be of a variant with a name of its own."""
+    """The initializer of a method; a learngene file (``is_own``) may name a variant of the method."""
     spec = spec_of(method, content)
     found = initializer_class(spec) if spec and (is_own or method in spec.names) else None
     if found is None:

@@ -1,4 +1,4 @@
-"""Expansion of a learngene's layers into those of a descendant."""
+"""Expand a learngene's layers to the layers of a descendant."""
 
 from collections.abc import Collection
 from functools import cached_property
@@ -17,10 +17,10 @@ _OUTSIDE = "patch_embed.proj.weight"
 
 
 class LayerExpansion(Initializer):
-    """An initializer that makes the layers of a descendant from those of a learngene file.
+    """Base of initializers that expand the layers of a learngene file to a descendant's layers.
 
-    Patch embedding, position embedding, class token, norm and head come along. It expands the learngenes of every
-    method whose spec names it as the default initializer.
+    Patch embedding, position embedding, class token, norm and head are copied. An initializer expands the learngenes of
+    every method whose spec names it as the default.
 
     Args:
         source: Learngene file.
@@ -36,15 +36,15 @@ class LayerExpansion(Initializer):
 
     @classmethod
     def check_source(cls, source: str, method: str, maker: str | None) -> None:
-        """Refuse a source that is not a learngene of a method that it expands."""
+        """Refuse a source that is not a learngene of a supported method."""
         if maker is None:
-            raise UserError(f"{source}: no learngene file; {method} expands the best{SUFFIX} of a run")
+            raise UserError(f"{source}: not a learngene file; {method} expands the best{SUFFIX} of a run")
         if not cls.expands(maker):
             raise UserError(f"{source}: a learngene of {maker}, not of {method}; leave out --method")
 
     @classmethod
     def expands(cls, method: str) -> bool:
-        """Whether it expands the learngenes of a method, which may be a variant with a name of its own."""
+        """Whether it expands the learngenes of a method or of the method's variant."""
         spec = find_spec(method)
         found = initializer_class(spec) if spec else None
         return found is not None and issubclass(cls, found)
@@ -54,7 +54,7 @@ class LayerExpansion(Initializer):
         """The learngene."""
         learngene = Learngene.load(self.source)
         self.check_source(self.source, type(self).__name__, learngene.method)
-        if _OUTSIDE not in learngene.tensors or not learngene.num_layers:  # a file has all such parameters or none
+        if _OUTSIDE not in learngene.tensors or not learngene.num_layers:  # a file has all of these parameters or none
             raise UserError(f"{self.source}: lacks layers, or parameters outside of layers; {AGAIN}")
         return learngene
 
@@ -68,24 +68,24 @@ class LayerExpansion(Initializer):
         return Origin.of_learngene(self.loaded)
 
     def named(self, architecture: Architecture) -> str:
-        """The method; with the suffix ``_narrowed`` where the descendant is narrower than the learngene."""
+        """The method; with the suffix ``_narrowed`` if the descendant is narrower than the learngene."""
         return f"{self.method}_narrowed" if self.notes(architecture, ()) else self.method
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """One line where the width was selected."""
+        """A line if the width was selected."""
         source, other = vit_only(self.loaded.architecture, self.source), vit_only(architecture, self.method)
         line = f"width     selected from the learngene's layers: {_words(other)} of {_words(source)}"
         return () if _width(source) == _width(other) else (line,)
 
     def sizes(self) -> Sizes:
-        """Any depth from the learngene's number of layers, and no more than its width."""
+        """At least the learngene's number of layers, at most its width."""
         return Sizes.within(vit_only(self.loaded.architecture, self.source)).deeper(self.loaded.num_layers)
 
     def tensors_for(self, architecture: Architecture) -> dict[str, Tensor]:
         """The learngene's tensors, with the descendant's width.
 
-        The papers' descendants differ in depth alone. For a narrower one, width is selected before the layers are
-        expanded: evenly spaced elements as in weight selection (Xu et al., 2024), heads kept whole
+        The papers' descendants differ in depth only. For a narrower descendant, width is selected before layers are
+        expanded: evenly spaced elements as in weight selection (Xu et al., 2024), with whole heads
         (:func:`~lgx.initialization.width.heads_whole`).
         """
         architecture = vit_only(architecture, self.method)
@@ -95,7 +95,7 @@ class LayerExpansion(Initializer):
         if any(wanted > ours for ours, wanted in zip(_width(source), _width(architecture), strict=True)):
             raise UserError(
                 f"{self.source}: the descendant ({_words(architecture)}) must not be wider than the learngene "
-                f"({_words(source)}), in heads and their width, too"
+                f"({_words(source)}), also in number and width of heads"
             )
         return narrow(self.loaded.tensors, source, architecture, heads_whole)
 

@@ -1,4 +1,4 @@
-"""A configuration of ``lgx fit``, read by the parser of ``lgx fit``, of which only method and data module are built."""
+"""Parse a configuration of ``lgx fit``, and build only its method and data module."""
 
 from dataclasses import dataclass, fields
 
@@ -17,12 +17,12 @@ class PlanOptions:
     """The hardware of a planned run and its speed.
 
     Attributes:
-        gpus: GPUs or processes per node; by default trainer.devices where that is a number, otherwise 1.
-        nodes: Nodes; by default trainer.num_nodes.
+        gpus: GPUs or processes per node; by default trainer.devices if it is a number, otherwise 1.
+        nodes: Number of nodes; by default trainer.num_nodes.
         throughput: Training examples per second and GPU, measured elsewhere; the plan then shows hours.
-        tflops: Peak TFLOP/s of a GPU at the run's precision; with mfu the plan then shows hours.
+        tflops: Peak TFLOP/s of a GPU at the run's precision; together with --mfu, the plan shows hours.
         mfu: Share of the peak that training reaches (model FLOPs utilization).
-        samples: Number of training examples, instead of the known number of the data set: 23976, or for several sets
+        samples: Number of training examples, replaces the known number: 23976, or for several sets
             gtsrb=23976,ham10000=9013.
         json: Print JSON instead of a table.
     """
@@ -43,7 +43,7 @@ class PlanOptions:
         if self.mfu > 1:
             raise UserError(f"--mfu: expected a share in (0, 1], got {self.mfu:g}")
         if self.throughput is not None and self.tflops is not None:
-            raise UserError("--throughput, --tflops: each of them says how fast the run is; give only one")
+            raise UserError("--throughput, --tflops: both set the speed of the run; give only one")
         self.known_samples("")
 
     def known_samples(self, task: str) -> int | None:
@@ -66,12 +66,12 @@ class Configured:
 
     Attributes:
         method: The method, without network and trainer.
-        step: What it says about a training step.
-        data: The data module, which has read nothing.
+        step: The method's training step.
+        data: The data module, before reading.
         trainer: Arguments of the trainer.
         checkpoint: Arguments of the best checkpoint.
         options: Those of the plan.
-        splits_batch: Whether the data's batch is that of all processes together.
+        splits_batch: Whether the batch size is the sum over all processes.
     """
 
     method: Method

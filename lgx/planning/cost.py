@@ -1,4 +1,4 @@
-"""Cost of one training step: FLOPs, memory on each GPU, and the state that is kept."""
+"""Cost of one training step: FLOPs, memory on each GPU, and stored state."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -20,9 +20,9 @@ from lgx.methods.planned_step import PlannedStep
 from lgx.planning.networks import StandInTeacher, fake_tensors, load_teacher, network_of
 
 PASSES = 3
-"""Work of a training step in forward passes: a backward pass takes twice one, for inputs and for weights."""
+"""Work of a training step in forward passes: a backward pass costs two, for inputs and for weights."""
 SPREAD = 4
-"""Architectures of a set whose cost is counted; the others' follows from theirs."""
+"""Number of architectures of a set whose cost is counted; the cost of all others is derived."""
 
 
 class Precision(NamedTuple):
@@ -75,7 +75,7 @@ class Flops:
     Attributes:
         forward: One example's share of a batch's forward pass; of an architecture set the mean. A hypernetwork's own
             work, which does not depend on the batch, is in it.
-        teacher: Forward pass of one example through the teacher; None where it could not be counted.
+        teacher: Forward pass of one example through the teacher; None if it cannot be counted.
     """
 
     forward: float
@@ -83,7 +83,7 @@ class Flops:
 
     @property
     def example(self) -> float:
-        """Training on one example: three times ``forward``, and once ``teacher`` where it was counted."""
+        """Training on one example: three times ``forward``, and once ``teacher`` if counted."""
         return PASSES * self.forward + (self.teacher or 0.0)
 
 
@@ -95,7 +95,7 @@ class Memory:
         weights: Parameters and buffers of the network.
         teacher: Those of the teacher.
         gradients: Gradients of one step.
-        optimizer: The optimizer's state; None where it could not be counted.
+        optimizer: The optimizer's state; None if it cannot be counted.
         buckets: Copies of the gradients of all that is trained, which DDP exchanges.
         activations: What the backward pass of a batch needs; of the largest architecture of a set.
     """
@@ -143,7 +143,7 @@ def step_cost(step: PlannedStep, batch_size: int, precision: Precision) -> tuple
     trained = [p for p in method.network.parameters() if p.requires_grad]
     state = _optimizer_bytes(method)
     if state is None:
-        problems.append("Not counted: the optimizer's state, which its class makes on real parameters alone.")
+        problems.append("Not counted: the optimizer's state, which its class creates for real parameters only.")
     frozen = sum(p.numel() for p in method.network.parameters() if not p.requires_grad)
     parameters = Parameters(sum(p.numel() for p in trained), frozen, teacher.parameters)
     buckets = sum(p.nbytes for p in trained)
@@ -160,7 +160,7 @@ class _Teacher(NamedTuple):
 
 
 def _count_teacher(method: Method) -> tuple[_Teacher, list[str]]:
-    """Count the teacher, and give the method a stand-in for it; a sentence where it cannot be counted."""
+    """Count the teacher, and replace it by a stand-in; return a sentence if it cannot be counted."""
     request = method.teacher_request()
     if request is None:
         method.teacher = None
@@ -171,7 +171,7 @@ def _count_teacher(method: Method) -> tuple[_Teacher, list[str]]:
         teacher = load_teacher(name, task)
         if teacher is None:
             problems.append(
-                f"Not counted: the teacher {name}, whose files are not here; give a timm model of its size instead "
+                f"Not counted: the teacher {name}, whose files are missing; give a timm model of its size instead "
                 f"(--model.{method.teacher_option} deit_base_patch16_224, for example) to count it."
             )
         else:
@@ -319,7 +319,7 @@ def _optimizer_bytes(method: Method) -> int | None:
 
 
 def learngene_bytes(step: PlannedStep) -> int | None:
-    """Bytes of the learngene; None where the method has none, or training decides its size."""
+    """Bytes of the learngene; None without one, or if training determines its size."""
     state = step.method.network.state_dict().items()
     learngene = step.learngene({name: torch.empty(t.shape, dtype=t.dtype, device="meta") for name, t in state})
     return sum(tensor.nbytes for tensor in learngene.tensors.values()) if learngene else None

@@ -28,13 +28,13 @@ N = TypeVar("N", bound=nn.Module)
 
 @contextmanager
 def fake_tensors() -> Iterator[None]:
-    """Inside the block or function tensors are made without memory; real tensors that take part count as such."""
+    """Inside the block or function, tensors are created without memory; real tensors may take part."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         yield
 
 
 class _OnMeta(TorchFunctionMode):
-    """Makes parameters on the meta device, and leaves alone the numbers that constructors compute with."""
+    """Creates parameters on the meta device, but not the numbers of constructors."""
 
     factories = frozenset({torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn})
 
@@ -65,7 +65,7 @@ def network_of(step: PlannedStep, dtype: torch.dtype = torch.float32) -> nn.Modu
 
 
 class StandInTeacher(Teacher):
-    """Replaces a method's teacher in a count: answers with zeros, and takes no time.
+    """Replaces a method's teacher in a count: returns zeros, and takes no time.
 
     Args:
         width: Width of its features, T.
@@ -104,7 +104,7 @@ class StandInTeacher(Teacher):
 
 
 def load_teacher(name: str, task: Task) -> Teacher | None:
-    """A teacher by name, without downloading its weights, which do not matter; None where its shape is unknown here."""
+    """A teacher by name, without downloading its weights; None if its shape is unknown."""
     if Path(name.removeprefix(FOLDER).removeprefix(TEXT)).exists():
         with unset_fake_temporarily():
             source = load_pretrained(name)

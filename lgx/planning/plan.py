@@ -88,8 +88,8 @@ class Plan:
         example_bytes: One decoded example, as it enters the network.
         checkpoint_bytes: One checkpoint.
         learngene_bytes: The learngene; None without one, or where training decides its size.
-        throughput: Training examples per second and GPU; None where no speed is given.
-        notes: Assumptions, and what is not counted.
+        throughput: Training examples per second and GPU; None without a given speed.
+        notes: Assumptions, and uncounted parts.
     """
 
     model: str
@@ -244,8 +244,8 @@ def _counted(member: TaskDataModule) -> int:
     except UserError as error:
         name = member.task.name
         raise UserError(
-            f"data {name}: how many training examples it has with this split is known from its files alone; "
-            f"give --samples {name}=NUMBER, or bring the files ({error})"
+            f"data {name}: only its files give the number of training examples of this split; give --samples "
+            f"{name}=NUMBER, or provide the files ({error})"
         ) from error
 
 
@@ -253,17 +253,17 @@ def _notes(run: Configured, sources: tuple[str, ...], sharded: bool) -> list[str
     method, options = run.method, run.options
     notes = [*(method.assumed or ()), f"Training examples: {', '.join(sources)}."]
     if any(task.kind == "text" for task in method.tasks.values()):
-        notes.append("Every text counts with data.max_len tokens; shorter ones take less.")
+        notes.append("Every text counts with data.max_len tokens; shorter texts cost less.")
     notes += run.step.notes
     if method.evaluates_starts and options.tflops is not None:
         notes.append(
             "A hypernetwork's thin products and many small operations reach a smaller share of TFLOP/s than an "
-            "ordinary network: measure some steps on such a GPU, and give --throughput, before you trust this time."
+            "ordinary network. This time may be too short: measure some steps on such a GPU, and give --throughput."
         )
     if sharded:
         notes.append(
-            "trainer.strategy shares weights, gradients and the optimizer's state among all GPUs; a whole layer comes "
-            "on top."
+            "trainer.strategy divides weights, gradients and the optimizer's state among all GPUs. One whole layer "
+            "must be added."
         )
     return notes
 

@@ -10,7 +10,7 @@ from lgx.runs.sweeps import RunSpec, load_sweep, option_arguments
 from lgx.training.parsing import written_options
 
 _WITHOUT_COST = ("model.initializer", "model.start", "model.label", "model.head", "data.root")
-"""Options of the start and of names, which do not change how long training takes."""
+"""Options of starts and names, which do not change the time of training."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def _length(plan: Plan) -> Iterator[Line]:
     parts = f"{steps.batch:,} x {steps.accumulate} accumulated x {steps.processes} {unit}"
     yield "effective batch", f"{steps.effective_batch:,}", parts
     yield "examples seen", amount(steps.samples), f"{steps.samples_per_epoch:,} of {steps.training_examples:,} an epoch"
-    volume = f"{size(plan.example_bytes)} an example as it enters the network, decoded"
+    volume = f"{size(plan.example_bytes)} per example at the network's input, decoded"
     yield "data", size(plan.example_bytes * steps.samples), volume
 
 
@@ -41,7 +41,7 @@ def _work(plan: Plan) -> Iterator[Line]:
     beside = [f"{amount(parameters.frozen)} frozen"] * (parameters.frozen > 0)
     beside += [f"{amount(parameters.teacher)} of the teacher"] * (parameters.teacher > 0)
     yield "parameters trained", amount(parameters.trained), ", ".join(beside)
-    yield "FLOPs forward", amount(flops.forward), "an example; 2 per multiply-accumulate"
+    yield "FLOPs forward", amount(flops.forward), "per example; 2 per multiply-accumulate"
     if flops.teacher:
         yield "FLOPs of the teacher", amount(flops.teacher), "an example"
     terms = "3 x forward" + " + 1 x teacher" * bool(flops.teacher)
@@ -51,7 +51,7 @@ def _work(plan: Plan) -> Iterator[Line]:
 
 def _memory(plan: Plan) -> Iterator[Line]:
     memory = plan.memory
-    more = "and what kernels need for a moment" + (", and CUDA itself" if plan.device == "GPU" else "")
+    more = "and temporary memory of kernels" + (", and CUDA itself" if plan.device == "GPU" else "")
     yield f"memory per {'GPU' if plan.device == 'GPU' else 'process'}", size(memory.total), more
     yield "  activations", size(memory.activations), f"a batch of {plan.steps.batch:,}"
     yield "  weights", size(memory.weights), ""
@@ -60,7 +60,7 @@ def _memory(plan: Plan) -> Iterator[Line]:
     yield "  gradients", size(memory.gradients), ""
     yield "  optimizer", "?" if memory.optimizer is None else size(memory.optimizer), ""
     if memory.buckets:
-        yield "  DDP's buckets", size(memory.buckets), "gradients on their way to the other GPUs"
+        yield "  DDP's buckets", size(memory.buckets), "gradients in transfer to other GPUs"
 
 
 def _files(plan: Plan) -> Iterator[Line]:
@@ -75,7 +75,7 @@ def _time(plan: Plan) -> Iterator[Line]:
         return
     words = f"of training, without validation and tests: {plan.hours * plan.steps.processes:.3g} GPU hours"
     yield "time", duration(plan.hours), words
-    yield "examples a second", amount(plan.throughput), "a GPU, at the speed that is given"
+    yield "examples a second", amount(plan.throughput), "per GPU, as given"
 
 
 def duration(hours: float) -> str:

@@ -110,7 +110,9 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
         UserError: If there are no such rows or methods.
     """
     split = options.split
-    merged = _renamed(merge(files, split), options.labels)
+    merged = merge(files, split)
+    renamed = [replace(row, method=options.labels.get(row.method, row.method)) for row in merged.rows]
+    merged = replace(merged, rows=renamed)
     fair_notes: list[str] = []
     if options.fair and split == "test":
         metric, fair_notes = fair_metric(merged.rows, merged.folders)
@@ -131,8 +133,7 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
     if options.baseline:
         sections.append(difference_section(shown, options.metric, options.baseline))
     if options.cost:
-        from lgx.results.cost import cost_section  # reads networks, which other comparisons need not import
-        from lgx.results.method_costs import method_costs
+        from lgx.results.cost import cost_section, method_costs  # reads networks, which others need not import
 
         costs, unknown = method_costs(chosen, merged.rows, merged.folders)
         notes += unknown
@@ -141,10 +142,6 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
         sections.append(health)
     report = Report(TITLE, headlines(found, levels), [_overview(shown), *merged.notes, *notes], sections)
     return Comparison(options, merged, chosen, shown, report, found, levels)
-
-
-def _renamed(merged: Merged, labels: Mapping[str, str]) -> Merged:
-    return replace(merged, rows=[replace(row, method=labels.get(row.method, row.method)) for row in merged.rows])
 
 
 def _chosen(rows: Sequence[Row], options: Options) -> list[Row]:

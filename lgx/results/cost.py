@@ -1,62 +1,20 @@
-"""The cost of N descendants: parameters to store, and training."""
+"""The cost of N descendants with each method: parameters to store, and training, from the folders of runs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from pathlib import Path
 
+from lgx.architectures.cost import cost_of
+from lgx.core.rows import Row
+from lgx.errors import UserError
+from lgx.results.lineage import Lineage
 from lgx.results.looks import method_order
 from lgx.results.merging import Place
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
-
-BACKWARD = 2
-"""Multiplications of a backward pass per one of a forward pass: for the gradients of inputs and of weights."""
+from lgx.results.run_records import CONFIG, RunRecord, Work
 
 COST = "Cost"
 """Title of the section with the cost."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """An amount of training.
-
-    Attributes:
-        epochs: Epochs as the papers count them: every epoch is 1, for any network and data set.
-        macs: Multiply-accumulates, i.e. image passes x MACs; None where unknown.
-        seconds: Measured wall time; None where it was not measured.
-    """
-
-    epochs: float = 0.0
-    macs: float | None = 0.0
-    seconds: float | None = 0.0
-
-    def __add__(self, other: "Work") -> "Work":
-        return Work(self.epochs + other.epochs, _sum(self.macs, other.macs), _sum(self.seconds, other.seconds))
-
-
-@dataclass(frozen=True)
-class Training:
-    """The training of one network.
-
-    Attributes:
-        macs: MACs of one image's forward pass; None where unknown.
-        epochs: Epochs.
-        images: Images of all epochs together; None where unknown.
-        teacher_macs: MACs of one image through a frozen teacher, which has no backward pass; None where unknown.
-        seconds: Wall time, s; None where not measured.
-    """
-
-    macs: float | None
-    epochs: float
-    images: float | None
-    teacher_macs: float | None = 0.0
-    seconds: float | None = None
-
-    @property
-    def work(self) -> Work:
-        """The amount of training: each image costs a forward and a backward pass, and the teacher's forward pass."""
-        if self.macs is None or self.images is None or self.teacher_macs is None:
-            return Work(self.epochs, None, self.seconds)
-        return Work(self.epochs, self.images * ((1 + BACKWARD) * self.macs + self.teacher_macs), self.seconds)
 
 
 @dataclass(frozen=True)
@@ -75,7 +33,7 @@ class Descendant:
     task: str
     macs: float
     parameters: int
-    training: Training
+    training: Work
 
 
 @dataclass(frozen=True)
@@ -121,10 +79,10 @@ class MethodCost:
 def method_cost(
     method: str,
     descendants: Sequence[Descendant],
-    learning: Sequence[Training] = (),
-    ancestors: Sequence[Training] = (),
+    learning: Sequence[Work] = (),
+    ancestors: Sequence[Work] = (),
     stored: int | None = 0,
-    scratch: Mapping[Place, Training] | None = None,
+    scratch: Mapping[Place, Work] | None = None,
     shared: bool = True,
 ) -> MethodCost:
     """Add up the cost of a method.
@@ -139,21 +97,98 @@ def method_cost(
         shared: Whether all descendants start from one source; False where each architecture has its own.
     """
     kinds = list({d.architecture: d for d in descendants}.values())
-    alone = [(scratch or {}).get((d.task, d.architecture)) for d in descendants]
-    known = [training for training in alone if training is not None]
-    instead = [Training(kind.macs, run.epochs, run.images) for kind in kinds for run in learning]
+    alone = [work for d in descendants if (work := (scratch or {}).get((d.task, d.architecture))) is not None]
+    instead = [Work.of(kind.macs, run.epochs, run.images) for kind in kinds for run in learning]
     return MethodCost(
         method=method,
         architectures=len(kinds),
         descendants=len(descendants),
         stored=stored,
         each=sum(kind.parameters for kind in kinds),
-        ancestor=_total(ancestors),
-        learning=_total(learning),
-        tuning=_total(d.training for d in descendants),
-        scratch=_total(known) if len(known) == len(descendants) else None,
-        pretraining=_total(instead) if shared and learning else None,
+        ancestor=sum(ancestors, Work()),
+        learning=sum(learning, Work()),
+        tuning=sum((d.training for d in descendants), Work()),
+        scratch=sum(alone, Work()) if len(alone) == len(descendants) else None,
+        pretraining=sum(instead, Work()) if shared and learning else None,
     )
+
+
+def method_costs(
+    rows: Sequence[Row], everything: Iterable[Row], folders: Mapping[str, Path]
+) -> tuple[list[MethodCost], list[str]]:
+    """Cost of every method with measured descendants. Of several seeds the first counts, since all cost the same.
+
+    The source of a descendant is followed through the paths in the configurations, back to the ancestor.
+
+    Args:
+        rows: Rows that are compared.
+        everything: All rows of these and of other runs.
+        folders: Folder of each run by the run's name.
+
+    Returns:
+        The costs, and notes on the runs that were left out.
+    """
+    groups: dict[str, list[Row]] = {}
+    for row in everything:
+        groups.setdefault(row.run, []).append(row)
+    records = {name: RunRecord(folders[name], tuple(group)) for name, group in groups.items()}
+    records = {name: run for name, run in records.items() if run.exists}
+    chosen: dict[str, dict[Place, RunRecord]] = {}  # the run that trained a descendant, or that of the hypernetwork
+    for row in sorted(rows, key=lambda row: row.seed):
+        run = records.get(row.run)
+        if run is not None and (run.is_descendant or run.kind.evaluates_starts):
+            chosen.setdefault(row.method, {}).setdefault((row.task, row.architecture), run)
+    if not chosen:
+        raise UserError(
+            f"--cost: none of these results is in the folder of a descendant's run ({CONFIG} beside results.csv); "
+            f"give the folders that `lgx fit` wrote"
+        )
+    lineage = Lineage(records.values())
+    descendants: dict[str, list[Descendant]] = {method: [] for method in chosen}
+    for method, found in chosen.items():
+        for (task, architecture), run in found.items():
+            cost = cost_of(run.architecture_of(task, architecture))
+            training = lineage.work(run, cost.macs) if run.is_descendant else Work()  # without training: predicted
+            descendants[method].append(Descendant(architecture, task, cost.macs, cost.parameters, training))
+    scratch = {
+        (d.task, d.architecture): d.training
+        for method, found in chosen.items()
+        if all(run.is_descendant and run.start.is_random for run in found.values())
+        for d in descendants[method]
+    }
+    costs = [
+        _cost(lineage, method, [*found.values()], descendants[method], scratch) for method, found in chosen.items()
+    ]
+    absent = len({row.run for row in rows} - records.keys())
+    notes = [f"{absent} run(s) have no {CONFIG} beside their results: their cost is left out."] if absent else []
+    return costs, notes
+
+
+def _cost(
+    lineage: Lineage,
+    method: str,
+    runs: Sequence[RunRecord],
+    descendants: Sequence[Descendant],
+    scratch: Mapping[Place, Work],
+) -> MethodCost:
+    """Cost of one method, given the run of each descendant."""
+    starts = [run.start for run in runs if run.is_descendant]
+    hypernets = [run for run in runs if not run.is_descendant]
+    shared = not starts or any(start.is_shared for start in starts)
+    direct = [*hypernets, *(run for start in starts for run in lineage.behind(start.arguments))]
+    of_one_size = set() if shared else {run.folder for run in direct}
+    learning: list[Work] = []
+    ancestors: list[Work] = []
+    for run in lineage.all_behind(direct):
+        is_ancestor = run.kind.trains == "ancestor" and run.folder not in of_one_size
+        (ancestors if is_ancestor else learning).append(lineage.work(run))
+    # A stored source serves any number of descendants and tasks.
+    needed = {lineage.source(start): lineage.stored(start) for start in starts}
+    for run in hypernets:
+        needed[str(run.learngene_file.resolve())] = run.learngene.num_parameters if run.learngene else None
+    known = [number for number in needed.values() if number is not None]
+    stored = sum(known) if len(known) == len(needed) else None
+    return method_cost(method, descendants, learning, ancestors, stored, scratch, shared)
 
 
 def storage_table(costs: Sequence[MethodCost]) -> Table:
@@ -162,12 +197,9 @@ def storage_table(costs: Sequence[MethodCost]) -> Table:
     unit, letter = (1e3, "k") if small else (1e6, "M")
 
     def cells(cost: MethodCost) -> list[str]:
-        stored, fewer, saved = EMPTY_CELL, EMPTY_CELL, EMPTY_CELL
-        if cost.stored is not None:
-            stored, fewer = f"{cost.stored / unit:.2f}", _ratio(cost.each, cost.stored)
-        if cost.stored:
-            saved = f"{100 * (1 - cost.stored / cost.each):.2f} %"
-        return [str(cost.architectures), stored, f"{cost.each / unit:.2f}", fewer, saved]
+        stored = EMPTY_CELL if cost.stored is None else f"{cost.stored / unit:.2f}"
+        saved = f"{100 * (1 - cost.stored / cost.each):.2f} %" if cost.stored else EMPTY_CELL
+        return [str(cost.architectures), stored, f"{cost.each / unit:.2f}", _ratio(cost.each, cost.stored), saved]
 
     columns = ("architectures", f"stored ({letter})", f"a network each ({letter})", "times fewer", "saved")
     return _table("Parameters stored to start all descendants", columns, costs, cells)
@@ -234,11 +266,3 @@ def _unit(largest: float) -> tuple[float, str]:
     """The unit that gives the largest amount one to three digits before the point."""
     units = ((1e18, "1e18"), (1e15, "1e15"), (1e12, "1e12"), (1e9, "1e9"))
     return next((unit for unit in units if largest >= unit[0]), units[-1])
-
-
-def _total(trainings: Iterable[Training]) -> Work:
-    return reduce(Work.__add__, (training.work for training in trainings), Work())
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other

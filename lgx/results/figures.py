@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
+from statistics import fmean
 from typing import TypeVar
 
 from matplotlib.axes import Axes
@@ -12,7 +14,6 @@ from lgx.components.figures import glyph, make_panels, plain, step_ticks, to_pan
 from lgx.core.rows import Row
 from lgx.methods.spec import GRAY
 from lgx.results.architecture_names import architecture_order, depth_of, family_of
-from lgx.results.curves import TAGS, Curve, Seeds, over_seeds
 from lgx.results.looks import Style, method_order
 from lgx.results.merging import Place
 from lgx.results.metrics import in_words, is_share, lower_is_better, scale_of, with_unit
@@ -22,6 +23,8 @@ from lgx.results.tables import Entry, measured, state
 
 _T = TypeVar("_T")
 _MOST_PANELS = 4
+_TAGS = ("val/acc", "val/loss", "train/loss")
+"""Order of the panels of curves; those of other metrics come first."""
 _MOST_MARKERS = 30
 """Points of a curve that are marked one by one; longer curves are plain lines."""
 _SPLITS = {"val": "validation", "train": "training", "test": "test"}
@@ -108,21 +111,63 @@ def depth_section(
     return Section(f"{in_words(metric).capitalize()} against depth", figures=figures) if figures else None
 
 
-def curve_section(curves: Mapping[Place, Mapping[str, Seeds]], looks: Mapping[str, Style]) -> Section | None:
-    """Training curves, a figure for each task and architecture; None without curves.
+Curve = dict[int, float]
+"""Value by number of epochs, ascending."""
+
+
+def curves_of_runs(rows: Iterable[Row], metric: str, split: str) -> dict[Place, dict[str, dict[str, dict[int, Curve]]]]:
+    """Curves over the epochs of runs that trained one descendant; of several runs with one seed, the longest curve.
 
     Args:
-        curves: Curves by task and architecture, then by method.
+        rows: Rows of the runs, of any metric and split.
+        metric: Metric to read; both splits' losses are read too.
+        split: Split that is compared; of ``train`` the metric alone is read.
+
+    Returns:
+        Curves by task and architecture, then by tag (``val/loss``), method and seed.
+    """
+    tags = {f"train/{metric}"} if split == "train" else {f"val/{metric}", *_TAGS[1:]}
+    found: dict[Place, dict[str, dict[str, dict[int, Curve]]]] = {}
+    for _, of_run in groupby(sorted(rows, key=lambda row: (row.run, row.epochs)), lambda row: row.run):
+        curves: dict[str, Curve] = {}
+        trained = set()
+        for row in of_run:
+            trained.add((row.task, row.architecture, row.method, row.seed))
+            curves.setdefault(f"{row.split}/{row.metric}", {})[row.epochs] = row.value
+        (task, architecture, method, seed), *others = trained
+        for tag, curve in curves.items() if not others else ():
+            if tag in tags and len(curve) > 1:  # a point is no curve
+                seeds = found.setdefault((task, architecture), {}).setdefault(tag, {}).setdefault(method, {})
+                seeds[seed] = max(seeds.get(seed, curve), curve, key=max)
+    return found
+
+
+def curve_section(
+    curves: Mapping[Place, Mapping[str, Mapping[str, Mapping[int, Curve]]]], looks: Mapping[str, Style]
+) -> Section | None:
+    """Training curves, a figure for each task and architecture and a panel for each scalar; None without curves.
+
+    Args:
+        curves: What :func:`curves_of_runs` found.
         looks: Style of every method.
     """
     figures: list[ReportFigure] = []
     for task, architecture in sorted(curves, key=lambda place: (place[0], architecture_order(place[1]))):
         found = curves[task, architecture]
-        methods = sorted(found, key=method_order)
+        tags = sorted(found, key=lambda tag: (_TAGS.index(tag) if tag in _TAGS else -1, tag))
+        methods = sorted({method for of_tag in found.values() for method in of_tag}, key=method_order)
         lines = [looks[method] for method in methods]
-        figure = _curve_figure({method: list(found[method].values()) for method in methods}, looks)
-        over = "Lines are means over seeds, bands their range."
-        over = "One seed each." if max(map(len, found.values())) == 1 else over
+        figure, panels = make_panels(len(tags), legend=legend_width(lines))
+        for axes, tag in zip(panels, tags, strict=True):
+            split, _, metric = tag.partition("/")
+            for method, look in zip(methods, lines, strict=True):
+                _draw_curve(axes, [*found[tag].get(method, {}).values()], look, scale_of(metric))
+            axes.set_title(plain(f"{_SPLITS.get(split, split)} {_quantity(metric)}"))
+            axes.set_xlabel("training epoch")
+            step_ticks(axes)
+        add_legend(figure, lines)
+        is_single = max(len(seeds) for of_tag in found.values() for seeds in of_tag.values()) == 1
+        over = "One seed each." if is_single else "Lines are means over seeds, bands their range."
         label = f"training curves, task {task}, architecture {architecture}, methods {', '.join(methods)}"
         caption = f"{task}, {architecture}. Look at which line is ahead early, and which at the end. {over}"
         figures.append(drawn(figure, f"curves-{len(figures)}", label, caption, lines))
@@ -168,32 +213,14 @@ def _depth_figure(
     return drawn(figure, name, label, caption, lines)
 
 
-def _curve_figure(curves: Mapping[str, Sequence[Mapping[str, Curve]]], looks: Mapping[str, Style]) -> Figure:
-    """Draw the training curves of one architecture, a panel for each scalar: the mean over seeds and their range."""
-    recorded = {tag: curve.unit for seeds in curves.values() for seed in seeds for tag, curve in seed.items()}
-    tags = sorted(recorded, key=lambda tag: (TAGS.index(tag) if tag in TAGS else -1, tag))
-    lines = [looks[method] for method in curves]
-    figure, panels = make_panels(len(tags), legend=legend_width(lines))
-    for axes, tag in zip(panels, tags, strict=True):
-        split, _, metric = tag.partition("/")
-        for seeds, look in zip(curves.values(), lines, strict=True):
-            _draw_curve(axes, [seed[tag] for seed in seeds if tag in seed], look, scale_of(metric))
-        axes.set_title(plain(f"{_SPLITS.get(split, split)} {_quantity(metric)}"))
-        axes.set_xlabel(f"training {recorded[tag]}")
-        step_ticks(axes)
-    add_legend(figure, lines)
-    return figure
-
-
 def _draw_curve(axes: Axes, seeds: Sequence[Curve], look: Style, factor: float) -> None:
-    band = over_seeds(seeds) if seeds else None
-    if band is None:
-        return
-    marker = look.marker if len(band.steps) <= _MOST_MARKERS else ""
-    mean, low, high = ([factor * value for value in values] for values in (band.mean, band.low, band.high))
-    axes.plot(band.steps, mean, color=look.color, linestyle=look.dash, marker=marker, markersize=4)
-    if band.n > 1:
-        axes.fill_between(band.steps, low, high, color=look.color, alpha=0.15, linewidth=0)
+    """Draw the mean over seeds and their range, at the epochs that all of them have."""
+    epochs = sorted(set.intersection(*map(set, seeds))) if seeds else []
+    values = [[factor * curve[epoch] for curve in seeds] for epoch in epochs]
+    marker = look.marker if len(epochs) <= _MOST_MARKERS else ""
+    axes.plot(epochs, [*map(fmean, values)], color=look.color, linestyle=look.dash, marker=marker, markersize=4)
+    if len(seeds) > 1:
+        axes.fill_between(epochs, [*map(min, values)], [*map(max, values)], color=look.color, alpha=0.15, linewidth=0)
 
 
 def _mark_chance(axes: Axes, chance: float | None, vertical: bool = False) -> None:

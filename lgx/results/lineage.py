@@ -14,8 +14,7 @@ from lgx.artifacts.source_names import FOLDER, TimmSource
 from lgx.artifacts.sources import resolve_kept
 from lgx.core.image_size import height_width
 from lgx.errors import UserError
-from lgx.results.cost import Training
-from lgx.results.run_records import CONFIG, RunRecord, Start, kept_arguments
+from lgx.results.run_records import CONFIG, RunRecord, Start, Work, kept_arguments
 
 
 class Lineage:
@@ -43,10 +42,9 @@ class Lineage:
                 waiting += self.behind(run.arguments)
         return list(found.values())
 
-    def training(self, run: RunRecord) -> Training:
-        """The training of a run's network."""
-        teacher_macs = self._macs_of(run.teacher) if run.teacher else 0.0
-        return Training(run.macs, run.epochs, run.images, teacher_macs, run.summary.get("seconds"))
+    def work(self, run: RunRecord, macs: float | None = None) -> Work:
+        """The training of a run's network; ``macs``: of one image's forward pass, by default those of the network."""
+        return Work.of(macs or run.macs, run.epochs, run.images, self.teacher_macs(run), run.summary.get("seconds"))
 
     def source(self, start: Start) -> str:
         """The file, folder or name that an initializer reads; the name of its class where it reads nothing."""
@@ -96,11 +94,13 @@ class Lineage:
                     return moved, moved.folder / path.relative_to(folder)
         return None
 
-    def _macs_of(self, name: str) -> float | None:
-        """MACs of one image through a network that is named by its file or by timm."""
-        if authors := self._authors(Path(name)):
+    def teacher_macs(self, run: RunRecord) -> float | None:
+        """MACs of one image through the teacher of a run, 0 without one; None where it is not here."""
+        if not run.teacher:
+            return 0.0
+        if authors := self._authors(Path(run.teacher)):
             return authors[0].macs
-        name = resolve_kept(name).place
+        name = resolve_kept(run.teacher).place
         if name.endswith(SUFFIX) and Path(name).is_file():
             return cost_of(Learngene.load(name).architecture).macs
         return _timm_macs(name)

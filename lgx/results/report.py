@@ -25,7 +25,6 @@ class Table:
         rows: For each line the text of the first column, mostly a method, and the cells.
         common: Sentence on what the heads leave out because all columns share it; may be empty.
         first: Head of the first column.
-        details: Columns that a narrow terminal leaves out, the most important first.
     """
 
     title: str
@@ -33,7 +32,6 @@ class Table:
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     common: str = ""
     first: str = "method"
-    details: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.outputs import check_output, has_mark
 from lgx.results.comparison import Comparison
-from lgx.results.curves import curves_of_runs
-from lgx.results.figures import average_figure, curve_section, depth_section
+from lgx.results.figures import average_figure, curve_section, curves_of_runs, depth_section
 from lgx.results.headline import AVERAGES
 from lgx.results.looks import styles
 from lgx.results.markdown import GENERATOR, to_html, to_markdown_page
@@ -78,7 +77,7 @@ def whole_report(comparison: Comparison) -> Report:
     """The report of a comparison with figures, and with what is known of its methods and rows."""
     options, merged, shown = comparison.options, comparison.merged, comparison.rows
     looks = styles({row.method for row in merged.rows})
-    curves = curves_of_runs(merged.rows, merged.folders, options.metric, options.split)
+    curves = curves_of_runs(merged.rows, options.metric, options.split)
     figures = [depth_section(shown, options.metric, looks, comparison.levels), curve_section(curves, looks)]
     methods = method_section({row.method for row in shown})
     first, *others = comparison.report.sections

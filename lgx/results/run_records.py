@@ -1,7 +1,7 @@
 """The record of a run, read from its folder: configuration, results, learngene and amount of training."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,51 @@ from lgx.methods.base import Method
 from lgx.results.merging import RESULTS, read_summary
 
 CONFIG = "config.yaml"
+BACKWARD = 2
+"""Multiplications of a backward pass per one of a forward pass: for the gradients of inputs and of weights."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """An amount of training.
+
+    Attributes:
+        epochs: Epochs as the papers count them: every epoch is 1, for any network and data set.
+        images: Images of all epochs together; None where unknown.
+        macs: Multiply-accumulates, i.e. image passes x MACs; None where unknown.
+        seconds: Measured wall time; None where it was not measured.
+    """
+
+    epochs: float = 0.0
+    images: float | None = 0.0
+    macs: float | None = 0.0
+    seconds: float | None = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        macs: float | None,
+        epochs: float,
+        images: float | None,
+        teacher: float | None = 0.0,
+        seconds: float | None = None,
+    ) -> "Work":
+        """The training of a network: each image costs a forward and a backward pass, and the teacher's forward pass.
+
+        Args:
+            macs: MACs of one image's forward pass; None where unknown.
+            epochs: Epochs.
+            images: Images of all epochs together; None where unknown.
+            teacher: MACs of one image through a frozen teacher; None where unknown.
+            seconds: Wall time, s; None where not measured.
+        """
+        if macs is None or images is None or teacher is None:
+            return cls(epochs, images, None, seconds)
+        return cls(epochs, images, images * ((1 + BACKWARD) * macs + teacher), seconds)
+
+    def __add__(self, other: "Work") -> "Work":
+        pairs = zip(astuple(self)[1:], astuple(other)[1:], strict=True)
+        return Work(self.epochs + other.epochs, *(None if None in pair else sum(pair) for pair in pairs))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -12,7 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from lgx.results.markdown import escape_markdown, section_in_markdown
-from lgx.results.report import Report, Table
+from lgx.results.report import Report
 
 _FRAME = 3
 """Characters of a column's frame."""
@@ -27,34 +26,7 @@ _LONGEST = 32
 def print_report(report: Report) -> None:
     """Print the result, and all sections without their figures."""
     print_markdown(*map(escape_markdown, (*report.headline, *report.introduction)))
-    width = Console().width
-    narrowed = [
-        replace(section, tables=[_without_details(table, width) for table in section.tables])
-        for section in report.sections
-    ]
-    print_markdown(*map(section_in_markdown, narrowed))
-
-
-def _without_details(table: Table, width: int) -> Table:
-    """The table without as many of its details as make it too wide for the terminal."""
-
-    def missing(left_out: Sequence[str]) -> int:
-        kept = [i for i, name in enumerate(table.columns) if name not in left_out]
-        widths = [max(_NARROWEST, *(cell_len(cells[i].text) for _, cells in table.rows)) for i in kept]
-        first = _widest([table.first, *(name for name, _ in table.rows)])
-        return first + sum(min(own, _WIDEST) + _FRAME for own in widths) + _FRAME + 1 - width
-
-    left_out: list[str] = []
-    details = [name for name in table.details if name in table.columns]
-    while details and missing(left_out) > 0:
-        left_out.append(details.pop())
-    if not left_out:
-        return table
-    kept = [i for i, name in enumerate(table.columns) if name not in left_out]
-    rows = tuple((name, tuple(cells[i] for i in kept)) for name, cells in table.rows)
-    note = f"For a wider terminal, and in the report: {', '.join(reversed(left_out))}."
-    common = f"{table.common} {note}".strip()
-    return replace(table, columns=tuple(table.columns[i] for i in kept), rows=rows, common=common)
+    print_markdown(*map(section_in_markdown, report.sections))
 
 
 def print_markdown(*parts: str) -> None:

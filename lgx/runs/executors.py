@@ -40,7 +40,7 @@ class Failure:
 
 
 Outcome = Literal["finished", "elsewhere"] | Failure
-"""How a job ended; ``elsewhere`` if another process already works on its run."""
+"""How a job ended; ``elsewhere`` if another process already trains its run."""
 
 
 def failure_of(job: Job, other_log: str | None = None, reason: str = "") -> Failure:
@@ -173,7 +173,7 @@ class LocalExecutor:
                 submission.handle.wait(max(0.0, deadline - time.monotonic()))
 
     def _environment(self, slot: int) -> dict[str, str]:
-        """The GPUs and cores of a slot; torch would use all of them in every run."""
+        """The GPUs and cores of a slot; torch would use all cores in every run."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // self.limit)))
         return {"CUDA_VISIBLE_DEVICES": ",".join(_share(self._gpus, slot, self.limit)), "OMP_NUM_THREADS": threads}

@@ -22,7 +22,7 @@ from lgx.host.signals import STOP
 from lgx.runs.sweeps import RunSpec, run_arguments
 
 GRACE = 30.0
-"""Seconds that a run has to save its state and end after SIGTERM."""
+"""Seconds in which a run must save its state and end after SIGTERM."""
 ELSEWHERE = 75
 """Exit code of this module's program if another process works on the run."""
 
@@ -179,14 +179,14 @@ def is_finished(job: Job) -> bool:
 
 
 def change_of(job: Job) -> str | None:
-    """What has changed since the job finished, in words; None if nothing has, or it has not finished."""
+    """What has changed since the job finished, in words; None without a change, or before the end."""
     if (mark := _read_mark(job)) is None:
         return None
     former = mark["arguments"]
     if former != list(job.arguments):
         added = [word for word in job.arguments if word not in former]
         removed = [word for word in former if word not in job.arguments]
-        return f"was run with {' '.join(removed) or 'fewer options'}, now has {' '.join(added) or 'fewer options'}"
+        return f"ran with {' '.join(removed) or 'fewer options'}, now has {' '.join(added) or 'fewer options'}"
     if mark.get("config") != _digest(job):
         return f"{job.inputs[0]} has changed"
     return None

@@ -14,7 +14,7 @@ from lgx.runs.sweeps import RunSpec, Sweep, needed_files, needed_runs
 
 
 def changed_runs(sweep: Sweep) -> dict[str, str]:
-    """The finished runs whose options or configuration have changed since: run folder -> what has changed."""
+    """The finished runs whose options or configuration have changed: run folder -> change."""
     jobs = sweep_jobs(sweep, sweep.runs)
     return {folder: change for folder, job in jobs.items() if (change := change_of(job)) is not None}
 
@@ -31,7 +31,7 @@ def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec], overwrite: bool = False) 
     Args:
         sweep: The sweep.
         specs: Its runs.
-        overwrite: Whether what their folders hold is replaced if it cannot be resumed.
+        overwrite: Whether runs in their folders that cannot be resumed are replaced.
     """
     needs = {spec.folder: needed_files(sweep, spec) for spec in specs}
     outputs = {
@@ -96,7 +96,7 @@ def run_sweep(
         listed = "; ".join(f"{jobs[folder].name} ({failure.summary})" for folder, failure in failures.items())
         rest = f"; {len(skipped)} run(s) that need them were skipped" if skipped else ""
         raise UserError(
-            f"{len(failures)} of {len(jobs)} runs failed: {listed}{rest}; the same command runs those that are missing"
+            f"{len(failures)} of {len(jobs)} runs failed: {listed}{rest}; the same command runs the missing runs"
         )
 
 
@@ -111,7 +111,7 @@ def _dependents(needs: dict[str, set[str]], failed: str) -> dict[str, str]:
 
 
 def run_rows(job: Job) -> list[Row]:
-    """The test rows of a finished run; those of its final test have the epochs of the run, not of its best weights."""
+    """The test rows of a finished run; rows of its final test have the run's epochs, not the best epoch."""
     rows = read_rows(Path(job.folder) / "results.csv")
     last, tested = max((row.epochs for row in rows), default=0), [row for row in rows if row.split == "test"]
     final = max((row.epochs for row in tested), default=0)

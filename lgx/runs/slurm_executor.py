@@ -53,7 +53,7 @@ class SlurmExecutor:
             raise UserError(
                 "--slurm: timeout_min is missing; give e.g. '{timeout_min: 240}'; a run that needs longer is requeued"
             )
-        self.limit = sys.maxsize  # every job that can start is queued
+        self.limit = sys.maxsize  # every ready job is queued
         self._states = SlurmStates()
         delay = parameters.get("signal_delay_s", 90)
         minutes = parameters.get("timeout_min", parameters.get("time"))
@@ -117,10 +117,10 @@ class SlurmExecutor:
 
 
 class SlurmStates:
-    """Finds jobs that SLURM has ended, in what ``squeue`` shows.
+    """Finds ended jobs in the output of ``squeue``.
 
-    submitit asks ``sacct``, which prints nothing on a cluster without an accounting database: a job that was cancelled,
-    or whose node failed, would then be waited for without end.
+    submitit calls ``sacct``, which prints nothing on a cluster without an accounting database. It would wait forever
+    for a job that was cancelled, or whose node failed.
 
     Two answers in a row must say that a job has ended. In the meantime a result that the job has written becomes
     visible on a shared file system, and a job that is being requeued is pending again.
@@ -164,7 +164,7 @@ class SlurmStates:
         if message:
             if self._reachable:  # once, not at every call
                 shown = " ".join(message.split())
-                print(f"waiting    SLURM does not answer ({shown}); the sweep asks again", file=sys.stderr, flush=True)
+                print(f"waiting    SLURM does not answer ({shown}); the sweep tries again", file=sys.stderr, flush=True)
             self._reachable = False
             return
         self._reachable = True
@@ -192,5 +192,5 @@ def _outcome(submission: Submission, tasks: Sequence[Any]) -> Outcome:
 
 
 def _stderr(submission: Submission) -> str:
-    """File with what a job prints beside the output of its run."""
+    """File with a job's output besides the run's output."""
     return str(submission.handle.paths.stderr)

@@ -33,7 +33,7 @@ _RUN = {
     "options": MAPPING,
     "matrix": mapping_of(_VARIABLE),
 }
-"""What the keys of a run must be."""
+"""Valid values of a run's keys."""
 MAX_RUNS = 100_000
 """Greatest number of runs of a sweep."""
 
@@ -85,7 +85,7 @@ def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
 
 
 def expand_sweep(file: Path, content: Mapping[str, Any], runs_dir: str) -> Sweep:
-    """Expand the matrices of what a sweep file holds.
+    """Expand the matrices of a sweep file's content.
 
     Args:
         file: The file, for messages; paths of configuration files are relative to its folder.

@@ -1,1 +1,1 @@
-"""``lgx fit|validate|test|predict``: configuration, callbacks, folders of runs, restoring."""
+"""``lgx fit|validate|test|predict``: configuration, callbacks, run folders, resuming."""

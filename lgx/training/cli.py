@@ -47,7 +47,7 @@ from lgx.training.trainer_parts import as_list, every_callback, every_plugin
 
 _EVALUATED: dict[str, Loader] = {"validate": "val", "test": "test", "predict": "predict"}
 _ALL = 2**62
-"""Step from which the logs of an evaluated run go on: nothing of them is dropped."""
+"""Step from which an evaluation continues the logs of a run: no row is dropped."""
 
 
 def run(argv: list[str]) -> None:
@@ -71,7 +71,7 @@ def run(argv: list[str]) -> None:
 
 
 _REFUSALS = (MisconfigurationException, ValueError, AttributeError, ImportError, NotImplementedError)
-"""Errors that tell that an option does not fit, not that a computation failed."""
+"""Errors of a wrong option, not of a failed computation."""
 
 
 class LgxCLI(LightningCLI):
@@ -107,7 +107,7 @@ class LgxCLI(LightningCLI):
         self.config = parse_configuration(self.run_parser, args)
 
     def before_instantiate_classes(self) -> None:
-        """Lock the run's folder, find the checkpoint and compare it, before anything is built."""
+        """Lock the run's folder, find the checkpoint and compare it, before objects are built."""
         config = self.config
         if self.command == "fit":
             do_first(self.run_parser, config)
@@ -154,7 +154,7 @@ class LgxCLI(LightningCLI):
             options.limit_val_batches = 0
         changed = {
             "default_root_dir": str(self.run_dir), "plugins": plugins, "callbacks": [*first, *callbacks],
-            "logger": bool(wanted) and bool(options.fast_dev_run),  # they start when the folder is claimed
+            "logger": bool(wanted) and bool(options.fast_dev_run),  # they start after the folder is claimed
         }  # fmt: skip
         with blame(REFUSED):
             self.trainer = Trainer(**{**options, **changed})
@@ -166,7 +166,7 @@ class LgxCLI(LightningCLI):
     def _monitor(self, best: Any) -> None:
         """Let the best checkpoint be that of the task's main metric, in the run's folder.
 
-        This is set on the object: the configuration is saved, and may be run again elsewhere.
+        This is set on the object, because the saved configuration may run again elsewhere.
         """
         best.monitor = best.monitor or f"val/{self.model.validated_as(self.datamodule.task).metric}"
         if best.dirpath is None:
@@ -183,7 +183,7 @@ class LgxCLI(LightningCLI):
         try:
             if self.command == "fit":
                 if self.claim.is_finished(self.config.test_end):
-                    print(f"finished   {self.run_dir}: nothing to do; --overwrite trains anew")
+                    print(f"finished   {self.run_dir}: nothing to do; --overwrite trains again")
                     return
                 self._before_fit()
             else:
@@ -204,7 +204,7 @@ class LgxCLI(LightningCLI):
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:
-        """Attribute errors while a checkpoint is restored to it, and what Lightning refuses to the trainer."""
+        """Attribute errors during restoring to the checkpoint, and Lightning's refusals to the trainer."""
         try:
             yield
         except (KeyboardInterrupt, SystemExit) as end:
@@ -214,26 +214,26 @@ class LgxCLI(LightningCLI):
                 f"interrupted; finished files of the run are complete, {self._how_to_resume()}", 130
             ) from end
         except Exception as error:
-            # In a test of the start Lightning alone hears of it.
+            # In a test of the start, only Lightning receives the signal.
             stop = STOP.received or (signal.SIGTERM if self.trainer.received_sigterm else None)
-            if stop is not None and worker_was_killed(error):  # before they had left the group of processes
-                words = f"{signal.Signals(stop).name}: ended with its loader processes, {self._how_to_resume()}"
+            if stop is not None and worker_was_killed(error):  # before they had left the process group
+                words = f"{signal.Signals(stop).name}: the run and its loader processes ended, {self._how_to_resume()}"
                 raise Preempted(words, 128 + stop) from error
             if not self.checkpoint_io.is_restoring:
                 owner = refused_by_lightning(error)
                 if owner is not None and isinstance(error, _REFUSALS):
                     raise UserError(f"trainer: {owner} refuses this run ({reason_of(error)})") from error
                 raise
-            wrong = "--ckpt_path: the checkpoint is not of this run, or is damaged"
+            wrong = "--ckpt_path: the checkpoint is from another run, or is damaged"
             with blame(wrong, MisconfigurationException, OSError):
                 raise
 
     def _how_to_resume(self) -> str:
         is_kept = (self.run_dir / "checkpoints" / LAST).is_file()
-        return "resume it with --ckpt_path last" if is_kept else "it has no checkpoint yet: start it again"
+        return "resume it with --ckpt_path last" if is_kept else "there is no checkpoint yet: start it again"
 
     def _before_fit(self) -> None:
-        """Read the data, so that mistakes show before anything is replaced; test the start of a new run."""
+        """Read the data, so that errors occur before anything is replaced; test the start of a new run."""
         tested = self.config.test_start or self.config.test_end
         if _is_first_process():
             self.datamodule.prepare_data()
@@ -245,7 +245,7 @@ class LgxCLI(LightningCLI):
         if self.claim.writes:
             batch = self.datamodule.batch_size * self.trainer.world_size
             data = {**self.datamodule.fingerprint(), "data.batch_size x processes": str(batch)}
-            # Only this process writes checkpoints, so that the others need no complete identity.
+            # Only this process writes checkpoints, so other processes need no complete identity.
             self.saved.identity = replace(self.identity, data=data)
             if self.claim.resumed is not None:
                 check_data(self.claim.resumed, self.saved.identity, self.run_dir)
@@ -270,7 +270,7 @@ class LgxCLI(LightningCLI):
         check_module(self.datamodule, loaders)
 
     def _after_fit(self, started: float) -> None:
-        """Test the final weights, write the run's summary, and print what the run leaves."""
+        """Test the run's weights, write its summary, and print its outputs."""
         if self.config.test_end:
             self.trainer.test(self.model, self.datamodule, verbose=False)
         if self.trainer.is_global_zero and not self.config.trainer.fast_dev_run:

@@ -18,7 +18,7 @@ from lightning.pytorch.cli import LightningArgumentParser
 from lightning.pytorch.loggers import Logger
 from torch.optim.lr_scheduler import LRScheduler
 
-from data_modules import TaskDataModule  # importing the package makes every data module known by its short name
+from data_modules import TaskDataModule  # the import registers the short names of data modules
 from data_modules.module_checks import check_options, check_task
 from lgx.components.features import NEIGHBORS, ProbeName
 from lgx.components.optim import check_class, length_argument
@@ -34,7 +34,7 @@ from lgx.training.loggers import UNSET
 from lgx.training.parsing import check_classes, check_dropped, parse, restrict_imports, written_options
 
 _RATES = ("model.optimizer.", "model.scheduler.")
-REFUSED = "the configuration holds a value that is refused"
+REFUSED = "the configuration contains an invalid value"
 
 _FLAGS = {
     "overwrite": "Replace the run that the folder already holds.",
@@ -42,16 +42,16 @@ _FLAGS = {
     "test_end": "Test the final weights after training.",
     "untrained": "Evaluate the untrained start, without a checkpoint.",
     "split_batch": "Divide data.batch_size by the number of processes, so that more GPUs do not change the recipe.",
-    "allow_non_finite": "Train on after a loss that is not finite; write and read learngenes with such numbers.",
+    "allow_non_finite": "Continue training after a loss that is not finite; accept NaN and infinity in learngenes.",
 }
 """Boolean options -> help."""
 
 
 class RunParser(LightningArgumentParser):
-    """Lightning's parser with flags, and loggers that follow the run. It keeps the errors of classes that it builds.
+    """Lightning's parser with flags, loggers that follow the run, and a list of the errors of built classes.
 
     Attributes:
-        refused: Classes with their errors, in order; whoever builds clears it.
+        refused: Classes with their errors, in order; the caller clears it before it builds.
     """
 
     refused: ClassVar[list[tuple[type, Exception]]] = []  # of all: jsonargparse makes further parsers for classes
@@ -70,7 +70,7 @@ class RunParser(LightningArgumentParser):
         if issubclass(class_type, LRScheduler):
             length = length_argument(class_type)
             if length != "total_steps":
-                text = "Updates until the end of the schedule; by default those of the run."
+                text = "Updates until the end of the schedule; by default the updates of the run."
                 self.add_argument(f"--{length}", type=int | None, default=None, help=text)
             kwargs["skip"] = {*kwargs.get("skip", ()), length}
         added = super().add_class_arguments(class_type, nested_key, *args, **kwargs)
@@ -79,7 +79,7 @@ class RunParser(LightningArgumentParser):
         return added
 
     def _build(self, kind: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
-        """Build an object; a data module is checked, which may be of another package."""
+        """Build an object; check a data module, which may come from another package."""
         try:
             built = kind(*arguments, **options)
             if isinstance(built, TaskDataModule):
@@ -92,10 +92,9 @@ class RunParser(LightningArgumentParser):
 
 
 def make_parser(command: str, extra: type | None = None) -> RunParser:
-    """The parser of a training command; class paths may name known classes only.
+    """The parser of a training command; it accepts class paths of known classes only.
 
-    A process makes each parser once, which takes a tenth of a short run, and uses it for one command line after the
-    other.
+    A process makes each parser once, because this takes a tenth of the time of a short run.
     """
     silence_known_warnings()
     registry.load_all()
@@ -107,11 +106,11 @@ def make_parser(command: str, extra: type | None = None) -> RunParser:
 def _new_parser(command: str, extra: type | None) -> RunParser:
     parser = RunParser(
         prog=f"lgx {command}",
-        description="Options may also stand in configuration files, which --config reads; the last value counts.",
+        description="Options may also come from configuration files (--config). The last value of an option counts.",
         default_config_files=[str(resources.files("lgx.training") / "defaults.yaml")],
         dump_header=[f"lightning.pytorch=={lightning.pytorch.__version__}"],
         exit_on_error=False,
-        allow_abbrev=False,  # an abbreviation would let a misspelt option pass
+        allow_abbrev=False,  # an abbreviation would accept a misspelt option
     )
     parser.add_argument("-c", "--config", action=ActionConfigFile, help="Configuration file in YAML.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of the run; false sets none.")
@@ -122,7 +121,7 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
     if command == "test":
         text = "Accuracy of a classifier on the features, in place of the head: k nearest neighbors, or linear."
         parser.add_argument("--probe", type=ProbeName | None, default=None, help=text)
-        parser.add_argument("--probe_k", type=int, default=NEIGHBORS, help="Neighbors that vote with --probe knn.")
+        parser.add_argument("--probe_k", type=int, default=NEIGHBORS, help="Number of neighbors of --probe knn.")
     if extra is not None:
         _add_fields(parser, extra)
     _link(parser)
@@ -131,7 +130,7 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
 
 def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     """Parse a command line and the configuration files that it names."""
-    written = [*written_options(argv)]  # reads files within bounds: jsonargparse would read a pipe without an end
+    written = [*written_options(argv)]  # reads at most a fixed size: jsonargparse would read an endless pipe
     check_classes(written)
     for _, option, value in written:
         if option.removesuffix(".class_path") in ("model.optimizer", "model.scheduler"):
@@ -145,7 +144,7 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     else:
         check_dropped(written, config)
     if words != [*argv]:
-        config = parse(parser, argv)  # prints the configuration, which need not be complete, and exits
+        config = parse(parser, argv)  # prints the configuration, complete or not, and exits
     _check_values(config)
     return config
 
@@ -158,8 +157,8 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
         config: The configuration.
 
     Returns:
-        The configuration with objects in place of their classes and arguments: ``model``, ``data``, .... Loggers are
-        built when they are called, because some write or connect then.
+        The configuration with objects in place of their classes and arguments: ``model``, ``data``, .... Loggers become
+        functions that build them later, because some loggers write or connect when they are built.
     """
     parser.refused.clear()
     with blame(REFUSED):
@@ -167,18 +166,18 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
             built: Namespace = parser.instantiate_classes(config)
             return built
         except Exception as error:
-            # jsonargparse tries every type that an option may have, and raises an error of its own if all fail.
+            # jsonargparse tries every type of an option, and raises its own error if all types fail.
             if isinstance(error.__cause__, UserError):  # of a link
                 raise error.__cause__ from error
             if not parser.refused:
                 raise
             kind, cause = parser.refused[-1]
-            with blame(f"the configuration holds a value that {kind.__name__} refuses"):
+            with blame(f"the configuration contains a value that {kind.__name__} refuses"):
                 raise cause from error
 
 
 def configuration_text(parser: RunParser, config: Namespace) -> str:
-    """A configuration as YAML, without ``ckpt_path`` and ``overwrite``, which concern one start of the run only."""
+    """A configuration as YAML, without ``ckpt_path`` and ``overwrite``, which belong to one start of the run only."""
     config = config.clone()
     config.ckpt_path, config.overwrite = None, False
     return str(parser.dump(config, skip_unset=False, skip_validation=True))
@@ -187,16 +186,16 @@ def configuration_text(parser: RunParser, config: Namespace) -> str:
 def _add_run_options(parser: RunParser) -> None:
     """Add lgx's own options: the run's folder, flags and best checkpoint."""
     parser.add_argument("--runs_dir", type=str, default="runs", help="Folder of all experiments.")
-    parser.add_argument("--experiment", type=str, default="default", help="Folder of runs that are compared.")
-    parser.add_argument("--name", type=str | None, default=None, help="Name of the run; the method's by default.")
+    parser.add_argument("--experiment", type=str, default="default", help="Folder for runs that you will compare.")
+    parser.add_argument("--name", type=str | None, default=None, help="Name of the run; default: the method.")
     for name, text in _FLAGS.items():
         parser.add_flag(name, help=text)
-    text = "Checkpoint: best or last of the run, or a file. Without it the run's weights are evaluated, and fit starts."
+    text = "Checkpoint: best, last or a file. By default fit starts a new run; other commands use the run's weights."
     parser.add_argument("--ckpt_path", type=str | None, default=None, help=text)
-    text = "Stop after so many validations without a better score."
+    text = "Stop after this number of validations without a better score."
     parser.add_argument("--early_stop", type=PositiveInt | None, default=None, help=text)
     parser.add_argument(
-        "--save_every", type=PositiveInt | None, default=None, help="Save last.ckpt every so many steps, too."
+        "--save_every", type=PositiveInt | None, default=None, help="Steps between further saves of last.ckpt."
     )
     parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
 
@@ -211,7 +210,7 @@ def _add_fields(parser: RunParser, extra: type) -> None:
 
 
 def _link(parser: RunParser) -> None:
-    """Tell the data of the run's seed, and the method of the data."""
+    """Pass the run's seed to the data, and facts of the data to the method."""
     parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=seed_of)
     parser.link_arguments(
         "data", "model.init_args.num_classes", compute_fn=attrgetter("num_classes"), apply_on="instantiate"
@@ -220,7 +219,7 @@ def _link(parser: RunParser) -> None:
 
 
 def _check_values(config: Namespace) -> None:
-    """Refuse values that would fail later, without their key, or write outside the run's folder."""
+    """Refuse values that would fail later in an unclear way, or write outside the run's folder."""
     if not isinstance(config.seed_everything, bool):
         check_seed(config.seed_everything, "--seed_everything")
     check_line(config.runs_dir, "--runs_dir")
@@ -234,12 +233,12 @@ def _check_values(config: Namespace) -> None:
     if isinstance(strategy := config.trainer.strategy, str) and any(
         word in strategy for word in ("notebook", "spawn", "fork")
     ):
-        raise UserError(f"trainer.strategy: from the processes of {strategy} nothing returns; give ddp")
+        raise UserError(f"trainer.strategy: the processes of {strategy} return no results; give ddp")
     for place, value in all_values(config.as_dict()):
         if place.endswith(".class_path") and value.endswith("GradientAccumulationScheduler"):
             raise UserError(
-                f"{place}: {value} changes the number of steps, which schedules and plans count; give "
-                f"trainer.accumulate_grad_batches"
+                f"{place}: {value} changes the number of steps during the run, which schedules and plans need; give "
+                "trainer.accumulate_grad_batches"
             )
         if place.endswith((".filename", ".sub_dir")) and isinstance(value, str):
             check_name(value, place)

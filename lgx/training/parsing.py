@@ -42,20 +42,20 @@ KNOWN = (
 """The same, in words."""
 
 _in_force: list[str] = []
-"""What jsonargparse was given last, with the packages of ``LGX_ALLOW_IMPORTS``; again takes a tenth of a short run."""
+"""The list last given to jsonargparse. Giving it again would take a tenth of the time of a short run."""
 
 
 def restrict_imports() -> None:
     """Let configurations name the classes of known packages only: no functions, and no methods of the classes.
 
-    jsonargparse imports the module of a class path before it checks the class. An option that takes a callable would
-    accept any function with its arguments, for example one that loads pickles. In both ways a foreign configuration
-    could run code. ``LGX_ALLOW_IMPORTS=mypackage,other`` also admits everything in these packages.
+    jsonargparse imports the module of a class path before it checks the class. An option of a callable type would
+    accept any function and its arguments, for example a function that loads pickles. In both cases a foreign
+    configuration could run code. ``LGX_ALLOW_IMPORTS=mypackage,other`` also admits everything in these packages.
     """
     admitted = admitted_packages()
     if _in_force == ["*", *admitted]:
         return
-    denied = ["*", *{*_in_force} - {*admitted}]  # jsonargparse keeps what an earlier call has allowed
+    denied = ["*", *{*_in_force} - {*admitted}]  # jsonargparse keeps the list of an earlier call
     for known in known_classes().values():
         functions = [
             name
@@ -76,7 +76,7 @@ def admitted_packages() -> list[str]:
 
 
 def denied(path: str) -> str:
-    """The sentence on a class or function that no configuration may name."""
+    """The message about a class or function that no configuration may name."""
     package = path.partition(".")[0]
     return (
         f"importing {path} is not allowed; a class path names a class of {KNOWN}; "
@@ -88,7 +88,7 @@ def denied(path: str) -> str:
 def known_paths() -> dict[str, None]:
     """All paths of the classes that a configuration may name.
 
-    Any package above its module may export a class: a saved configuration has the shortest of these paths.
+    Every package above its module may export a class. A saved configuration contains the shortest path.
     """
     modules = {known: known.__module__.split(".") for known in known_classes().values()}
     above = [
@@ -102,7 +102,7 @@ def known_paths() -> dict[str, None]:
 @cache
 def known_classes() -> dict[str, type]:
     """The classes that a configuration may name: path -> class."""
-    from lgx.methods import registry  # imports torch, which the commands that take no class do without
+    from lgx.methods import registry  # imports torch, which commands without class options do not need
 
     found: dict[str, type] = registry.method_classes() | registry.initializer_classes()
     known = {f"{value.__module__}.{name}": value for name, value in found.items()}

@@ -1,8 +1,7 @@
 """The folder of a run: its place, its checkpoints, its summary, and its claim for a new run.
 
-A claim refuses what would be lost, and replaces an earlier run in one step. An earlier run that is replaced is moved
-aside, and deleted when the new run's first step begins. If the new run ends before, for whatever reason, the earlier
-run is moved back.
+A claim refuses what would be lost, and replaces an earlier run in one step. The replaced run is moved aside, and
+deleted when the new run's first step begins. If the new run ends before that, the earlier run is moved back.
 """
 
 import glob
@@ -207,14 +206,14 @@ _WRITTEN = re.compile(
 
 
 class FolderClaim(Callback):
-    """The claim of ``lgx fit`` on a run folder: its lock, the comparison with the run that it holds, its replacement.
+    """The claim of ``lgx fit`` on a run folder: lock it, compare its run with the configuration, replace the run.
 
-    Only the first process of a run holds the lock and replaces anything. As a callback it deletes the run that was
-    replaced, when the first step begins.
+    Only the first process of a run holds the lock and replaces anything. As a callback it deletes the replaced run when
+    the first step begins.
 
     Args:
         folder: The run's folder.
-        resumes: Whether the last checkpoint is asked for.
+        resumes: Whether ``--ckpt_path last`` is given.
         overwrite: Whether another run in the folder may be replaced.
         writes: Whether this process writes to the folder.
     """
@@ -227,7 +226,7 @@ class FolderClaim(Callback):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder in the block; an earlier run that is still aside at its end is put back."""
+        """Hold the folder in the block; at its end, put back an earlier run that is still aside."""
         if not self.writes:
             yield
             return
@@ -241,15 +240,15 @@ class FolderClaim(Callback):
     def check(
         self, checkpoint: Checkpoint | None, now: RunIdentity, inputs: Iterable[tuple[str, Path]]
     ) -> Checkpoint | None:
-        """Compare the run with its configuration, or the folder with a new run; nothing is changed yet.
+        """Compare the folder's run with the configuration; change nothing.
 
         Args:
-            checkpoint: The checkpoint that training is to start from.
-            now: What identifies the run that is configured now, as far as it is known without its data.
+            checkpoint: The checkpoint from which training will start.
+            now: Identity of the configured run, without its data.
             inputs: Options, and the files or folders that they name.
 
         Returns:
-            The checkpoint; None if the run in the folder is another one and may be replaced.
+            The checkpoint; None if the folder contains another run that may be replaced.
         """
         if checkpoint is not None and checkpoint.is_in(self.folder):
             if self._may_resume(checkpoint.identity, now):
@@ -267,7 +266,7 @@ class FolderClaim(Callback):
         return checkpoint
 
     def _may_resume(self, record: RunIdentity | None, now: RunIdentity) -> bool:
-        """Whether the run in the folder goes on as it is configured now; False if it is to be replaced."""
+        """Whether the folder's run continues with this configuration; False if it will be replaced."""
         if record is None:
             return True
         try:
@@ -282,10 +281,10 @@ class FolderClaim(Callback):
         return True
 
     def is_finished(self, test_end: bool) -> bool:
-        """Whether the run is finished exactly as it is configured, so that nothing is left to do.
+        """Whether the run is finished with exactly this configuration.
 
         Args:
-            test_end: Whether the final weights are to be tested.
+            test_end: Whether the final weights must be tested.
         """
         if not self._is_unchanged or self.resumed is None:
             return False
@@ -299,7 +298,7 @@ class FolderClaim(Callback):
         if not self._replaces:
             (self.folder / SUMMARY).unlink(missing_ok=True)
         elif self.folder.is_dir():
-            folder = self.folder.resolve()  # the target of a symbolic link moves, and the link stays
+            folder = self.folder.resolve()  # the target of a symbolic link moves; the link stays
             try:
                 folder.rename(_aside(folder))
                 folder.mkdir()
@@ -310,23 +309,23 @@ class FolderClaim(Callback):
         """Delete the run that was replaced."""
         aside = _aside(self.folder.resolve())
         if self._replaces and aside.is_dir():
-            # In one step, because a folder that is deleted in part must not be put back.
+            # Rename first: a partly deleted folder must not be put back.
             trash = tempfile.mkdtemp(prefix=f"{aside.name}.", suffix=".tmp", dir=aside.parent)
             shutil.rmtree(aside.rename(trash), ignore_errors=True)
 
 
 def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
-    """Refuse to start a run in a folder whose contents would be lost.
+    """Refuse a folder whose contents a new run would destroy.
 
     Args:
-        folder: The run's folder; nothing is resumed from a checkpoint in it.
+        folder: The run's folder, without a checkpoint to resume from.
         overwrite: Whether another run in the folder may be replaced.
-        resumes: Whether the last checkpoint was asked for. A run that ended before it saved a checkpoint starts anew.
+        resumes: Whether ``--ckpt_path last`` is given; a run without a checkpoint then starts again.
     """
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise UserError(f"{folder}: is a file, expected the folder of a run; give another --name")
+        raise UserError(f"{folder}: expected a folder, but this is a file; give another --name")
     names = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*")) if not path.is_dir()]
     if foreign := [name for name in names if not _WRITTEN.fullmatch(name)]:
         raise UserError(f"{folder} holds {foreign[0]}, which lgx did not write; move it away, or give another --name")
@@ -340,7 +339,7 @@ def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
 
 
 def recover(folder: Path) -> None:
-    """Put back a run that was moved aside, and delete what was being deleted, also by a process that was killed.
+    """Put back a run that was moved aside; finish an interrupted deletion, also after a killed process.
 
     Args:
         folder: The run's folder, whose lock this process holds.
@@ -354,5 +353,5 @@ def recover(folder: Path) -> None:
 
 
 def _aside(folder: Path) -> Path:
-    """Where a whole folder is moved; while it is deleted, a unique part and ``.tmp`` follow behind its name."""
+    """The place of a moved folder; while it is deleted, a unique part and ``.tmp`` follow its name."""
     return folder.with_name(f".{folder.name}.old")

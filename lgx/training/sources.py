@@ -123,10 +123,10 @@ def _texts(values: Any, place: str) -> Iterator[tuple[str, dict[str, Any], str]]
 
 
 class FirstRunEnded(Exception):
-    """The run that had to come first has ended; the command goes on with further options.
+    """The first run has ended; the command continues with further options.
 
     Attributes:
-        options: They name what the first run has left.
+        options: They name the results of the first run.
     """
 
     def __init__(self, options: list[str]) -> None:
@@ -135,18 +135,18 @@ class FirstRunEnded(Exception):
 
 
 def do_first(parser: RunParser, config: Namespace) -> None:
-    """Do the run that a configuration of ``lgx fit`` needs first, or resume it, in a process of its own.
+    """Execute or resume the first run that a configuration of ``lgx fit`` needs, in its own process.
 
-    It has the same data, trainer and seed, and the run's name with ``_ancestor`` behind it.
+    It has the same data, trainer and seed. Its name is the run's name with ``_ancestor``.
 
     Args:
         parser: The parser that has parsed the configuration.
         config: The configuration.
 
     Raises:
-        FirstRunEnded: If such a run was needed.
-        UserError: If it is in vain, because the folder of the run that follows is taken.
-        SystemExit: If it did not end well; it has said why.
+        FirstRunEnded: After a needed first run.
+        UserError: If the folder of the second run is taken, so that the first run would be useless.
+        SystemExit: If the first run failed; it has printed the reason.
     """
     if not getattr(class_of(config.model), "adapts_ancestor", False):
         return
@@ -157,7 +157,7 @@ def do_first(parser: RunParser, config: Namespace) -> None:
         return
     place, first = run_place(config), config.clone()
     if config.trainer.fast_dev_run:
-        raise UserError("trainer.fast_dev_run: leaves no fine-tuned ancestor to train from; give model.ancestor one")
+        raise UserError("trainer.fast_dev_run: saves no fine-tuned ancestor; give a fine-tuned model.ancestor")
     if config.ckpt_path is None:
         check_claim(place.folder, config.overwrite, resumes=False)
     first.name = f"{place.name}_ancestor"
@@ -175,7 +175,7 @@ def do_first(parser: RunParser, config: Namespace) -> None:
 
 
 def _run(command: list[str]) -> int:
-    """Run a command to its end; its exit code. A signal of a cluster reaches it, too; Ctrl-C does so by itself."""
+    """Run a command and return its exit code; signals of a cluster are passed on, and Ctrl-C reaches it directly."""
     environment = dict(os.environ)
     if environment.pop("TORCHELASTIC_USE_AGENT_STORE", "") == "True":  # torchrun's store would keep its addresses
         environment["MASTER_PORT"] = str(int(environment["MASTER_PORT"]) + 1)

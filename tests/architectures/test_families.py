@@ -131,7 +131,7 @@ def test_sizes_of_one_form_have_the_same_form_and_others_do_not(one, other, same
         ("vit_small_patch16_rope_mixed_224", "RotaryEmbeddingMixed"),
         ("vit_pwee_patch16_reg1_gap_256", "ParallelScalingBlock"),
         ("resnet18", "the network is a ResNet"),
-        ("vit_huge_patch99_of_nobody", "timm has no such model"),
+        ("vit_huge_patch99_of_nobody", "timm does not have this model"),
         ({"act_layer": nn.ReLU}, "blocks.0.mlp.act is a ReLU"),
         ({"norm_layer": nn.BatchNorm1d}, "norm1 is a BatchNorm1d"),
     ],
@@ -216,7 +216,7 @@ def test_sizes_that_are_equal_by_chance_are_told_apart():
 def test_shared_stages_and_an_unknown_parameter():
     shared = PLAIN.replace(stages=(2, 1))
     assert axes_of(shared, "blocks.1.attn.proj.bias") == (STREAM,)
-    with pytest.raises(UserError, match="no such parameter"):
+    with pytest.raises(UserError, match="does not have this parameter"):
         axes_of(PLAIN, "blocks.0.attn.qkv.scale")
 
 

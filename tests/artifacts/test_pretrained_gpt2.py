@@ -65,7 +65,7 @@ def test_features_are_the_mean_over_a_texts_own_tokens(tmp_path):
 def test_teachers_that_do_not_fit_are_refused(tmp_path):
     language_model(tmp_path / "lm")
     lm, task = str(tmp_path / "lm"), Task("cola", 2, "text", max_len=40, vocab_size=SIZE)
-    with pytest.raises(UserError, match="no head that was trained to classify"):
+    with pytest.raises(UserError, match="no trained classifier"):
         Teacher.of(load_pretrained(lm), task)
     for change in ({"vocab_size": 300}, {"max_len": 41}):
         with pytest.raises(UserError, match=f"knows {SIZE} tokens, in texts of up to 40, but task cola"):

@@ -173,7 +173,7 @@ assert not {{"torch", "lightning", "data_modules"}} & {{*sys.modules}}"""
 
 @pytest.mark.parametrize("command", TRAINING)
 def test_the_help_names_real_options_with_their_defaults(command):
-    shown = lgx(command, *WITH_FILE.get(command, ()), "--help").out.partition("the options to know first:\n")[2]
+    shown = lgx(command, *WITH_FILE.get(command, ()), "--help").out.partition("main options:\n")[2]
     names = re.findall(r"^  --([\w.-]+)", shown, re.MULTILINE)
     known, defaults = option_strings(make_parser(command)), make_parser(command).get_defaults()
     of_class = ("model.arch", "model.ancestor", "model.optimizer", "data.root", "data.batch_size", "help-all")

@@ -124,10 +124,10 @@ def without(state, *names):
 
 CHANGES = {
     "half a checkpoint": (lambda s: without(s, "blocks.6.", "blocks.7."), TINY, ("24 of that model are missing",)),
-    "another depth": (lambda s: {**s, "blocks.12.norm1.weight": torch.ones(192)}, TINY, ("not those of", "blocks.12")),
+    "another depth": (lambda s: {**s, "blocks.12.norm1.weight": torch.ones(192)}, TINY, ("unknown to", "blocks.12")),
     "another width": (lambda s: s, "vit_small_patch16_224", ("has shape [1, 1, 192]", "needs [1, 1, 384]")),
     "another family": (lambda s: s, "vit_small_patch16_dinov3", ("has shape", "vit_small_patch16_dinov3 needs")),
-    "registers": (lambda s: {**s, "reg_token": torch.zeros(1, 4, 192)}, TINY, ("1 are not those of", "reg_token")),
+    "registers": (lambda s: {**s, "reg_token": torch.zeros(1, 4, 192)}, TINY, ("1 of its", "reg_token")),
     "nan": (lambda s: {**s, "norm.weight": s["norm.weight"] * torch.nan}, TINY, ("norm.weight", "not finite")),
     "mean pooling": (
         lambda s: {key.replace("norm.", "fc_norm.") if key.startswith("norm.") else key: s[key] for key in s},

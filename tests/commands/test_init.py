@@ -136,7 +136,7 @@ MISTAKES = [
     (["--method", "nothing_like_it"], ("known are", "weight_selection")),
     (["--source", "nowhere.learngene.safetensors"], ("nowhere.learngene.safetensors", "no such file")),
     (["--out", "/proc/nowhere/model"], ("/proc/nowhere/model", "writable")),
-    (["--out", "/tmp/x.learngene.safetensors"], ("is the suffix of learngenes",)),
+    (["--out", "/tmp/x.learngene.safetensors"], ("is for learngenes",)),
 ]
 
 
@@ -173,7 +173,7 @@ def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
         ((whole, "--method", "weight_selection", "--layers", 1), "does not take it"),
         ((learngene, "--head", 0), "head: Not of type PositiveInt"),
         ((sws / "checkpoints/best.ckpt",), "give best.learngene.safetensors of that run"),
-        ((sws / "checkpoints/best.ckpt", "--method", "sws"), "no learngene file"),
+        ((sws / "checkpoints/best.ckpt", "--method", "sws"), "not a learngene file"),
     ]:
         assert words in refusal(lgx(*base, *options, "--force"))
 

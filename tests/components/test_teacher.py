@@ -71,7 +71,7 @@ def test_a_teacher_is_not_part_of_the_module_that_holds_it(folder):
 
 
 def test_a_source_that_does_not_fit_is_refused(folder):
-    with pytest.raises(UserError, match=r"predicts 5 classes, but task shapes has 7.* with the library"):
+    with pytest.raises(UserError, match=r"predicts 5 classes, but task shapes has 7.* with its own library"):
         Teacher.of(load_pretrained(str(folder)), Task("shapes", 7))
     with pytest.raises(UserError, match=r"no such file or folder|no config\.json"):
         Teacher.of(load_pretrained("no/such/folder"), TASK)

@@ -111,7 +111,7 @@ def test_a_new_place_and_an_own_file_are_free(tmp_path):
 
 @pytest.mark.parametrize("names", [None, FOLDER])
 def test_a_url_is_refused(names):
-    with pytest.raises(UserError, match="--out names a file or folder of this machine; upload with `hf upload`"):
+    with pytest.raises(UserError, match="expected a local file or folder; upload with `hf upload`"):
         check_output("hf://lab/vit", "lgx x", own, names)
 
 
@@ -120,13 +120,13 @@ def test_a_file_that_is_read_is_never_replaced_also_behind_a_link(tmp_path, link
     (tmp_path / "source").write_text("")
     link(tmp_path / "source", tmp_path / "other")
     for name in ("source", "other"):
-        with pytest.raises(UserError, match=r"this command reads .*/source, which it would replace"):
+        with pytest.raises(UserError, match=r"would replace .*/source, which this command reads"):
             check_output(tmp_path / name, "lgx x", own, force=True, reads=[tmp_path / "source"])
 
 
 def test_a_foreign_file_in_a_folder_that_is_read_is_never_replaced(tmp_path):
     (tmp_path / "best.ckpt").write_text("")
-    with pytest.raises(UserError, match="belongs to"):
+    with pytest.raises(UserError, match="is inside"):
         check_output(tmp_path / "best.ckpt", "lgx x", foreign, force=True, reads=[tmp_path])
     check_output(tmp_path / "best.ckpt", "lgx x", own, reads=[tmp_path])
 

@@ -26,7 +26,7 @@ WRONG = [
     ("SWS", [*MEAN, "--model.arch=embed_dim=48,num_heads=3,patch_size=4,img_size=16"],
      ["must not be wider", "48 of embed_dim", "the source 24"]),
     ("SWS", [*MEAN, "--model.arch=embed_dim=24,num_heads=4,patch_size=4,img_size=16"],
-     ["model.start", "num_heads=3", "num_heads=4", "num_heads where the width is the same"]),
+     ["model.start", "num_heads=3", "num_heads=4", "with equal width also its num_heads"]),
     ("Finetune", [UNLABELED], ["no labels", "Finetune", "ImageFolderData"]),
     ("SWS", [UNLABELED], ["no labels", "SWS"]),
     ("GHN3", [UNLABELED], ["no labels", "GHN3"]),

@@ -216,7 +216,7 @@ def test_time_follows_from_the_speed_that_is_given():
         (["--model=TLEG", *BASE[1:], "--trainer.strategy=sharded"], "the network of TLEG cannot be sharded; use ddp"),
         ([*BASE, "--throughput=.inf"], "--throughput: must be positive, got inf"),
         ([*BASE, "--mfu=1.5", "--tflops=100"], r"--mfu: expected a share in \(0, 1\], got 1.5"),
-        ([*BASE, "--tflops=100", "--throughput=5"], "each of them says how fast the run is; give only one"),
+        ([*BASE, "--tflops=100", "--throughput=5"], "both set the speed of the run; give only one"),
         ([*BASE, "--samples=many"], "--samples: .* or NAME=NUMBER,NAME=NUMBER for several sets, got many"),
         ([*BASE, "--samples=cifar10=100,200"], "--samples: expected a number, or NAME=NUMBER"),
     ],

@@ -239,7 +239,7 @@ def test_commands_refuse_options_that_do_not_fit_together(text_root, tal, ancest
         ("init", "--source", learngene, "--task", "cola", "--arch", "3-GPT2", "--out", out): "vocab_size=260",
         ("init", "--source", whole, "--method", "vanilla_lg", "--arch", ARCH, "--out", out): "vanilla_lg: is for im",
         ("init", "--arch", "6-Tiny", "--out", out, "--tokenizer", text_root): "is for text models",
-        ("init", "--arch", ARCH, "--out", f"{out}.safetensors", "--tokenizer", text_root): "is written into a folder",
+        ("init", "--arch", ARCH, "--out", f"{out}.safetensors", "--tokenizer", text_root): "needs a folder",
         ("init", "--arch", ARCH, "--out", out, "--tokenizer", text_root): "--tokenizer: ",
         ("embed", "--ancestor", whole, "--data", "cola", "--img_size", 32): "reads texts; leave it out",
         ("embed", "--ancestor", whole, "--data", "cifar10", "--root", text_root): "cifar10 is an image set",

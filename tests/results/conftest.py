@@ -12,5 +12,5 @@ def runs(tmp_path: Path) -> Path:
     for method in GAINS:
         for depth in DEPTHS:
             for seed in SEEDS:
-                add_run(tmp_path / f"runs/{method}/{depth}/{seed}", method, depth, seed, events=depth == 4)
+                add_run(tmp_path / f"runs/{method}/{depth}/{seed}", method, depth, seed, curves=depth == 4)
     return tmp_path / "runs"

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
-from torch.utils.tensorboard import SummaryWriter
-
 from lgx.core.rows import Row, write_rows
 
 SPEC = "depth={},embed_dim=64,num_heads=4,img_size=32"
@@ -29,18 +27,14 @@ def seeds(method: str, values: Sequence[float], epochs: int = 0, **changes: obje
     return [row(method, value=value, seed=seed, **given) for seed, value in enumerate(values)]  # type: ignore[arg-type]
 
 
-def add_run(folder: Path, method: str, depth: int, seed: int, events: bool = False, architecture: str = SPEC) -> None:
+def add_run(folder: Path, method: str, depth: int, seed: int, curves: bool = False, architecture: str = SPEC) -> None:
     folder.mkdir(parents=True)
     same = {"architecture": architecture.format(depth), "seed": seed, "run": str(folder)}
-    write_rows(
-        folder / "results.csv",
-        [row(method, value=accuracy(method, depth, seed, epochs), epochs=epochs, **same) for epochs in (0, 5)],
-    )
-    if events:
-        with SummaryWriter(str(folder)) as writer:
-            for step in range(0, 50, 5):
-                writer.add_scalar("train/loss", 2.0 / (step + 1) + seed / 10, step)
-                writer.add_scalar("val/acc", step / 100 + seed / 100, step)
+    rows = [row(method, value=accuracy(method, depth, seed, epochs), epochs=epochs, **same) for epochs in (0, 5)]
+    for epoch in range(1, 6) if curves else ():
+        for split, start in (("train", 2.0), ("val", 3.0)):
+            rows.append(row(method, value=start / epoch + seed, epochs=epoch, split=split, metric="loss", **same))
+    write_rows(folder / "results.csv", rows)
 
 
 class Page(HTMLParser):

@@ -44,7 +44,7 @@ def test_training_losses_are_shown_only_when_asked_for(trained, tmp_path, capsys
     assert "p = 0.070" in printed
     assert "after 15 epochs" not in printed
     page = read_page(tmp_path / "out/report.html")
-    assert page.figures == 2  # averages, and losses over epochs from the rows: there are no event files
+    assert page.figures == 2  # averages, and losses over epochs
     assert "training loss" in page.text
     assert "training epoch" in page.text
     compare([str(trained)], split="val")
@@ -84,7 +84,7 @@ def test_compare_writes_page_markdown_and_rows(runs, tmp_path, capsys):
     assert sorted(path.name for path in out.iterdir()) == [
         "averages.svg", "curves-0.svg", "depth-0.svg", "report.html", "results.csv", "results.md",
     ]  # fmt: skip
-    assert len(read_rows(out / "results.csv")) == 27 * 2
+    assert len(read_rows(out / "results.csv")) == 27 * 2 + 9 * 10
     printed = capsys.readouterr().out
     markdown = (out / "results.md").read_text()
     page = read_page(out / "report.html")
@@ -146,8 +146,8 @@ def test_the_same_runs_give_the_same_page(runs, tmp_path, monkeypatch):
 
 
 def test_hostile_names_are_escaped(tmp_path):
-    add_run(tmp_path / "runs/a", HOSTILE, 4, 0, events=True, architecture="depth={},x=<img src=//evil>")
-    add_run(tmp_path / "runs/b", "_$", 6, 0, events=True, architecture="depth={},x=<img src=//evil>")
+    add_run(tmp_path / "runs/a", HOSTILE, 4, 0, curves=True, architecture="depth={},x=<img src=//evil>")
+    add_run(tmp_path / "runs/b", "_$", 6, 0, curves=True, architecture="depth={},x=<img src=//evil>")
     compare([str(tmp_path / "runs")], out=str(tmp_path / "out"))
     page = read_page(tmp_path / "out/report.html")
     assert page.tags["script"] == page.tags["img"] == 0
@@ -177,7 +177,7 @@ def test_comparing_again_into_the_same_folder_does_not_read_its_own_output(runs)
 
 def test_measured_rows_are_never_overwritten(runs):
     for force in (False, True):
-        with pytest.raises(UserError, match=r"reads .*results\.csv, which it would replace"):
+        with pytest.raises(UserError, match=r"would replace .*results\.csv, which this command reads"):
             compare([str(runs)], out=str(runs / "sws/4/0"), force=force)
 
 
@@ -213,7 +213,7 @@ def test_a_moved_run_keeps_its_curves(runs, tmp_path):
     ("arguments", "message"),
     [
         ({"split": "val"}, "no acc was measured on the val split; give --split test"),
-        ({"metric": "f1"}, "no f1 was measured; give --metric acc"),
+        ({"metric": "f1"}, "no f1 was measured; give --metric acc or loss"),
         ({"baseline": "tleg"}, "baseline 'tleg' was not measured; methods are random, simple_lg, sws"),
     ],
 )

@@ -12,9 +12,8 @@ from lgx.architectures import parse_architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
-from lgx.results.cost import MethodCost
+from lgx.results.cost import MethodCost, method_costs
 from lgx.results.merging import find_results, merge
-from lgx.results.method_costs import method_costs
 from lgx.results.run_records import RunRecord
 from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
 

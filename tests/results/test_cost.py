@@ -14,16 +14,15 @@ from lgx.methods import registry
 from lgx.results.cost import (
     Descendant,
     MethodCost,
-    Training,
     epochs_table,
     macs_table,
     method_cost,
+    method_costs,
     storage_table,
 )
 from lgx.results.lineage import Lineage
 from lgx.results.merging import find_results, merge
-from lgx.results.method_costs import method_costs
-from lgx.results.run_records import RunRecord
+from lgx.results.run_records import RunRecord, Work
 from tests.support.command_line import ARCH
 from tests.support.learngenes import initializers_with_source, save_source
 
@@ -31,8 +30,8 @@ IMAGES = 1_281_167
 DES_B = [f"Des-B-{depth}" for depth in range(6, 16)]
 
 
-def trained(name: str, epochs: float, images: int = IMAGES) -> Training:
-    return Training(cost_of(NAMES[name]).macs, epochs, epochs * images)
+def trained(name: str, epochs: float, images: int = IMAGES) -> Work:
+    return Work.of(cost_of(NAMES[name]).macs, epochs, epochs * images)
 
 
 def sws_b(tuning: float) -> MethodCost:
@@ -41,7 +40,7 @@ def sws_b(tuning: float) -> MethodCost:
         Descendant(name, "imagenet", *cost_of(NAMES[name])[::-1], trained(name, tuning)) for name in DES_B
     ]  # fmt: skip
     levit = 2.35e9  # MACs of the paper's ancestor, LeViT-384
-    aux = Training(cost_of(NAMES["Aux-B"]).macs, 100, 100 * IMAGES, teacher_macs=levit)
+    aux = Work.of(cost_of(NAMES["Aux-B"]).macs, 100, 100 * IMAGES, teacher=levit)
     scratch = {("imagenet", name): trained(name, 100) for name in DES_B}
     return method_cost("sws", descendants, [aux], stored=cost_of(NAMES["Aux-B"]).parameters, scratch=scratch)
 
@@ -67,7 +66,7 @@ def test_sws_trains_less_than_scratch_and_tleg_by_what_the_paper_says():
 
 def test_lsamd_saves_95_percent_of_the_storage():
     counted = {f"Des-B-{d}": cost_of(NAMES[f"Des-B-{d}"].replace(num_classes=100), "modules") for d in range(5, 16)}
-    tuned = Training(None, 50, None)
+    tuned = Work.of(None, 50, None)
     descendants = [Descendant(name, "cifar100", cost.macs, cost.parameters, tuned) for name, cost in counted.items()]
     cost = method_cost("lsamd", descendants, stored=counted["Des-B-5"].parameters)
     assert round(cost.each / 1e6, 2) == 787.03
@@ -76,21 +75,21 @@ def test_lsamd_saves_95_percent_of_the_storage():
 
 
 def test_lsamd_costs_as_many_epochs_as_pretrain_finetune():
-    tuned = [Descendant(f"Des-B-{d}", "cifar100", 1.0, 1, Training(1.0, 50, None)) for d in range(6, 11)]
-    lsamd = method_cost("lsamd", tuned, [Training(1.0, 50, None)] * 10)
-    separate = method_cost("pretrained", tuned, [Training(1.0, 100, None)] * 5, shared=False)
+    tuned = [Descendant(f"Des-B-{d}", "cifar100", 1.0, 1, Work.of(1.0, 50, None)) for d in range(6, 11)]
+    lsamd = method_cost("lsamd", tuned, [Work.of(1.0, 50, None)] * 10)
+    separate = method_cost("pretrained", tuned, [Work.of(1.0, 100, None)] * 5, shared=False)
     assert (lsamd.total.epochs, separate.total.epochs) == (750, 750)  # "1.36x" would be 750 against 550
 
 
 def test_a_step_costs_three_forward_passes_and_the_teachers():
-    assert Training(10.0, 2, 7, teacher_macs=4.0).work.macs == 7 * (30 + 4)
-    assert Training(10.0, 2, 7, teacher_macs=None).work.macs is None
+    assert Work.of(10.0, 2, 7, teacher=4.0).macs == 7 * (30 + 4)
+    assert Work.of(10.0, 2, 7, teacher=None).macs is None
 
 
 def test_unknown_costs_are_dashes_and_other_numbers_stay():
-    descendants = [Descendant("6-Small", "pocket", 2e9, 22_000_000, Training(2e9, 3, 1000))]
-    tal = method_cost("tal", descendants, [Training(None, 75, None, seconds=7200)], stored=None)
-    sws = method_cost("sws", descendants, [Training(2e9, 6, 1000, seconds=60)], stored=2_000_000)
+    descendants = [Descendant("6-Small", "pocket", 2e9, 22_000_000, Work.of(2e9, 3, 1000))]
+    tal = method_cost("tal", descendants, [Work.of(None, 75, None, seconds=7200)], stored=None)
+    sws = method_cost("sws", descendants, [Work.of(2e9, 6, 1000, seconds=60)], stored=2_000_000)
     (one, first), (other, second) = storage_table([tal, sws]).rows
     assert (one, other) == ("sws", "tal")
     assert [cell.text for cell in second] == ["1", "–", "22.00", "–", "–"]
@@ -102,16 +101,16 @@ def test_unknown_costs_are_dashes_and_other_numbers_stay():
 
 
 def test_small_networks_are_counted_in_thousands():
-    small = Descendant("3-Tiny", "pocket", 1e6, 25_000, Training(1e6, 3, 1000))
+    small = Descendant("3-Tiny", "pocket", 1e6, 25_000, Work.of(1e6, 3, 1000))
     table = storage_table([method_cost("sws", [small], stored=5_000)])
     assert table.columns[1:3] == ("stored (k)", "a network each (k)")
     assert [cell.text for cell in table.rows[0][1]] == ["1", "5.00", "25.00", "5.00x", "80.00 %"]
 
 
 def test_descendants_on_several_tasks_need_one_pretraining_per_architecture():
-    descendants = [Descendant("6-Small", task, 1e9, 10, Training(1e9, 5, 50)) for task in ("a", "b")]
-    scratch = {("a", "6-Small"): Training(1e9, 30, 300)}
-    cost = method_cost("sws", descendants, [Training(1e9, 20, 200)], scratch=scratch)
+    descendants = [Descendant("6-Small", task, 1e9, 10, Work.of(1e9, 5, 50)) for task in ("a", "b")]
+    scratch = {("a", "6-Small"): Work.of(1e9, 30, 300)}
+    cost = method_cost("sws", descendants, [Work.of(1e9, 20, 200)], scratch=scratch)
     assert (cost.architectures, cost.descendants, cost.each) == (1, 2, 10)
     assert (cost.pretraining.epochs, cost.tuning.epochs) == (20, 10)
     assert cost.scratch is None  # task b was not trained from scratch
@@ -184,10 +183,10 @@ def test_a_teacher_is_counted_for_every_method_that_names_one(model, tmp_path):
     taught = write_run(tmp_path / "a/b/taught", model, "taught", ancestor="deit_tiny_patch16_224")
     alone = write_run(tmp_path / "a/b/alone", model, "alone")
     lineage = Lineage([])
-    assert lineage.training(RunRecord.at(taught)).teacher_macs == pytest.approx(1.25e9, rel=0.02)
-    assert lineage.training(RunRecord.at(alone)).teacher_macs == 0
+    assert lineage.teacher_macs(RunRecord.at(taught)) == pytest.approx(1.25e9, rel=0.02)
+    assert lineage.teacher_macs(RunRecord.at(alone)) == 0
 
 
 def test_what_selects_layers_has_an_ancestor_but_no_teacher(tmp_path):
     run = write_run(tmp_path / "a/b/c", "LSAMD", "lsamd", ancestor="deit_tiny_patch16_224")
-    assert Lineage([]).training(RunRecord.at(run)).teacher_macs == 0
+    assert Lineage([]).teacher_macs(RunRecord.at(run)) == 0

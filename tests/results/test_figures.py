@@ -5,22 +5,16 @@ from itertools import pairwise
 
 import pytest
 from matplotlib.axes import Axes
-from torch.utils.tensorboard import SummaryWriter
 
 from lgx.components.figures import glyph, in_ink, log_ticks, make_panels, step_ticks, to_panels, to_svg, whole_ticks
 from lgx.methods import registry
 from lgx.methods.spec import BLUE, Look
-from lgx.results.curves import Curve, read_curves
-from lgx.results.figures import average_figure, curve_section, depth_section
+from lgx.results.figures import average_figure, curve_section, curves_of_runs, depth_section
 from lgx.results.looks import label_of, method_order, styles
 from lgx.results.standings import standings
-from tests.results.helpers import add_run, row
+from tests.results.helpers import row
 
 LOOKS = styles(["random", "sws"])
-
-
-def curve(*values: float) -> Curve:
-    return Curve(tuple(range(0, 10 * len(values), 10)), values)
 
 
 def overlapping(axes: Axes) -> list[str]:
@@ -38,8 +32,8 @@ def overlapping(axes: Axes) -> list[str]:
 
 
 def test_captions_fit_the_number_of_seeds() -> None:
-    seeds = {seed: {"train/loss": curve(3.0, 2.0)} for seed in (0, 1)}
-    section = curve_section({("pocket", "6-Small"): {"sws": seeds}}, LOOKS)
+    seeds = {seed: {1: 3.0, 2: 2.0} for seed in (0, 1)}
+    section = curve_section({("pocket", "6-Small"): {"train/loss": {"sws": seeds}}}, LOOKS)
     assert "Lines are means over seeds, bands their range." in section.figures[0].caption
     for count, words in ((1, "One seed each, so that there are no bars"), (3, "Means over 3 seeds; bars are 95 %")):
         rows = [
@@ -108,45 +102,20 @@ def test_glyphs_show_color_dash_and_marker() -> None:
     assert in_ink("fill: #0000001") == "fill: #0000001"
 
 
-def test_every_recorded_point_is_read(tmp_path):
-    with SummaryWriter(str(tmp_path)) as writer:
-        for step in range(10_500):
-            writer.add_scalar("train/loss", step, step)
-    curves = read_curves(tmp_path)
-    assert set(curves) == {"train/loss"}
-    assert curves["train/loss"].steps == tuple(range(10_500))
+def test_curves_are_over_the_epochs_of_the_longest_run_of_a_seed():
+    def epochs(values, **changes):
+        return [row(value=value, epochs=epoch, **{"split": "val", **changes}) for epoch, value in values.items()]
 
-
-def test_a_resumed_run_counts_what_was_written_last(tmp_path):
-    for part, steps, offset in (("a", range(0, 6), 0.0), ("b", range(4, 9), 100.0)):
-        with SummaryWriter(str(tmp_path), filename_suffix=part) as writer:
-            for step in steps:
-                writer.add_scalar("val/loss", step + offset, step, walltime=offset + step)
-    curve = read_curves(tmp_path)["val/loss"]
-    assert curve.steps == tuple(range(9))
-    assert curve.values == (0, 1, 2, 3, 104, 105, 106, 107, 108)
-
-
-def test_runs_inside_a_run_are_not_mixed_in(tmp_path):
-    add_run(tmp_path / "outer/inner", "sws", 4, 0, events=True)
-    assert read_curves(tmp_path / "outer") == {}
-
-
-@pytest.mark.parametrize("damage", ["truncated", "empty", "garbage"])
-def test_damaged_event_files_give_what_is_readable(tmp_path, damage):
-    with SummaryWriter(str(tmp_path)) as writer:
-        for step in range(100):
-            writer.add_scalar("val/acc", step / 100, step)
-    (file,) = tmp_path.glob("events*")
-    content = file.read_bytes()
-    if damage == "truncated":
-        file.write_bytes(content[: len(content) // 2 + 7])
-        curve = read_curves(tmp_path)["val/acc"]
-        assert 20 < len(curve.steps) < 80
-        assert curve.values == pytest.approx([step / 100 for step in curve.steps])
-    else:
-        file.write_bytes(b"" if damage == "empty" else b"\x07" * 5000)
-        assert read_curves(tmp_path) == {}
+    rows = epochs({2: 0.2, 1: 0.1, 3: 0.3}) + epochs({1: 0.5, 2: 0.6}, run="short") + epochs({1: 0.7}, run="b", seed=1)
+    rows += epochs({1: 3.0, 2: 2.0}, split="train", metric="loss")
+    rows += [r for task in "ab" for r in epochs({1: 0.1, 2: 0.2}, run="hypernetwork", task=task)]
+    curve = {"sws": {0: {1: 0.1, 2: 0.2, 3: 0.3}}}
+    found = {("pocket", "6-Small"): {"val/acc": curve, "train/loss": {"sws": {0: {1: 3.0, 2: 2.0}}}}}
+    assert curves_of_runs(rows, "acc", "test") == found
+    assert set(curves_of_runs(rows, "loss", "train")["pocket", "6-Small"]) == {"train/loss"}
+    rows += epochs({2: 0.4, 3: 0.5}, run="third", seed=2)
+    (figure,) = curve_section(curves_of_runs(rows, "acc", "test"), LOOKS).figures
+    assert len(figure.panels) == 2
 
 
 ORDER = [

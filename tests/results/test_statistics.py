@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lgx.results.architecture_names import architecture_order, depth_of, family_of, short_names
-from lgx.results.curves import Curve, over_seeds
 from lgx.results.markdown import to_markdown
 from lgx.results.statistics import caveat, paired_difference, summarize
 from lgx.results.tables import arrange, differences, measured
@@ -193,21 +192,6 @@ def test_a_diverged_run_is_shown_but_never_best() -> None:
         ("random", "20.00 (1)", False),
         ("sws", "nan (1)", False),
     ]
-
-
-def test_curves_of_seeds_are_averaged_on_common_steps() -> None:
-    band = over_seeds([Curve((0, 2, 4), (0.0, 2.0, 4.0)), Curve((1, 3), (3.0, 5.0))])
-    assert band.steps == (1, 2, 3)
-    assert band.mean == (2, 3, 4)
-    assert (band.low, band.high, band.n) == ((1, 2, 3), (3, 4, 5), 2)
-    assert over_seeds([Curve((0, 1), (0.0, 0.0)), Curve((5, 6), (0.0, 0.0))]) is None
-
-
-def test_long_curves_are_averaged_not_sampled() -> None:
-    values = np.random.default_rng(0).normal(size=1001)
-    band = over_seeds([Curve(tuple(range(1001)), tuple(values))], points=100)
-    assert len(band.steps) == 91
-    assert band.mean[0] == pytest.approx(values[:11].mean())
 
 
 @pytest.mark.parametrize("factor", [1.0, 100.0])

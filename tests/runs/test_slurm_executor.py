@@ -145,7 +145,7 @@ def test_a_controller_that_does_not_answer_is_waited_for_and_reported_once(submi
     executor, submission = submitted
     (cluster / "fails").write_text(DOWN)
     assert [executor.poll(submission) for _ in range(4)] == [None] * 4
-    assert capsys.readouterr().err == f"waiting    SLURM does not answer ({DOWN}); the sweep asks again\n"
+    assert capsys.readouterr().err == f"waiting    SLURM does not answer ({DOWN}); the sweep tries again\n"
     (cluster / "fails").write_text("")
     (cluster / "state").write_text("CANCELLED")
     assert executor.poll(submission) is None

@@ -15,8 +15,9 @@ from safetensors.torch import load_file, save_file
 
 from data_modules import ADE20K, CoLA, IMDBSubset
 from data_modules.images.transforms import MaskTransform
+from data_modules.loading.samplers import TransformedExamples
 from data_modules.own_images.class_folders import ImageFolderData
-from data_modules.sets.segmentation import MaskedImages, TransformedMasks
+from data_modules.sets.segmentation import MaskedImages
 from data_modules.shards.module import ShardedData
 from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.architectures.sets import read_architectures
@@ -159,7 +160,7 @@ def make_mask(folder: Path) -> Path:
 def read_mask(file: Path) -> None:
     pair = (file.parent / "image.png", file)
     task = Task("ade20k", 150, kind="segmentation", img_size=8)
-    TransformedMasks(MaskedImages([pair], ADE20K.meanings, "ade20k train"), MaskTransform(task))[0]
+    TransformedExamples(MaskedImages([pair], ADE20K.meanings, "ade20k train"), MaskTransform(task), joint=True)[0]
 
 
 def make_text(name: str) -> Callable[[Path], Path]:

@@ -152,7 +152,7 @@ REFUSED = [
     (
         "Finetune",
         ["--model.mixup=0.8"],
-        "model.mixup, model.cutmix: mix the one class of whole images; leave both at 0",
+        "model.mixup, model.cutmix: need one class per image; leave both at 0",
     ),
     ("Finetune", ["--model.arch=2-GPT2"], "reads text, but the task has images"),
 ]
@@ -175,7 +175,7 @@ def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: P
     )
     assert run("Finetune", *start, "--model.head=new", "--trainer.fast_dev_run=true").code == 0
     unlabeled = refusal(run("SWS", *STAGES, f"--model.ancestor={several}", "--data.labels=false"))
-    assert "answers for several labels; choose features, or give labels" in unlabeled
+    assert "predicts several labels; choose features, or give labels" in unlabeled
     checkpoint = trained / "test/ancestor/seed0/checkpoints/best.ckpt"
     probed = run("Finetune", "--probe=knn", f"--ckpt_path={checkpoint}", command="test")
     assert "tells classes of whole images apart, but task shapes is multilabel" in probed.sentence

@@ -32,7 +32,7 @@ def test_the_schedule_ends_with_whichever_limit_comes_first(fit):
 
 def test_an_endless_run_is_refused_only_with_a_schedule(fit):
     endless = ["--trainer.max_epochs=-1", "--trainer.max_time=00:00:00:01"]
-    assert "a schedule needs to know" in fit("Ancestor", "--name=e", *endless).sentence
+    assert "a schedule needs the length" in fit("Ancestor", "--name=e", *endless).sentence
     assert "until stopped" in ok(fit("Ancestor", "--name=f", "--model.scheduler=null", *endless)).out
 
 
@@ -89,7 +89,7 @@ def test_a_schedule_of_the_length_of_the_run_is_not_resumed_in_a_longer_run(fit,
 
 
 UNSUITED = {
-    "ReduceLROnPlateau": "needs a metric", "LambdaLR": "takes a function", "SequentialLR": "takes other schedulers",
+    "ReduceLROnPlateau": "needs a metric", "LambdaLR": "needs a function", "SequentialLR": "needs other schedulers",
     "StepLR --model.scheduler.step_size=0": "expected at least 1",
     "OneCycleLR --model.scheduler.max_lr=0.1 --model.layer_decay=0.5": "OneCycleLR sets one rate",
 }  # fmt: skip

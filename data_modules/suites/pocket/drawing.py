@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Number = Array | float
 Rng = np.random.Generator
 
 SIZE = 32
@@ -20,12 +21,8 @@ TAU = 2 * np.pi
 def places(rng: Rng, n: int, scale: tuple[float, float], angle: float, shift: float) -> tuple[Array, Array, Array]:
     """Coordinates of objects with random size, rotation and position.
 
-    Args:
-        rng: Source of randomness.
-        n: Number of images, N.
-        scale: Smallest and largest size of the object; 1 fills the image.
-        angle: Largest rotation in either direction, radians.
-        shift: Largest displacement in either direction.
+    The size is within ``scale``, of which 1 fills the image; ``angle``, in radians, and ``shift`` are the largest
+    rotation and displacement in either direction.
 
     Returns:
         u, v (N, S, S) and the scale (N, 1, 1) that converts object distances to image distances.
@@ -50,34 +47,28 @@ def ink(distance: Array, scale: Array | float = 1.0) -> Array:
     return np.clip(0.5 - distance * scale * SIZE / 2, 0, 1)
 
 
-def circle(u: Array, v: Array, r: Any = 1.0) -> Array:
+def circle(u: Array, v: Array, r: Number = 1.0) -> Array:
     """Disc of radius r."""
-    distance: Array = np.hypot(u, v) - r
-    return distance
+    return np.asarray(np.hypot(u, v) - r)
 
 
-def box(u: Array, v: Array, a: Any, b: Any) -> Array:
+def box(u: Array, v: Array, a: Number, b: Number) -> Array:
     """Rectangle with half sides a, b."""
-    distance: Array = np.maximum(np.abs(u) - a, np.abs(v) - b)
-    return distance
+    return np.asarray(np.maximum(np.abs(u) - a, np.abs(v) - b))
 
 
-def capsule(u: Array, v: Array, x0: Any, y0: Any, x1: Any, y1: Any, r: Any) -> Array:
+def capsule(u: Array, v: Array, x0: Number, y0: Number, x1: Number, y1: Number, r: Number) -> Array:
     """Line from (x0, y0) to (x1, y1) with round ends of radius r."""
     dx, dy = x1 - x0, y1 - y0
     t = np.clip(((u - x0) * dx + (v - y0) * dy) / (dx * dx + dy * dy + 1e-9), 0, 1)
-    distance: Array = np.hypot(u - x0 - t * dx, v - y0 - t * dy) - r
-    return distance
+    return np.asarray(np.hypot(u - x0 - t * dx, v - y0 - t * dy) - r)
 
 
 def polygon(u: Array, v: Array, corners: int, r: float = 1.0) -> Array:
     """Regular polygon, one corner up."""
     sector = TAU / corners
     a = np.mod(np.arctan2(u, -v) + sector / 2, sector) - sector / 2
-    inner = r * np.cos(np.pi / corners)
-    turned = np.pi / corners - np.abs(a)
-    distance: Array = np.hypot(u, v) * np.cos(turned) - inner
-    return distance
+    return np.asarray(np.hypot(u, v) * np.cos(np.pi / corners - np.abs(a)) - r * np.cos(np.pi / corners))
 
 
 def star(u: Array, v: Array, points: int = 5, inner: float = 0.45) -> Array:
@@ -95,8 +86,7 @@ def cross(u: Array, v: Array, arm: float = 0.33) -> Array:
 def ring(u: Array, v: Array, inner: float = 0.55) -> Array:
     """Ring of outer radius 1."""
     r = np.hypot(u, v)
-    distance: Array = np.maximum(r - 1, inner - r)
-    return distance
+    return np.asarray(np.maximum(r - 1, inner - r))
 
 
 def crescent(u: Array, v: Array) -> Array:
@@ -140,8 +130,7 @@ def backgrounds(rng: Rng, n: int, low: float = 0.0, high: float = 1.0, contrast:
 def paint(canvas: Array, coverage: Array, color: Array) -> Array:
     """Paint a color (N, 1, 1, 3) or an image over a canvas (N, S, S, 3) with the opacity coverage (N, S, S)."""
     alpha = coverage[..., None]
-    painted: Array = canvas * (1 - alpha) + color * alpha
-    return painted
+    return np.asarray(canvas * (1 - alpha) + color * alpha)
 
 
 def finish(rng: Rng, canvas: Array, noise: float = 0.04, light: float = 0.2) -> Array:

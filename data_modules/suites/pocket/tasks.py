@@ -66,17 +66,13 @@ class PocketSuite(ShardedSuite[PocketTask]):
         n, real = len(drawing.classes), drawing.draw is None
         train, val, test = drawing.per_class
         return DatasetInfo(
-            name=f"pocket_{task}",
-            num_classes=n,
+            name=f"pocket_{task}", num_classes=n, class_names=drawing.classes,
             sizes=(1_258, 180, 359) if real else (train * n, val * n, test * n),
             license="CC BY 4.0 (UCI digits, in scikit-learn)" if real else "none needed (generated)",
             source="scikit-learn's load_digits" if real else f"seeded generator; mirrors {drawing.stands_for}",
             splits="disjoint, class-stratified" if real else "drawn from different seeds, no image in two splits",
-            img_size=SIZE,
-            mean=(0.5, 0.5, 0.5),
-            std=(0.5, 0.5, 0.5),
-            class_names=drawing.classes,
-        )
+            img_size=SIZE, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5),
+        )  # fmt: skip
 
     def images(self, task: PocketTask, source: str | Path | None) -> Mapping[Split, LabeledImages]:
         """Draw the images."""
@@ -107,11 +103,7 @@ class PocketDecathlon(SuiteTask):
 
 
 def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indices]]:
-    """Draw all images of a task.
-
-    Args:
-        task: The task.
-        seed: The same seed gives the same images.
+    """Draw all images of a task; the same seed gives the same images.
 
     Returns:
         Per split, images (N, 32, 32, 3) of bytes and labels (N,). A drawn image that occurred before is dropped.

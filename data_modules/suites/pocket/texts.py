@@ -96,17 +96,16 @@ def _make(name: str) -> dict[Split, list[tuple[int, Texts]]]:
     """Balanced splits without repeated texts."""
     write, rng = _WRITERS[name], np.random.default_rng(list(_WRITERS).index(name))
     found: dict[Texts, int] = {}
-    wanted = sum(SIZES.values())
     counts = [0, 0]
-    while len(found) < wanted:
+    while len(found) < sum(SIZES.values()):
         label = int(counts[1] < counts[0])
         texts = write(rng, label)
         if texts not in found:
             found[texts] = label
             counts[label] += 1
     rows = [(label, texts) for texts, label in found.items()]  # the classes alternate
-    ends = np.cumsum(list(SIZES.values())).tolist()
-    return {"train": rows[: ends[0]], "val": rows[ends[0] : ends[1]], "test": rows[ends[1] :]}
+    last_train, last_val = SIZES["train"], SIZES["train"] + SIZES["val"]
+    return {"train": rows[:last_train], "val": rows[last_train:last_val], "test": rows[last_val:]}
 
 
 def write_vocabulary(folder: Path) -> None:
@@ -168,25 +167,19 @@ _info = partial(
 class PocketReviews(PocketText):
     """Whether most clauses of a review praise, in the place of IMDB; the metric is accuracy."""
 
-    info = _info(
-        name="pocket_reviews",
-        class_names=("unkind", "kind"),
-        source="seeded generator; mirrors IMDB",
-    )
+    info = _info("pocket_reviews", class_names=("unkind", "kind"), source="seeded generator; mirrors IMDB")
 
 
 class PocketGrammar(PocketText):
     """Whether a sentence is well formed, in the place of CoLA; the metric is accuracy."""
 
-    info = _info(
-        name="pocket_grammar", class_names=("unacceptable", "acceptable"), source="seeded generator; mirrors CoLA"
-    )
+    info = _info("pocket_grammar", class_names=("unacceptable", "acceptable"), source="seeded generator; mirrors CoLA")
 
 
 class PocketParaphrases(PocketText):
     """Whether two sentences have the same meaning, in the place of MRPC; the metric is accuracy."""
 
     info = _info(
-        name="pocket_paraphrases", class_names=("no paraphrase", "paraphrase"), source="seeded generator; mirrors MRPC"
+        "pocket_paraphrases", class_names=("no paraphrase", "paraphrase"), source="seeded generator; mirrors MRPC"
     )
     columns = ("sentence1", "sentence2")

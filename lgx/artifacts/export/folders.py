@@ -1,4 +1,4 @@
-"""Model folders: their card, README.md, and which places an exported model may take."""
+"""Model folders: the model card (README.md), and the check of --out."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -27,8 +27,8 @@ def model_card(
         library: The library that loads it.
         tags: Tags of the Hugging Face hub, joined by commas.
         summary: One sentence on the model.
-        sizes: Facts that are shown as they are.
-        facts: Further facts, shown as JSON; None is left out.
+        sizes: Facts that are shown unchanged.
+        facts: More facts, shown as JSON; None is left out.
         code: Python that loads the model.
         writer: The command that writes the model.
     """
@@ -57,12 +57,12 @@ tags: [{tags}]
 
 
 def made(facts: Facts) -> str:
-    """How the model was made: ``trained`` or ``initialized`` where the facts say it, otherwise ``written``."""
+    """How the model was made: ``trained`` or ``initialized`` if the facts say so, otherwise ``written``."""
     return "trained" if facts.get("trained") else "initialized" if "method" in facts else "written"
 
 
 def quoted(text: str) -> str:
-    """A text as a literal of Python, in double quotes where that is possible."""
+    """A text as a literal of Python, in double quotes if possible."""
     plain = '"' not in text and "\\" not in text and text.isprintable()
     return f'"{text}"' if plain else repr(text)
 
@@ -79,22 +79,22 @@ def check_model_place(
     Args:
         out: The folder to write, or the file ending in .safetensors, .onnx or .pt2; it need not exist.
         writer: The command that writes it, e.g. ``lgx init``.
-        force: Whether models of other commands and programs may be replaced, and other files; a folder with files that
-            no model folder has is never replaced.
+        force: Whether models of other commands and programs, and other files, may be replaced. A folder with unknown
+            files is never replaced.
         reads: Paths that the command reads.
         tokenizer: The tokenizer that is written beside the model.
     """
     if str(out).endswith(LEARNGENE):
-        raise UserError(f"--out {out}: {LEARNGENE} is the suffix of learngenes; give a folder or another suffix")
+        raise UserError(f"--out {out}: the suffix {LEARNGENE} is for learngenes; give a folder or another suffix")
 
     def is_own(path: Path) -> bool:
         if path.is_dir():
             return has_mark(path / "README.md", f"\n---\n{_mark(writer)}\n")
         if path.suffix == ".safetensors":
             return read_metadata(path).get(WRITER_KEY) == writer
-        return has_mark(path, writer)  # the producer of an ONNX file; programs of torch begin with other parts
+        return has_mark(path, writer)  # the producer of an ONNX file; torch's programs begin differently
 
     is_file = Path(out).suffix in (".safetensors", ".onnx", ".pt2")
     if is_file and tokenizer:
-        raise UserError(f"--tokenizer: is written into a folder, but --out {out} is a file; give a folder")
+        raise UserError(f"--tokenizer: needs a folder, but --out {out} is a file; give a folder")
     check_output(out, writer, is_own, None if is_file else _FILES, force=force, reads=reads)

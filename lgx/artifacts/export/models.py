@@ -33,7 +33,7 @@ _OfImages = ViTArchitecture | LibraryModel
 _DECODING = """
 scores = model(images)[:, {prefix}:].mT.unflatten(2, {grid})  # of each patch, without {prefix} other token(s)
 logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")"""
-"""Completes the output of timm's ViT for segmentation, which scores tokens."""
+"""Code that completes the output of timm's ViT for segmentation, which scores tokens."""
 _TEXT_CLASS = "GPT2ForSequenceClassification"
 """The class of transformers that loads a text model."""
 
@@ -53,8 +53,8 @@ def write_descendant(
 ) -> None:
     """Write a model as a timm ``local-dir:`` folder, for text one that ``from_pretrained`` loads, or its weights alone.
 
-    What lies at the place is replaced; commands check it first, see :func:`~lgx.artifacts.export.check_model_place`.
-    Layers of a ViT that share weights are written one by one, so the result is an ordinary ViT.
+    An existing file or folder is replaced; commands first call :func:`~lgx.artifacts.export.check_model_place`. Shared
+    layers of a ViT are written one by one, so the result is an ordinary ViT.
 
     Args:
         out: A folder, or a path ending in ``.safetensors``; a model of torchvision needs such a path.
@@ -64,8 +64,8 @@ def write_descendant(
         std: Per-channel standard deviation of its inputs.
         label_names: Class names in index order.
         card: Facts for the model card.
-        writer: The command that writes the model, which the file or folder then names.
-        record: What started the model, which the file or folder then says.
+        writer: The command that writes the model; it is recorded in the file or folder.
+        record: The start of the model; it is recorded in the file or folder.
         tokenizer: A text model's tokenizer, which is written beside it.
         reading: How its images are read.
     """
@@ -98,7 +98,7 @@ def write_descendant(
 
 
 def _own_kind(architecture: Architecture | LibraryModel) -> dict[str, str]:
-    """The kind of a network that predicts something else than one class of an image; timm does not know it."""
+    """The kind of a network with other outputs than one class per image; timm does not record it."""
     kind = architecture.kind if isinstance(architecture, ViTArchitecture) else "classification"
     return {} if kind == "classification" else {"kind": kind}
 
@@ -117,7 +117,7 @@ def _model_of_timm(
     known = Normalization((0.5,) * channels, (0.5,) * channels)
     if isinstance(architecture, ViTArchitecture):
         shape["fixed_input_size"] = True
-    elif channels == 3:  # a zoo's model keeps its own
+    elif channels == 3:  # a library's model keeps its own
         known = Normalization(model.pretrained_cfg["mean"], model.pretrained_cfg["std"])
     model.pretrained_cfg = {**model.pretrained_cfg, **shape, **(inputs or known)._asdict()}
     return model, arguments
@@ -179,11 +179,11 @@ _POOLS = {"token": "its head reads the class token", "avg": "its head reads the 
 
 
 def describe_model(model: nn.Module, why: str) -> tuple[str, ...]:
-    """What lgx can do with a model of timm, and why it has its mean and std, in lines for the terminal."""
+    """Lines for the terminal: how lgx can use a model of timm, and the origin of its mean and std."""
     architecture, reason = describe_vit(model)
     what = f"{name_of(architecture)}, {architecture.num_classes} classes" if architecture else type(model).__name__
     what += f", {_POOLS[pool]}" if (pool := getattr(model, "global_pool", None)) in _POOLS else ""
-    use = "" if architecture else f"; lgx uses it as a teacher alone, because {reason}"
+    use = "" if architecture else f"; lgx can use it as a teacher only, because {reason}"
     return f"model     {what}{use}", f"normalize {normalization_of(model)}: {why}"
 
 

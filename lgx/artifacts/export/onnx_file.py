@@ -21,12 +21,12 @@ from lgx.host.failures import foreign_errors, write_errors
 from lgx.host.files import atomic_path
 
 LARGEST = 2**31 - 2**24
-"""Most bytes of weights: protobuf, the format of ONNX files, has a limit of 2 GiB, and the graph needs a part of it."""
+"""Largest size of weights in bytes: protobuf, the format of ONNX files, allows 2 GiB, and the graph needs a part."""
 
 _INPUT, _OUTPUT = "inputs", "logits"
 
 _OPERATORS = ["Conv", "Gemm", "MatMul"]
-"""What is quantized: softmax, norms and sums of a ViT lose accuracy and save nothing."""
+"""Quantized operations. Quantizing softmax, norms and sums of a ViT would lose accuracy and save nothing."""
 
 
 def write_onnx(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str, str]) -> float | None:
@@ -36,7 +36,7 @@ def write_onnx(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str
         out: The file.
         model: The network, in eval mode.
         task: What it reads.
-        texts: What the file says of it, as ``metadata_props``.
+        texts: Metadata, written as ``metadata_props``.
 
     Returns:
         The largest difference between logits of onnxruntime and of the network; None if onnxruntime is not installed.
@@ -74,7 +74,7 @@ def _translated(model: nn.Module, task: Task, texts: Mapping[str, str], place: s
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Keep deprecations and remarks of torch and onnxscript off the terminal inside the block."""
+    """Hide deprecations and remarks of torch and onnxscript inside the block."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -86,10 +86,10 @@ def silent() -> Iterator[None]:
 
 
 def write_int8(source: Path, out: Path, batches: Iterable[Tensor]) -> None:
-    """Quantize weights and inputs of the matrix products of an ONNX file, each output channel by itself.
+    """Quantize weights and inputs of the matrix products of an ONNX file, per output channel.
 
     Args:
-        source: The file, with weights in float32; another one is written beside it.
+        source: The file, with weights in float32; a temporary file is written beside it.
         out: The file to write; it keeps the metadata.
         batches: Normalized images (B, C, H, W), from which the ranges of activations are calibrated.
     """

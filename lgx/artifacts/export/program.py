@@ -24,7 +24,7 @@ from lgx.host.files import atomic_path
 from lgx.host.safety import parse_json
 
 WRITER = "lgx export"
-"""The command that writes programs, which each of them names."""
+"""The command that writes programs; each program names it."""
 
 _AGAIN = "write it again with `lgx export`"
 _RESIZED = {
@@ -45,14 +45,14 @@ _OUTPUTS = {
 
 
 def task_of(network: PretrainedNetwork, name: str = "") -> Task:
-    """What a network reads and predicts; a model of timm that lgx cannot describe says it in its configuration.
+    """The task of a network; for a model of timm that lgx cannot describe, from its configuration.
 
     Args:
         network: The network.
         name: Name of the task that it was trained on.
     """
     if not network.has_head:
-        raise UserError(f"{network.name}: has no trained head, so that it predicts nothing; train a descendant first")
+        raise UserError(f"{network.name}: has no trained head, so it cannot predict; train a descendant first")
     model: Any = network.model
     architecture, inputs, names = network.architecture, Normalization(network.mean, network.std), network.label_names
     about: dict[str, Any] = inputs._asdict() | network.reading._asdict()
@@ -65,11 +65,11 @@ def task_of(network: PretrainedNetwork, name: str = "") -> Task:
 
 
 def to_texts(task: Task, origin: Mapping[str, Any]) -> dict[str, str]:
-    """What a file says of its network: keys, and values as JSON.
+    """The metadata of a file: keys, and values as JSON.
 
     Args:
         task: Kind, classes and their names, and the size, channels and normalization of the inputs.
-        origin: What the network was exported from: file, run, method, task, epochs, versions.
+        origin: Origin of the network: file, run, method, task, epochs, versions.
     """
     values = asdict(task)
     scaled = "value_range to 0 and 1, or of 8 bits values / 255" if task.value_range else "values / 255"
@@ -89,7 +89,7 @@ def to_texts(task: Task, origin: Mapping[str, Any]) -> dict[str, str]:
 
 
 def pad_id(task: Task) -> int:
-    """The token that pads texts, which is the last one; 0 for images."""
+    """The padding token of texts, the last token of the vocabulary; 0 for images."""
     return max(0, task.vocab_size - 1)
 
 
@@ -101,10 +101,7 @@ def described_task(texts: Mapping[str, str], place: str) -> Task:
         place: The file.
     """
     if texts.get("written_by") != json.dumps(WRITER):
-        raise UserError(
-            f"{place}: does not say its class names, normalization and image size, as files of `lgx export` do; "
-            f"{_AGAIN}"
-        )
+        raise UserError(f"{place}: has no metadata of class names, normalization and image size; {_AGAIN}")
     values = {key: parse_json(texts[key], f"{place}: {key}", _AGAIN) for key in _FIELDS if key in texts}
     values = check_fields({"value_range": [], "resize": "crop"} | values, _FIELDS, place, complete=True)
     lists = {key: tuple(values[key]) for key in ("mean", "std", "class_names", "value_range")}
@@ -121,10 +118,10 @@ Program = Callable[[Tensor], Tensor]
 """Inputs of any batch size -> logits."""
 
 TOLERANCE = 1e-4
-"""Largest difference of two logits; of logits above 1, relative to the largest one."""
+"""Largest accepted difference of logits; above 1, relative to the largest logit."""
 
 _BATCHES = (1, 3)
-"""Batch sizes of the comparison; the program was traced with another one."""
+"""Batch sizes of the comparison; they differ from the traced batch size."""
 
 LARGEST_BATCH = 2**16
 """Most examples of a batch of an exported program."""
@@ -154,11 +151,11 @@ class ExportedModel:
             logits = self.program(inputs)
         if tuple(logits.shape[:2]) != (len(inputs), self.task.num_classes):
             raise UserError(
-                f"{self.name}: gives outputs of shape {tuple(logits.shape)} for {len(inputs)} inputs, but says that it "
-                f"has {self.task.num_classes} classes; write it again with `lgx export`"
+                f"{self.name}: returns outputs of shape {tuple(logits.shape)} for {len(inputs)} inputs, but its "
+                f"metadata has {self.task.num_classes} classes; write it again with `lgx export`"
             )
         if not logits.isfinite().all():
-            raise UserError(f"{self.name}: predicts numbers that are not finite; write it again, or train it again")
+            raise UserError(f"{self.name}: predicts values that are not finite; write it again, or train it again")
         return logits.float()
 
 
@@ -177,20 +174,20 @@ def trace(model: nn.Module, task: Task, place: str) -> ExportedProgram:
     is_text = task.kind == "text"
     if is_text:
         sizes[1] = Dim("length", min=1, max=task.max_len)
-    inputs = random_inputs(task, 2)  # torch.export takes a size of 1 for a constant
+    inputs = random_inputs(task, 2)  # torch.export treats a size of 1 as a constant
     with foreign_errors(place, "torch.export cannot trace this network", "export a folder"), torch.no_grad():
-        # Without `strict` the masks of transformers fix the batch.
+        # Without `strict`, masks of transformers would fix the batch size.
         return torch.export.export(model, (inputs,), dynamic_shapes=(sizes,), strict=is_text)
 
 
 def write_pt2(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str, str]) -> float:
-    """Write a network as a program that ``torch.export.load`` reads; lgx itself reads none, because it may run code.
+    """Write a network as a program for ``torch.export.load``; lgx itself reads none, because a program may run code.
 
     Args:
         out: The file.
         model: The network, in eval mode.
         task: What it reads.
-        texts: What the file says of it, as the extra file ``lgx.json``.
+        texts: Metadata, written as the extra file ``lgx.json``.
 
     Returns:
         The largest difference between logits of the written program and of the network.
@@ -237,7 +234,7 @@ def check_parity(model: nn.Module, program: Program, task: Task, place: str | Pa
         difference = float((found - expected).abs().max()) if found.shape == expected.shape else math.inf
         if not difference <= TOLERANCE * max(1.0, float(expected.abs().max())):  # NaN is refused
             raise UserError(
-                f"{place}: logits of the exported program differ by {difference:.2g} from those of the network at "
+                f"{place}: logits of the exported program differ by {difference:.2g} from the network's at "
                 f"batch size {batch}, more than {TOLERANCE:g}; nothing was written"
             )
         largest = max(largest, difference)

@@ -23,20 +23,20 @@ from lgx.methods.checks import check_option
 
 
 class Finetune(Method):
-    """Train a descendant with labels, from the start that an initializer gives it.
+    """Train a descendant with labels, from an initializer's start.
 
-    Images are normalized as the start was trained to read them, unless ``data.mean`` and ``data.std`` are given. A
+    Images get the normalization with which the start was trained, unless ``data.mean`` and ``data.std`` are given. A
     checkpoint keeps the normalization.
 
     Args:
-        initializer: Gives the start; by default it is random.
-        head: ``keep`` takes the head from the initializer, ``new`` starts it at random.
+        initializer: Class of the start, e.g. ``Pretrained``; by default the start is random.
+        head: ``keep`` uses the initializer's head, ``new`` a random head.
         layer_decay: Factor of the learning rate from each layer to the one before it, e.g. 0.75: early layers of a
             pretrained network change less.
-        class_weights: Weight the loss of each example by N / (K n), N training examples, K classes that have one, n of
-            its class, so that rare classes count as much as frequent ones (scikit-learn's ``balanced``). Validation
-            then follows balanced accuracy.
-        freeze_epochs: Epochs in which the head alone is trained.
+        class_weights: Weight the loss of each example by N / (K n): N training examples, K classes with examples, n
+            examples of its class. Rare classes then count as much as frequent classes (scikit-learn's ``balanced``),
+            and validation follows balanced accuracy.
+        freeze_epochs: Number of first epochs in which only the head is trained.
         kwargs: Arguments of every method.
     """
 
@@ -75,7 +75,7 @@ class Finetune(Method):
         return self.initializer.normalization(self.task), f"the start ({self.method})"
 
     def build_network(self) -> nn.Module:
-        """The descendant with its start; without reading the source where a checkpoint is loaded next."""
+        """The descendant with its start; the source is not read if a checkpoint follows."""
         if self._trainer is None or self.skips_start:
             return self.architecture.build(None, self.drop_rate)
         with FlopCounterMode(display=False) as counter:
@@ -91,13 +91,11 @@ class Finetune(Method):
             self.class_weights = balanced_weights(self.data_module().class_counts).to(self.device)
 
     def validated_as(self, task: Task) -> Task:
-        """See :class:`Method`; balanced accuracy where classes are weighted."""
+        """See :class:`Method`; balanced accuracy if classes are weighted."""
         if not self.weighs_classes or task.kind not in ("classification", "text"):
             return task
         if task.metric == BALANCED:
-            raise UserError(
-                "model.class_weights and data.balanced: each lets rare classes count as much as frequent ones; give one"
-            )
+            raise UserError("model.class_weights and data.balanced: both balance the classes; give one of them")
         return replace(task, metric=BALANCED)
 
     def trained_groups(self) -> list[dict[str, Any]]:
@@ -105,7 +103,7 @@ class Finetune(Method):
         return parameter_groups(self.network, self.layer_decay)
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """While the head alone is trained, leave out the gradients of the rest: an optimizer skips what has none."""
+        """Remove the gradients of frozen parameters: an optimizer skips parameters without a gradient."""
         if self.current_epoch < self.freeze_epochs:
             for name, parameter in self.network.named_parameters():
                 if not name.startswith(self.architecture.head_prefixes):
@@ -116,14 +114,14 @@ class Finetune(Method):
         return {"loss": self.label_loss(self(batch.inputs), batch.targets)}
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """See :class:`Method`; with ``class_weights`` weighted, but not in a plan, which counts no classes."""
+        """See :class:`Method`; weighted with ``class_weights``, except in a plan, which does not count classes."""
         if self.class_weights is None:
             return super().label_loss(logits, targets)
         return weighted_label_loss(logits.float(), targets, self.class_weights, self.label_smoothing)
 
 
 class Ancestor(Finetune):
-    """Train an ancestor, or adapt a pretrained one to a task; the result is a learngene file of the whole network."""
+    """Train an ancestor, or adapt a pretrained network to a task; the learngene file holds the whole network."""
 
     spec = ANCESTOR
     trains: ClassVar[Trained] = "ancestor"

@@ -38,8 +38,8 @@ class FromSource(Initializer):
         """Refuse a descendant with more layers than the source."""
         if depth > self.vit.depth:
             raise UserError(
-                f"{self.method}: the descendant has {depth} layers, but {self.source} only {self.vit.depth}; choose at "
-                f"most {self.vit.depth}, or a larger source"
+                f"{self.method}: the descendant has {depth} layers, but {self.source} has only {self.vit.depth}; "
+                f"choose at most {self.vit.depth}, or a larger source"
             )
 
     @property
@@ -68,24 +68,24 @@ class FromSource(Initializer):
         heads = (of_source or self.vit).num_heads
         if heads != architecture.num_heads:
             raise UserError(
-                f"{self.method}: {self.source} has {heads} attention heads, the descendant {architecture.num_heads}; "
-                f"write num_heads={heads} in the architecture"
+                f"{self.method}: {self.source} has {heads} attention heads, but the descendant has "
+                f"{architecture.num_heads}; write num_heads={heads} in the architecture"
             )
 
 
 class VanillaLG(FromSource):
     """The ancestor's last k layers, the rest random (Vanilla-LG).
 
-    They are the descendant's last layers, behind a variable number of randomly initialized ones, as LSAMD's section on
-    related work says. ``position: front`` makes them the first ones. Only whole layers are taken: patch embedding,
-    position embedding and head stay random, as in the descendants that SWS compares with.
+    They become the descendant's last layers, after a variable number of random layers, as LSAMD's section on related
+    work says. ``position: front`` makes them the first layers. Patch embedding, position embedding and head stay
+    random, as in SWS's comparison.
 
     Wang et al., "Learngene: From Open-World to Your Learning Task", AAAI 2022, https://arxiv.org/abs/2106.06788
 
     Args:
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
-        layers: How many layers, k.
-        position: Their place in the descendant.
+        layers: Number of layers, k.
+        position: Place of the layers in the descendant: ``back`` or ``front``.
     """
 
     method = "vanilla_lg"
@@ -102,7 +102,7 @@ class VanillaLG(FromSource):
         return sum(t.numel() for name, t in self.loaded.tensors.items() if name.startswith(last))
 
     def sizes(self) -> Sizes:
-        """Any depth from that of the taken layers."""
+        """Any depth of at least k layers."""
         return Sizes.of_any_depth(self.vit, self.layers)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:

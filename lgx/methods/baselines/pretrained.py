@@ -25,13 +25,13 @@ class Pretrained(FromSource):
     """All weights of the source, for a descendant of the same depth and width (pretrain-finetune).
 
     Position embedding and patch projection are resampled to the descendant's image and patch size. A GPT-2 may read
-    shorter texts than its source; where the source is a language model, the head is random.
+    shorter texts than its source. If the source is a language model, the head is random.
 
     Args:
         source: Learngene file of a whole network, folder or weights file that ``lgx init`` wrote, checkpoint, or timm
             model name.
-        name: Name of the method in results; by default the method behind what ``lgx init`` wrote, ``pretrained`` for
-            other sources.
+        name: Name of the method in results. By default the method that started the source (``lgx init``), otherwise
+            ``pretrained``.
     """
 
     shared = False
@@ -47,7 +47,7 @@ class Pretrained(FromSource):
 
     @cached_property
     def record(self) -> StartRecord | None:
-        """What started the source, a folder or weights file of ``lgx init``; None for a trained network."""
+        """The start of the source, a folder or weights file of ``lgx init``; None for a trained network."""
         return StartRecord.read(self.source)
 
     @property
@@ -56,7 +56,7 @@ class Pretrained(FromSource):
         return super().stored_parameters if self._file is None else sum(t.numel() for t in self._file[0].values())
 
     def origin(self) -> Origin:
-        """The source's normalization, classes and kind; a bare file has them in its metadata or names."""
+        """The source's normalization, classes and kind; from the metadata or names of a weights file."""
         if self._file is None:
             return super().origin()
         tensors, metadata = self._file
@@ -83,7 +83,7 @@ class Pretrained(FromSource):
     def sizes(self) -> Sizes:
         """The source's own size."""
         if self._file is not None:
-            raise UserError(f"{self.source}: a bare file does not say its size; give --arch instead of a budget")
+            raise UserError(f"{self.source}: a weights file does not contain its size; give --arch instead of a budget")
         return Sizes.own(self.loaded.require_vit("pretrained"))
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
@@ -100,14 +100,14 @@ class Pretrained(FromSource):
         """Refuse a descendant with another depth or number of heads than the source."""
         if of_source.depth != architecture.depth:
             raise UserError(
-                f"pretrained: {self.source} has {of_source.depth} layers, the descendant {architecture.depth}; "
-                f"choose the same depth, or weight_selection for a shallower descendant"
+                f"pretrained: {self.source} has {of_source.depth} layers, but the descendant has "
+                f"{architecture.depth}; choose the same depth, or weight_selection for a shallower descendant"
             )
         self.check_heads(architecture, of_source)
 
 
 def _stored(metadata: Mapping[str, str], key: str, place: str) -> Any:
-    """What `lgx init` writes into the metadata of a bare file of its images; None where it lacks."""
+    """The record of images in the metadata of a weights file of `lgx init`; None if missing."""
     if key not in metadata:
         return None
     place = f"{place}: its metadata is damaged"

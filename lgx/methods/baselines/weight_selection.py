@@ -21,13 +21,13 @@ def select_convnext(source: nn.Module, model: nn.Module, names: tuple[str, str],
     """Evenly spaced elements of every parameter of the first blocks of each stage.
 
     Xu et al., "Initializing Models with Larger Ones", ICLR 2024, Sec. 3: in networks of stages, first-N layer selection
-    applies to each stage. timm's ConvNeXts have an MLP of linear layers or of 1 x 1 convolutions, which are the same
-    matrix; one is selected from the other.
+    applies to each stage. timm's ConvNeXts have MLPs of linear layers or of 1 x 1 convolutions. Both are the same
+    matrix, so one can be selected from the other.
 
     Args:
         source: The trained ConvNeXt.
         model: The ConvNeXt to initialize.
-        names: What the user called the source, and the model.
+        names: The user's names of source and model.
         head: ``new`` leaves out the classifier.
 
     Returns:
@@ -41,8 +41,8 @@ def select_convnext(source: nn.Module, model: nn.Module, names: tuple[str, str],
         expected = {key: parameter for key, parameter in expected.items() if not key.startswith(prefixes)}
     elif larger.num_classes != smaller.num_classes:
         raise UserError(
-            f"weight_selection: the head of {names[0]} has {larger.num_classes} classes, {names[1]} "
-            f"{smaller.num_classes}; ask for a new head (`--head {smaller.num_classes}`)"
+            f"weight_selection: the head of {names[0]} has {larger.num_classes} classes, but {names[1]} has "
+            f"{smaller.num_classes}; give it a new head (`--head {smaller.num_classes}`)"
         )
     return _selected(tensors, expected, names, prefixes)
 
@@ -50,8 +50,8 @@ def select_convnext(source: nn.Module, model: nn.Module, names: tuple[str, str],
 def _convnext(model: nn.Module, name: str) -> ConvNeXt:
     if not isinstance(model, ConvNeXt):
         raise UserError(
-            f"weight_selection: selects for ViTs, and for timm's ConvNeXts from their own family, but {name} is a "
-            f"{type(model).__name__}; choose a source and an architecture of one family"
+            f"weight_selection: supports ViTs and timm's ConvNeXts, but {name} is a {type(model).__name__}; choose a "
+            "source and an architecture of one family"
         )
     return model
 
@@ -63,7 +63,10 @@ def _selected(
     blocks = {key.split(".", 4)[-1] for key in expected if ".blocks." in key}
     left = [k for k in tensors if k not in expected and not k.startswith(head) and k.split(".", 4)[-1] not in blocks]
     if left:
-        raise UserError(f"weight_selection: {target} is of another kind of ConvNeXt than {name}: it has no {left[0]}")
+        raise UserError(
+            f"weight_selection: {target} is another kind of ConvNeXt than {name}: it has no {left[0]}; choose the same "
+            "kind"
+        )
     selected = {}
     for key, parameter in expected.items():
         tensor = tensors.get(key, torch.empty(0)).detach()
@@ -71,9 +74,9 @@ def _selected(
             tensor = tensor[:, :, None, None] if tensor.ndim == 2 else tensor.flatten(1)
         if tensor.ndim != parameter.ndim or any(a < b for a, b in zip(tensor.shape, parameter.shape, strict=True)):
             raise UserError(
-                f"weight_selection: {target} does not lie within {name}: {key} is {tuple(parameter.shape)}, in the "
+                f"weight_selection: {target} is not a part of {name}: {key} is {tuple(parameter.shape)}, in the "
                 f"source {tuple(tensor.shape) if key in tensors else 'missing'}; choose a narrower or shallower model "
-                f"of the same kind"
+                "of the same kind"
             )
         selected[key] = take_evenly(tensor, tuple(parameter.shape))
     return selected
@@ -93,13 +96,13 @@ class WeightSelection(FromSource):
 
     The descendant's L layers are the ancestor's first L (the paper's "first-N layer selection"). Of every parameter,
     uniform element selection takes evenly spaced elements along every dimension, with the rule of the released code
-    (:func:`~lgx.initialization.width.evenly_spaced`). The head is selected as well, which the released code skips;
-    ask for a new head to have the same.
+    (:func:`~lgx.initialization.width.evenly_spaced`). The head is selected as well; the released code skips it. A new
+    head gives the same.
 
     Queries, keys and values are each selected from their own third of the fused projection. The released code selects
-    from the fused matrix as a whole. Both are the same where the widths divide. Where they do not, the fused rule takes
-    other elements for keys than for queries, although attention multiplies element i of a query with element i of a
-    key; our rule keeps such pairs together.
+    from the fused matrix as a whole. Both rules agree if one width divides the other. Otherwise, the fused rule takes
+    different elements for keys and queries, although attention multiplies element i of a query with element i of a key.
+    Our rule keeps such pairs together.
 
     ConvNeXts of timm (``timm:convnext_atto,img_size=64``) start from larger ConvNeXts: the first blocks of each stage.
 

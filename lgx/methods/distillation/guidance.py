@@ -10,7 +10,7 @@ from lgx.components.features import FeatureProjection, Features, read_features
 from lgx.errors import UserError
 
 _PROJECTION = "projection."
-"""Where the trained network has its projection, so that it is trained and saved; it is no part of the learngene."""
+"""Name of the projection in the trained network, so that it is trained and saved; the learngene excludes it."""
 
 
 def stored_widths(state: Mapping[str, Tensor]) -> tuple[int, int]:
@@ -20,7 +20,7 @@ def stored_widths(state: Mapping[str, Tensor]) -> tuple[int, int]:
 
 
 def without_projection(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A network's parameters without those of its projection."""
+    """A network's parameters without its projection."""
     return {name: tensor for name, tensor in state.items() if not name.startswith(_PROJECTION)}
 
 
@@ -39,28 +39,28 @@ def projected_features(network: nn.Module, images: Tensor) -> tuple[Features, Te
 
 
 def classes_of(ancestor: str, assumed: list[str] | None) -> int:
-    """Classes of an ancestor's head, whose logits a network without labels learns.
+    """Number of classes of an ancestor's head, for a network that learns without labels.
 
     Args:
         ancestor: The ancestor.
-        assumed: Where a plan notes that it cannot be read yet; None in a run.
+        assumed: A plan's list of assumptions, for an ancestor that cannot be read yet; None in a run.
     """
     try:
         source = load_pretrained(ancestor)
     except UserError:
         if assumed is None:
             raise
-        assumed.append(f"model.ancestor: {ancestor} cannot be read yet; the plan takes it to have 1000 classes.")
+        assumed.append(f"model.ancestor: {ancestor} cannot be read yet; the plan assumes 1000 classes.")
         return 1000
     classes: Any = getattr(source.model, "num_classes", 0) if source.has_head else 0
     if not classes:
         raise UserError(
-            f"model.guidance: without labels, logits are those of the ancestor's head, but {ancestor} has none; choose "
-            f"features"
+            f"model.guidance: without labels, logits need the ancestor's head, but {ancestor} has no head; choose "
+            "features"
         )
     if source.architecture is not None and source.architecture.kind == "multilabel":
         raise UserError(
-            f"model.guidance: without labels, logits are compared as classes, but {ancestor} answers for several "
-            f"labels; choose features, or give labels"
+            f"model.guidance: without labels, logits are compared as classes, but {ancestor} predicts several labels; "
+            "choose features, or give labels"
         )
     return int(classes)

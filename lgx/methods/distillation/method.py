@@ -38,28 +38,29 @@ class Distill(Method):
 
     ``guidance: features`` replaces the second term by :func:`~lgx.components.features.feature_losses`: class token or
     pooled tokens, and patch tokens, through a learned projection. The ancestor needs no head. Images without labels
-    (``--data UnlabeledFolderData``, ``--data.labels false``) suffice; the loss is then the guidance alone. With
-    ``features`` the network then has no head, with ``logits`` it predicts the ancestor's classes. Validation then shows
-    the guidance as ``val/loss`` (of logits their KL divergence) and ``val/agreement``: the share of images with the
-    ancestor's prediction, or the mean cosine similarity of projected and wanted class token.
+    (``--data UnlabeledFolderData``, ``--data.labels false``) suffice; then the guidance is the whole loss. With
+    ``features``, the network then has no head; with ``logits``, it predicts the ancestor's classes. Validation then
+    shows the guidance as ``val/loss`` (the KL divergence of logits) and ``val/agreement``: the share of images with the
+    ancestor's prediction, or the mean cosine similarity of projected and target class token.
 
     [0]: Xia et al., "Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models",
     IJCAI 2024, https://arxiv.org/abs/2404.16897
     [1]: Hinton et al., "Distilling the Knowledge in a Neural Network", 2015, https://arxiv.org/abs/1503.02531
 
     Args:
-        ancestor: The teacher: learngene file, folder, checkpoint or timm model name; none trains on labels alone.
-        alpha: Share α of the distillation loss, in [0, 1]. The paper gives no value; ours is 0.5. Without labels it is
-            not used.
+        ancestor: The teacher: learngene file, folder, checkpoint or timm model name. Without it, labels alone are
+            learned.
+        alpha: Share α of the distillation loss, in [0, 1]. The paper gives no value; ours is 0.5. It is not used
+            without labels.
         temperature: τ > 0 of ``guidance: logits``. The paper gives no value; ours is 1.
         guidance: ``logits`` as in the paper, or ``features``, for image models.
-        start: ``random``, or from the ancestor's own layers, which is ours: layer i of L is the
-            ancestor layer in the ``middle`` of its i-th L-th, or the ``mean`` of that part. Everything outside the
-            layers is then the ancestor's as well, the head if the classes agree. Of a wider ancestor, evenly spaced
-            elements are taken, as in weight selection. The method's name says so: ``simple_lg_from_middle``.
-        cache_ancestor: Whether to keep the ancestor's answers on disk, below ``$LGX_CACHE`` (``~/.cache/lgx``). It then
-            reads each image once for all epochs and runs. Training images must not be augmented. Costs in tables and
-            plans count the ancestor as if it read them every time.
+        start: ``random``, or from the ancestor's layers (our addition). The ancestor's layers are divided into L equal
+            parts. Layer i is the ``middle`` layer of part i, or the ``mean`` of part i. All other parameters then come
+            from the ancestor, the head only if the classes agree. From a wider ancestor, evenly spaced elements are
+            taken, as in weight selection. The start is a part of the method's name: ``simple_lg_from_middle``.
+        cache_ancestor: Whether to store the ancestor's outputs on disk, below ``$LGX_CACHE`` (``~/.cache/lgx``). It
+            then reads each image once for all epochs and runs. Training images must not be augmented. Costs in tables
+            and plans still count the ancestor in every step.
         kwargs: Arguments of every method.
     """
 
@@ -84,14 +85,14 @@ class Distill(Method):
         self.ancestor, self.alpha, self.temperature, self.guidance = ancestor, alpha, temperature, guidance
         self.cache_ancestor = cache_ancestor
         self.has_labels = self.parsed_architecture.num_classes > 0
-        self.evaluates_with_teacher = not self.has_labels  # then only the ancestor can be compared with
+        self.evaluates_with_teacher = not self.has_labels  # then the loss has only the ancestor
         if guidance == "features" and ancestor is None:
-            raise UserError("model.guidance: features are those of an ancestor; give model.ancestor")
+            raise UserError("model.guidance: features need an ancestor; give model.ancestor")
         if guidance == "features" and self.parsed_architecture.kind == "text":
-            raise UserError("model.guidance: features are compared of image models; leave it at logits for text")
+            raise UserError("model.guidance: features are for image models; use logits for text")
         self.start = start
         if self.is_from_ancestor and ancestor is None:
-            raise UserError(f"model.start: {start} is made from the ancestor's layers; give model.ancestor")
+            raise UserError(f"model.start: {start} needs the ancestor's layers; give model.ancestor")
 
     @property
     def is_from_ancestor(self) -> bool:
@@ -100,23 +101,23 @@ class Distill(Method):
 
     @property
     def method(self) -> str:
-        """The method's name, with the start where it is not the papers': ``sws``, ``sws_from_middle``."""
+        """The method's name, with a start other than the papers': ``sws``, ``sws_from_middle``."""
         return f"{self.spec.name}_from_{self.start}" if self.is_from_ancestor else self.spec.name
 
     @cached_property
     def source(self) -> PretrainedNetwork:
-        """The ancestor as it was stored; deleted when the network has its start."""
+        """The stored ancestor; deleted when the network has its start."""
         return load_pretrained(self.ancestor or "")
 
     def start_normalization(self) -> tuple[Normalization | None, str] | None:
-        """The ancestor's normalization where its layers are the start; of a built network it is known already."""
+        """The ancestor's normalization if its layers are the start; already known for a built network."""
         if not self.is_from_ancestor or hasattr(self, "network"):
             return None
         return Normalization(self.source.mean, self.source.std), f"the start ({self.method})"
 
     @cached_property
     def own_architecture(self) -> Architecture:
-        """The architecture in ``arch`` with its outputs: the task's classes; without labels none, or the ancestor's."""
+        """The architecture in ``arch`` with the task's classes; without labels with no head, or the ancestor's."""
         if self.has_labels or self.guidance == "features" or self.ancestor is None:
             return self.parsed_architecture
         return self.parsed_architecture.replace(num_classes=classes_of(self.ancestor, self.assumed))
@@ -127,23 +128,23 @@ class Distill(Method):
         return self.own_architecture
 
     def check_task(self, task: Task) -> None:
-        """Refuse a task that does not suit the network, or has no labels where there is no ancestor."""
+        """Refuse a task that does not suit the network, or without labels and without an ancestor."""
         if self.ancestor is None or task.is_labeled:
             super().check_task(task)
             return
         if self.mix is not None:
-            raise UserError("model.mixup, model.cutmix: mix labels, which the images do not have; leave both at 0")
+            raise UserError("model.mixup, model.cutmix: mix labels, but the images have no labels; leave both at 0")
         self.architecture.check_inputs(task, "model.arch")
 
     def teacher_request(self) -> TeacherRequest | None:
-        """The ancestor, where there is one."""
+        """The ancestor, or None."""
         if self.ancestor is None or self.task is None:
             return None
         features_only = not self.has_labels or self.guidance == "features"
         return TeacherRequest(self.ancestor, self.task, features_only, self.cache_ancestor)
 
     def build_network(self) -> nn.Module:
-        """The network at its start; without reading the ancestor's layers where a checkpoint is loaded next."""
+        """The network at its start; the ancestor's layers are not read if a checkpoint follows."""
         network = self.random_network()
         if self.is_from_ancestor and self._trainer is not None and not self.skips_start:
             shares = self.ancestor_shares(self.source.require_known("model.start").depth)
@@ -152,7 +153,7 @@ class Distill(Method):
             del self.source
         if self.guidance == "features":
             if self.teacher is None and self._trainer is not None and self._trainer.state.fn == "fit":
-                # Lightning's averaging of weights asks for the network before setup.
+                # Lightning's averaging of weights reads the network before setup.
                 self.teacher = Teacher.answering(cast(TeacherRequest, self.teacher_request()))
             if self.teacher is not None:
                 network.projection = FeatureProjection(self.architecture.embed_dim, *self.teacher.widths)
@@ -163,7 +164,7 @@ class Distill(Method):
         return self.architecture.build(None, self.drop_rate)
 
     def ancestor_shares(self, depth: int) -> Tensor:
-        """Share of each ancestor layer in each layer of the network at its start, (L, depth)."""
+        """Share of each ancestor layer in each layer at the network's start, (L, depth)."""
         return stage_shares((1,) * self.architecture.depth, depth, self.start)
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -199,11 +200,11 @@ class Distill(Method):
         return distillation_loss(logits, answers, self.temperature)
 
     def _teacher_of(self, batch: Batch) -> Teacher:
-        """The ancestor for images that are normalized as those of the batch's set."""
+        """The ancestor for images with the normalization of the batch's set."""
         return cast(Teacher, self.teacher).for_task(self.tasks[batch.task])
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
-        """Update and log the metrics of one batch; without labels how well the network agrees with the ancestor."""
+        """Update and log the metrics of one batch; without labels the agreement with the ancestor."""
         if self.has_labels:
             super().evaluate_batch(batch, split)
             return
@@ -231,11 +232,11 @@ class Distill(Method):
         return Learngene(self.method, self.architecture, tensors, ancestor=self.ancestor or "")
 
     def describe(self) -> dict[str, Any]:
-        """What a checkpoint says of itself; with a projection it holds more than a network of its architecture."""
+        """The checkpoint's description; with a projection, the network is not a plain one."""
         return super().describe() | {"plain_network": self.plain_network and self.guidance == "logits"}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take over how long the network was trained, and the size of a projection whose ancestor is not loaded."""
+        """Restore the number of epochs, and the size of a projection whose ancestor is not loaded."""
         super().on_load_checkpoint(checkpoint)
         if self.guidance == "features" and not hasattr(self.network, "projection"):
             widths = stored_widths(checkpoint["state_dict"])

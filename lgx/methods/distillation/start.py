@@ -1,8 +1,7 @@
 """Starts of a network from its ancestor's own layers.
 
-Each layer of the network starts as a linear combination of the ancestor's layers; what the rows of shares say is the
-method's: the middle layer of a stage, the mean of its layers, or a fit to all of them. Everything outside the layers is
-the ancestor's as well.
+Each layer of the network starts as a linear combination of the ancestor's layers. The method chooses the shares: the
+middle layer of a stage, the mean of its layers, or a fit to all layers. All other parameters come from the ancestor.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,15 +23,14 @@ Start = Literal["random", "middle", "mean"]
 def stage_shares(stages: Sequence[int], depth: int, start: Start) -> Tensor:
     """Share of each ancestor layer in the layer of each stage.
 
-    The stages divide the ancestor's depth as they divide that of the network: a stage of n of L layers has the n / L of
-    the ancestor's layers that lie at the same place. Where a border falls within an ancestor layer, the layer belongs
-    to both stages, in parts.
+    The stages divide the ancestor's depth in the same proportions as the network's depth. If a border falls within an
+    ancestor layer, parts of the layer belong to both stages.
 
     Args:
         stages: Layers of each stage, front to back.
         depth: Layers of the ancestor, D.
-        start: ``middle`` is the layer at the center of the stage's part, the later one of two; ``mean`` is the mean of
-            the part's layers, each weighted by how much of it lies in the part.
+        start: ``middle`` is the layer at the center of the stage's part (the later of two). ``mean`` is the mean of the
+            part's layers, each weighted by its share in the part.
 
     Returns:
         One row for each stage, (M, D), each with the sum 1, float64.
@@ -40,7 +38,7 @@ def stage_shares(stages: Sequence[int], depth: int, start: Start) -> Tensor:
     total, shares = sum(stages), torch.zeros(len(stages), depth, dtype=torch.float64)
     begin = 0
     for stage, size in enumerate(stages):
-        # In units of 1 / total of an ancestor layer, so that all borders are whole numbers.
+        # In units of 1 / total of an ancestor layer, so that borders are whole numbers.
         first, last = begin * depth, (begin + size) * depth
         if start == "middle":
             shares[stage, (first + last) // (2 * total)] = 1
@@ -79,21 +77,21 @@ def start_from_ancestor(
     shares: Tensor,
     class_names: Sequence[str] = (),
 ) -> Initialization:
-    """Give a network the ancestor's layers, and everything outside of them.
+    """Give a network the ancestor's layers and all other parameters.
 
     Of a wider ViT, evenly spaced elements are taken (:func:`~lgx.initialization.width.evenly`). Patch projection and
-    positions are resampled to the network's image and patch size. The head is taken where kind and number of classes
-    agree, and their names, in any order, where both are known.
+    positions are resampled to the network's image and patch size. The head is taken if kind and number of classes
+    agree, and the names of the classes (in any order) if known.
 
     Args:
         network: The network; parameters that the ancestor lacks stay as they are.
         architecture: Its architecture.
         ancestor: The ancestor.
         shares: Share of each ancestor layer in each of the network's layers, (M, D).
-        class_names: Names of the network's classes in index order; empty where unknown.
+        class_names: Names of the network's classes in index order; empty if unknown.
 
     Returns:
-        The network, and the record of what it was given.
+        The network, and the record of its start.
     """
     large = ancestor.require_known("model.start")
     architecture.check_source(large, "model.start")
@@ -111,7 +109,7 @@ def start_from_ancestor(
     if wrong is not None or (large.num_heads != architecture.num_heads and large.embed_dim == architecture.embed_dim):
         raise UserError(
             f"model.start: the layers of ancestor {ancestor.name} ({name_of(large)}) do not fit the trained network "
-            f"({name_of(architecture)}){f', first {wrong}' if wrong else ''}: it may be narrower and have another "
-            f"depth; choose its other sizes, and num_heads where the width is the same, or start: random"
+            f"({name_of(architecture)}){f', first {wrong}' if wrong else ''}: only depth and a smaller width may "
+            "differ; choose the ancestor's other sizes (with equal width also its num_heads), or start: random"
         )
     return load_parameters(network, tensors, sum(tensor.numel() for tensor in ancestor.tensors.values()))

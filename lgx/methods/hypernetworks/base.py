@@ -1,4 +1,4 @@
-"""Training of hypernetworks on random architectures: what GHN-3, LoGAH and TAL share."""
+"""Training of hypernetworks on random architectures: the base of GHN-3, LoGAH and TAL."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from lgx.methods.planned_step import PlannedStep
 
 
 class PlannedMetaBatch(PlannedStep):
-    """Some architectures of the set, predicted with real weights: the graphs decide the hypernetwork's own work.
+    """Some architectures of the set, predicted with real weights, because graphs determine the hypernetwork's work.
 
     Args:
         method: A method of hypernetworks.
@@ -41,7 +41,7 @@ class PlannedMetaBatch(PlannedStep):
     notes = ("FLOPs are means over the architecture set, memory is that of its largest architecture.",)
 
     def build(self) -> nn.Module:
-        """The hypernetwork with real weights; the descendants that it predicts may have tensors without memory."""
+        """The hypernetwork with real weights; its predicted descendants may have tensors without memory."""
         network = RealPredictions(self.method.config)
         for parameter, built in zip(network.parameters(), super().build().parameters(), strict=True):
             parameter.requires_grad_(built.requires_grad)
@@ -55,7 +55,7 @@ class PlannedMetaBatch(PlannedStep):
 
     @contextmanager
     def restricted_to(self, architecture: Architecture) -> Iterator[None]:
-        """Inside the block the set consists of this architecture, whose skeleton is built before and cached."""
+        """Inside the block, the set is this architecture; its skeleton is built before and cached."""
         whole = self.method.set
         self.method.set = [architecture]
         with unset_fake_temporarily():  # the skeleton cannot be built on tensors without memory
@@ -66,17 +66,17 @@ class PlannedMetaBatch(PlannedStep):
             self.method.set = whole
 
     def stand_ins(self) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """The last prediction, and the tensors without memory that stand for it."""
+        """The last prediction, and the tensors without memory that replace it."""
         network = self.method.network
         return (network.predicted, network.stand_ins) if isinstance(network, RealPredictions) else ((), ())
 
 
 class RealPredictions(Hypernet):
-    """A hypernetwork that predicts with real tensors where others are without memory.
+    """A hypernetwork that predicts real tensors although other tensors have no memory.
 
     Attributes:
         predicted: Storage of the last prediction.
-        stand_ins: The tensors without memory that stand for them.
+        stand_ins: The tensors without memory that replace them.
     """
 
     predicted: Sequence[Tensor] = ()
@@ -95,7 +95,7 @@ class RealPredictions(Hypernet):
 
 
 MAX_BAD_STEPS = 10
-"""Updates in a row whose gradients are not finite, each of which is skipped, that end a run.
+"""A run ends after this many consecutive updates with gradients that are not finite; each is skipped.
 
 ``train/bad_steps`` counts them; an update with finite gradients resets it to 0.
 """
@@ -110,15 +110,15 @@ class HypernetMethod(PanelEvaluation):
     classes. Evaluation needs no training: the hypernetwork predicts every architecture of a fixed panel, which is held
     out of the set, for every task of the data module.
 
-    The vocabulary of a text model is larger than any ``max_shape``. In layout ``official`` the low-rank decoder repeats
-    the rows of the token embedding, as LoGAH's code does; in the other layouts every token has its own row.
+    The vocabulary of a text model is larger than any ``max_shape``. In layout ``official``, the low-rank decoder
+    repeats rows of the token embedding, as LoGAH's code does. In the other layouts, every token has its own row.
 
     Args:
-        set: Architecture set to train on, ``ViTs-1K``, ``ViTs+-1K``, for text ``GPTs-1K``, or a ``.jsonl`` file that
-            ``lgx sample`` wrote; ``arch`` gives image and patch size, or longest text and vocabulary.
-        set_size: How many architectures are drawn from it; by default 1000, or all of a file.
+        set: Architecture set to train on, ``ViTs-1K``, ``ViTs+-1K``, for text ``GPTs-1K``, or a ``.jsonl`` file of
+            ``lgx sample``. ``arch`` gives image and patch size, or longest text and vocabulary.
+        set_size: Number of architectures of the set; by default 1000, or all of a file.
         panel: Held-out architectures that validation evaluates.
-        test_panel: Held-out architectures that the test evaluates; those of ``panel`` by default.
+        test_panel: Held-out architectures that the test evaluates; by default ``panel``.
         meta_batch: Architectures per step and process, m.
         gamma: Weight γ of the norms.
         width: Embedding width D.
@@ -128,7 +128,7 @@ class HypernetMethod(PanelEvaluation):
         attention_gain: Factor on the contribution of attention in predicted networks, relative to the other
             contributions; 1 as published, 6 for short texts.
         size_embedding: How the encoder reads the sizes of a parameter: ``table`` as published, with a row for each
-            size, or ``fourier``, ours, a smooth function that also serves sizes between those of training.
+            size, or ``fourier`` (ours), a smooth function that also covers sizes between training sizes.
         kwargs: Arguments of every method.
     """
 
@@ -173,7 +173,7 @@ class HypernetMethod(PanelEvaluation):
         """The base of all architectures of the set: the size of their inputs."""
         base: Architecture = self.parsed_architecture
         if isinstance(base, ViTArchitecture) and base.stages is not None:
-            raise UserError("model.arch: hypernetworks predict no shared stages; leave out stages")
+            raise UserError("model.arch: hypernetworks do not predict shared stages; leave out stages")
         return base
 
     @cached_property
@@ -182,12 +182,14 @@ class HypernetMethod(PanelEvaluation):
         held_out = {architecture for members in self.panels.values() for architecture in members}
         drawn: list[Architecture] = [*architecture_set(self._set, self._set_size, self.architecture)]
         if not (left := [architecture for architecture in drawn if architecture not in held_out]):
-            raise UserError(f"model.set: {self._set} has no architecture beside those of model.panel")
+            raise UserError(
+                f"model.set: {self._set} has no architectures besides those of model.panel; use another set or panel"
+            )
         return left
 
     @property
     def varying_graph(self) -> bool:
-        """Networks for text have no bias of the head, so that this decoder leaves its own unused."""
+        """Networks for text have no bias of the head, so a part of this decoder is unused."""
         return self.parsed_architecture.kind == "text" and self.config.decoder == "conv"
 
     @cached_property
@@ -222,7 +224,7 @@ class HypernetMethod(PanelEvaluation):
         classes = {task.num_classes for task in tasks.values()}
         if self.mix is not None and len(classes) > 1:
             raise UserError(
-                f"model.mixup, model.cutmix: mix labels of one number of classes, but the tasks have "
+                "model.mixup, model.cutmix: need tasks with the same number of classes, but the tasks have "
                 f"{' and '.join(map(str, sorted(classes)))}; leave both at 0"
             )
         self._check_sizes(max(classes))
@@ -237,8 +239,8 @@ class HypernetMethod(PanelEvaluation):
         )
 
     def _check_sizes(self, classes: int) -> None:
-        """Refuse before training what a later step may draw."""
-        config = self.config  # first: it may hold tensors, which are not for the meta device
+        """Check all architectures before training, because any step may draw them."""
+        config = self.config  # first: it may contain tensors, which must not be on the meta device
         with building_on("meta"):
             hypernet = Hypernet(config)
         options = (("set", self.set), ("panel", self.panels["val"]), ("test_panel", self.panels["test"]))
@@ -255,7 +257,7 @@ class HypernetMethod(PanelEvaluation):
         return Hypernet(self.config)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """A hypernetwork has no logits for inputs (B, ...) of its own."""
+        """Refused: a hypernetwork has no logits for inputs (B, ...)."""
         raise UserError(
             f"{self.method}: a hypernetwork predicts parameters, not classes; write a descendant with `lgx init` first"
         )
@@ -285,7 +287,7 @@ class HypernetMethod(PanelEvaluation):
         return {"loss": loss_labels + loss_norms, "loss_labels": loss_labels, "loss_norms": loss_norms}
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """Skip an update whose gradients are not finite, on all ranks alike; end the run after too many in a row."""
+        """Skip an update whose gradients are not finite, on all ranks; end the run after too many of them."""
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         finite = bool(torch.stack(torch._foreach_norm(gradients)).isfinite().all())
         self.bad_steps = 0 if finite else self.bad_steps + 1
@@ -302,13 +304,13 @@ class HypernetMethod(PanelEvaluation):
             )
 
     def _warn_of_a_dead_decoder(self) -> None:
-        """Warn where no gradient reaches the encoder: the loss falls, but all nodes and tasks get equal matrices."""
+        """Warn if no gradient reaches the encoder: the loss falls, but all nodes and tasks get equal matrices."""
         gradients = [p.grad for p in self.hypernet.encoder.parameters() if p.grad is not None]
         if gradients and not torch.stack(torch._foreach_norm(gradients)).any():
             rank_zero_warn(
                 f"step {self.global_step}: no gradient reaches the hypernetwork's encoder, because all ReLUs of its "
-                f"decoder are dead; it now predicts alike for every node and task. Start again with a lower "
-                f"learning rate"
+                "decoder are dead. It now predicts the same for every node and task; start again with a lower "
+                "learning rate"
             )
 
     def describe(self) -> dict[str, Any]:
@@ -320,7 +322,9 @@ class HypernetMethod(PanelEvaluation):
         super().on_load_checkpoint(checkpoint)
         stored, now = checkpoint["lgx"].get("hypernet", {}), self.config.to_dict()
         if differ := [f"{key} {stored.get(key)}, not {now[key]}" for key in now if stored.get(key) != now[key]]:
-            raise UserError(f"--ckpt_path: holds a hypernetwork with other options: {', '.join(differ)}")
+            raise UserError(
+                f"--ckpt_path: contains a hypernetwork with other options: {', '.join(differ)}; give the same options"
+            )
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The hypernetwork."""
@@ -337,7 +341,7 @@ class GHN3(HypernetMethod):
     Args:
         max_shape: Largest (out, in, kernel height, kernel width) that is predicted; larger targets are tiled. The
             decoder has 8 D × out × in parameters for it. By default (D, D, 16, 16), as in the released code: GHN-3-T
-            has D = 64 and GHN-3-S 128, where LoGAH can afford 2048.
+            has D = 64 and GHN-3-S has 128; LoGAH supports 2048.
         width: Embedding width D.
         kwargs: Arguments of ``HypernetMethod`` and of every method.
     """

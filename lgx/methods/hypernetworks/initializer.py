@@ -46,9 +46,9 @@ def with_noise(predicted: Mapping[str, Tensor], share: float, seed: int = 0) -> 
 def with_random_spectrum(predicted: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
     """Give every matrix (rows, columns) of the blocks the singular values of a random start; keep its singular vectors.
 
-    A hypernetwork predicts matrices of low rank: few directions carry almost all of a matrix, and where it repeats its
-    output, some carry nothing; for these the singular vectors are arbitrary. Such a start trains badly. This is ours;
-    the papers train predictions as they are.
+    A hypernetwork predicts matrices of low rank: few directions carry almost all of a matrix. Repeated outputs give
+    singular values of 0, with arbitrary singular vectors. Such a start trains badly. This is ours; the papers train
+    predictions unchanged.
 
     Args:
         predicted: Parameters by name.
@@ -56,9 +56,9 @@ def with_random_spectrum(predicted: Mapping[str, Tensor], seed: int = 0) -> dict
     """
     matrices = {name for name, tensor in predicted.items() if _IN_A_BLOCK.search(name) and tensor.ndim == 2}
     if not matrices:
-        raise UserError("spectrum: this network has no matrices in blocks; leave it out")
+        raise UserError("spectrum: this network has no matrices in blocks; leave the option out")
     if wrong := next((name for name in sorted(matrices) if not predicted[name].isfinite().all()), None):
-        raise UserError(f"spectrum: the prediction of {wrong} holds values that are not finite; leave it out")
+        raise UserError(f"spectrum: the prediction of {wrong} has values that are not finite; leave the option out")
     generator = torch.Generator().manual_seed(seed)
     return {name: _flattened(t, generator) if name in matrices else t for name, t in predicted.items()}
 
@@ -76,13 +76,13 @@ class HypernetPrediction(Initializer):
 
     Args:
         source: Learngene file of ``ghn3``, ``logah`` or ``tal``, or an official checkpoint.
-        config: JSON file with the hypernetwork's configuration, where the weights do not store it.
+        config: JSON file with the hypernetwork's configuration, for weights without one.
         task: Task whose embedding a task-aware hypernetwork reads; by default the descendant's own.
-        task_embeddings: File of ``lgx embed`` with that task, for tasks that the learngene was not tuned on.
-        noise: Standard deviation of Gaussian noise, as a share of each matrix's own standard deviation. It makes tiled
-            neurons, which are equal, different before fine-tuning.
-        spectrum: ``random`` gives every matrix of the blocks the singular values of a random start. Predicted
-            matrices have low rank, which makes some starts train badly. Ours; docs/results/tal.md has what it gains.
+        task_embeddings: File of ``lgx embed`` with the task, for tasks on which the learngene was not tuned.
+        noise: Standard deviation of Gaussian noise, as a share of each matrix's standard deviation. Tiled neurons are
+            equal; noise makes them differ before fine-tuning.
+        spectrum: ``random`` gives every matrix of the blocks the singular values of a random start. Predicted matrices
+            have low rank, so some starts train badly. Ours; docs/results/tal.md shows the gain.
         seed: Seed of the noise and of the random start.
     """
 
@@ -131,14 +131,14 @@ class HypernetPrediction(Initializer):
         return Learngene.load(self.source) if self.source.endswith(SUFFIX) else None
 
     def origin(self) -> Origin:
-        """What the learngene stores of the task that parameters are predicted for."""
+        """The stored facts of the task for which parameters are predicted."""
         learngene = self.learngene
         if learngene is None:
             return Origin(num_classes=self.loaded.config.num_classes, kind="classification")
         if self.task is None or self.embedding() is None:
             return Origin.of_learngene(learngene)
         task = self.known_tasks.tasks.get(self.task)
-        if task is None:  # only bare images describe it
+        if task is None:  # described by images only
             return Origin(num_classes=0, kind=learngene.architecture.kind, task=self.task)
         return Origin.of_learngene(replace(learngene, task=task))
 
@@ -156,7 +156,7 @@ class HypernetPrediction(Initializer):
 
     @cached_property
     def known_tasks(self) -> TaskEmbeddings:
-        """Tasks of ``task_embeddings`` where that file is given, otherwise those that the hypernetwork was tuned on."""
+        """Tasks of ``task_embeddings`` if given, otherwise the tasks on which the hypernetwork was tuned."""
         if self.task_embeddings:
             return TaskEmbeddings.load(self.task_embeddings)
         learngene = self.learngene
@@ -165,7 +165,7 @@ class HypernetPrediction(Initializer):
         return TaskEmbeddings(learngene.task_embeddings, learngene.ancestor, tasks=learngene.tasks)
 
     def sizes(self) -> Sizes:
-        """Any size; with the low-rank decoder no weight has more rows than its factors."""
+        """Any size; with the low-rank decoder, up to its factors' number of rows."""
         config, learngene = self.loaded.config, self.learngene
         widest = None if config.decoder == "conv" else config.max_size // 4
         if learngene is None:
@@ -173,10 +173,10 @@ class HypernetPrediction(Initializer):
         return Sizes.free(vit_only(learngene.architecture, self.source), widest)
 
     def embedding(self, task: Task | None = None) -> Tensor | None:
-        """The embedding, (T,), of the constructor's task, otherwise of ``task``; None where none is read."""
+        """The embedding, (T,), of the constructor's task, otherwise of ``task``; None without task information."""
         if self.loaded.config.task_width is None:
             if self.task or self.task_embeddings:
-                raise UserError(f"{self.source}: takes no task embedding; leave out task and task_embeddings")
+                raise UserError(f"{self.source}: does not read task embeddings; leave out task and task_embeddings")
             return None
         known, name = self.known_tasks.tensors, self.task or (task.name if task else None)
         if name is None and len(known) == 1:
@@ -190,7 +190,9 @@ class HypernetPrediction(Initializer):
         """The embedding, (T,), of a task by its name."""
         width, where, known = self.loaded.config.task_width, self.task_embeddings or self.source, self.known_tasks
         if not known.tensors:
-            raise UserError(f"{where}: stores no task embeddings; give a file of `lgx embed` (--task_embeddings)")
+            raise UserError(
+                f"{where}: does not contain task embeddings; give a file of `lgx embed` (--task_embeddings)"
+            )
         if known.width != width:
             raise UserError(
                 f"{where}: has embeddings of {known.width} numbers, but {self.source} was tuned with {width}; make "
@@ -209,9 +211,8 @@ class HypernetPrediction(Initializer):
         if isinstance(architecture, GPT2Architecture) and isinstance(trained, GPT2Architecture):
             if architecture.vocab_size != trained.vocab_size:
                 raise UserError(
-                    f"{self.source}: was trained on texts of {trained.vocab_size} tokens, but "
-                    f"{name_of(architecture)} knows {architecture.vocab_size}; "
-                    f"write vocab_size={trained.vocab_size} in the architecture"
+                    f"{self.source}: was trained on texts of {trained.vocab_size} tokens, but {name_of(architecture)} "
+                    f"has {architecture.vocab_size}; write vocab_size={trained.vocab_size} in the architecture"
                 )
         embedding = self.embedding(task)
         try:
@@ -247,7 +248,7 @@ class HypernetPrediction(Initializer):
         return tensors, self.tiled(graph, tensors)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """Which weights were tiled, what is new to it, and whether another ancestor made the task embedding."""
+        """Notes: tiled weights, untrained sizes, and a task embedding by another ancestor."""
         tiled = self.tiled(computational_graph(architecture, self.loaded.config.convention), taken)
         width, inputs = self._untrained_width(architecture.embed_dim), self._untrained_inputs(architecture)
         return *tiled, *(f"check     {note}" for note in (width, inputs, self._foreign_ancestor()) if note)
@@ -259,8 +260,8 @@ class HypernetPrediction(Initializer):
             return ""
         widths = " and ".join(map(str, trained)) if len(trained) < 5 else f"{trained[0]} to {trained[-1]}"
         return (
-            f"width {width}: the hypernetwork was trained on {widths}, other sizes are random to it; choose one of "
-            f"these, or train it with model.size_embedding fourier"
+            f"width {width}: the hypernetwork was trained on {widths}, embeddings of other widths are random; choose "
+            "one of these, or train it with model.size_embedding fourier"
         )
 
     def _untrained_inputs(self, architecture: Architecture) -> str:
@@ -281,7 +282,7 @@ class HypernetPrediction(Initializer):
         return f"{self.task_embeddings} is by {self.known_tasks.ancestor}, the learngene was tuned by {tuned}"
 
     def tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
-        """One line on the weights that are larger than the hypernetwork's ``max_shape``; none where all fit."""
+        """A line on weights larger than the hypernetwork's ``max_shape``; None if all fit."""
         names = [name for name in self.loaded.tiled_parameters(graph) if name in taken]
         if not names:
             return ()

@@ -81,15 +81,15 @@ def task_map(
 ) -> TaskMap:
     """Embed every architecture under every task, and map the embeddings.
 
-    The number of classes is a part of a graph (the head's shape). Tasks with different numbers of classes are therefore
-    separated even where the encoder ignores the task. The paper does not say which heads it used.
+    The number of classes is a part of a graph (the head's shape). So tasks with different numbers of classes are
+    separated even if the encoder ignores the task. The paper does not name its heads.
 
     Args:
         hypernet: A hypernetwork with task conditioning.
         embeddings: Task embedding by task, (T,) each.
         architectures: What is embedded, at least two points in all.
-        classes: Number of classes by task, which gives each task its own heads. None takes the architectures as they
-            are, so that only the task embedding differs between tasks.
+        classes: Number of classes by task, which gives each task its own heads. None: unchanged architectures, so that
+            only the task embedding differs between tasks.
     """
     embedded = {}
     for task, embedding in embeddings.items():
@@ -189,10 +189,10 @@ def make_panel(option: str, texts: tuple[str, ...], base: Architecture) -> list[
         if isinstance(base, ViTArchitecture):
             what, one, other = ("images", "img_size", "in_chans")
         if any(getattr(member, key) != getattr(base, key) for key in (one, other)):
-            raise UserError(f"model.{option}: {text} takes other {what} than model.arch; leave out {one} and {other}")
+            raise UserError(f"model.{option}: {text} has other {what} than model.arch; leave out {one} and {other}")
         members.append(member)
     if not members or len({name_of(member) for member in members}) < len(members):
-        raise UserError(f"model.{option}: expected at least one architecture, each only once")
+        raise UserError(f"model.{option}: expected at least one architecture, without repetition")
     return members
 
 
@@ -269,7 +269,7 @@ class PanelEvaluation(Method):
     on_test_epoch_start = on_validation_epoch_start
 
     def on_validation_epoch_end(self) -> None:
-        """Log the mean over tasks and panel, which chooses the best checkpoint, and map the tasks."""
+        """Log the mean over tasks and panel, which selects the best checkpoint, and map the tasks."""
         self._log_means("val")
         trainer: Any = self._trainer
         if trainer is not None and not (trainer.sanity_checking or trainer.fast_dev_run):
@@ -287,7 +287,7 @@ class PanelEvaluation(Method):
             self.log("val/silhouette", self._task_map.silhouette, sync_dist=True)
 
     def figures(self) -> dict[str, "Figure"]:
-        """The map of the tasks after the last validation, where the hypernetwork reads two task embeddings or more."""
+        """The map of the tasks after the last validation, for at least two task embeddings."""
         if self._task_map is None:
             return {}
         return {"task_map": task_figure(self._task_map)}

@@ -39,7 +39,7 @@ def feature_divergence(student: Tensor, teacher: Tensor) -> Tensor:
 
 
 def official_feature_divergence(student: Tensor, teacher: Tensor, num_classes: int, temperature: float = 3.0) -> Tensor:
-    """The loss that TAL's official code computes in place of Eq. 4.
+    """The loss of TAL's official code, which differs from Eq. 4.
 
     ``τ² Σ KL(softmax(E_anc / τ) ‖ softmax(E M / τ)) / (B K)``. Compared with :func:`feature_divergence`, the two
     arguments are swapped, a temperature is added, and the sum is divided by the number of logits, B K, which makes the
@@ -65,7 +65,7 @@ def _log_softmax(features: Tensor) -> Tensor:
 
 
 class EarlierStage(NamedTuple):
-    """What a stage needs to know of the one that it starts from.
+    """Facts of the stage from which another stage starts.
 
     Attributes:
         config: Configuration of its hypernetwork.
@@ -82,11 +82,11 @@ USUAL_WIDTH = 768
 
 _PROJECTIONS: dict[Guidance, Projection] = {"features": "predicted", "official": "random", "logits": "none"}
 _MOST_CHANNELS = 2**18
-"""Outputs times inputs for a decoder of convolutions; the largest GHN-3 that was released has 384 x 384."""
+"""Largest outputs x inputs of a decoder of convolutions; the largest published GHN-3 has 384 x 384."""
 
 
 class TAL(HypernetMethod):
-    """Task-Aware Learngene [0]. This class trains both stages; the arguments say which.
+    """Task-Aware Learngene [0]; trains stage 1 or stage 2, depending on the arguments.
 
     Stage 1 has one large data set and an ``ancestor``: ``loss = α L_aux + (1 - α) CE + γ Σ ‖W‖_F``. Stage 2 has many
     tasks, ``start`` and ``task_embeddings``: each batch is of one task, whose embedding modulates every block of the
@@ -96,9 +96,9 @@ class TAL(HypernetMethod):
 
     - ``features`` (default): Eq. 4, the KL divergence between the softmax of the ancestor's features and that of the
       network's projected class-token features; the projection M is predicted like any other parameter. It is the
-      default because the official variant contributes almost nothing to the loss.
-    - ``official``: as in the released code: the arguments of the KL divergence are exchanged, the temperature is 3, the
-      sum is divided by the number of logits, and M is drawn anew at every step, neither predicted nor trained.
+      default because the official loss is almost zero.
+    - ``official``: as in the released code. The arguments of the KL divergence are exchanged, the temperature is 3, and
+      the sum is divided by the number of logits. M is drawn at random in every step, neither predicted nor trained.
     - ``logits``: as in TAL+, which also trains on the larger set ``ViTs+-1K`` (experiments/tal/tal_plus.yaml). The
       ancestor's logits are soft labels with ``temperature``; its classes must be the task's.
 
@@ -107,30 +107,31 @@ class TAL(HypernetMethod):
     network's.
 
     The paper gives no α; its code has 0.2. Its code has no ancestor in stage 2. In stage 2 the code freezes the loaded
-    encoder but then trains it all the same; our ``freeze_encoder`` freezes it, except for the modulation by the task.
+    encoder, but still trains it. Our ``freeze_encoder`` freezes it, except for the modulation by the task.
 
     [0]: Xu et al., "Learngene Tells You How to Customize: Task-Aware Parameter Initialization at Flexible Scales",
     ICML 2025, https://proceedings.mlr.press/v267/xu25af.html
 
     Args:
-        ancestor: The teacher: learngene file, folder, checkpoint or timm model name; none trains on labels alone.
+        ancestor: The teacher: learngene file, folder, checkpoint or timm model name. Without it, labels alone are
+            learned.
         alpha: Share α of the guidance, in [0, 1].
         guidance: ``features``, ``official`` or ``logits``.
         temperature: Temperature of ``logits``.
-        start: Learngene of an earlier stage. Its configuration replaces width, layers, heads, max_shape, decoder, rank,
-            max_size and layout.
-        task_embeddings: File of ``lgx embed`` with an embedding of every task; none trains without task information,
-            and leaves out the modulations of ``start``.
+        start: Learngene of stage 1. Its configuration replaces width, layers, heads, max_shape, decoder, rank, max_size
+            and layout.
+        task_embeddings: File of ``lgx embed`` with an embedding of every task. Without it, there is no task
+            information, and modulations of ``start`` are left out.
         freeze_encoder: Train only the decoder and the encoder's modulation by the task.
-        loss_temperature: Weigh the loss of task τ by w_τ ∝ (N_τ / Σ N)^(1/T) with this T, mean 1 (Eq. 7). By default
-            all weights are 1: the sampling of tasks already follows them, and the official code has them only there.
+        loss_temperature: T of the weights of tasks in the loss, w_τ ∝ (N_τ / Σ N)^(1/T), mean 1 (Eq. 7). By default all
+            weights are 1: only the sampling of tasks follows Eq. 7, as in the official code.
         decoder: ``low_rank``, or ``conv`` for GHN-3 with task information.
         rank: Rank r of every predicted weight.
         max_size: Largest number of rows or columns of the low-rank decoder's factors.
-        layout: Layout of its factors.
-        cache_ancestor: Whether to keep the ancestor's answers on disk, below ``$LGX_CACHE`` (``~/.cache/lgx``). It then
-            reads each image once for all epochs and runs. Training images must not be augmented. Costs in tables and
-            plans count the ancestor as if it read them every time.
+        layout: Layout of the decoder's factors.
+        cache_ancestor: Whether to store the ancestor's outputs on disk, below ``$LGX_CACHE`` (``~/.cache/lgx``). It
+            then reads each image once for all epochs and runs. Training images must not be augmented. Costs in tables
+            and plans still count the ancestor in every step.
         kwargs: Arguments of ``HypernetMethod`` and of every method.
     """
 
@@ -160,12 +161,12 @@ class TAL(HypernetMethod):
         if loss_temperature is not None:
             check_option("loss_temperature", loss_temperature, loss_temperature > 0, "a positive number")
         if freeze_encoder and start is None:
-            raise UserError("model.freeze_encoder: a random encoder would stay random; give model.start")
+            raise UserError("model.freeze_encoder: would freeze a random encoder; give model.start")
         largest = self._config_options["max_shape"]
         if decoder == "conv" and start is None and largest[0] * largest[1] > _MOST_CHANNELS:
             raise UserError(
                 f"model.max_shape: a decoder of convolutions for {largest[0]} x {largest[1]} channels has billions of "
-                f"parameters; give [128, 128, 16, 16], as GHN-3-S has"
+                "parameters; give [128, 128, 16, 16], as in GHN-3-S"
             )
         self.decoder = decoder
         self.decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
@@ -181,7 +182,7 @@ class TAL(HypernetMethod):
         if self.assumed is not None and not Path(self.task_embeddings).exists():
             width = (self.earlier.config.task_width if self.earlier else None) or USUAL_WIDTH
             self.assumed.append(
-                f"model.task_embeddings: {self.task_embeddings} does not exist yet; the plan takes embeddings to have "
+                f"model.task_embeddings: {self.task_embeddings} does not exist yet; the plan assumes embeddings of "
                 f"{width} numbers."
             )
             return TaskEmbeddings({name: torch.zeros(width) for name in self.data_module().all_tasks})
@@ -189,11 +190,11 @@ class TAL(HypernetMethod):
 
     @cached_property
     def earlier(self) -> EarlierStage | None:
-        """The stage that this one starts from; None without one."""
+        """The earlier stage; None without one."""
         if self.start is not None and self.assumed is not None and not Path(self.start).exists():
             self.assumed.append(
-                f"model.start: {self.start} does not exist yet; the plan takes its hypernetwork to have the size that "
-                f"model.width, layers, heads, max_shape, rank, max_size and layout say."
+                f"model.start: {self.start} does not exist yet; the plan takes the size of its hypernetwork from "
+                "model.width, layers, heads, max_shape, rank, max_size and layout."
             )
             return None
         if (start := self.start) is None:
@@ -211,7 +212,7 @@ class TAL(HypernetMethod):
 
     @cached_property
     def config(self) -> HypernetConfig:
-        """The configuration of ``start``, or what the arguments describe, with the width of the task embeddings."""
+        """The configuration of ``start`` or of the arguments, with the width of the task embeddings."""
         config = self.earlier.config if self.earlier else self.configured()
         width = self.embeddings.width if self.embeddings else None
         if None not in (width, config.task_width) and width != config.task_width:
@@ -223,7 +224,7 @@ class TAL(HypernetMethod):
 
     @cached_property
     def trained_widths(self) -> tuple[int, ...]:
-        """See :class:`HypernetMethod`; also those of the stage that this one starts from, none if these are unknown."""
+        """See :class:`HypernetMethod`; with the earlier stage's widths, empty if these are unknown."""
         widths = super().trained_widths
         if self.earlier is None:
             return widths
@@ -231,7 +232,7 @@ class TAL(HypernetMethod):
 
     @property
     def method(self) -> str:
-        """``tal``, or the label, which the learngene and its descendants keep: ``tal_plus``, ``tal_st``."""
+        """``tal``, or the label, which learngene and descendants keep: ``tal_plus``, ``tal_st``."""
         return self._label or self.spec.name
 
     def setup(self, stage: str) -> None:
@@ -242,12 +243,13 @@ class TAL(HypernetMethod):
                 self.task_embedding(task)
 
     def teacher_request(self) -> TeacherRequest | None:
-        """The ancestor; None without one, or where α is 0."""
+        """The ancestor; None without one, or if α is 0."""
         if self.ancestor is None or self.alpha == 0:
             return None
         if self.guidance == "logits" and len(self.tasks) > 1:
             raise UserError(
-                "model.guidance: logits needs an ancestor of the task's own classes; several tasks have none"
+                "model.guidance: logits needs an ancestor with the task's classes, so it supports one task; choose "
+                "features"
             )
         task = next(iter(self.tasks.values()))
         return TeacherRequest(self.ancestor, task, self.guidance != "logits", self.cache_ancestor)
@@ -280,7 +282,7 @@ class TAL(HypernetMethod):
         wanted = teacher(batch.inputs) if self.guidance == "logits" else teacher.features(batch.inputs)
 
         def parts(logits: Tensor, features: Tensor) -> Tensor:
-            """Both losses, (2,), of logits (B, K) and features (B, T)."""
+            """Losses of labels and guidance, (2,), of logits (B, K) and features (B, T)."""
             if self.guidance == "logits":
                 guidance = distillation_loss(logits, wanted, self.temperature)
             elif self.guidance == "official":
@@ -311,7 +313,7 @@ class TAL(HypernetMethod):
         return weights[task] * len(weights) / sum(weights.values())
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
-        """The hypernetwork, and the tasks that it was tuned on with their embeddings."""
+        """The hypernetwork, and its tasks with their embeddings."""
         tensors = dict(state)
         if self.embeddings is not None:
             tensors |= {f"{EMBEDDING_PREFIX}{task}": self.embeddings.tensors[task] for task in self.tasks}

@@ -1,4 +1,4 @@
-"""Descendants of an ancestor's layers that a rule or a list names."""
+"""Start a descendant from layers of an ancestor, by a rule or a list."""
 
 import random
 from collections.abc import Collection, Sequence
@@ -18,17 +18,17 @@ Rule = Literal["first", "last", "even", "random"]
 
 
 class LayerChoice(FromSource):
-    """Copy some of the ancestor's layers, and repeat some, as LSAMD does, where the descendant has more layers.
+    """Copy layers of the ancestor; repeat some, as LSAMD does, if the descendant has more layers.
 
-    Everything outside the layers is the ancestor's, and the head, too, where the descendant has its classes. It is the
-    control of a selection such as LSAMD's: one that is worth its cost finds better layers than a rule that looks at
-    nothing. A selection stores no head, so that untrained descendants compare only with a new head.
+    All other parameters come from the ancestor, also the head if the classes agree. It is the control of a selection
+    such as LSAMD's: a useful selection must find better layers than a rule without data. A selection stores no head, so
+    compare untrained descendants with a new head.
 
     Args:
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
-        choice: The layers, counted from 0, as ``0 3 5``; or a rule: the ``first``, the ``last``, ``even``ly spaced ones
-            from the first to the last, or ``random`` ones.
-        count: How many layers a rule takes; by default as many as the descendant has.
+        choice: The layers, counted from 0, e.g. ``0 3 5``; or a rule: ``first``, ``last``, ``even`` (evenly spaced from
+            the first to the last) or ``random``.
+        count: Number of layers for a rule; by default the descendant's number.
         seed: Seed of ``random``.
     """
 
@@ -48,7 +48,7 @@ class LayerChoice(FromSource):
 
     @property
     def stored_parameters(self) -> int:
-        """Parameters of the layers (without a count all), and of everything outside the layers but the head."""
+        """Parameters of the layers (without a count: all layers), and all others but the head."""
         taken = self.chosen(self.vit.depth)
         tensors = take_layers(self.loaded.tensors, taken)
         return sum(tensor.numel() for name, tensor in tensors.items() if not name.startswith("head."))
@@ -58,11 +58,11 @@ class LayerChoice(FromSource):
         return Sizes.of_any_depth(self.vit, 1 if self._is_rule and self.count is None else len(self.chosen(1)))
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """One line with the source's layer of each layer, counted from 0."""
+        """A line with the source layer of each layer, counted from 0."""
         return (f"layers    {' '.join(map(str, self._sources(architecture.depth)))} of {self.source}",)
 
     def _sources(self, depth: int) -> list[int]:
-        """The source's layer of each of the descendant's layers."""
+        """The source layer of each layer of the descendant."""
         layers = self.chosen(depth)
         return [layers[place] for place in selected(layers, depth)]
 
@@ -85,7 +85,7 @@ class LayerChoice(FromSource):
 
 
 def even_layers(total: int, count: int) -> list[int]:
-    """``count`` evenly spaced ones of ``total`` layers, the first and the last among them; of one layer the middle."""
+    """``count`` evenly spaced layers of ``total``, with the first and the last; for one layer, the middle."""
     return [round(i * (total - 1) / (count - 1)) for i in range(count)] if count > 1 else [total // 2]
 
 
@@ -98,7 +98,7 @@ def _by_rule(rule: str, count: int, depth: int, seed: int) -> list[int]:
 
 
 def _listed(text: str, depth: int) -> list[int]:
-    """Layers of a list such as ``0 3 5``."""
+    """Parse a list of layers such as ``0 3 5``."""
     words: Sequence[str] = text.replace(",", " ").split()
     if words and all(word.isdigit() for word in words):
         layers = [int(word) for word in words]

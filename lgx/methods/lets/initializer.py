@@ -38,8 +38,8 @@ def _mix(layer: int, rest: str) -> str:
 def random_matrices(narrow: ViTArchitecture, whole: ViTArchitecture, noise: float = 0.03) -> dict[str, Tensor]:
     """Matrices and coefficients at their start.
 
-    As in the official code rows of matrices are uniform and sum to 1, and a layer starts as one of its two, with noise;
-    there always as the first, here in turn.
+    As in the official code, rows of matrices are uniform and sum to 1, and a layer starts as one of its two learngene
+    layers, with noise. The code always takes the first; we alternate.
     """
     found: dict[str, Tensor] = {}
     for name in narrow.build("meta").state_dict():
@@ -61,7 +61,7 @@ def random_matrices(narrow: ViTArchitecture, whole: ViTArchitecture, noise: floa
 def expand(
     tensors: Mapping[str, Tensor], narrow: ViTArchitecture, target: ViTArchitecture, total: int
 ) -> dict[str, Tensor]:
-    """The parameters of a larger network: the first rows of matrices, and evenly spaced ones of all layers."""
+    """The parameters of a larger network: the first rows of matrices, and evenly spaced layers."""
     prefix, found = narrow.layers, {}
     wide = {k: _widened(k, t, tensors, narrow, target) for k, t in tensors.items() if not k.startswith(TEMPLATES)}
     for name, tensor in wide.items():
@@ -92,7 +92,7 @@ def _widened(
 class LearnedTransformation(LayerExpansion):
     """Widen and deepen the learngene with a part of its matrices: the first rows, and evenly spaced layers.
 
-    The paper's code has descendants of the full width alone, and lists their layers by hand; both rules are ours.
+    The paper's code has descendants of full width only, and lists their layers by hand; both rules are ours.
 
     Args:
         source: Learngene file of ``lgx fit --model LeTs``.
@@ -111,7 +111,7 @@ class LearnedTransformation(LayerExpansion):
         wrong = [name for name in sorted(shapes.keys() | own.keys()) if own.get(name) != shapes.get(name)]
         if wrong or not depth or self.loaded.num_layers != narrow.depth:
             what = wrong[0] if wrong else "a layer"
-            raise UserError(f"{self.source}: lacks {what}, or has it in another shape; {AGAIN}")
+            raise UserError(f"{self.source}: lacks {what}, or its shape is wrong; {AGAIN}")
         return whole
 
     def named(self, architecture: Architecture) -> str:
@@ -119,7 +119,7 @@ class LearnedTransformation(LayerExpansion):
         return self.method
 
     def sizes(self) -> Sizes:
-        """Neither deeper nor wider than the auxiliary net, nor narrower than the learngene."""
+        """At most the depth and width of the auxiliary net, and at least the learngene's width."""
         return Sizes.within(self.whole)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
@@ -129,13 +129,13 @@ class LearnedTransformation(LayerExpansion):
         fits = narrow.embed_dim <= size.embed_dim <= whole.embed_dim and size.embed_dim == head * size.num_heads
         if not (fits and size.depth <= whole.depth and size.mlp_ratio == whole.mlp_ratio):
             raise UserError(
-                f"{self.source}: makes networks of 1 to {whole.depth} layers and of {narrow.embed_dim} to "
+                f"{self.source}: initializes networks of 1 to {whole.depth} layers and of {narrow.embed_dim} to "
                 f"{whole.embed_dim} dimensions, with heads of {head} and mlp_ratio {whole.mlp_ratio:g}"
             )
         kept = {key: getattr(narrow, key) for key in (*size.shared_keys, "num_classes", "kind")}
         return expand(self.loaded.tensors, narrow, size.replace(**kept), whole.depth)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """Which layers of the auxiliary net the descendant has."""
+        """The descendant's layers of the auxiliary net."""
         layers = even_layers(self.whole.depth, architecture.depth)
         return (f"layers    {' '.join(map(str, layers))} of the auxiliary net, counted from 0",)

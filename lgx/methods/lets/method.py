@@ -16,24 +16,24 @@ from lgx.methods.lets import SPEC
 from lgx.methods.lets.initializer import PAIR, expand, random_matrices
 
 _SAFE = "\N{MIDDLE DOT}"
-"""Stands for the dot in names of matrices, which modules do not allow."""
+"""Replaces the dot in names of matrices, which modules do not allow."""
 
 
 class LeTs(Distill):
-    """Learn a narrow network of few layers, and matrices that make a wide one of many layers of it, from an ancestor.
+    """Learn a small network, and matrices that expand it in width and depth, from an ancestor.
 
-    A parameter gets new neurons as combinations of its own, ``[W; F W]``, along every axis of the width: a matrix F
-    belongs to the residual stream, to queries, keys or values of an attention, or to an MLP. A layer of the auxiliary
-    net mixes two widened layers of the learngene, with coefficients G for each parameter; two successive layers share
-    them. All are trained at once. The loss, that of :class:`Distill`, and the rule for other numbers than the official
-    code's 8 and 16 layers are ours. In that code class token and positions are the auxiliary net's own, of its width;
-    here they are the learngene's, widened like all else.
+    A parameter gets new neurons as combinations of its neurons, ``[W; F W]``, along every axis of the width. Each
+    matrix F belongs to the residual stream, to queries, keys or values of an attention, or to an MLP. A layer of the
+    auxiliary net mixes two widened layers of the learngene, with coefficients G for each parameter; two successive
+    layers share them. All are trained together. Ours are the loss, see :class:`Distill`, and the rule for other numbers
+    of layers than the official code's 8 and 16. In that code, class token and positions belong to the auxiliary net and
+    have its width. Here they belong to the learngene and are widened.
 
     Xia et al., "Initializing Variable-sized Vision Transformers from Learngene with Learnable Transformation",
     NeurIPS 2024; official code: https://github.com/eddiexia98/LeTs
 
     Args:
-        narrow_heads: Attention heads of the learngene, as wide as those in ``arch``.
+        narrow_heads: Attention heads of the learngene; they have the width of the heads in ``arch``.
         narrow_depth: Layers of the learngene; an even number.
         kwargs: Arguments of ``Distill`` and of every method; ``arch`` is the auxiliary net's. ``start`` is ``random``.
     """
@@ -45,7 +45,7 @@ class LeTs(Distill):
         super().__init__(start="random", **kwargs)
         whole = vit_only(self.parsed_architecture, "model LeTs")
         if whole.stages is not None:
-            raise UserError("model.arch: LeTs computes every layer from two, without stages; leave out stages")
+            raise UserError("model.arch: LeTs does not support shared stages; leave out stages")
         heads, depth = whole.num_heads, whole.depth
         check_option("narrow_heads", narrow_heads, 1 <= narrow_heads <= heads, f"a number of heads, 1 to {heads}")
         fits = narrow_depth >= PAIR and narrow_depth % PAIR == 0 and depth % narrow_depth == 0
@@ -77,7 +77,7 @@ class _Transformed(ComputedViT):
     sizes: tuple[ViTArchitecture, ViTArchitecture]
 
     def compute(self, learned: Mapping[str, Tensor], layers: bool) -> dict[str, Tensor]:
-        """Every layer from two of the narrow network."""
+        """Every layer, computed from two layers of the narrow network."""
         narrow, whole = self.sizes
         tensors = {name.replace(_SAFE, "."): tensor for name, tensor in learned.items()}
         if not layers:

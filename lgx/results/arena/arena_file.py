@@ -139,7 +139,8 @@ class Arena:
         share a source if both start from it in the same way and with the same seed.
         """
         needs, cells = needed_runs(sweep), self.measurements(sweep)
-        ancestors = self._ancestor_runs(sweep)
+        ancestor = self.ancestor.replace("{runs}", str(Path(self.runs_dir) / self.experiment))
+        ancestors = {str(p) for seed in self.seeds for p in Path(ancestor.replace("{seed}", str(seed))).parents}
         behind = {folder: all_behind(needs, folder) - ancestors for folder in cells}
         users: dict[tuple[str, str, int], set[tuple[str, str]]] = {}
         for folder, cell in cells.items():
@@ -156,12 +157,6 @@ class Arena:
         All sources behind a start are taken to be alike in this.
         """
         return 1 if "{task}" in str(self.starts[start].get("options")) else len(self.tasks)
-
-    def _ancestor_runs(self, sweep: Sweep) -> set[str]:
-        """Folders of the runs that train the ancestor."""
-        ancestor = self.ancestor.replace("{runs}", str(Path(self.runs_dir) / self.experiment))
-        parents = {str(parent) for seed in self.seeds for parent in Path(ancestor.replace("{seed}", str(seed))).parents}
-        return {spec.folder for spec in sweep.runs if spec.folder in parents}
 
     def _sources(self) -> Iterator[dict[str, Any]]:
         for name, source in self.sources.items():

@@ -6,13 +6,20 @@ from itertools import pairwise
 from math import log
 from statistics import fmean
 
+import numpy as np
+
 from lgx.core.rows import Row
-from lgx.results.arena.arena_file import Arena, Measurement
-from lgx.results.arena.costs import FLOPS, LEARNING, SECONDS, SHARED
+from lgx.results.arena.arena_file import Arena
 from lgx.results.merging import Place
 from lgx.results.metrics import scale_of
 from lgx.results.statistics import Summary, summarize
 
+FLOPS = "flops"
+"""FLOPs of the descendant's own training and of the computation of its start."""
+SECONDS = "seconds"
+"""Wall time of the descendant's run, s."""
+LEARNING, SHARED = "_sources", "_sources_shared"
+"""Suffixes: of the training of all sources behind a start, and of the share that one task and size has in it."""
 WITHIN = 1.02
 """Amounts of compute whose ratio is smaller count as equal: as far as counted FLOPs may differ from measured ones."""
 
@@ -81,17 +88,14 @@ def read_points(arena: Arena, rows: Iterable[Row], metric: str = "acc") -> dict[
     for row in rows:
         measured = arena.measured_by(row.run)
         if measured is not None and row.split == "test":
-            runs.setdefault(_key(measured), {}).setdefault(measured.seed, {})[row.metric] = row
+            key = measured.start, (measured.task, measured.size), measured.budget
+            runs.setdefault(key, {}).setdefault(measured.seed, {})[row.metric] = row
     found: dict[str, dict[Place, list[Point]]] = {}
     for (start, place, budget), seeds in sorted(runs.items(), key=lambda item: item[0][2]):
         whole = {seed: values for seed, values in seeds.items() if {metric, FLOPS} <= values.keys()}
         if whole:
             found.setdefault(start, {}).setdefault(place, []).append(_point(budget, whole, metric))
     return {start: dict(found[start]) for start in arena.starts if start in found}
-
-
-def _key(of: Measurement) -> tuple[str, Place, int]:
-    return of.start, (of.task, of.size), of.budget
 
 
 def _point(budget: int, seeds: Mapping[int, Mapping[str, Row]], metric: str) -> Point:
@@ -113,12 +117,8 @@ def at_compute(curve: Curve, flops: float, seed: int) -> float | None:
     measured = [(point.flops.total, point.accuracy[seed]) for point in curve if seed in point.accuracy and point.budget]
     if not measured or not measured[0][0] / WITHIN <= flops <= measured[-1][0] * WITHIN:
         return None
-    if flops <= measured[0][0]:
-        return measured[0][1]
-    for (low, before), (high, after) in pairwise(measured):
-        if flops <= high:
-            return before + (after - before) * log(flops / low) / log(high / low)
-    return measured[-1][1]
+    compute, accuracy = zip(*measured, strict=True)
+    return float(np.interp(log(flops / compute[0]), [log(one / compute[0]) for one in compute], accuracy))
 
 
 def own_compute_to(curve: Curve, accuracy: float) -> tuple[float, bool] | None:

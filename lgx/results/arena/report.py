@@ -41,7 +41,9 @@ def whole_report(arena: Arena, curves: Curves, rows: Sequence[Row], notes: Seque
     """The report with its curves, and with what is known of its starts and rows; arguments as of :func:`report_of`."""
     report = report_of(arena, curves, rows, notes)
     looks = {start: replace(look, label=start) for start, look in styles(curves).items()}
-    figures = [_curves_of(task, places, curves, looks) for task in arena.tasks if (places := _places(curves, task))]
+    measured = dict.fromkeys(place for found in curves.values() for place in found)
+    of_tasks = {task: [place for place in measured if place[0] == task] for task in arena.tasks}
+    figures = [_curves_of(task, places, curves, looks) for task, places in of_tasks.items() if places]
     choice, verdicts, *others = report.sections
     starts = _start_section(arena, rows)
     sections = [choice, verdicts, Section("Curves", figures=figures), starts, *others, origin_section(rows)]
@@ -57,11 +59,6 @@ def _start_section(arena: Arena, rows: Sequence[Row]) -> Section:
         text = f"{spec.summary} {spec.paper}.".strip() if spec else "A method that is not installed."
         items.append(Item(f"{start} ({methods[start]})", text, spec.url if spec else ""))
     return Section("Starts", items=items)
-
-
-def _places(curves: Curves, task: str) -> list[Place]:
-    """Places of a task that were measured."""
-    return list(dict.fromkeys(place for found in curves.values() for place in found if place[0] == task))
 
 
 def _curves_of(task: str, places: Sequence[Place], curves: Curves, looks: dict[str, Style]) -> ReportFigure:

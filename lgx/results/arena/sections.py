@@ -7,7 +7,6 @@ from statistics import fmean
 from lgx.architectures import parse_any_architecture
 from lgx.architectures.cost import cost_of
 from lgx.results.arena.arena_file import Arena
-from lgx.results.arena.points import Point
 from lgx.results.arena.verdicts import (
     Curves,
     Need,
@@ -67,21 +66,19 @@ def headlines(arena: Arena, curves: Curves) -> list[str]:
 
 def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Section:
     """For each task and size the best start within an amount of compute."""
-    levels = _levels(arena, curves)
+    measured = {point.budget for curve in curves.get(arena.scratch, {}).values() for point in curve}
+    levels = [budget for budget in arena.budgets(arena.scratch) if budget and budget in measured]
     rows = []
     for place in places:
         curve = next(found[place] for found in (curves.get(arena.scratch, {}), *curves.values()) if place in found)
         bounds = [next((point.flops.total for point in curve if point.budget == budget), None) for budget in levels]
         parameters = cost_of(parse_any_architecture(curve[0].architecture, num_classes=0)).parameters
-        cells = [Cell(f"{parameters / 1e6:.2g}")]
+        texts = [f"{parameters / 1e6:.2g}"]
         for flops in [*bounds, inf]:
             choice = best_within(curves, place, flops) if flops else None
-            text = EMPTY_CELL
-            if choice is not None:
-                text = f"{choice.start} {_mean(choice.point.summary)}"
-                text += f" (or {', '.join(choice.equals)})" if choice.equals else ""
-            cells.append(Cell(text))
-        rows.append((f"{place[0]}, {place[1]}", tuple(cells)))
+            equals = f" (or {', '.join(choice.equals)})" if choice and choice.equals else ""
+            texts.append(f"{choice.start} {_mean(choice.point.summary)}{equals}" if choice else EMPTY_CELL)
+        rows.append((f"{place[0]}, {place[1]}", tuple(map(Cell, texts))))
     heads = (*(f"{_epochs(budget)} of {arena.scratch}" for budget in levels), "no bound")
     text = (
         "The start with the highest accuracy among those whose total compute does not exceed a bound: the descendant's "
@@ -92,7 +89,7 @@ def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Sec
     return Section(
         "What to choose",
         [text],
-        [Table("Best start", ("M parameters", *heads), tuple(rows), first="descendant", details=("M parameters",))],
+        [Table("Best start", ("M parameters", *heads), tuple(rows), first="descendant")],
     )
 
 
@@ -111,7 +108,8 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
             points = [point for curve in found.values() for point in curve if point.budget == budget]
             cells.append(Cell(f"{fmean(point.summary.mean for point in points):.1f}" if points else EMPTY_CELL))
             measured = against_scratch(curves, start, arena.scratch, budget) if start != arena.scratch else None
-            cells.append(Cell(_signed(measured[0] if measured else None)))
+            lead = f"{_mean(measured[0].summary, '+')}{'*' * measured[0].claimable}" if measured else EMPTY_CELL
+            cells.append(Cell(lead))
             counts += [len(point.accuracy) for point in points]
         for amount in ("own", "shared", "sources"):
             cells.append(Cell(_amount(fmean(getattr(point.flops, amount) for point in last))))
@@ -128,8 +126,7 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
         f"{caveat(counts)}"
     )
     checks = setbacks(curves, arena.scratch) or [f"More training from {arena.scratch} never ended significantly worse."]
-    details = ("own TFLOP", "seconds", "all sources", "share of sources", "cells")
-    table = Table("All starts, averages", columns, tuple(rows), first="start", details=details)
+    table = Table("All starts, averages", columns, tuple(rows), first="start")
     return Section("Verdicts", tables=[table], below=[note, *checks])
 
 
@@ -178,15 +175,11 @@ def place_section(arena: Arena, curves: Curves, place: Place) -> Section:
     rows = []
     for start in arena.starts:
         curve = curves.get(start, {}).get(place, ())
-        known = {point.budget: point for point in curve}
-        rows.append((start, tuple(Cell(_at_compute(known.get(budget))) for budget in budgets)))
+        known = {p.budget: f"{_mean(p.summary)} at {_amount(p.flops.total)}" for p in curve}
+        rows.append((start, tuple(Cell(known.get(budget, EMPTY_CELL)) for budget in budgets)))
     columns = tuple(_epochs(budget) if budget else "untrained" for budget in budgets)
     table = Table("Accuracy at total compute in TFLOP", columns, tuple(rows), first="start")
     return Section(f"{place[0]}, {place[1]}", tables=[table])
-
-
-def _at_compute(point: Point | None) -> str:
-    return EMPTY_CELL if point is None else f"{_mean(point.summary)} at {_amount(point.flops.total)}"
 
 
 def _headline(arena: Arena, budget: int, best: str, lead: Difference, places: int) -> str:
@@ -202,12 +195,6 @@ def _headline(arena: Arena, budget: int, best: str, lead: Difference, places: in
     if lead.claimable and lead.summary.mean > 0:
         return f"{when}, {best} is farthest ahead of {scratch}: {points} {where}."
     return f"{when}, no start is significantly better than {scratch}: the best, {best}, is {points} {where}."
-
-
-def _levels(arena: Arena, curves: Curves) -> list[int]:
-    """Budgets of scratch whose compute bounds a choice."""
-    measured = {point.budget for curve in curves.get(arena.scratch, {}).values() for point in curve}
-    return [budget for budget in arena.budgets(arena.scratch) if budget and budget in measured]
 
 
 def _need(arena: Arena, curves: Curves, start: str, place: Place, accuracy: float) -> Need | None:
@@ -232,19 +219,8 @@ def _crossover(own: Sequence[Need], other: Sequence[Need]) -> str:
     return f"up to {most:.0f} size{'s' if most > 1 else ''}"
 
 
-def _signed(difference: Difference | None) -> str:
-    if difference is None:
-        return EMPTY_CELL
-    width = difference.summary.half_width
-    return (
-        f"{difference.summary.mean:+.1f}"
-        + (f" ± {width:.1f}" if width is not None else "")
-        + ("*" if difference.claimable else "")
-    )
-
-
-def _mean(summary: Summary) -> str:
-    return f"{summary.mean:.1f}" + ("" if summary.half_width is None else f" ± {summary.half_width:.1f}")
+def _mean(summary: Summary, sign: str = "") -> str:
+    return f"{summary.mean:{sign}.1f}" + ("" if summary.half_width is None else f" ± {summary.half_width:.1f}")
 
 
 def _amount(flops: float) -> str:

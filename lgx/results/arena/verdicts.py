@@ -24,12 +24,10 @@ def against_scratch(
     """
     pairs: dict[Place, tuple[Mapping[int, float], dict[int, float]]] = {}
     for place, curve in curves.get(start, {}).items():
-        point = next((point for point in curve if point.budget == budget), None)
         rival = curves.get(scratch, {}).get(place, ())
-        if point is not None:
+        for point in (point for point in curve if point.budget == budget):
             known = {seed: at_compute(rival, point.flops.total, seed) for seed in point.accuracy}
-            other = {seed: value for seed, value in known.items() if value is not None}
-            if other:
+            if other := {seed: value for seed, value in known.items() if value is not None}:
                 pairs[place] = (point.accuracy, other)
     seeds = set.intersection(*(set(other) for _, other in pairs.values())) if pairs else set()
     if not seeds:
@@ -116,17 +114,17 @@ def best_within(curves: Curves, place: Place, flops: float) -> Choice | None:
     """The best start whose total compute does not exceed an amount; None if every start needs more."""
     affordable: dict[str, Point] = {}
     for start, places in curves.items():
-        points = [point for point in places.get(place, ()) if point.flops.total <= flops * WITHIN]
-        if points:
-            affordable[start] = max(points, key=lambda point: fmean(point.accuracy.values()))
+        if points := [point for point in places.get(place, ()) if point.flops.total <= flops * WITHIN]:
+            affordable[start] = max(points, key=lambda point: point.summary.mean)
     if not affordable:
         return None
-    best = max(affordable, key=lambda start: fmean(affordable[start].accuracy.values()))
-    equals = [
-        start
+    best = max(affordable, key=lambda start: affordable[start].summary.mean)
+    leads = {
+        start: paired_difference(affordable[best].accuracy, point.accuracy)
         for start, point in affordable.items()
-        if start != best and not _claimable(affordable[best].accuracy, point.accuracy)
-    ]
+        if start != best
+    }
+    equals = (start for start, lead in leads.items() if lead is None or not lead.claimable)
     return Choice(best, affordable[best], tuple(equals))
 
 
@@ -142,8 +140,3 @@ def setbacks(curves: Curves, scratch: str) -> list[str]:
                     f"below {before.budget}."
                 )
     return found
-
-
-def _claimable(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
-    difference = paired_difference(one, other)
-    return difference is not None and difference.claimable

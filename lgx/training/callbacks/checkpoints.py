@@ -39,7 +39,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     and a kill during the copy leaves half a file.
 
     Attributes:
-        is_restoring: Whether a checkpoint was read whose values are not yet all in place; ``Resume`` ends this.
+        is_restoring: Whether a checkpoint is being restored; ``Resume`` sets it to False at the end.
     """
 
     is_restoring = False
@@ -47,7 +47,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     def load_checkpoint(
         self, path: Any, map_location: Any = lambda storage, _: storage, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """Load tensors and plain types only; environment variables cannot change this. Other types could run code."""
+        """Load tensors and plain types only, also against environment variables: other types could run code."""
         loaded: dict[str, Any] = super().load_checkpoint(path, map_location, weights_only=True)
         self.is_restoring = True
         return loaded
@@ -59,19 +59,19 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 class LastCheckpoint(Checkpoint):
-    """Save ``last.ckpt`` after every epoch, and every so many steps if asked.
+    """Save ``last.ckpt`` after every epoch, and every ``every`` steps.
 
-    Lightning's ``save_last`` saves only when the best checkpoint changes. A run whose score does not improve would lose
+    Lightning's ``save_last`` saves only when the best checkpoint changes. A run without a better score would lose
     epochs.
 
     Callbacks that average weights put the average into the network when training ends. Then ``final.ckpt`` keeps these
-    weights. The checkpoint of the last epoch gets its name after that, so that a run which has its ``last.ckpt`` also
-    has its final weights, whenever it is killed.
+    weights. The checkpoint of the last epoch gets its name after that. So a finished ``last.ckpt`` always has its final
+    weights, even if the run is killed.
 
     Args:
         folder: The run's folder of checkpoints.
-        every: Optimizer steps between checkpoints within an epoch; None for none. Where a validation follows the step,
-            the checkpoint waits for the next step.
+        every: Optimizer steps between checkpoints within an epoch; None for no such checkpoints. If a validation
+            follows the step, the checkpoint is saved at the next step.
     """
 
     def __init__(self, folder: Path, every: int | None = None) -> None:
@@ -83,8 +83,8 @@ class LastCheckpoint(Checkpoint):
     def may_save(self, trainer: Trainer, batch_idx: int) -> bool:
         """Whether a run that resumes after this batch continues exactly as this run does.
 
-        False while gradients accumulate, because a checkpoint does not hold them, and before a validation, because the
-        resumed run would skip it. Lightning's averaging over epochs makes its schedule when an epoch starts.
+        False while gradients accumulate, because a checkpoint does not contain them. False before a validation, because
+        the resumed run would skip it. Lightning's averaging over epochs computes its schedule at the start of an epoch.
         """
         if self._averages(trainer, StochasticWeightAveraging):
             return False
@@ -99,7 +99,7 @@ class LastCheckpoint(Checkpoint):
         self._saved_at = trainer.global_step
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Remove the final weights of a run that trains on."""
+        """Remove the final weights when a run continues training."""
         self._started_at = trainer.global_step
         if trainer.is_global_zero:
             self.final.unlink(missing_ok=True)
@@ -126,7 +126,8 @@ class LastCheckpoint(Checkpoint):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save after an epoch, after its validation and the best checkpoint.
 
-        An epoch within which the run ends is saved already: a checkpoint of its end would skip the rest of it.
+        If the run ends within an epoch, its checkpoint exists already; one of the epoch's end would skip the rest of
+        the epoch.
         """
         if self._is_waiting and self._saved_at == trainer.global_step:
             return
@@ -140,7 +141,7 @@ class LastCheckpoint(Checkpoint):
         self._saved_at, self._is_waiting = trainer.global_step, True
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save the final weights if they are averages, and give the waiting checkpoint its name."""
+        """Save the final weights if they are averages, and rename the checkpoint of the last epoch."""
         if not self._is_waiting:
             if trainer.global_step != self._saved_at:
                 self.save(trainer)
@@ -157,10 +158,10 @@ class LastCheckpoint(Checkpoint):
 
 
 class FinalWeights(Callback):
-    """Restore the final weights of a run whose training is done, before its learngene is saved and it is tested.
+    """Restore the final weights after training, before the learngene is saved and the test begins.
 
     Callbacks that average weights put the average into the network when training ends. A run that is resumed after that
-    moment does not train, so that these callbacks do nothing, and its checkpoint holds the weights before averaging.
+    does not train. These callbacks then do nothing, and the checkpoint contains the weights before averaging.
 
     Args:
         folder: The run's folder of checkpoints.
@@ -171,22 +172,23 @@ class FinalWeights(Callback):
         self._trained = False
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Note that this process trains."""
+        """Record that this process trains."""
         self._trained = True
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Load the weights that a test of the last checkpoint would load."""
+        """Load the weights that a test of the last checkpoint loads."""
         if self._trained or trainer.ckpt_path is None:
             return
         final = self.folder / FINAL
         checkpoint = load_checkpoint(final if final.is_file() else trainer.ckpt_path)
-        # Without final weights only Lightning's averaging callback, which keeps both, has changed the network.
+        # Without a file of final weights, only Lightning's averaging callback can have changed the network; it keeps
+        # both.
         if final.is_file() or "current_model_state" in checkpoint:
             pl_module.load_state_dict(checkpoint["state_dict"])
 
 
 def _ends_within_epoch(trainer: Trainer) -> bool:
-    """Whether training is to end after this batch, which is not the last one of its epoch."""
+    """Whether training ends after this batch, before the last batch of its epoch."""
     return (trainer.global_step == trainer.max_steps or trainer.should_stop) and not trainer.is_last_batch
 
 
@@ -203,9 +205,9 @@ class Preemption(Checkpoint):
     """On SIGTERM or SIGUSR1, save ``last.ckpt`` after the current step and end the run; SIGUSR1 requeues a SLURM job.
 
     Lightning's handler saves at once, which may interrupt a backward pass or a collective call. This handler only sets
-    a flag. After each step all processes agree whether one of them has received a signal, so that they save the same
-    state and end together. The run ends before the next step, when the last one is logged. If a validation follows the
-    step, the run ends after the validation: a run that resumes before it would skip it.
+    a flag. After each step, all processes agree whether one of them has received a signal. So they save the same state
+    and end together. The run ends before the next step, after the last step is logged. If a validation follows the
+    step, the run ends after the validation, because a resumed run would skip it.
 
     Args:
         last: Saves the checkpoint; must come before this callback in the trainer's list.
@@ -216,12 +218,12 @@ class Preemption(Checkpoint):
         self._saved = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Set the handlers before workers start: SLURM signals the workers too, and they inherit the handlers."""
+        """Set the handlers before loader processes start: SLURM signals them too, and they inherit the handlers."""
         if stage == "fit":
             STOP.listen(*SIGNALS)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Set the handlers again: Lightning has put one around ours that calls the other processes at once."""
+        """Set the handlers again: Lightning has wrapped ours in a handler that calls the other processes at once."""
         STOP.listen(*SIGNALS)
 
     def on_train_batch_end(
@@ -238,7 +240,7 @@ class Preemption(Checkpoint):
             self._leave(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """End the run after an epoch, which is saved already, if one of its processes has received a signal."""
+        """End the run after an epoch if a process has received a signal; the epoch is already saved."""
         if not trainer.fit_loop.done and self._agreed(trainer):
             self._leave(trainer)
 
@@ -249,7 +251,7 @@ class Preemption(Checkpoint):
         """Requeue the job if SIGUSR1 asks for it, and end this process.
 
         Raises:
-            Preempted: On the first process, which reports for all.
+            Preempted: On the first process.
             SystemExit: On the others.
         """
         wants_requeue = trainer.strategy.reduce_boolean_decision(STOP.received == signal.SIGUSR1, all=False)
@@ -272,7 +274,7 @@ def _slurm_job() -> str | None:
 
 
 def _requeue(job: str) -> str:
-    """Ask SLURM to queue a job again; return the reason of a failure, or an empty text."""
+    """Ask SLURM to queue a job again; return the reason of a failure, otherwise an empty text."""
     command = ["scontrol", "requeue", job]
     try:
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=60)
@@ -282,18 +284,18 @@ def _requeue(job: str) -> str:
 
 
 _MOMENTS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer")
-"""What optimizers keep in the shape of a parameter."""
+"""Names of optimizer states that have the shape of their parameter."""
 
 
 class Resume(Callback):
-    """Complete what is restored.
+    """Complete Lightning's restoring.
 
-    - Rows of ``results.csv`` after the checkpoint go: the resumed run writes them again, or ends earlier.
-    - A run whose folder was copied or moved knows its best checkpoint in the present folder. Lightning stores absolute
-      paths, and forgets the best score if the folder is another one.
+    - Rows of ``results.csv`` after the checkpoint are removed: the resumed run writes them again, or ends earlier.
+    - If the folder was copied or moved, the path of the best checkpoint follows. Lightning stores absolute paths, and
+      drops the best score if the folder differs.
     - Errors from the reading of the checkpoint to the end of the first step, in which the optimizer uses its state, are
-      errors of the checkpoint: ``io.is_restoring`` says so, see ``LgxCLI.run``.
-    - ``lgx test`` and ``lgx validate`` log at the step of the checkpoint, where Lightning logs at step 0.
+      errors of the checkpoint: ``io.is_restoring`` is then True, see ``LgxCLI.run``.
+    - ``lgx test`` and ``lgx validate`` log at the step of the checkpoint; Lightning logs at step 0.
 
     Args:
         io: What reads the run's checkpoints.
@@ -305,7 +307,7 @@ class Resume(Callback):
         self._start = 0  # step at which training starts
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Drop rows and follow a moved folder; of an evaluated checkpoint note the step."""
+        """Drop rows and follow a moved folder; for an evaluation, record the checkpoint's step."""
         if trainer.state.fn != "fit":
             self._evaluated = checkpoint["global_step"], checkpoint["epoch"]
             return
@@ -318,14 +320,14 @@ class Resume(Callback):
             _follow_moved_folder(trainer, checkpoint["callbacks"])
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Check the optimizers' state, and give the first step the rate of this run's schedule.
+        """Check the optimizers' state, and set the learning rate from this run's schedule.
 
-        torch's fused kernels trust shapes and kinds, and may end the process. The checkpoint has the rate of a schedule
-        that may have been shorter.
+        torch's fused kernels do not check shapes and types, and may end the process. The checkpoint's rate may come
+        from a shorter schedule.
         """
         for optimizer in trainer.optimizers if self._io.is_restoring else ():
             if wrong := _mistake(optimizer):
-                raise UserError(f"--ckpt_path: the checkpoint is not of this run, or is damaged: {wrong}")
+                raise UserError(f"--ckpt_path: the checkpoint is from another run, or is damaged: {wrong}")
         self._start = trainer.global_step
         callbacks = trainer.callbacks  # type: ignore[attr-defined]
         if self._io.is_restoring and not any(isinstance(each, StochasticWeightAveraging) for each in callbacks):

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class DrawFigures(Callback):
-    """After every validation, draw the method's figures: in the loggers, and as ``<name>.svg`` in the run's folder."""
+    """After every validation, draw the method's figures in the loggers, and as ``<name>.svg`` in the run's folder."""
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Draw, on the first process."""
+        """Draw the figures, on the first process."""
         folder = run_folder(trainer)
         if trainer.sanity_checking or folder is None or not isinstance(pl_module, Method):
             return
@@ -55,25 +55,25 @@ def draw(trainer: Trainer, folder: Path, figures: "Mapping[str, Figure]") -> Non
 
 
 def show_figure(logger: Logger, name: str, figure: "Figure", step: int) -> None:
-    """Log a figure where the logger takes one."""
+    """Log a figure if the logger accepts figures."""
     if isinstance(logger, TensorBoardLogger):
         logger.experiment.add_figure(name, figure, step, close=False)
     elif isinstance(logger, MLFlowLogger):
         logger.experiment.log_figure(logger.run_id, figure, f"{name}/step_{step:08d}.png")
-    elif callable(log_image := getattr(logger, "log_image", None)):  # WandbLogger, and others after its example
+    elif callable(log_image := getattr(logger, "log_image", None)):  # WandbLogger, and loggers with its interface
         log_image(name, [figure], step=step)
 
 
 _SHOWN, _COLUMNS = 12, 6
-"""Pictures of each kind, and in a row."""
+"""Number of pictures of each kind, and per row."""
 
 
 class _Seen(NamedTuple):
-    """An image of the test with its prediction.
+    """A test image with its prediction.
 
     Attributes:
-        rank: Images with the largest ranks are kept: the confidence, or a random number.
-        place: How many images this process tested before it.
+        rank: Confidence or a random number; images with the largest ranks are kept.
+        place: Number of images that this process tested before this image.
         confidence: Probability of the predicted class.
         label: The true class.
         predicted: The predicted class.
@@ -89,9 +89,9 @@ class _Seen(NamedTuple):
 
 
 class Gallery(Callback):
-    """Draw the test images on which a trained classifier is most sure and wrong, and random ones: ``gallery.svg``.
+    """Draw the most confident mistakes of a trained classifier, and random test images: ``gallery.svg``.
 
-    Of several processes, the first one draws its share of the images.
+    With several processes, the first process draws its share of the images.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Gallery(Callback):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, *more: int
     ) -> None:
-        """Keep the images of a batch that are to be drawn."""
+        """Keep the images of a batch that will be drawn."""
         if not trainer.is_global_zero or not isinstance(pl_module, Method) or pl_module.tested is None:
             return
         logits, pl_module.tested = pl_module.tested, None
@@ -135,7 +135,7 @@ class Gallery(Callback):
 
 
 def _keep(kept: list[_Seen], seen: _Seen) -> None:
-    """Add an image to those with the largest ranks."""
+    """Keep an image if its rank is among the largest."""
     if len(kept) < _SHOWN or seen.rank > kept[-1].rank:
         kept.append(seen._replace(pixels=seen.pixels.detach().float().cpu()))
         kept.sort(key=lambda one: -one.rank)
@@ -143,12 +143,12 @@ def _keep(kept: list[_Seen], seen: _Seen) -> None:
 
 
 def gallery_figure(mistakes: list[_Seen], others: list[_Seen], task: Task, files: Sequence[str] = ()) -> "Figure":
-    """Rows of the most confident mistakes, then of random predictions, each with its true class, prediction and file.
+    """Draw rows of the most confident mistakes, then of random predictions, with true class, prediction and file.
 
     Args:
         mistakes: The most confident first.
         others: Random images.
-        task: Its normalization is undone, its class names are shown.
+        task: Gives normalization, which is undone, and class names.
         files: File of each image, in the order of the test; empty if unknown.
     """
     from matplotlib.figure import Figure
@@ -189,14 +189,14 @@ def _picture(pixels: Tensor, task: Task) -> Any:
 
 FIGURE = "confusion"
 _DRAWN = 100
-"""Most classes of the picture."""
+"""Largest number of classes in the picture."""
 
 
 class ClassReport(Callback):
     """Write precision, recall and F1 of each class to ``test_classes.csv``; draw the confusions of a trained network.
 
     Attributes:
-        scores: Of each class in the last test of one network; empty where there are several.
+        scores: Scores of each class in the last test; empty after a test of several networks.
     """
 
     def __init__(self) -> None:
@@ -204,7 +204,7 @@ class ClassReport(Callback):
         self._matrix: Tensor | None = None
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Read the tables, on all processes: they are summed over them."""
+        """Read the tables on all processes, because the tables are summed over processes."""
         self.scores, self._matrix = [], None
         if not isinstance(pl_module, Method) or "test_metrics" not in pl_module.eval_metrics or pl_module.probe:
             return
@@ -214,7 +214,7 @@ class ClassReport(Callback):
             self._matrix = metrics[CONFUSION].compute().cpu() if CONFUSION in metrics else None
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Write and draw, on the first process."""
+        """Write the table and draw, on the first process."""
         folder = run_folder(trainer)
         if not self.scores or folder is None or not trainer.is_global_zero or not isinstance(pl_module, Method):
             return
@@ -232,7 +232,7 @@ class ClassReport(Callback):
 
     @property
     def majority(self) -> tuple[int, float] | None:
-        """The largest class and its share of the examples: what a network reaches that always names it."""
+        """The largest class and its share of the examples: the accuracy of always predicting it."""
         counts = [own.examples for own in self.scores]
         return (counts.index(max(counts)), max(counts) / sum(counts)) if sum(counts) else None
 
@@ -247,7 +247,7 @@ class ClassReport(Callback):
             taken = (f"{names[true]} for {names[guess]} {count:,}x" for true, guess, count in wrong)
             lines.append(f"taken: {', '.join(taken)}")
         if absent := len(self.scores) - len(there):
-            lines.append(f"without examples: {absent} of {len(names)} classes, which balanced accuracy leaves out")
+            lines.append(f"without examples: {absent} of {len(names)} classes; balanced accuracy leaves them out")
         return lines
 
 
@@ -256,7 +256,7 @@ def confusion_figure(matrix: Tensor, names: tuple[str, ...]) -> "Figure":
 
     Args:
         matrix: (K, K) numbers of examples.
-        names: Of the classes.
+        names: Names of the classes.
     """
     from lgx.components.figures import make_panels, plain
 

@@ -1,4 +1,4 @@
-"""Watch the health of training: the first loss that is not finite, the loss at start and end, the gradient norm."""
+"""Watch training: the first loss that is not finite, the first and last loss, the gradient norm."""
 
 import math
 from typing import Any
@@ -21,13 +21,13 @@ _NEVER = 2**62
 
 
 class TrainingHealth(Callback):
-    """End training at the first loss that is not finite, or note it and train on; log the norm of the gradient.
+    """End training at the first loss that is not finite, or record it and continue; log the gradient norm.
 
-    The processes compare their losses every ``log_every_n_steps`` steps and before every checkpoint, so that a GPU need
-    not wait at every step. The step that is named is nevertheless the first.
+    The processes compare their losses every ``log_every_n_steps`` steps and before every checkpoint, so that a GPU does
+    not wait at every step. The message still names the first such step.
 
     Args:
-        allow_non_finite: Whether training goes on.
+        allow_non_finite: Whether training continues.
 
     Attributes:
         report: The measured values, for ``summary.json``.
@@ -36,7 +36,7 @@ class TrainingHealth(Callback):
     def __init__(self, allow_non_finite: bool = False) -> None:
         self.allow_non_finite = allow_non_finite
         self.report: dict[str, Any] = {}
-        self._first: dict[str, Tensor] = {}  # name of a loss -> its first step that is not finite
+        self._first: dict[str, Tensor] = {}  # name of a loss -> its first step with a value that is not finite
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Check what the callbacks watch."""
@@ -44,7 +44,7 @@ class TrainingHealth(Callback):
             check_monitors(trainer, pl_module)
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
-        """Log the norm of the gradient before it is clipped, in the steps that are logged; note that of the first."""
+        """Log the norm of the gradient before it is clipped, in the logged steps; record that of the first step."""
         step, is_logged = trainer.global_step, _is_logged(trainer, trainer.global_step + 1)
         if step and not is_logged:
             return
@@ -76,7 +76,7 @@ class TrainingHealth(Callback):
             self._compare(trainer)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Compare before a checkpoint is written, so that it does not replace a healthy one."""
+        """Compare before a checkpoint is written, so that no damaged checkpoint replaces a healthy one."""
         self._compare(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -90,7 +90,7 @@ class TrainingHealth(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue a resumed run."""
         report = {name: value for name, value in state_dict["report"].items() if value is not None}
-        report.pop("first_non_finite_step", None)  # it follows from the steps of the losses
+        report.pop("first_non_finite_step", None)  # computed from the steps of the losses
         self.report = report
         self._first = {name: torch.tensor(step) for name, step in state_dict["first"].items()}
 
@@ -114,32 +114,32 @@ class TrainingHealth(Callback):
         where = " and ".join(names) or "a loss on another process"
         raise UserError(
             f"step {step}: not finite: {where}; lower model.optimizer.lr, clip gradients with "
-            f"trainer.gradient_clip_val or use another trainer.precision; --allow_non_finite trains on"
+            "trainer.gradient_clip_val or use another trainer.precision; --allow_non_finite continues training"
         )
 
 
 class GradientNorms(Callback):
     """Log the norm of the gradient of each part of the loss as ``gradients/<part>``, before it is weighted and clipped.
 
-    Add it with ``--trainer.callbacks+=GradientNorms``. A step that is logged has one more backward pass for each part.
-    With several processes it is the mean of their norms. The training itself stays the same, bit for bit.
+    Add it with ``--trainer.callbacks+=GradientNorms``. A logged step has one more backward pass for each part. With
+    several processes, the value is the mean of their norms. Training does not change, bit for bit.
 
     Args:
-        every_n_steps: Steps from one measurement to the next.
+        every_n_steps: Steps between measurements.
     """
 
     def __init__(self, every_n_steps: PositiveInt = 50) -> None:
         self.every_n_steps = every_n_steps
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse networks that processes share, and methods whose losses have no graphs."""
+        """Refuse sharded networks, and methods whose losses have no graph."""
         if isinstance(pl_module, Method) and not pl_module.one_graph:
             raise UserError(f"trainer.callbacks: GradientNorms cannot measure {pl_module.method}; leave it out")
         if isinstance(trainer.strategy, ShardedStrategy):
             raise UserError("trainer.callbacks: GradientNorms needs whole parameters; leave it out or use ddp")
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
-        """Measure the parts of the step's loss; its own backward pass follows."""
+        """Measure the parts of the step's loss, before the step's backward pass."""
         if not isinstance(pl_module, Method) or (trainer.global_step + 1) % self.every_n_steps:
             return
         parameters = [parameter for parameter in pl_module.parameters() if parameter.requires_grad]

@@ -1,4 +1,4 @@
-"""Print what is trained before the first step, a line for every epoch, and what a test or a validation has measured."""
+"""Print the training setup, a line for every epoch, and the results of tests and validations."""
 
 import math
 import time
@@ -23,7 +23,7 @@ from lgx.training.callbacks.run_weights import RunWeights
 
 
 class PrintProgress(Callback):
-    """Print network, batch, learning rate and steps; then a line after every epoch, and after validations within one.
+    """Print network, batch, learning rate and steps, then a line after every epoch and every validation.
 
     Args:
         results: Computes the mean loss of an epoch; it must come before this callback in the trainer's list.
@@ -37,7 +37,7 @@ class PrintProgress(Callback):
         self._validated_at = -1  # step of the last validation: later lines do not repeat its scores
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Print what will be trained, and log its sizes."""
+        """Print the training setup, and log its sizes."""
         self._began, self._first_step = time.monotonic(), trainer.global_step
         if not isinstance(pl_module, Method) or not trainer.is_global_zero:
             return
@@ -79,7 +79,7 @@ class PrintProgress(Callback):
         self._print(trainer, pl_module, f"epoch      {place}", self.results.epoch_loss)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Say how far a long epoch is, and when the run will be done."""
+        """Print the progress of a long epoch, and the expected end of the run."""
         batches = trainer.num_training_batches
         self._training = _progress(trainer, f"epoch {trainer.current_epoch + 1}", batches, 30)
         steps = pl_module.known_steps() if isinstance(pl_module, Method) else None
@@ -88,11 +88,11 @@ class PrintProgress(Callback):
             self._training.later = max(0, left - int(batches))
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Say how far a long validation is."""
+        """Print the progress of a long validation."""
         self._evaluating = _progress(trainer, "validating", sum(trainer.num_val_batches))
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Say how far a long test is."""
+        """Print the progress of a long test."""
         self._evaluating = _progress(trainer, "testing", sum(trainer.num_test_batches))
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *batch: Any) -> None:
@@ -110,7 +110,7 @@ class PrintProgress(Callback):
         self.on_validation_batch_end(trainer, pl_module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Print how long it took, and why it ended early."""
+        """Print the duration, and the reason of an early end."""
         if not trainer.is_global_zero:
             return
         for callback in trainer.early_stopping_callbacks:
@@ -138,7 +138,7 @@ class PrintProgress(Callback):
 
 
 def _progress(trainer: Trainer, words: str, batches: float, first: float = FIRST) -> Progress | None:
-    """Lines of progress on the first process, where no bar shows it."""
+    """Lines of progress on the first process, if there is no progress bar."""
     if trainer.sanity_checking or not trainer.is_global_zero or trainer.progress_bar_callback is not None:
         return None
     return Progress(words, int(batches) if math.isfinite(batches) else None, first=first)
@@ -149,8 +149,8 @@ class Report(Callback):
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
-        weights: What knows the run's weights when training has ended.
-        classes: What knows the scores of single classes after a test.
+        weights: Callback that chooses the run's weights at the end of training.
+        classes: Callback with the scores of each class after a test.
     """
 
     def __init__(self, command: str, weights: RunWeights, classes: ClassReport) -> None:
@@ -172,7 +172,7 @@ class Report(Callback):
         for row in measured_rows(trainer, method, split):
             networks.setdefault((row.task, row.architecture), []).append(row)
         if not networks:
-            return  # limit_test_batches has left nothing to measure
+            return  # limit_test_batches left nothing to measure
         trained = method.epochs_trained
         label, place, weights = {"val": "validation"}.get(split, split), "", ""
         if self.command == "fit":

@@ -40,8 +40,8 @@ class SaveConfig(Callback):
     Only ``fit`` saves it: an evaluation must not change the configuration of the run that it evaluates.
 
     Args:
-        identity: On the first process, which writes checkpoints, it must be complete before training begins.
-        resumed: Whether the run goes on from a checkpoint in its folder; MLflow refuses to change a parameter.
+        identity: Must be complete before training begins on the first process, which writes checkpoints.
+        resumed: Whether the run resumes from a checkpoint in its folder; MLflow refuses changes of a parameter.
     """
 
     def __init__(self, identity: RunIdentity, resumed: bool) -> None:
@@ -49,7 +49,7 @@ class SaveConfig(Callback):
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save the configuration on the first process."""
-        commit()  # cached now, because the repository may change during the run
+        commit()  # cached now: the repository may change during the run
         folder = run_folder(trainer)
         if folder is None or not trainer.is_global_zero:
             return
@@ -66,7 +66,7 @@ class SaveConfig(Callback):
 
 
 def logged_options(text: str) -> dict[str, Any]:
-    """The flattened configuration, without values that are null, and without loggers, which may hold a password."""
+    """The flattened configuration, without null values, and without loggers, which may contain a password."""
     return {
         key: value if isinstance(value, int | float | str | bool) else str(value)
         for key, value in flat_options(load_plain(text)).items()
@@ -79,7 +79,7 @@ _BEST = "hp_metric"
 
 
 def _common(trainer: Trainer, method: Method, split: str, epochs: int) -> "partial[Row]":
-    """A row with the values that all rows of an evaluation share; its origin is commit, configuration and hardware."""
+    """A row with the values that all rows of an evaluation share; its origin: commit, configuration, hardware."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
     config = next(
         (config_hash(callback.identity.config) for callback in callbacks if isinstance(callback, SaveConfig)), ""
@@ -99,11 +99,11 @@ def _common(trainer: Trainer, method: Method, split: str, epochs: int) -> "parti
 
 
 def measured_rows(trainer: Trainer, method: Method, split: str) -> list[Row]:
-    """The rows of the validation or test that has just ended.
+    """The rows of the last validation or test.
 
     Args:
         trainer: The trainer.
-        method: What it has evaluated; its task is known.
+        method: The evaluated method, with its task.
         split: ``val`` or ``test``.
     """
     # In fit, validation runs before current_epoch counts the epoch.
@@ -113,7 +113,7 @@ def measured_rows(trainer: Trainer, method: Method, split: str) -> list[Row]:
     rows, row = [], _common(trainer, method, split, epochs)
     for task, architecture, tag in method.evaluations(split):
         if f"{tag}/n" not in trainer.callback_metrics:
-            continue  # limit_val_batches has left no batch of this task
+            continue  # limit_val_batches left no batch of this task
         rows += [
             row(
                 architecture=architecture,
@@ -131,18 +131,18 @@ class SaveResults(Callback):
     """Add rows to ``results.csv`` in the run's folder: each metric of a validation or test, each epoch's training loss.
 
     The training loss is the mean over the epoch's examples of all processes, each with the weights of its step. The
-    checkpoint holds the means of an interrupted epoch, one of each process, so that a resumed run writes the same row.
-    Methods that evaluate untrained descendants have no such row: their other rows describe the descendants, not the
-    network that is trained.
+    checkpoint contains each process's mean of an interrupted epoch, so that a resumed run writes the same row. Methods
+    that evaluate untrained descendants have no such row, because their rows describe the descendants, not the trained
+    network.
 
     Attributes:
-        epoch_loss: Mean training loss of the epoch that has ended, over the examples of all processes.
+        epoch_loss: Mean training loss of the last epoch over the examples of all processes.
     """
 
     def __init__(self) -> None:
         self.epoch_loss: float | None = None
         self._epoch, self._seen = -1, 0
-        self._mean: Any = 0.0  # a tensor once it has seen a batch: nothing waits for the device at every step
+        self._mean: Any = 0.0  # a tensor after the first batch, so that no step waits for the device
         self._shares: list[tuple[int, float]] = []
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -150,7 +150,7 @@ class SaveResults(Callback):
         shares, self._shares = self._shares, []
         if len(shares) == trainer.world_size:
             self._seen, self._mean = shares[trainer.global_rank]
-        elif shares:  # the number of processes has changed: the first one continues for all
+        elif shares:  # the number of processes has changed: the first process continues the sum of all
             seen = sum(count for count, _ in shares)
             mean = sum(count * mean for count, mean in shares) / max(1, seen)
             self._seen, self._mean = (seen, mean) if trainer.is_global_zero else (0, 0.0)
@@ -185,7 +185,7 @@ class SaveResults(Callback):
         add_rows(folder / "results.csv", [measured])
 
     def state_dict(self) -> dict[str, Any]:
-        """Mean and number of examples of the epoch so far, of this process."""
+        """Mean and number of examples of the epoch so far on this process."""
         return {"epoch": self._epoch, "seen": self._seen, "mean": float(self._mean)}
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
@@ -228,9 +228,9 @@ class SaveResults(Callback):
 class SavePredictions(Callback):
     """Save ``predictions.csv`` in the run's folder: index of the example, predicted class, its probability, true class.
 
-    The column ``file`` follows where the data module knows the files of its examples. Where an example may have several
-    labels, the file has a column for each label, with its probability.
-    Of several processes each saves its share as ``predictions.rank<r>.csv``.
+    The column ``file`` follows where the data module knows the files of its examples. For several labels per example,
+    the file has one column of probabilities per label. With several processes, each process saves its share as
+    ``predictions.rank<r>.csv``.
     """
 
     def __init__(self) -> None:
@@ -255,7 +255,7 @@ class SavePredictions(Callback):
         if len(indices) < len(logits):
             raise UserError(
                 f"predict_indices of {type(module).__name__} has {len(indices)} entries, but predict_dataloader gave "
-                f"{len(logits)} examples; expected the index of every example"
+                f"{len(logits)} examples; expected one index per example"
             )
         names = [escape_cell(name) for name in pl_module.task.class_names] if pl_module.task else []
         several = pl_module.architecture.kind == "multilabel"
@@ -275,7 +275,7 @@ class SavePredictions(Callback):
 
 
 def _of_classes(logits: Tensor, names: Sequence[str], true: Sequence[int]) -> Iterator[Sequence[object]]:
-    """Header and rows: the most probable class of each example, and the true one where it is known."""
+    """Header and rows: the most probable class of each example, and the true class if it is known."""
     yield "class", "name", "probability", *(("true", "true_name") if true else ())
     labels = predicted_classes(logits)
     probabilities = logits.softmax(dim=1).gather(1, labels[:, None])
@@ -294,7 +294,7 @@ def _of_labels(probabilities: Tensor, names: Sequence[str]) -> Iterator[Sequence
 class RunProbe(Callback):
     """Fit a probe to the features of the training images, and measure its accuracy on the test images.
 
-    The training images are read as in evaluation: each once, without augmentation. The accuracy is logged as
+    Training images are read as in evaluation: once each, without augmentation. The accuracy is logged as
     ``test/knn_acc`` or ``test/linear_acc``, with the number of test images ``test/n``.
 
     Args:
@@ -306,22 +306,22 @@ class RunProbe(Callback):
         self._known: tuple[Tensor, Tensor] = (torch.empty(0), torch.empty(0))
 
     def check(self, method: Method, data: TaskDataModule) -> None:
-        """Refuse what has no features of whole images with a class."""
+        """Refuse networks and tasks without features and classes of whole images."""
         name, task = f"--probe {self.probe.name}", data.task
         if task.kind != "classification":
-            raise UserError(f"{name}: tells classes of whole images apart, but task {task.name} is {task.kind}")
+            raise UserError(f"{name}: needs classes of whole images, but task {task.name} is {task.kind}")
         if len(data.all_tasks) > 1:
-            raise UserError(f"{name}: reads one data set, but there are {', '.join(data.all_tasks)}; name one")
+            raise UserError(f"{name}: needs one data set, but the run has {', '.join(data.all_tasks)}; name one")
         if not method.plain_network:
             raise UserError(
-                f"{name}: the network of {method.method} is not the one of its architecture; write a descendant with "
-                f"`lgx init`, and test that with --model Finetune"
+                f"{name}: the network of {method.method} is not an ordinary network of its architecture; write a "
+                "descendant with `lgx init`, and test it with --model Finetune"
             )
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Read the training images; let the method give features in place of metrics."""
+        """Read the training images; let the method return features instead of metrics."""
         if isinstance(trainer.strategy, ShardedStrategy):
-            raise UserError(f"--probe {self.probe.name}: does not run with trainer.strategy sharded; use ddp")
+            raise UserError(f"--probe {self.probe.name}: does not work with trainer.strategy sharded; use ddp")
         assert isinstance(pl_module, Method)
         trainer.datamodule.setup("fit")  # type: ignore[attr-defined]
         pl_module.probe = self.probe
@@ -340,7 +340,7 @@ class RunProbe(Callback):
         pl_module.probed = []
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Fit the probe on the first process, with the features of all, and log its accuracy."""
+        """Fit the probe on the first process with the features of all processes, and log its accuracy."""
         assert isinstance(pl_module, Method)
         features, labels = zip(*pl_module.probed, strict=True)
         shares = _of_all((*self._known, torch.cat(features), torch.cat(labels)), trainer.world_size)
@@ -359,7 +359,7 @@ class RunProbe(Callback):
 
 
 def _of_all(tensors: tuple[Tensor, ...], processes: int) -> list[tuple[Tensor, ...]]:
-    """The tensors of every process, whose lengths may differ."""
+    """Gather the tensors of all processes; their lengths may differ."""
     if processes == 1:
         return [tensors]
     gathered: list[Any] = [None] * processes

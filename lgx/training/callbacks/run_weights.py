@@ -29,13 +29,13 @@ from lgx.training.run_folder import best_checkpoint, run_folder
 
 Kind = Literal["best", "last"]
 _ENDED = 0.01
-"""A schedule has ended if the learning rate is at most this share of its largest value."""
+"""A schedule has ended if the learning rate is at most this share of its maximum."""
 
 
 class BestCheckpoint(ModelCheckpoint):
-    """Keep the best checkpoint; of equal scores that with the lower validation loss, and of equal losses the later one.
+    """Keep the best checkpoint; equal scores: the lower validation loss; equal losses: the later epoch.
 
-    Small validation sets give equal scores often, and the earliest of such epochs is the one that has learned least.
+    Small validation sets often give equal scores, and the earliest of these epochs has learned least.
 
     Attributes:
         last_score: Score of the last validation; None before it.
@@ -47,17 +47,17 @@ class BestCheckpoint(ModelCheckpoint):
     _best_loss, _best_error, _validated = inf, 0.0, -1
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Note which step is validated."""
+        """Record the validated step."""
         self._validated = trainer.global_step
         super().on_validation_end(trainer, pl_module)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Keep the weights that were validated: an epoch within which the run ends has the score of the one before."""
+        """Keep only validated weights: a run that ends within an epoch still has the score of the epoch before."""
         if not trainer.enable_validation or self._validated == trainer.global_step:
             super().on_train_epoch_end(trainer, pl_module)
 
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
-        """Whether this score is kept; ``trainer`` has the metrics of the validation."""
+        """Whether this score is kept; ``trainer`` has the validation's metrics."""
         metrics = trainer.callback_metrics
         is_better, loss = super().check_monitor_top_k(trainer, current), float(metrics.get("val/loss", inf))
         if current is None:
@@ -73,7 +73,7 @@ class BestCheckpoint(ModelCheckpoint):
         return is_better
 
     def state_dict(self) -> dict[str, Any]:
-        """Lightning's state, with what decides on equal scores and on the run's weights."""
+        """Lightning's state, with the values that decide equal scores and the run's weights."""
         errors = {"best_loss": self._best_loss, "best_error": self._best_error}
         return {**super().state_dict(), **errors, "last_score": self.last_score, "examples": self.examples}
 
@@ -86,7 +86,7 @@ class BestCheckpoint(ModelCheckpoint):
 
     @property
     def margin(self) -> float:
-        """What a validation cannot tell: the standard error of the best score if it is a share of examples, else 0."""
+        """Standard error of the best score if it is a share of examples, else 0."""
         score = self.best_model_score
         metric = str(self.monitor).split("/")[-1]
         if score is None or not self.examples or not is_share(metric):
@@ -100,16 +100,16 @@ class BestCheckpoint(ModelCheckpoint):
 class RunWeights(Callback):
     """Put the run's weights into the network when training ends, before it is tested, and save their learngene.
 
-    With a schedule that has ended they are the last ones, unless the best are better by more than a standard error of
-    the validation's score. Otherwise, as after an early stop or with a constant rate, they are the best ones. Averaged
-    weights, and those of processes that share the parameters, stay the last ones.
+    After a finished schedule: the last weights, unless the best are better by more than one standard error of the
+    validation score. Otherwise, e.g. after an early stop or with a constant rate: the best weights. Averaged or sharded
+    weights: always the last.
 
     Attributes:
-        kind: Which they are; also in the run's summary.
-        path: Their checkpoint; None where none is saved.
-        words: What they are, for readers: ``epoch 8, last``.
-        other: The other ones, where they differ: ``; best: val accuracy 61.2 % in epoch 5``.
-        metrics: The score of the run's weights in validation, by its tag.
+        kind: ``best`` or ``last``; also in the run's summary.
+        path: The checkpoint; None if none is saved.
+        words: Description for readers: ``epoch 8, last``.
+        other: The other weights if they differ: ``; best: val accuracy 61.2 % in epoch 5``.
+        metrics: Validation score of the run's weights, by its tag.
     """
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class RunWeights(Callback):
                 self.other = f"; best: {_shown(tag, score)} in epoch {of_best}, level with the last"
             else:
                 pl_module.load_state_dict(checkpoint["state_dict"])
-                pl_module.epochs_trained = of_best  # of the tested weights, as in a test of the checkpoint
+                pl_module.epochs_trained = of_best  # the tested weights, as in a test of the checkpoint
                 self.kind, self.path, self.words = "best", Path(best.best_model_path), f"epoch {of_best}, best"
                 self.other = f"; last: {_shown(tag, best.last_score)} in epoch {epoch}"
         if (own := scores[self.kind]) is not None and pl_module.learngene_of_best:
@@ -162,7 +162,7 @@ class RunWeights(Callback):
 
 
 def _error_of_balanced_accuracy(method: LightningModule) -> float:
-    """Standard error of the last validation's balanced accuracy, of several networks that of their mean."""
+    """Standard error of the last validation's balanced accuracy; for several networks, of their mean."""
     metrics = [metric for name, metric in method.named_modules() if name.startswith("eval_metrics.val")]
     errors = [metric.error for metric in metrics if isinstance(metric, BalancedAccuracy)]
     return hypot(*errors) / max(1, len(errors))
@@ -182,15 +182,15 @@ def _may_load(trainer: Trainer, method: Method, best: BestCheckpoint) -> bool:
 
 
 def _has_ended(trainer: Trainer) -> bool:
-    """Whether the learning rates have fallen to nearly nothing."""
+    """Whether the learning rates have decayed to nearly zero."""
     groups = [group for optimizer in trainer.optimizers for group in optimizer.param_groups]
     return bool(groups) and all(group["lr"] <= _ENDED * group.get("initial_lr", group["lr"]) for group in groups)
 
 
 class BeginAveraging(Callback):
-    """Let an average be the weights themselves until its first update; refuse an average that the run would not have.
+    """Let an average equal the weights until its first update; refuse a run that ends before the average exists.
 
-    Lightning's average is the start's weights until then: they would be validated, and saved by a run that ends early.
+    Lightning's average equals the initial weights until then. They would be validated, and saved by a short run.
 
     Args:
         average: The averaging callback, which comes after this one.
@@ -204,7 +204,7 @@ class BeginAveraging(Callback):
         pl_module.configure_model()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Check that the average has an update, and that training ends where Lightning takes it."""
+        """Check that the average gets an update, and that training ends where Lightning uses the average."""
         assert isinstance(pl_module, Method)
         name, steps = f"trainer.callbacks: {type(self.average).__name__}", pl_module.known_steps()
         epochs = -(-steps // _steps_of_epoch(trainer)) if steps is not None else None
@@ -213,8 +213,8 @@ class BeginAveraging(Callback):
             may_stop = trainer.early_stopping_callbacks or any(isinstance(callback, Timer) for callback in callbacks)
             if may_stop or epochs is None or epochs != trainer.max_epochs or steps != epochs * _steps_of_epoch(trainer):
                 raise UserError(
-                    f"{name} takes its average after the last of trainer.max_epochs; leave out early_stop, "
-                    f"trainer.max_steps, trainer.max_time and EarlyStopping"
+                    f"{name} uses its average only after all trainer.max_epochs; leave out early_stop, "
+                    "trainer.max_steps, trainer.max_time and EarlyStopping"
                 )
             begins = self.average.swa_start < epochs
         else:
@@ -226,7 +226,7 @@ class BeginAveraging(Callback):
             )
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *args: object) -> None:
-        """Follow the weights until the first update, which copies them, too."""
+        """Copy the weights until the first update."""
         average = None if self._has_begun else averaged_model(self.average)
         if average is None or average.n_averaged:  # asking waits for the device, so that it ends with the first update
             self._has_begun = True

@@ -139,7 +139,7 @@ def test_a_missing_image_and_a_wrong_table_end_with_one_sentence(root: Path) -> 
         ([*rows, {**rows[0], "image_id": "ISIC_9999999"}], r"1 of 85 images .* missing below .*ISIC_9999999\.jpg"),
         ([{**rows[0], "dx": "flu"}, *rows[1:]], r"HAM10000_metadata\.csv: unknown diagnosis flu, expected akiec"),
         ([*rows, rows[0]], "names an image twice"),
-        ([{"image_id": row["image_id"], "dx": row["dx"]} for row in rows], "has no column lesion_id"),
+        ([{"image_id": row["image_id"], "dx": row["dx"]} for row in rows], "expected image_id,lesion_id,dx"),
     ]
     for content, sentence in wrong:
         write(path, content)

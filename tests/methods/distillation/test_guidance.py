@@ -129,7 +129,7 @@ def test_a_headless_ancestor_teaches_with_images_of_a_bare_folder(bare, headless
     six = ARCH.replace("depth=4", "depth=6")
     init = ["init", "--source", run / "best.learngene.safetensors", "--arch", six]
     refused = lgx(*init, "--out", tmp_path / "no")
-    assert "its images have no classes; give --num_classes" in refused.sentence
+    assert "the images have no classes; give --num_classes" in refused.sentence
     ok(lgx(*init, "--num_classes", "7", "--out", tmp_path / "six"))
     assert load_pretrained(str(tmp_path / "six")).architecture.num_classes == 7
 
@@ -200,7 +200,7 @@ def test_a_plan_of_logits_and_one_of_a_start_need_no_ancestor_file(images, tmp_p
 
 
 def test_text_has_no_patches_to_compare():
-    with pytest.raises(UserError, match="leave it at logits for text"):
+    with pytest.raises(UserError, match="use logits for text"):
         Distill(ancestor="x", guidance="features", arch="2-GPT2", kind="text", optimizer=torch.optim.AdamW)
 
 

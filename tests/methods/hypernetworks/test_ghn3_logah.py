@@ -134,7 +134,7 @@ def test_a_random_spectrum_changes_the_blocks_matrices_only_and_keeps_their_dire
     assert (weight * before).sum() > 0
     assert weight.std().item() == pytest.approx(0.02, rel=0.2)
     assert (values / values[0]).mean() > 1.5 * (old / old[0]).mean()
-    with pytest.raises(UserError, match="no matrices in blocks; leave it out"):
+    with pytest.raises(UserError, match="no matrices in blocks; leave the option out"):
         with_random_spectrum({"layer1.0.conv1.weight": torch.zeros(4, 4, 3, 3), "classifier.1.weight": torch.eye(4)})
     with pytest.raises(UserError, match=r"h\.0\.c_fc\.weight holds values that are not finite"):
         with_random_spectrum({"transformer.h.0.c_fc.weight": torch.full((4, 4), float("nan"))})
@@ -187,7 +187,7 @@ def test_an_architecture_set_is_read_from_json_lines(fit, tmp_path):
         (['{"mlp_ratio": 0.001}'], ("line 1", "mlp_ratio")),
         (['{"depth": 2, "img_size": 64}'], ("line 1", "img_size is 64", "16")),
         ([""], ("no architecture",)),
-        ([json.dumps({"depth": 2, "embed_dim": 16, "num_heads": 2})], ("no architecture beside",)),
+        ([json.dumps({"depth": 2, "embed_dim": 16, "num_heads": 2})], ("no architectures besides",)),
     ],
     ids=["json", "object", "key", "value", "type", "fraction", "mlp", "images", "empty", "panel"],
 )
@@ -208,7 +208,7 @@ def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, wor
         ("--model.set_size=0", ("count must be at least 1",)),
         ("--model.drop_path_rate=0.1", ("stochastic depth",)),
         ("--model.arch=stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", ("stages",)),
-        (f"--model.panel={json.dumps(PANEL[:1] * 2)}", ("each only once",)),
+        (f"--model.panel={json.dumps(PANEL[:1] * 2)}", ("without repetition",)),
         ('--model.panel=["depth=2,embed_dim=16,num_heads=2,img_size=32"]', ("other images",)),
         ("--model.max_size=100", ("model.set: depth=", "128 rows", "max_size 100")),
     ],

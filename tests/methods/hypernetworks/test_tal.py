@@ -257,7 +257,10 @@ def test_the_loss_of_a_step_is_the_weighted_sum_of_its_parts():
         (["--model.freeze_encoder=true"], ("model.freeze_encoder", "model.start")),
         (["--model.label=a b"], ("model.label", "letters")),
         (["--model.guidance=logits", "--model.ancestor={ancestor}"], ("model.guidance", "several tasks")),
-        (["--model.mixup=0.2", "--data.tasks=[{first},pocket_digits]"], ("mix labels of one", "tasks have 3 and 10")),
+        (
+            ["--model.mixup=0.2", "--data.tasks=[{first},pocket_digits]"],
+            ("need tasks with the same", "tasks have 3 and 10"),
+        ),
     ],
     ids=["lacking", "missing", "start", "conv", "freeze", "label", "logits", "mixed"],
 )
@@ -276,7 +279,7 @@ def test_mistakes_end_with_one_sentence(tasks, embeddings, ancestor, tmp_path, o
     [
         ("tuned", [], ("name the task", "first, second")),
         ("tuned", ["--task", "third"], ("no embedding of task third", "first, second")),
-        ("stage1", ["--task", "first"], ("takes no task embedding",)),
+        ("stage1", ["--task", "first"], ("does not read task embedding",)),
     ],
 )
 def test_init_requires_a_task_of_the_hypernetwork(request, tmp_path, stage, options, words):

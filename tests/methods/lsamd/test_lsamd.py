@@ -357,7 +357,7 @@ def test_segmentation_reads_tokens_after_the_last_norm_of_a_network_that_pools()
 def test_one_class_per_image_is_not_predicted_for_segmentation(ancestor):
     method = LSAMD(ancestor=str(ancestor), arch=ARCH, optimizer=torch.optim.SGD)
     method.tasks = {"masks": Task("masks", 21, kind="segmentation")}
-    with pytest.raises(UserError, match="which segmentation has not"):
+    with pytest.raises(UserError, match="but segmentation has one per pixel"):
         method.predict_step(Batch(torch.zeros(7, 3, 32, 32), torch.zeros(7), "masks"), 0)
 
 

@@ -283,9 +283,9 @@ def test_a_damaged_front_is_refused_with_the_name_of_its_file(family, tmp_path, 
     ("options", "words"),
     [
         ([], "choose one with --arch"),
-        (["--params", "10"], "the smallest network that was measured takes"),
+        (["--params", "10"], "the smallest measured network takes"),
         (["--arch", "depth=9"], "9 layers"),
-        (["--params", "1M", "--arch", "mlp_ratio=3"], "no such size was measured"),
+        (["--params", "1M", "--arch", "mlp_ratio=3"], "this size was not measured"),
         (["--params", "1M", "--arch", "depth=x"], "expected KEY=NUMBER"),
     ],
 )

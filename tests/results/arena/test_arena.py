@@ -7,8 +7,8 @@ import pytest
 
 from lgx.core.rows import read_rows, write_rows
 from lgx.results.arena.arena_file import load_arena
-from lgx.results.arena.costs import FLOPS, training_flops
-from lgx.results.arena.points import read_points
+from lgx.results.arena.points import FLOPS, read_points
+from lgx.results.arena.rounds import training_flops
 from lgx.results.arena.sections import choice_section, crossover_section
 from lgx.results.run_records import RunRecord
 from tests.support.command_line import Result, lgx, ok, refusal

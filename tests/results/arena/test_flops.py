@@ -7,7 +7,7 @@ import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.errors import UserError
-from lgx.results.arena.costs import training_flops
+from lgx.results.arena.rounds import training_flops
 from lgx.results.run_records import RunRecord
 from tests.support.command_line import arguments, lgx, ok
 
