@@ -69,7 +69,7 @@ class Teacher:
             task: The task to teach.
             features_only: Whether only :meth:`features` will be used; then its classes may differ from the task's.
         """
-        _check_kind(source, task, features_only)
+        check_kind(source, task, features_only)
         if source.architecture is not None:
             source.architecture.check_inputs(task, f"ancestor {source.name}")
             return cls(source, task)
@@ -188,7 +188,7 @@ class Teacher:
         return self.cache.answer(part, own, partial(compute, model)) if self.cache else compute(model, own)
 
 
-def _check_kind(source: PretrainedNetwork, task: Task, features_only: bool) -> None:
+def check_kind(source: PretrainedNetwork, task: Task, features_only: bool = False) -> None:
     """Refuse a network whose kind, head or classes do not fit the task."""
     name, architecture = source.name, source.architecture
     kind = architecture.kind if architecture else "classification"

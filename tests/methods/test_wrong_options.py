@@ -32,7 +32,7 @@ WRONG = [
     ("GHN3", [UNLABELED], ["no labels", "GHN3"]),
     ("TAL", [UNLABELED], ["no labels", "TAL"]),
     ("SWS", [FEATURES], ["model.guidance", "give model.ancestor"]),
-    ("SWS", [UNLABELED, "--model.ancestor={headless}"], ["model.guidance", "has none", "choose features"]),
+    ("SWS", [UNLABELED, "--model.ancestor={headless}"], ["model.guidance", "has no head", "choose features"]),
     ("SWS", [UNLABELED, FEATURES, "--model.ancestor={headless}", "--model.mixup=0.5"], ["mix labels"]),
 ]  # fmt: skip
 

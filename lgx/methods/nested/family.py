@@ -1,7 +1,7 @@
 """A family of finished networks of all sizes for one task: the training."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -14,7 +14,6 @@ from lgx.architectures import ViTArchitecture, name_of
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.metrics import metrics_for, was_measured
-from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
 from lgx.core.task import Task
@@ -40,11 +39,14 @@ class Family(SlicedNetwork):
     """Train one network whose slices are finished networks of every smaller size for the task.
 
     The ancestor is fine-tuned on the task before; the slices start from its weights, head and all. Each step trains the
-    listed sizes and random ones on one batch. The loss of a slice is ``(1 - α) CE(p, y) + α τ² CE(softmax(p / τ),
-    softmax(p_t / τ))`` with the ancestor's logits p_t; the factor τ² keeps the size of the gradients (Hinton et al.,
-    2015, Sec. 2). The gradient of a step is the average over its slices, which run one after the other, so that a step
-    needs the memory of its largest slice. See :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the slices,
-    and :class:`~lgx.methods.nested.method.Nested` for the papers. Unlike there, no slice is pulled to the ancestor.
+    listed sizes and random ones on one batch. The largest slice of the step learns from the labels. The others also
+    learn from its logits p_t in this step (in-place distillation): their loss is ``(1 - α) CE(p, y) + α τ²
+    CE(softmax(p / τ), softmax(p_t / τ))``; the factor τ² keeps the size of the gradients (Hinton et al., 2015, Sec. 2).
+    In-place distillation is of Yu & Huang, Universally Slimmable Networks, ICCV 2019, Sec. 3.2, where the others learn
+    from the largest network alone, and this is always the whole one. The gradient of a step is the average over its
+    slices, which run one after the other, so that a step needs the memory of its largest slice. See
+    :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the slices, and
+    :class:`~lgx.methods.nested.method.Nested` for the papers. Unlike there, no slice is pulled to the ancestor.
 
     When training ends, some forty sizes are measured on the validation images: the front, from which ``lgx export
     FAMILY --params 1.5M`` chooses. The learngene file holds it.
@@ -56,7 +58,7 @@ class Family(SlicedNetwork):
             example ``depth=6,embed_dim=128``. By default half of the ancestor's layers, these at two thirds of the
             width, and a quarter of the layers at two thirds of the width with half of the MLP.
         draws: Random sizes in each step beside them, between the smallest listed values and the ancestor.
-        alpha: Share α of the ancestor's predictions.
+        alpha: Share α of the largest slice's predictions.
         temperature: τ > 0.
         kwargs: Arguments of ``Distill`` and of every method, without ``start`` and ``guidance``.
     """
@@ -74,7 +76,9 @@ class Family(SlicedNetwork):
         temperature: float = 2.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(guidance="logits", ancestor=ancestor, alpha=alpha, temperature=temperature, **kwargs)
+        super().__init__(
+            guidance="logits", ancestor=ancestor, alpha=alpha, temperature=temperature, cache_ancestor=False, **kwargs
+        )
         check_option("draws", draws, draws >= 0, "a number of sizes, at least 0")
         if sizes is not None and not sizes:
             raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
@@ -91,9 +95,8 @@ class Family(SlicedNetwork):
             raise UserError("model Family: needs labels; without them train starts with --model Nested")
         super().check_task(task)
 
-    def teacher_request(self) -> TeacherRequest | None:
-        """The ancestor, unless its predictions have no weight."""
-        return super().teacher_request() if self.alpha else None
+    def teacher_request(self) -> None:
+        """None: the largest slice teaches the others."""
 
     def first_model(self, task: Task, options: Mapping[str, Any]) -> dict[str, Any] | None:
         """The model of a run that fine-tunes the ancestor on the task; None where its head is for the task's classes.
@@ -163,19 +166,25 @@ class Family(SlicedNetwork):
         scaler = getattr(self.trainer.precision_plugin, "scaler", None)
         return average_of(self.slice_losses(batch), parameters, scaler.get_scale() if scaler else 1.0)
 
-    def slice_losses(self, batch: Batch) -> list[partial[dict[str, Tensor]]]:
-        """What computes the losses of each slice of the step."""
-        answers = self._teacher_of(batch)(batch.inputs) if self.alpha else None
-        return [partial(self._losses, size, batch, answers) for size in self.drawn or self.draw(0)]
+    def slice_losses(self, batch: Batch) -> list[Callable[[], dict[str, Tensor]]]:
+        """What computes the losses of each slice of the step, the largest first, whose answers the others need."""
+        first, *others = sorted(self.drawn or self.draw(0), key=ViTArchitecture.count_parameters, reverse=True)
+        answers: list[Tensor] = []
 
-    def _losses(self, size: ViTArchitecture, batch: Batch, answers: Tensor | None) -> dict[str, Tensor]:
-        logits = self.logits(size, batch.inputs)
-        labels = self.label_loss(logits, batch.targets)
-        if answers is None:
-            return {"loss": labels}
-        distilled = self.temperature**2 * self.distilled(logits, answers, batch.targets)
-        loss = (1 - self.alpha) * labels + self.alpha * distilled
-        return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}
+        def of_largest() -> dict[str, Tensor]:
+            logits = self.logits(first, batch.inputs)
+            answers.append(logits.detach())
+            labels = self.label_loss(logits, batch.targets)
+            return {"loss": labels, "loss_labels": labels, "loss_distillation": torch.zeros_like(labels)}
+
+        def of_other(size: ViTArchitecture) -> dict[str, Tensor]:
+            logits = self.logits(size, batch.inputs)
+            labels = self.label_loss(logits, batch.targets)
+            distilled = self.temperature**2 * self.distilled(logits, answers[0], batch.targets)
+            loss = (1 - self.alpha) * labels + self.alpha * distilled
+            return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}
+
+        return [of_largest, *(partial(of_other, size) for size in others)]
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 

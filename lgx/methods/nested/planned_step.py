@@ -3,7 +3,6 @@
 from statistics import fmean
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.autograd.graph import saved_tensors_hooks
@@ -51,11 +50,11 @@ class PlannedSlices(PlannedStep):
             for size in method.drawn:
                 method.prepare(size)
                 sliced({}, method.architecture, size, method.layer_order)  # its plan builds a network, too
+            losses = [] if method.one_graph else method.slice_losses(batch)
         if method.one_graph:
             return super().loss(batch)
-        macs, losses = [*map(self._macs, method.drawn)], method.slice_losses(batch)
-        largest = losses.pop(macs.index(max(macs)))
+        total: Tensor = losses[0]()["loss"]  # of the largest
         with saved_tensors_hooks(lambda tensor: None, lambda nothing: nothing):
-            total = sum((compute()["loss"] for compute in losses), torch.zeros(()))
-        loss: Tensor = (total + largest()["loss"]) / len(macs)
-        return loss
+            for compute in losses[1:]:
+                total = total + compute()["loss"]
+        return total / len(losses)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.architectures.base import class_order, with_class_order
 from lgx.artifacts.pretrained import PretrainedNetwork
+from lgx.components.teacher import check_kind
 from lgx.core.batch import Batch
 from lgx.core.seed import run_seed
 from lgx.core.task import Normalization
@@ -125,9 +126,9 @@ class SlicedNetwork(Distill):
         batches = [data.on_after_batch_transfer(batch, 0) for batch in data.reference_dataloader(_SAMPLE, False)]
         images = torch.cat([batch.inputs for batch in batches])
         tensors, order = ordered(self.source.tensors, known, on_images(self.source.model.eval(), known, images))
-        classes = self.task.class_names if self.task else ()
-        if self.guidance == "logits":  # then the teacher's head was found to be for these classes
-            place = class_order(self.source.label_names, classes, f"ancestor {self.source.name}")
+        if self.guidance == "logits" and self.task is not None:  # the head is kept
+            check_kind(self.source, self.task)
+            place = class_order(self.source.label_names, self.task.class_names, f"ancestor {self.source.name}")
             tensors = with_class_order(tensors, known, place)
         getattr(network, ORDER).copy_(torch.tensor(layers_by_change(self.source.model, images)))
         self.begin(network, tensors, order)
