@@ -40,7 +40,7 @@ def check_output(
         reads: Files and folders that the command reads. Other names and None are ignored.
     """
     path, place, held = Path(path), f"--out {path}", set[str]()
-    if "://" in str(path):
+    if "://" in place:
         raise UserError(f"{place}: expected a local file or folder; upload with `hf upload`")
     if not os.path.lexists(path):
         return
