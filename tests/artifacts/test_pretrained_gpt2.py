@@ -95,12 +95,12 @@ def test_sources_of_another_kind_are_refused(tmp_path):
         ViTArchitecture(1, 8, 2, patch_size=8, img_size=16),
     )
     write_descendant(tmp_path / "text", text.build(), text)
-    with pytest.raises(UserError, match="its source is for text"):
+    with pytest.raises(UserError, match="the source is for text"):
         initialize(image, Pretrained(str(tmp_path / "text")))
     with pytest.raises(UserError, match="vanilla_lg: is for image models"):
         initialize(text, VanillaLG(str(tmp_path / "text"), 1))
     Learngene("ancestor", image, image.build().state_dict()).save(tmp_path / "vit.learngene.safetensors")
-    with pytest.raises(UserError, match="its source is for classification"):
+    with pytest.raises(UserError, match="the source is for classification"):
         initialize(text, Pretrained(str(tmp_path / "vit.learngene.safetensors")))
 
 

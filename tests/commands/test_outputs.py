@@ -58,11 +58,11 @@ def test_init_replaces_a_folder_of_the_same_start_but_of_another_one_with_force_
         ["init", "--source", ancestor_file, "--method=weight_selection", "--arch", NETWORK],
     ):
         sentence = refusal(lgx(*words, "--out", out))
-        assert f"--out {out}: holds a descendant of method pretrained from {ancestor_file}; choose" in sentence
+        assert f"--out {out}: contains a descendant of method pretrained from {ancestor_file}; choose" in sentence
         assert (out / "model.safetensors").read_bytes() == before
     assert lgx("init", "--arch", NETWORK, "--out", out, "--force").code == 0
     assert lgx("init", "--arch", NETWORK, "--out", out).code == 0
-    assert "holds a descendant of method random; choose" in lgx(*of_ancestor).sentence
+    assert "contains a descendant of method random; choose" in lgx(*of_ancestor).sentence
 
 
 def test_a_source_is_never_replaced(ancestor_file, tmp_path):

@@ -134,5 +134,5 @@ def test_yaml_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text):
 
 
 def test_tensors_that_are_not_finite_are_refused():
-    with pytest.raises(UserError, match="f: w holds numbers that are not finite"):
+    with pytest.raises(UserError, match="f: w has values that are not finite"):
         refuse_non_finite({"finite": torch.zeros(2), "w": torch.tensor(float("nan"))}, "f")
