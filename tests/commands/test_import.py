@@ -123,7 +123,7 @@ def without(state, *names):
 
 
 CHANGES = {
-    "half a checkpoint": (lambda s: without(s, "blocks.6.", "blocks.7."), TINY, ("24 of that model are missing",)),
+    "half a checkpoint": (lambda s: without(s, "blocks.6.", "blocks.7."), TINY, ("24 tensors of", "are missing")),
     "another depth": (lambda s: {**s, "blocks.12.norm1.weight": torch.ones(192)}, TINY, ("unknown to", "blocks.12")),
     "another width": (lambda s: s, "vit_small_patch16_224", ("has shape [1, 1, 192]", "needs [1, 1, 384]")),
     "another family": (lambda s: s, "vit_small_patch16_dinov3", ("has shape", "vit_small_patch16_dinov3 needs")),
@@ -134,7 +134,7 @@ CHANGES = {
         TINY,
         ("global_pool avg", "reads token"),
     ),
-    "no weights": (lambda _: {"epoch": torch.zeros(1)}, TINY, ("152 of that model are missing",)),
+    "no weights": (lambda _: {"epoch": torch.zeros(1)}, TINY, ("152 tensors of", "are missing")),
 }
 
 
@@ -165,8 +165,8 @@ def test_other_mistakes_give_a_sentence(state, tmp_path):
     text.write_text("no weights")
     out = tmp_path / "out"
     for options, words, *model in [
-        ((file, out, "--img_size", 30), "img_size 30 is no multiple of patch_size 16"),
-        ((file, out, "--img_size", 32, "--patch_size", 5), "no multiple of patch_size 5"),
+        ((file, out, "--img_size", 30), "img_size 30 is not a multiple of patch_size 16"),
+        ((file, out, "--img_size", 32, "--patch_size", 5), "not a multiple of patch_size 5"),
         ((tmp_path / "none.pth", out), "no such checkpoint"),
         ((text, out), "unknown kind of file; expected a name that ends in"),
         ((damaged, out), "not an intact checkpoint"),
@@ -245,7 +245,7 @@ def test_a_file_with_the_name_of_a_model_of_the_same_shape_and_another_mean_is_r
 NO_WEIGHTS = {
     "bool": lambda s: {**s, "norm.bias": s["norm.bias"] > 0},
     "complex64": lambda s: {**s, "cls_token": s["cls_token"].to(torch.complex64)},
-    "norm.weight holds numbers beyond float32": lambda s: {**s, "norm.weight": s["norm.weight"].double() * 1e300},
+    "norm.weight holds values beyond float32": lambda s: {**s, "norm.weight": s["norm.weight"].double() * 1e300},
     "int8": lambda s: {**s, "head.weight": (s["head.weight"] * 100).to(torch.int8)},
     "float8": lambda s: {**s, "cls_token": s["cls_token"].to(torch.float8_e4m3fn)},
     "twice": lambda s: {**s, "module.head.bias": s["head.bias"] + 1},

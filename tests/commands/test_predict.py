@@ -160,7 +160,7 @@ def test_a_foreign_onnx_file_without_description_is_refused(models, photos, tmp_
     del foreign.metadata_props[:]
     onnx.save(foreign, tmp_path / "foreign.onnx")
     sentence = refusal(lgx("predict", photos, "--model", tmp_path / "foreign.onnx", "--out", tmp_path / "p.csv"))
-    assert "foreign.onnx: does not say its class names, normalization and image size" in sentence
+    assert "foreign.onnx: has no metadata of class names, normalization and image size" in sentence
 
 
 def test_a_damaged_program_is_refused_and_one_of_torch_is_not_read(models, photos, tmp_path):
@@ -215,11 +215,11 @@ def test_mistakes_end_with_one_sentence_and_write_nothing(models, photos, tmp_pa
         ([photos, "--model", models["folder"], "--batch_size", 0], "batch_size: Not of type PositiveInt"),
         (
             [photos, "--model", segments],
-            "is for segmentation, but",
+            "is a model for segmentation, but",
         ),
         (
             [photos, "--model", texts],
-            "is for text, but `lgx predict` writes classes or labels of whole images",
+            "is a model for text, but `lgx predict` needs one for classes or labels of whole images",
         ),
     ):
         done = lgx("predict", *words, "--out", out)
