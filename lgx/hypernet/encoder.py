@@ -185,15 +185,7 @@ class FiLM(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
-        """Modulate node features.
-
-        Args:
-            x: Node features, (G, N, D).
-            task: Task embedding, (T,).
-
-        Returns:
-            (G, N, D).
-        """
+        """Modulate node features (G, N, D) by a task embedding (T,): (G, N, D)."""
         modulated: Tensor = (1 + self.gamma(task)) * x + self.beta(task)
         return modulated
 

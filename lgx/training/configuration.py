@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import cache, partial
 from importlib import resources
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
@@ -163,8 +163,7 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
     parser.refused.clear()
     with blame(REFUSED):
         try:
-            built: Namespace = parser.instantiate_classes(config)
-            return built
+            return cast(Namespace, parser.instantiate_classes(config))
         except Exception as error:
             # jsonargparse tries every type of an option, and raises its own error if all types fail.
             if isinstance(error.__cause__, UserError):  # of a link

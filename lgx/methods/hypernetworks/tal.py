@@ -291,14 +291,9 @@ class TAL(HypernetMethod):
                 guidance = feature_divergence(features, wanted)
             return torch.stack([self.label_loss(logits, batch.targets), guidance])
 
+        embedding, projection = self.task_embedding(batch.task), _PROJECTIONS[self.guidance]
         (labels, guidance), norms = meta_batch_loss(
-            self.hypernet,
-            self.draw_for(batch),
-            batch.inputs,
-            parts,
-            self.task_embedding(batch.task),
-            _PROJECTIONS[self.guidance],
-            wanted.shape[1],
+            self.hypernet, self.draw_for(batch), batch.inputs, parts, embedding, projection, wanted.shape[1]
         )
         loss_norms = self.gamma * norms
         loss = self._weight(batch.task) * ((1 - self.alpha) * labels + self.alpha * guidance) + loss_norms
