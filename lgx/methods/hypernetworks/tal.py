@@ -303,8 +303,7 @@ class TAL(HypernetMethod):
         """w_τ, mean 1 over the tasks."""
         if self.loss_temperature is None:
             return 1.0
-        power = 1 / self.loss_temperature
-        weights = {name: math.pow(t.num_train, power) for name, t in self.tasks.items()}
+        weights = {name: math.pow(t.num_train, 1 / self.loss_temperature) for name, t in self.tasks.items()}
         return weights[task] * len(weights) / sum(weights.values())
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
