@@ -4,11 +4,13 @@ import csv
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lgx.commands.run import call_one_of
 from lgx.errors import UserError
 from lgx.host.failures import describe
+from lgx.host.outputs import has_mark
 
 if TYPE_CHECKING:
     from experiments.analyze.task_maps import Heads
@@ -58,7 +60,7 @@ def tasks(
     _check_svg(out, f"{PROGRAM} tasks", force)
     members = None if archs is None else _parts(archs, ";" if "=" in archs else ",")
     maps, num_classes = map_learngene(source, task_embeddings, _parts(tasks), members, heads)
-    write_svg(task_figure(maps[heads]), out, "tasks", f"{PROGRAM} tasks")
+    write_svg(task_figure(maps[heads]), out, "tasks", mark_of(f"{PROGRAM} tasks"))
     _print_maps(maps, num_classes)
     points = maps[heads].points
     shown = len({point.task for point in points})
@@ -144,7 +146,7 @@ def paths(*, runs: str, out: str = "paths.svg", force: bool = False) -> None:
 
     _check_svg(out, f"{PROGRAM} paths", force)
     found = load_runs(_parts(runs))
-    write_svg(preferences_figure(found), out, "paths", f"{PROGRAM} paths")
+    write_svg(preferences_figure(found), out, "paths", mark_of(f"{PROGRAM} paths"))
     for name, selection in found.items():
         print(name)
         print_paths(selection)
@@ -169,7 +171,7 @@ def length(*, rows: str, out: str = "length.svg", force: bool = False) -> None:
 
     _check_svg(out, f"{PROGRAM} length", force)
     found = read_rows(rows)
-    write_svg(length_figure(found), out, "length", f"{PROGRAM} length")
+    write_svg(length_figure(found), out, "length", mark_of(f"{PROGRAM} length"))
     for is_trained, other in product((False, True), ("logah", "random")):
         when = "trained" if is_trained else "untrained"
         for (layout, steps), lead in leads_of(found, is_trained, other).items():
@@ -177,9 +179,18 @@ def length(*, rows: str, out: str = "length.svg", force: bool = False) -> None:
     print(f"written   {out}")
 
 
+def mark_of(writer: str) -> str:
+    """What stands before a figure that a command drew."""
+    return f"<!-- written by {writer} -->\n"
+
+
+def is_svg_of(path: Path, writer: str) -> bool:
+    """Whether a command drew an SVG file."""
+    return has_mark(path, mark_of(writer))
+
+
 def _check_svg(out: str, command: str, force: bool) -> None:
     """Refuse a place for a figure. What the commands read never ends in .svg."""
-    from lgx.components.figures import is_svg_of
     from lgx.host.outputs import check_output
 
     if not out.endswith(".svg"):

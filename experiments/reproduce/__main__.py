@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from experiments.analyze.__main__ import PROGRAM as ANALYZE
+from experiments.analyze.__main__ import is_svg_of
 from experiments.analyze.__main__ import main as analyze
 from experiments.reproduce.costs import costs_as_markdown
 from experiments.reproduce.judged_claims import claims_as_markdown, judged_claims
@@ -17,7 +18,6 @@ from experiments.reproduce.recipes import Recipe, Scale, load_recipe, load_recip
 from experiments.reproduce.steps import run_steps
 from lgx.cli import main as lgx
 from lgx.commands.run import call
-from lgx.components.figures import is_svg_of
 from lgx.errors import UserError
 from lgx.host.failures import describe
 from lgx.host.outputs import check_output

@@ -62,9 +62,7 @@ def axes_of(architecture: ViTArchitecture, name: str) -> Axes:
     axes = _axes_of_one_layer(architecture.unshared().replace(depth=1)).get(own)
     if axes is None:
         raise UserError(f"{name}: the network does not have this parameter")
-    if own == name:
-        return axes
-    return tuple(axis and _renamed(axis, f"{prefix}0.", layer) for axis in axes)
+    return axes if own == name else tuple(axis and _renamed(axis, f"{prefix}0.", layer) for axis in axes)
 
 
 def _renamed(axis: Axis, old: str, new: str) -> Axis:

@@ -40,8 +40,7 @@ class GPT2Classifier(GPT2ForSequenceClassification):
     def mean_features(self, ids: Tensor) -> Tensor:
         """Mean features of each text's tokens after the last norm, (B, D), without the padding."""
         real = (ids != self.config.pad_token_id).unsqueeze(-1)
-        total = (self.tokens(ids) * real).sum(dim=1)
-        mean: Tensor = total / real.sum(dim=1).clamp(min=1)
+        mean: Tensor = (self.tokens(ids) * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)
         return mean
 
     def no_weight_decay(self) -> set[str]:

@@ -73,8 +73,7 @@ class LibraryModel:
             building_on(device),
         ):
             if self.library == "timm":
-                model: nn.Module = timm.create_model(self.model, num_classes=self.num_classes, **self.timm_args())
-                return model
+                return timm.create_model(self.model, num_classes=self.num_classes, **self.timm_args())
             of_torchvision: nn.Module = torchvision.models.get_model(
                 self.model, weights=None, num_classes=self.num_classes
             )
@@ -112,5 +111,4 @@ def parse_library_model(text: str, num_classes: int) -> LibraryModel:
 def _models(library: Library) -> list[str]:
     if library == "timm":
         return timm.list_models()
-    known: list[str] = torchvision.models.list_models(module=torchvision.models)
-    return known
+    return cast(list[str], torchvision.models.list_models(module=torchvision.models))

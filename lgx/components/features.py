@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -139,8 +139,7 @@ _MOST: dict[ProbeName, int] = {"knn": 200_000, "linear": 50_000}
 
 def before_head(model: Any, inputs: Tensor) -> Tensor:
     """What precedes the head of a timm model, (B, T): the class token after the last norm, or the pooled tokens."""
-    features: Tensor = model.forward_head(model.forward_features(inputs), pre_logits=True)
-    return features
+    return cast(Tensor, model.forward_head(model.forward_features(inputs), pre_logits=True))
 
 
 @torch.no_grad()

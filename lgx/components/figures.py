@@ -16,7 +16,6 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocat
 from matplotlib.transforms import Bbox
 
 from lgx.host.files import atomic_path
-from lgx.host.outputs import has_mark
 
 _PANEL = (3.6, 3.3)
 """Width and height of a panel, inches."""
@@ -73,8 +72,7 @@ def glyph(color: str, dash: Literal["-", "--", ":", "-."], marker: str, prefix: 
     """A short line with a marker, as an ``<svg>`` element for a legend."""
     figure = Figure(figsize=(0.5, 0.16))
     at = [0.06, 0.5, 0.94]
-    line = Line2D(at, [0.5] * 3, color=color, linestyle=dash, marker=marker, markersize=5, markevery=[1])
-    figure.add_artist(line)
+    figure.add_artist(Line2D(at, [0.5] * 3, color=color, linestyle=dash, marker=marker, markersize=5, markevery=[1]))
     return in_ink(to_svg(figure, prefix))
 
 
@@ -113,27 +111,13 @@ def _lay_out(figure: Figure) -> None:
         figure.set_layout_engine(None)
 
 
-def write_svg(figure: Figure, path: str | Path, prefix: str, writer: str = "") -> None:
-    """Write a figure to an SVG file, atomically.
+def write_svg(figure: Figure, path: str | Path, prefix: str, mark: str = "") -> None:
+    """Write a figure to an SVG file, atomically; a mark before it may tell who wrote it.
 
-    Args:
-        figure: The figure.
-        path: The file.
-        prefix: See :func:`to_svg`.
-        writer: The command that draws it, see :func:`is_svg_of`.
+    The prefix is that of :func:`to_svg`.
     """
-    mark = _mark(writer) if writer else ""
     with atomic_path(path) as temporary:
         temporary.write_text(mark + to_svg(figure, prefix), encoding="utf-8")
-
-
-def is_svg_of(path: Path, writer: str) -> bool:
-    """Whether a command drew an SVG file."""
-    return has_mark(path, _mark(writer))
-
-
-def _mark(writer: str) -> str:
-    return f"<!-- written by {writer} -->\n"
 
 
 _CLOSEST = 0.05

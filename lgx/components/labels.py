@@ -71,8 +71,7 @@ def multilabel_distillation_loss(
     """
     student, wanted = student.float() / temperature, (teacher.float() / temperature).sigmoid()
     known = torch.ones_like(wanted) if known is None else known.to(wanted.dtype)
-    total = F.binary_cross_entropy_with_logits(student, wanted, known, reduction="sum")
-    return total / known.sum().clamp(min=1)
+    return F.binary_cross_entropy_with_logits(student, wanted, known, reduction="sum") / known.sum().clamp(min=1)
 
 
 def make_mixup(mixup: float, cutmix: float, architecture: Architecture) -> Mixup | None:

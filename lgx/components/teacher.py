@@ -4,7 +4,7 @@ import copy
 import shlex
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -105,8 +105,7 @@ class Teacher:
     @property
     def model(self) -> nn.Module:
         """The frozen network, a timm model or a GPT-2, on the device where it was last used."""
-        model: nn.Module = self._model
-        return model
+        return cast(nn.Module, self._model)
 
     @property
     def width(self) -> int:

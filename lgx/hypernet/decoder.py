@@ -60,8 +60,7 @@ class Factors:
             (n, out, in, kernel height, kernel width).
         """
         height, width = self.kernel
-        product = self.a @ self.b.transpose(1, 2)
-        return rearrange(product, "n (out kh) (inp kw) -> n out inp kh kw", kh=height, kw=width)
+        return rearrange(self.a @ self.b.transpose(1, 2), "n (out kh) (inp kw) -> n out inp kh kw", kh=height, kw=width)
 
 
 class Decoder(nn.Module, ABC):
@@ -182,8 +181,7 @@ def _low_rank_tensors(factors: Factors, node: Node) -> list[LowRankTensor]:
     """The n weights as products; tiling repeats rows of A and of B."""
     count, _, rank = factors.a.shape
     a = _deinterleaved(tile(factors.a, (count, node.shape[0], rank)), node.fused)
-    b = tile(factors.b, (count, node.shape[1], rank))
-    return LowRankTensor.unbind_products(a, b, node.form == "transposed")
+    return LowRankTensor.unbind_products(a, tile(factors.b, (count, node.shape[1], rank)), node.form == "transposed")
 
 
 def _deinterleaved(rows: Tensor, fused: int) -> Tensor:
@@ -280,8 +278,7 @@ class ConvDecoder(Decoder):
     def _weights(self, x: Tensor, shape: tuple[int, ...]) -> Tensor:
         """(n, D) -> (n, out, in, kh, kw). Kernels larger than ``max_shape`` are interpolated bilinearly."""
         out, inputs, *kernel = shape
-        largest = self.max_shape[2:]
-        inside = [min(k, most) for k, most in zip(kernel, largest, strict=True)]
+        inside = [min(k, most) for k, most in zip(kernel, self.max_shape[2:], strict=True)]
         positions = F.relu(self._positions(x, (inside[0], inside[1])))  # (n, 4 D, kh, kw)
         hidden = F.relu(self.conv1(positions.movedim(1, -1)))  # (n, kh, kw, 8 D)
         used = self.conv2.weight.view(*self.max_shape[:2], -1)[:out, :inputs].flatten(0, 1)

@@ -74,8 +74,7 @@ class ShapeEmbedding(nn.Module):
     def _look_up(rows: Tensor, table: nn.Embedding, sizes: Tensor) -> Tensor:
         """Rows (..., D / 4) of a table for sizes (...), by the row of each size, (largest + 1,)."""
         known = rows[sizes.clamp(max=len(rows) - 1)]
-        none = table.num_embeddings - 1
-        embedded: Tensor = table(torch.where(sizes > 0, known, none))
+        embedded: Tensor = table(torch.where(sizes > 0, known, table.num_embeddings - 1))
         return embedded
 
 
@@ -185,15 +184,7 @@ class FiLM(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor, task: Tensor) -> Tensor:
-        """Modulate node features.
-
-        Args:
-            x: Node features, (G, N, D).
-            task: Task embedding, (T,).
-
-        Returns:
-            (G, N, D).
-        """
+        """Modulate node features (G, N, D) by a task embedding (T,): (G, N, D)."""
         modulated: Tensor = (1 + self.gamma(task)) * x + self.beta(task)
         return modulated
 
@@ -217,16 +208,7 @@ class Block(nn.Module):
         self.film = FiLM(task_width, width) if task_width else None
 
     def forward(self, x: Tensor, bias: Tensor, task: Tensor | None) -> Tensor:
-        """Apply the block.
-
-        Args:
-            x: Node features, (G, N, D).
-            bias: Attention bias, (G, H, N, N).
-            task: Task embedding, (T,), or None to skip the modulation.
-
-        Returns:
-            (G, N, D).
-        """
+        """Node features and attention bias, (G, N, D), (G, H, N, N) -> (G, N, D); a task (T,) modulates, None skips."""
         normed = self.norm1(x)
         if self.film is not None and task is not None:
             normed = self.film(normed, task)

@@ -118,8 +118,7 @@ class _Layer(nn.Module):
         queries = _from_heads(q * q.shape[-1] ** -0.5, w_k)  # Kᵀ q, (B, H, D)
         with torch.autocast(x.device.type, enabled=False):  # fused kernels also keep scores in float32
             mean = (queries.to(x.dtype) @ x.mT).softmax(dim=-1) @ x  # (B, H, D)
-        out: Tensor = rearrange(_to_heads(mean, w_v), "b h d -> b 1 (h d)") + bias_v
-        return out
+        return cast(Tensor, rearrange(_to_heads(mean, w_v), "b h d -> b 1 (h d)") + bias_v)
 
 
 def _thirds(weight: Tensor) -> list[Tensor]:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -132,15 +132,8 @@ class Hypernet(nn.Module):
     def __init__(self, config: HypernetConfig) -> None:
         super().__init__()
         self.config = config
-        self.encoder = Encoder(
-            config.width,
-            config.layers,
-            config.heads,
-            config.num_classes,
-            config.max_shape[3],
-            config.task_width,
-            config.size_embedding,
-        )
+        sizes = config.width, config.layers, config.heads, config.num_classes, config.max_shape[3]
+        self.encoder = Encoder(*sizes, config.task_width, config.size_embedding)
         self.decoder: Decoder
         if config.decoder == "conv":
             self.decoder = ConvDecoder(config.width, config.max_shape, config.num_classes)
@@ -150,13 +143,9 @@ class Hypernet(nn.Module):
             )
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the encoder with ``torch.compile``.
+        """Compile the encoder with ``nn.Module.compile``, ``dynamic`` by default.
 
         The decoder and the predicted networks are not compiled: their shapes differ for each architecture.
-
-        Args:
-            *args: Arguments of ``nn.Module.compile``.
-            **kwargs: Arguments of ``nn.Module.compile``; ``dynamic`` is True by default.
         """
         self.encoder.compile(*args, **{"dynamic": True, **kwargs})
 
@@ -229,8 +218,7 @@ class Hypernet(nn.Module):
         """
         parameter = next(self.parameters())
         task = None if task_embedding is None else task_embedding.to(parameter)
-        embedded: Tensor = self.encoder(GraphBatch.from_graphs(graphs).to(parameter.device), task)
-        return embedded
+        return cast(Tensor, self.encoder(GraphBatch.from_graphs(graphs).to(parameter.device), task))
 
     def decode(self, graphs: Sequence[Graph], embedded: Tensor, dense: bool = True) -> list[dict[str, Tensor]]:
         """Predict the parameters of all nodes from their embeddings.

@@ -108,8 +108,7 @@ def _correlate(x: Tensor, y: Tensor) -> Tensor:
     """Compute xᵀ y: (n, wide), (n, r) -> (wide, r)."""
     if not _is_large(x, x.shape[1] * y.shape[1]):
         return x.T @ y
-    shape = (x.shape[1], y.shape[1], 1, 1)
-    gradient: Tensor = conv2d_weight(_pixels(y), shape, _pixels(x))
+    gradient: Tensor = conv2d_weight(_pixels(y), (x.shape[1], y.shape[1], 1, 1), _pixels(x))
     return gradient[:, :, 0, 0]
 
 
@@ -201,8 +200,7 @@ class LowRankTensor(Tensor):
         """Compute ‖W‖_F = sqrt(tr((Aᵀ A)(B Bᵀ))) from the factors; a scalar, in float32 or float64."""
         if self.shared_norm is not None:
             return self.shared_norm()
-        norm: Tensor = _FrobeniusNorm.apply(self.a.unsqueeze(0), self.b.T.unsqueeze(0))[0]
-        return norm
+        return cast(Tensor, _FrobeniusNorm.apply(self.a.unsqueeze(0), self.b.T.unsqueeze(0))[0])
 
     @classmethod
     def __torch_function__(

@@ -245,8 +245,7 @@ def _read_call(node: fx.Node) -> tuple[str, dict[str, Any]]:
 
 def _over_positions(arguments: dict[str, Any]) -> bool:
     """Whether a mean is over all dimensions except the batch and one more, the channels."""
-    source = arguments["input"]
-    dimensions = source.meta["val"].dim()
+    dimensions = arguments["input"].meta["val"].dim()
     over = arguments.get("dim") or []
     over = {d % dimensions for d in (over if isinstance(over, list | tuple) else [over])}
     return 0 not in over and len(over) == dimensions - 2 > 0

@@ -10,8 +10,7 @@ from typing import Any
 
 def __getattr__(name: str) -> Any:
     """Import a method's or an initializer's class by its short name."""
-    is_class = name[:1].isupper()  # the import system also asks for submodules here
-    registry = import_module(f"{__name__}.registry") if is_class else None
+    registry = import_module(f"{__name__}.registry") if name[:1].isupper() else None  # submodules are asked for, too
     path = registry and ("lgx.methods.base:Method" if name == "Method" else registry.class_path(name))
     if not registry or not path:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

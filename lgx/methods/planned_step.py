@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -35,18 +35,15 @@ class PlannedStep:
 
     def build(self) -> nn.Module:
         """Build the network that is trained, at a random start, without reading a file."""
-        network: nn.Module = self.method.build_network()
-        return network
+        return cast(nn.Module, self.method.build_network())
 
     def loss(self, batch: Batch) -> Tensor:
         """The loss of one batch, a scalar."""
-        loss: Tensor = self.method.training_losses(batch)["loss"]
-        return loss
+        return cast(Tensor, self.method.training_losses(batch)["loss"])
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:
         """The learngene in a state dict of the network; None without one, or where training decides its size."""
-        learngene: Learngene | None = self.method.learngene(state)
-        return learngene
+        return cast(Learngene | None, self.method.learngene(state))
 
     @property
     def architectures(self) -> Sequence[Architecture]:

@@ -77,8 +77,7 @@ def initializer_class(spec: MethodSpec) -> "type[Initializer] | None":
 @cache
 def method_classes() -> dict[str, "type[Method]"]:
     """Classes that ``lgx fit --model`` trains, by class name."""
-    found = [imported(spec.module) for spec in specs().values() if spec.module]
-    return {each.__name__: each for each in found}
+    return {found.__name__: found for found in (imported(spec.module) for spec in specs().values() if spec.module)}
 
 
 @cache

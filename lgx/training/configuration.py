@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import cache, partial
 from importlib import resources
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
@@ -59,7 +59,7 @@ class RunParser(LightningArgumentParser):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.add_instantiator(self._build, object)
-        self.add_instantiator(partial, Logger, prepend=True)  # built later: some write or connect when they are built
+        self.add_instantiator(_wanted, Logger, prepend=True)
 
     def add_flag(self, name: str, default: bool = False, help: str | None = None) -> None:
         """Add a boolean option: ``--name``, ``--name=false``, ``--no_name``."""
@@ -163,8 +163,7 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
     parser.refused.clear()
     with blame(REFUSED):
         try:
-            built: Namespace = parser.instantiate_classes(config)
-            return built
+            return cast(Namespace, parser.instantiate_classes(config))
         except Exception as error:
             # jsonargparse tries every type of an option, and raises its own error if all types fail.
             if isinstance(error.__cause__, UserError):  # of a link
@@ -258,3 +257,8 @@ def all_values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
             yield from all_values(inner, place)
     else:
         yield place, value
+
+
+def _wanted(kind: type[Logger], /, **options: Any) -> "partial[Logger]":
+    """A logger that is built later, because some write or connect when they are built."""
+    return partial(kind, **options)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from jsonargparse import ArgumentError, Namespace, get_loader, set_dumper, set_loader, set_parsing_settings
@@ -245,8 +245,7 @@ def parse(parser: Any, argv: Sequence[str]) -> Namespace:
         except TooLarge as error:
             raise UserError(f"{(option if equals else before)[:100]}: {error}; give a shorter value") from error
     try:
-        arguments: Namespace = parser.parse_args(underscored(argv))
-        return arguments
+        return cast(Namespace, parser.parse_args(underscored(argv)))
     except ArgumentError as error:
         raise UserError(_explain(str(error), argv, option_strings(parser))) from error
 

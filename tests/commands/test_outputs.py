@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.analyze.__main__ import PROGRAM
+from experiments.analyze.__main__ import PROGRAM, mark_of
 from lgx.artifacts.export.folders import check_model_place
 from lgx.artifacts.learngene import Learngene
 from lgx.components.figures import make_panels, write_svg
@@ -98,8 +98,8 @@ def test_a_learngene_that_a_run_wrote_is_not_replaced_by_extract_but_its_own_is(
 
 def test_a_figure_that_analyze_drew_is_drawn_again(tmp_path):
     out = tmp_path / "x.svg"
-    for writer, words in (("", "did not write it"), (f"{PROGRAM} paths", "no_run")):
-        write_svg(make_panels(1)[0], out, "paths", writer)
+    for mark, words in (("", "did not write it"), (mark_of(f"{PROGRAM} paths"), "no_run")):
+        write_svg(make_panels(1)[0], out, "paths", mark)
         assert words in analyze("paths", "--runs", "no_run", "--out", out).sentence
 
 

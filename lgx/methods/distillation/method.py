@@ -228,8 +228,7 @@ class Distill(Method):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """All layers of the network, without the projection."""
-        tensors = without_projection(state)
-        return Learngene(self.method, self.architecture, tensors, ancestor=self.ancestor or "")
+        return Learngene(self.method, self.architecture, without_projection(state), ancestor=self.ancestor or "")
 
     def describe(self) -> dict[str, Any]:
         """The checkpoint's description; with a projection, the network is not a plain one."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -50,8 +50,7 @@ class PlannedMetaBatch(PlannedStep):
     @property
     def architectures(self) -> Sequence[Architecture]:
         """The architecture set."""
-        architectures: Sequence[Architecture] = self.method.set
-        return architectures
+        return cast(Sequence[Architecture], self.method.set)
 
     @contextmanager
     def restricted_to(self, architecture: Architecture) -> Iterator[None]:

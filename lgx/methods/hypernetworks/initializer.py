@@ -243,8 +243,7 @@ class HypernetPrediction(Initializer):
         """Trace the model and predict all its parameters."""
         graph = trace(model, described.image, self.loaded.config.convention, described.name)
         heads = {node.parameter for node in graph.nodes if node.head}
-        predicted = self.for_model(model, graph)
-        tensors = {name: t for name, t in predicted.items() if head == "keep" or name not in heads}
+        tensors = {name: t for name, t in self.for_model(model, graph).items() if head == "keep" or name not in heads}
         return tensors, self.tiled(graph, tensors)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:

@@ -133,8 +133,7 @@ def project(embedded: Mapping[str, Tensor], architectures: Sequence[Architecture
 def _silhouette(embedded: np.ndarray, tasks: Sequence[str]) -> float | None:
     from sklearn.metrics import silhouette_score
 
-    clusters = len(set(tasks))
-    return float(silhouette_score(embedded, tasks)) if 1 < clusters < len(tasks) else None
+    return float(silhouette_score(embedded, tasks)) if 1 < len(set(tasks)) < len(tasks) else None
 
 
 _LARGEST = 120
@@ -255,12 +254,10 @@ class PanelEvaluation(Method):
     def _predict_panel(self, split: str, task: str) -> None:
         classes, embedding = self.tasks[task].num_classes, self.task_embedding(task)
         self._predicted = ()  # frees the dense weights of one panel before the next
-        predicted = []
+        descendants = [architecture.replace(num_classes=classes) for architecture in self.panels[split]]
         with torch.no_grad():
-            for architecture in self.panels[split]:
-                descendant = architecture.replace(num_classes=classes)
-                predicted.append(self.hypernet.predict(descendant, embedding))
-        self._predicted, self._predicted_for = tuple(predicted), (split, task)
+            self._predicted = tuple(self.hypernet.predict(descendant, embedding) for descendant in descendants)
+        self._predicted_for = split, task
 
     def on_validation_epoch_start(self) -> None:
         """Predict again: the hypernetwork was trained since the last validation, or a test has another one."""
@@ -288,9 +285,7 @@ class PanelEvaluation(Method):
 
     def figures(self) -> dict[str, "Figure"]:
         """The map of the tasks after the last validation, for at least two task embeddings."""
-        if self._task_map is None:
-            return {}
-        return {"task_map": task_figure(self._task_map)}
+        return {} if self._task_map is None else {"task_map": task_figure(self._task_map)}
 
     def on_test_epoch_end(self) -> None:
         """Mean over tasks and panel."""

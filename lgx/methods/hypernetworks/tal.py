@@ -291,14 +291,9 @@ class TAL(HypernetMethod):
                 guidance = feature_divergence(features, wanted)
             return torch.stack([self.label_loss(logits, batch.targets), guidance])
 
+        embedding, projection = self.task_embedding(batch.task), _PROJECTIONS[self.guidance]
         (labels, guidance), norms = meta_batch_loss(
-            self.hypernet,
-            self.draw_for(batch),
-            batch.inputs,
-            parts,
-            self.task_embedding(batch.task),
-            _PROJECTIONS[self.guidance],
-            wanted.shape[1],
+            self.hypernet, self.draw_for(batch), batch.inputs, parts, embedding, projection, wanted.shape[1]
         )
         loss_norms = self.gamma * norms
         loss = self._weight(batch.task) * ((1 - self.alpha) * labels + self.alpha * guidance) + loss_norms
@@ -308,8 +303,7 @@ class TAL(HypernetMethod):
         """w_τ, mean 1 over the tasks."""
         if self.loss_temperature is None:
             return 1.0
-        power = 1 / self.loss_temperature
-        weights = {name: math.pow(t.num_train, power) for name, t in self.tasks.items()}
+        weights = {name: math.pow(t.num_train, 1 / self.loss_temperature) for name, t in self.tasks.items()}
         return weights[task] * len(weights) / sum(weights.values())
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:

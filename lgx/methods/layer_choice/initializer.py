@@ -49,8 +49,7 @@ class LayerChoice(FromSource):
     @property
     def stored_parameters(self) -> int:
         """Parameters of the layers (without a count: all layers), and all others but the head."""
-        taken = self.chosen(self.vit.depth)
-        tensors = take_layers(self.loaded.tensors, taken)
+        tensors = take_layers(self.loaded.tensors, self.chosen(self.vit.depth))
         return sum(tensor.numel() for name, tensor in tensors.items() if not name.startswith("head."))
 
     def sizes(self) -> Sizes:

@@ -229,8 +229,7 @@ class LSAMD(Method):
         labels = self.label_loss(logits, batch.targets)
         if not self.gating.price:
             return {"loss": labels}
-        own = (1 - probabilities).mean(dim=1).sum()  # Σ_i P(h_i^D), in the mean over the images
-        price = self.gating.price * own if path is None else torch.zeros_like(labels)
+        price = self.gating.price_of(probabilities) if path is None else torch.zeros_like(labels)
         return {"loss": labels + price, "loss_labels": labels, "loss_price": price}
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:

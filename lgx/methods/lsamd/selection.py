@@ -236,8 +236,7 @@ def routing_figure(preferences: Mapping[str, Mapping[str, Sequence[float]]]) -> 
 
     first = next(iter(preferences.values()))
     layers, height = len(next(iter(first.values()))), max(map(len, preferences.values()))
-    size = (2.2 + 0.32 * layers * len(preferences), 1.3 + 0.32 * height)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Figure(figsize=(2.2 + 0.32 * layers * len(preferences), 1.3 + 0.32 * height), layout="constrained")
     panels = figure.subplots(1, len(preferences), squeeze=False)[0]
     for axes, (title, rows) in zip(panels, preferences.items(), strict=True):
         image = axes.imshow(list(rows.values()), vmin=0, vmax=1, cmap="RdBu", aspect="equal")

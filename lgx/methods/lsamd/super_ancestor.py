@@ -237,6 +237,10 @@ class Gating:
         draw = random.Random(f"{seed} {step}")
         return [draw.random() < 0.5 for _ in range(depth)]
 
+    def price_of(self, probabilities: Tensor) -> Tensor:
+        """λ Σ_i P(h_i^D), in the mean over the images; probabilities are P(h^B|x), (L, B)."""
+        return self.price * (1 - probabilities).mean(dim=1).sum()
+
 
 def swapped_paths(depth: int) -> list[Sequence[bool]]:
     """The path of own blocks alone, then for each layer the one in which its base block replaces the own one."""

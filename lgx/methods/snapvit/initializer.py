@@ -104,8 +104,7 @@ def maximize(value: Callable[[Tensor], float], start: Tensor, evaluations: int, 
     first step width is ours.
     """
     size, steps = len(start), 4 + int(3 * log(len(start)))
-    ranks = torch.arange(1, steps + 1, dtype=torch.float64)
-    utilities = (log(steps / 2 + 1) - ranks.log()).clamp_min(0)
+    utilities = (log(steps / 2 + 1) - torch.arange(1, steps + 1, dtype=torch.float64).log()).clamp_min(0)
     utilities = utilities / utilities.sum() - 1 / steps
     rate = 0.6 * (3 + log(size)) / size**1.5
     mean, width, shape = start.double(), 0.1, torch.eye(size, dtype=torch.float64)

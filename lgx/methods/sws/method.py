@@ -47,8 +47,7 @@ class SWS(Distill):
 
     def ancestor_shares(self, depth: int) -> Tensor:
         """Every layer of a stage starts from the same ancestor layers, those at the stage's place: (L, depth)."""
-        shares = stage_shares(self.stages, depth, self.start)
-        return shares.repeat_interleave(torch.tensor(self.stages), dim=0)
+        return stage_shares(self.stages, depth, self.start).repeat_interleave(torch.tensor(self.stages), dim=0)
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """One layer per stage, and all parameters outside the layers."""

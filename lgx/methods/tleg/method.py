@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from torch import Tensor, nn
 
@@ -30,8 +30,7 @@ def linearly_expanded(architecture: ViTArchitecture, drop_path_rate: float = 0.0
         if name.startswith(SLOPE) and parameter.ndim == 1:
             nn.init.zeros_(parameter)
     network.depth = architecture.depth
-    built: ViTNetwork = computed(network, _LinearlyExpanded, architecture.build("meta", drop_path_rate))
-    return built
+    return cast("ViTNetwork", computed(network, _LinearlyExpanded, architecture.build("meta", drop_path_rate)))
 
 
 class _LinearlyExpanded(ComputedViT):
@@ -88,5 +87,4 @@ class TLEG(Distill):
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """θ_B as layer 0, θ_A as layer 1, and all parameters outside the layers."""
         ancestor = self.ancestor or ""
-        tensors = without_projection(state)
-        return Learngene(self.method, self.architecture, tensors, ancestor=ancestor, content="layers")
+        return Learngene(self.method, self.architecture, without_projection(state), ancestor=ancestor, content="layers")

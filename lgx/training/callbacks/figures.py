@@ -130,8 +130,7 @@ class Gallery(Callback):
         module = pl_module.data_module()
         files = module.predict_files
         names = [files[index] for index in module.predict_indices] if files else []
-        figure = gallery_figure(self._mistakes, self._others, pl_module.task, names)
-        draw(trainer, folder, {"gallery": figure})
+        draw(trainer, folder, {"gallery": gallery_figure(self._mistakes, self._others, pl_module.task, names)})
 
 
 def _keep(kept: list[_Seen], seen: _Seen) -> None:
@@ -218,8 +217,7 @@ class ClassReport(Callback):
         folder = run_folder(trainer)
         if not self.scores or folder is None or not trainer.is_global_zero or not isinstance(pl_module, Method):
             return
-        task = cast(Task, pl_module.task)
-        names = task.class_names or tuple(map(str, range(len(self.scores))))
+        names = cast(Task, pl_module.task).class_names or tuple(map(str, range(len(self.scores))))
         if not pl_module.epochs_trained:
             return
         with atomic_path(folder / CLASS_TABLE) as path, path.open("w", encoding="utf-8", newline="") as file:

@@ -111,18 +111,13 @@ def measured_rows(trainer: Trainer, method: Method, split: str) -> list[Row]:
     if method.evaluates_starts:
         epochs = 0
     rows, row = [], _common(trainer, method, split, epochs)
+    found = trainer.callback_metrics
     for task, architecture, tag in method.evaluations(split):
-        if f"{tag}/n" not in trainer.callback_metrics:
+        if (number := found.get(f"{tag}/n")) is None:
             continue  # limit_val_batches left no batch of this task
         rows += [
-            row(
-                architecture=architecture,
-                task=task,
-                metric=metric,
-                value=float(trainer.callback_metrics[f"{tag}/{metric}"]),
-                n=int(trainer.callback_metrics[f"{tag}/n"]),
-            )
-            for metric in method.reported_metrics(method.tasks[task], split)
+            row(architecture=architecture, task=task, metric=name, value=float(found[f"{tag}/{name}"]), n=int(number))
+            for name in method.reported_metrics(method.tasks[task], split)
         ]
     return rows
 

@@ -237,5 +237,4 @@ class BeginAveraging(Callback):
 
 
 def _steps_of_epoch(trainer: Trainer) -> int:
-    batches = cast(int, trainer.num_training_batches)
-    return -(-batches // trainer.accumulate_grad_batches)
+    return -(-cast(int, trainer.num_training_batches) // trainer.accumulate_grad_batches)
