@@ -208,11 +208,17 @@ def next_position(state: Mapping[str, int], epoch_length: int) -> tuple[int, int
 
 
 def by_length(order: Indices, lengths: Indices, size: int, pool: int, rng: np.random.Generator) -> list[Indices]:
-    """Cut shuffled examples, ``order``, into batches of ``size`` examples of similar length.
+    """Cut shuffled examples into batches of examples of similar length.
 
     The order is cut into pools of ``pool`` batches; the examples of a pool are sorted by length and cut into its
-    batches. More of them need less padding and mix lengths less. Then ``rng`` draws the order of the batches; a last
-    batch that is not full stays the last.
+    batches. Then the order of the batches is drawn; a last batch that is not full stays the last.
+
+    Args:
+        order: Shuffled examples, (N,).
+        lengths: Length of every example.
+        size: Examples of a batch.
+        pool: Batches that are sorted together; more of them need less padding and mix lengths less.
+        rng: Draws the order of the batches.
     """
     batches: list[Indices] = []
     for first in range(0, len(order), pool * size):
