@@ -9,9 +9,6 @@ if TYPE_CHECKING:
 
     from lgx.planning import Plan
 
-Line = tuple[str, str, str]
-"""Name, value and explanation."""
-
 
 def main(argv: list[str]) -> None:
     """Print the cost of a run of ``lgx fit`` with the same options; its data and sources may be absent.
@@ -61,26 +58,30 @@ def plan_table(plan: "Plan") -> "Table":
     title = f"{plan.model} {plan.architecture} on {plan.task}: {gpus}{nodes}, {plan.precision}"
     table = Table("", "", "", title=title, show_header=False, caption="\n".join(plan.notes), caption_justify="left")
     table.columns[1].justify = "right"
-    for lines in (_length(plan), _work(plan), _memory(plan), _files(plan), _time(plan)):
-        for line in lines:
+    for line in _lines(plan):
+        if line is None:
+            table.add_section()
+        else:
             table.add_row(*line)
-        table.add_section()
     return table
 
 
-def _length(plan: "Plan") -> Iterator[Line]:
-    steps = plan.steps
+def _lines(plan: "Plan") -> Iterator[tuple[str, str, str] | None]:
+    """Name, value and explanation of each number; None between groups."""
+    steps, parameters, flops, memory, on_gpu = (
+        plan.steps,
+        plan.parameters,
+        plan.flops,
+        plan.memory,
+        plan.device == "GPU",
+    )
     yield "optimizer steps", f"{steps.total:,}", f"{steps.per_epoch:,} an epoch, {steps.epochs:.4g} epochs"
-    unit = "GPUs" if plan.device == "GPU" else "processes"
-    parts = f"{steps.batch:,} x {steps.accumulate} accumulated x {steps.processes} {unit}"
+    parts = f"{steps.batch:,} x {steps.accumulate} accumulated x {steps.processes} {'GPUs' if on_gpu else 'processes'}"
     yield "effective batch", f"{steps.effective_batch:,}", parts
     yield "examples seen", amount(steps.samples), f"{steps.samples_per_epoch:,} of {steps.training_examples:,} an epoch"
     volume = f"{size(plan.example_bytes)} per example at the network's input, decoded"
     yield "data", size(plan.example_bytes * steps.samples), volume
-
-
-def _work(plan: "Plan") -> Iterator[Line]:
-    parameters, flops = plan.parameters, plan.flops
+    yield None
     beside = [f"{amount(parameters.frozen)} frozen"] * (parameters.frozen > 0)
     beside += [f"{amount(parameters.teacher)} of the teacher"] * (parameters.teacher > 0)
     yield "parameters trained", amount(parameters.trained), ", ".join(beside)
@@ -90,13 +91,10 @@ def _work(plan: "Plan") -> Iterator[Line]:
     terms = "3 x forward" + " + 1 x teacher" * bool(flops.teacher)
     yield "FLOPs of training", amount(flops.example), f"an example: {terms}"
     yield "FLOPs in all", f"{plan.total_flops:.3g}", ""
-
-
-def _memory(plan: "Plan") -> Iterator[Line]:
-    memory = plan.memory
-    more = "and temporary memory of kernels" + (", and CUDA itself" if plan.device == "GPU" else "")
-    yield f"memory per {'GPU' if plan.device == 'GPU' else 'process'}", size(memory.total), more
-    yield "  activations", size(memory.activations), f"a batch of {plan.steps.batch:,}"
+    yield None
+    more = "and temporary memory of kernels" + (", and CUDA itself" if on_gpu else "")
+    yield f"memory per {'GPU' if on_gpu else 'process'}", size(memory.total), more
+    yield "  activations", size(memory.activations), f"a batch of {steps.batch:,}"
     yield "  weights", size(memory.weights), ""
     if memory.teacher:
         yield "  teacher", size(memory.teacher), ""
@@ -104,21 +102,17 @@ def _memory(plan: "Plan") -> Iterator[Line]:
     yield "  optimizer", "?" if memory.optimizer is None else size(memory.optimizer), ""
     if memory.buckets:
         yield "  DDP's buckets", size(memory.buckets), "gradients in transfer to other GPUs"
-
-
-def _files(plan: "Plan") -> Iterator[Line]:
+    yield None
     yield "checkpoint", size(plan.checkpoint_bytes), "each, best and last"
     if plan.learngene_bytes is not None:
         yield "learngene", size(plan.learngene_bytes), ""
-
-
-def _time(plan: "Plan") -> Iterator[Line]:
+    yield None
     if plan.hours is None or plan.throughput is None:
         yield "time", "?", "give --throughput, or --tflops and --mfu"
-        return
-    words = f"of training, without validation and tests: {plan.hours * plan.steps.processes:.3g} GPU hours"
-    yield "time", duration(plan.hours), words
-    yield "examples a second", amount(plan.throughput), "per GPU, as given"
+    else:
+        words = f"of training, without validation and tests: {plan.hours * steps.processes:.3g} GPU hours"
+        yield "time", duration(plan.hours), words
+        yield "examples a second", amount(plan.throughput), "per GPU, as given"
 
 
 def duration(hours: float) -> str:
