@@ -92,7 +92,7 @@ def test_only_the_dependents_of_a_failed_run_are_skipped(chain, tmp_path, capsys
         rehearse(chain, FakeExecutor(2, fails), tmp_path)
     assert str(error.value) == (
         "1 of 8 runs failed: ancestor seed 0 (no space; log x.log); 2 run(s) that need them were skipped; "
-        "the same command runs those that are missing"
+        "the same command runs the missing runs"
     )
     out = capsys.readouterr().out
     assert "skipped    sws seed 0: it needs ancestor seed 0" in out
