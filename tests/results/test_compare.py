@@ -177,7 +177,7 @@ def test_comparing_again_into_the_same_folder_does_not_read_its_own_output(runs)
 
 def test_measured_rows_are_never_overwritten(runs):
     for force in (False, True):
-        with pytest.raises(UserError, match=r"reads .*results\.csv, which it would replace"):
+        with pytest.raises(UserError, match=r"would replace .*results\.csv, which this command reads"):
             compare([str(runs)], out=str(runs / "sws/4/0"), force=force)
 
 
