@@ -80,8 +80,13 @@ def open_classes(
 ) -> ImageDataModule:
     """A set with one class for each image, read for training in the form of a network.
 
-    ``option`` names it: a set, or a folder with ``train/<class>/<image>``. ``inputs`` are mean and std, None for the
-    set's own; ``reading`` says how the files are read.
+    Args:
+        option: The option that names it.
+        data: Name of the set, or folder with ``train/<class>/<image>``.
+        img_size: Size of the images.
+        in_chans: Their channels.
+        inputs: Mean and std; None for the set's own.
+        reading: How the files are read.
 
     Raises:
         UserError: If the data cannot be read or are of another kind.

@@ -55,7 +55,13 @@ def split_by_group(labels: Any, groups: Sequence[str], fraction: float, seed: in
 
     Groups are visited in a seeded order. One is held out if this brings the number of examples held out, of each of its
     classes and in all, nearer to ``fraction``: the sum of the squared distances, relative to the numbers of examples,
-    decreases. At least one example of every class is kept. The order of the examples counts for nothing.
+    decreases. At least one example of every class is kept.
+
+    Args:
+        labels: Class indices, (N,).
+        groups: The group of each example.
+        fraction: Share of the examples to hold out, in [0, 1).
+        seed: Seed of the order of the groups. The order of the examples counts for nothing.
 
     Returns:
         Sorted indices of the examples kept and of those held out.

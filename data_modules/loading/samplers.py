@@ -4,7 +4,7 @@ Three integers are enough to continue exactly where a killed run stopped, and th
 number of processes that share it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -185,8 +185,7 @@ class ResumableLoader(DataLoader[Any]):
         Raises:
             UserError: If the run stopped within an epoch that had another order, e.g. another global batch.
         """
-        epoch, batch = state["epoch"], state["batch"]
-        epoch, batch = (epoch + 1, 0) if batch >= self.epoch_length else (epoch, batch)
+        epoch, batch = next_position(state, self.epoch_length)
         for name, own in self.order.items():
             if batch and state.get(name, own) != own:
                 raise UserError(self._refusal(name, state[name], own))
@@ -203,12 +202,23 @@ class ResumableLoader(DataLoader[Any]):
         self.batch_sampler.set_epoch(epoch)
 
 
+def next_position(state: Mapping[str, int], epoch_length: int) -> tuple[int, int]:
+    """Epoch and batch with which a run continues that used ``state["batch"]`` batches of ``state["epoch"]``."""
+    return (state["epoch"] + 1, 0) if state["batch"] >= epoch_length else (state["epoch"], state["batch"])
+
+
 def by_length(order: Indices, lengths: Indices, size: int, pool: int, rng: np.random.Generator) -> list[Indices]:
-    """Cut shuffled examples, ``order``, into batches of ``size`` examples of similar length.
+    """Cut shuffled examples into batches of examples of similar length.
 
     The order is cut into pools of ``pool`` batches; the examples of a pool are sorted by length and cut into its
-    batches. More of them need less padding and mix lengths less. Then ``rng`` draws the order of the batches; a last
-    batch that is not full stays the last.
+    batches. Then the order of the batches is drawn; a last batch that is not full stays the last.
+
+    Args:
+        order: Shuffled examples, (N,).
+        lengths: Length of every example.
+        size: Examples of a batch.
+        pool: Batches that are sorted together; more of them need less padding and mix lengths less.
+        rng: Draws the order of the batches.
     """
     batches: list[Indices] = []
     for first in range(0, len(order), pool * size):

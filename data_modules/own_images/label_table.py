@@ -140,10 +140,10 @@ def _from_names(cells: Sequence[Cells], classes: Sequence[str], which: str) -> N
 def _from_columns(cells: Sequence[Cells], columns: Sequence[str]) -> NDArray[np.uint8]:
     labels = np.zeros((len(cells), len(columns)), np.uint8)
     for row, (place, of_row) in enumerate(cells):
-        for column, (name, cell) in enumerate(zip(columns, of_row, strict=True)):
+        for name, cell in zip(columns, of_row, strict=True):
             if cell not in _CELLS:
                 raise UserError(f"{place}: {name} is {shortened(cell)}, expected 0, 1, or -1 for unknown")
-            labels[row, column] = _CELLS[cell]
+        labels[row] = [_CELLS[cell] for cell in of_row]
     return labels
 
 

@@ -28,8 +28,11 @@ class MaskedImages(LabeledImages):
 
     An image has no class of its own: all ``labels`` are 0, so that a class-stratified draw is a plain seeded draw here.
 
-    ``files`` are the paths of the images and of their masks, ``meanings`` gives the class index of each value that a
-    pixel of a mask may have. For ``where`` and ``indices`` see :class:`LabeledImages`.
+    Args:
+        files: Paths of the images and of their masks.
+        meanings: Class index of each value that a pixel of a mask may have.
+        where: Set and split, for error messages.
+        indices: Positions of the examples in ``files``, in order; default all.
     """
 
     def __init__(

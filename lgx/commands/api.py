@@ -100,10 +100,10 @@ def load_learngene(path: str | Path) -> Learngene:
 
 
 class NetworkFamily:
-    """The finished networks of a family, by their sizes.
+    """The finished networks of a family, by their sizes, e.g. ``"depth=6,embed_dim=128"``.
 
     Args:
-        source: The source that holds them; see :func:`load_family`.
+        source: Folder of a run, its ``best.learngene.safetensors``, or ``hf://org/name``.
 
     Attributes:
         front: Validation score of each size that was measured at the end of training.
@@ -112,14 +112,17 @@ class NetworkFamily:
         UserError: If it cannot be read, or holds no family.
     """
 
-    def __init__(self, source: str) -> None:
-        place = resolve(source).place
+    def __init__(self, source: str | Path) -> None:
+        place = resolve(str(source)).place
         if not Path(place).exists():
             raise UserError(f"{source}: no such file or folder; give a run of `lgx fit --model Family`")
         initializer = initializer_for(source=place)
         if initializer.front is None:
             raise UserError(f"{source}: holds no family of finished networks; give a run of `lgx fit --model Family`")
-        self._source, self.front = source, {size.spec(RATIO): score for size, score in initializer.front.scores.items()}
+        self._source, self.front = (
+            str(source),
+            {size.spec(RATIO): score for size, score in initializer.front.scores.items()},
+        )
 
     def __getitem__(self, arch: str) -> nn.Module:
         """The network of a size, a model of timm in evaluation mode.
@@ -133,16 +136,8 @@ class NetworkFamily:
         return init(self._source, arch).eval()
 
 
-def load_family(source: str | Path) -> NetworkFamily:
-    """Open a family of finished networks: ``lgx.load_family("runs/mine/family/seed0")["depth=6,embed_dim=128"]``.
-
-    Args:
-        source: Folder of a run, its ``best.learngene.safetensors``, or ``hf://org/name``.
-
-    Raises:
-        UserError: If it cannot be read, or holds no family.
-    """
-    return NetworkFamily(str(source))
+load_family = NetworkFamily
+"""Open a family of finished networks: ``lgx.load_family("runs/mine/family/seed0")["depth=6,embed_dim=128"]``."""
 
 
 def embed_task(

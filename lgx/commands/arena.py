@@ -64,8 +64,7 @@ def run_arena(
     from lgx.results.arena.points import read_points
     from lgx.results.arena.report import TITLE, report_of, whole_report
     from lgx.results.arena.rounds import longer_scratch, needed_now, rows_with_costs
-    from lgx.results.fairness import fair_metric
-    from lgx.results.metrics import lower_is_better
+    from lgx.results.metrics import fair_metric, lower_is_better
     from lgx.results.report_files import report_path, write_report
     from lgx.results.terminal import print_report
 

@@ -123,9 +123,11 @@ def _write(
     print(f"method    {method}{f' from {source}' if source else ''}")
     print(f"built     {name}, {architecture.num_classes} classes\n{start.describe()}")
     if source is not None and isinstance(architecture, ViTArchitecture):
-        print(
-            f"normalize {f'{origin.normalization}, of {source}' if origin.normalization else _no_normalization(source)}"
+        unknown = (
+            f"mean 0.5, std 0.5, because {source} does not contain its normalization; "
+            f"`lgx import timm:NAME --weights {source} --out FOLDER` takes those of timm's model"
         )
+        print(f"normalize {f'{origin.normalization}, of {source}' if origin.normalization else unknown}")
     label_names = origin.label_names if keep_names else None
     card = {"method": method, "source": source and public_name(source), "seed": seed, "task": origin.task}
     record = record if initializer.record else replace(record, method=method)
@@ -134,11 +136,6 @@ def _write(
     reading = origin.reading
     write_descendant(out, start.model, architecture, *inputs, label_names, card, "lgx init", record, words, reading)
     print(f"written   {out}")
-
-
-def _no_normalization(source: str) -> str:
-    remedy = f"`lgx import timm:NAME --weights {source} --out FOLDER` takes those of timm's model"
-    return f"mean 0.5, std 0.5, because {source} does not contain its normalization; {remedy}"
 
 
 def _is_vit(arch: str, initializer: Initializer) -> bool:

@@ -1,5 +1,14 @@
 """``lgx plan``: compute the cost of a run before it starts."""
 
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from lgx.planning import Plan
+
 
 def main(argv: list[str]) -> None:
     """Print the cost of a run of ``lgx fit`` with the same options; its data and sources may be absent.
@@ -15,7 +24,6 @@ def main(argv: list[str]) -> None:
     from rich.console import Console
 
     from lgx.planning import configure, plan_of
-    from lgx.planning.table import plan_table
 
     run = configure(argv)
     plan = plan_of(run)
@@ -38,3 +46,92 @@ def _help() -> str:
         "Steps, effective batch, parameters, FLOPs, memory per GPU, data volume, files and hours of a run, before it\n"
         f"starts. Data, ancestor and learngene may still be absent.\n\n{lines}\n\nAll other options: lgx fit --help."
     )
+
+
+def plan_table(plan: "Plan") -> "Table":
+    """Every number of a plan with its explanation."""
+    from rich.table import Table
+
+    many, on_gpu = plan.gpus * plan.nodes, plan.device == "GPU"
+    gpus = f"{many} GPU{'s' * (many > 1)}" if on_gpu else f"{many} process{'es' * (many > 1)} on a CPU"
+    nodes = f" ({plan.nodes} nodes x {plan.gpus})" if plan.nodes > 1 else ""
+    title = f"{plan.model} {plan.architecture} on {plan.task}: {gpus}{nodes}, {plan.precision}"
+    table = Table("", "", "", title=title, show_header=False, caption="\n".join(plan.notes), caption_justify="left")
+    table.columns[1].justify = "right"
+    for line in _lines(plan):
+        if line is None:
+            table.add_section()
+        else:
+            table.add_row(*line)
+    return table
+
+
+def _lines(plan: "Plan") -> Iterator[tuple[str, str, str] | None]:
+    """Name, value and explanation of each number; None between groups."""
+    steps, parameters, flops, memory, on_gpu = (
+        plan.steps,
+        plan.parameters,
+        plan.flops,
+        plan.memory,
+        plan.device == "GPU",
+    )
+    yield "optimizer steps", f"{steps.total:,}", f"{steps.per_epoch:,} an epoch, {steps.epochs:.4g} epochs"
+    parts = f"{steps.batch:,} x {steps.accumulate} accumulated x {steps.processes} {'GPUs' if on_gpu else 'processes'}"
+    yield "effective batch", f"{steps.effective_batch:,}", parts
+    yield "examples seen", amount(steps.samples), f"{steps.samples_per_epoch:,} of {steps.training_examples:,} an epoch"
+    volume = f"{size(plan.example_bytes)} per example at the network's input, decoded"
+    yield "data", size(plan.example_bytes * steps.samples), volume
+    yield None
+    beside = [f"{amount(parameters.frozen)} frozen"] * (parameters.frozen > 0)
+    beside += [f"{amount(parameters.teacher)} of the teacher"] * (parameters.teacher > 0)
+    yield "parameters trained", amount(parameters.trained), ", ".join(beside)
+    yield "FLOPs forward", amount(flops.forward), "per example; 2 per multiply-accumulate"
+    if flops.teacher:
+        yield "FLOPs of the teacher", amount(flops.teacher), "an example"
+    terms = "3 x forward" + " + 1 x teacher" * bool(flops.teacher)
+    yield "FLOPs of training", amount(flops.example), f"an example: {terms}"
+    yield "FLOPs in all", f"{plan.total_flops:.3g}", ""
+    yield None
+    more = "and temporary memory of kernels" + (", and CUDA itself" if on_gpu else "")
+    yield f"memory per {'GPU' if on_gpu else 'process'}", size(memory.total), more
+    yield "  activations", size(memory.activations), f"a batch of {steps.batch:,}"
+    yield "  weights", size(memory.weights), ""
+    if memory.teacher:
+        yield "  teacher", size(memory.teacher), ""
+    yield "  gradients", size(memory.gradients), ""
+    yield "  optimizer", "?" if memory.optimizer is None else size(memory.optimizer), ""
+    if memory.buckets:
+        yield "  DDP's buckets", size(memory.buckets), "gradients in transfer to other GPUs"
+    yield None
+    yield "checkpoint", size(plan.checkpoint_bytes), "each, best and last"
+    if plan.learngene_bytes is not None:
+        yield "learngene", size(plan.learngene_bytes), ""
+    yield None
+    if plan.hours is None or plan.throughput is None:
+        yield "time", "?", "give --throughput, or --tflops and --mfu"
+    else:
+        words = f"of training, without validation and tests: {plan.hours * steps.processes:.3g} GPU hours"
+        yield "time", duration(plan.hours), words
+        yield "examples a second", amount(plan.throughput), "per GPU, as given"
+
+
+def duration(hours: float) -> str:
+    """Hours in a unit that fits: ``3.99 h``."""
+    for unit, each in (("s", 1 / 3600), ("min", 1 / 60)):
+        if hours < 60 * each:
+            return f"{hours / each:.3g} {unit}"
+    return f"{hours:,.3g} h" if hours < 1000 else f"{hours:,.0f} h"
+
+
+def _scaled(number: float, step: int, units: Sequence[str]) -> str:
+    for unit in units[:-1]:
+        if number < 1000:
+            return f"{number:.3g}{unit}"
+        number /= step
+    return f"{number:.4g}{units[-1]}"
+
+
+size = partial(_scaled, step=1024, units=(" B", " KiB", " MiB", " GiB", " TiB"))
+"""Bytes in a unit that fits: ``21.1 GiB``."""
+amount = partial(_scaled, step=1000, units=("", " k", " M", " G", " T", " P", " E"))
+"""A number in a unit that fits: ``36.9 M``."""

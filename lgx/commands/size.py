@@ -1,16 +1,23 @@
-"""Choose the size of a descendant by budgets, for ``lgx init``."""
+"""Choose the size of a descendant by budgets, for ``lgx init``, also by k-NN accuracy before any training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
+from lgx.components.features import NEIGHBORS, Probe, frozen_features
+from lgx.core.batch import Batch
 from lgx.core.image_size import size_text
+from lgx.core.progress import tracked
 from lgx.core.provenance import hardware
-from lgx.initialization import Initializer
+from lgx.initialization import Initializer, initialize
 from lgx.initialization.sizing import Budget, Candidate, Stopwatch, amount, find_sizes
+
+_MOST = 2000
+"""Largest number of training images and of validation images."""
 
 
 def choose_size(
@@ -51,8 +58,6 @@ def choose_size(
         caption += f"\nlatency of {batch_size} image(s), float32, {hardware(on_gpu)}: median"
     scores: dict[ViTArchitecture, float] = {}
     if data is not None:
-        from lgx.commands.untrained import knn_scores
-
         scores = knn_scores([size.architecture for size in found], initializer, data, seed)
         found.sort(key=lambda size: -scores[size.architecture])
         caption += f"\nk-NN: validation images of {data}, before training"
@@ -79,3 +84,41 @@ def _print_sizes(found: Sequence[Candidate], caption: str, scores: Mapping[ViTAr
         accuracy = [f"{100 * scores[network]:.2f}"] if scores else []
         table.add_row(*(f"{value:g}" for value in numbers), *amounts, *time, *accuracy)
     Console().print(table)
+
+
+def knn_scores(
+    architectures: Sequence[ViTArchitecture], initializer: Initializer, data: str, seed: int
+) -> dict[ViTArchitecture, float]:
+    """k-NN accuracy of each start on validation images.
+
+    Args:
+        architectures: The networks, which read images of one size.
+        initializer: Starts them.
+        data: Data set by name, or folder with ``train/<class>/<image>``.
+        seed: Seed of random parameters.
+    """
+    from data_modules.catalog import open_classes  # takes seconds
+
+    like = architectures[0]
+    inputs = initializer.normalization(), initializer.origin().reading
+    module = open_classes("--data", data, like.img_size, like.in_chans, *inputs)
+    scores = {}
+    for architecture in tracked(architectures, "measuring", unit="networks"):
+        torch.manual_seed(seed)
+        network = initialize(architecture, initializer, head="new").model.eval()
+        known, known_labels = _features(network, module.reference_dataloader(_MOST))
+        tested, tested_labels = _features(network, module.val_dataloader())
+        probe = Probe("knn", min(NEIGHBORS, len(known)))
+        scores[architecture] = probe.accuracy(known, known_labels, tested, tested_labels)
+    return scores
+
+
+def _features(network: nn.Module, batches: Iterable[Batch]) -> tuple[Tensor, Tensor]:
+    """Features (N, T) and labels (N,) of the first images."""
+    features, labels, seen = [], [], 0
+    for batch in batches:
+        features.append(frozen_features(network, batch.inputs))
+        labels.append(batch.targets)
+        if (seen := seen + len(batch.inputs)) >= _MOST:
+            break
+    return torch.cat(features), torch.cat(labels)

@@ -83,9 +83,7 @@ def run_pending(
 
     from lgx.core.rows import keep_rows
     from lgx.runs.jobs import jobs_folder
-    from lgx.runs.pool import Pool
-    from lgx.runs.progress import Progress
-    from lgx.runs.scheduler import changed_runs, run_sweep, sweep_jobs, with_dependents
+    from lgx.runs.scheduler import Pool, changed_runs, run_sweep, sweep_jobs, with_dependents
     from lgx.runs.sweeps import pending_runs
 
     if how.slurm is not None and how.cluster != "slurm":
@@ -110,7 +108,7 @@ def run_pending(
     keep_rows(results, lambda row: Path(row.run).resolve() not in places)
     if jobs:
         executor = _executor(jobs_folder(sweep.runs_dir, sweep.experiment) / "submitit", how)
-        run_sweep(sweep, jobs, Pool(executor, Progress(len(jobs))), results, rows_of)
+        run_sweep(sweep, jobs, Pool(executor, len(jobs)), results, rows_of)
 
 
 def _executor(folder: Path, how: Execution) -> "Executor":

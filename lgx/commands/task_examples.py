@@ -94,7 +94,8 @@ class TaskReader:
         task, images = self._unlabeled(folder.name, flat) if flat else self._labeled(name)
         if self.limit is not None:
             images = _first(images, self.limit, task.name)
-        return Examples(task, TransformedExamples(images, eval_transform(task)), _stack, not flat)
+        transformed = TransformedExamples(images, eval_transform(task))
+        return Examples(task, transformed, lambda examples: torch.stack([image for image, _ in examples]), not flat)
 
     def _labeled(self, name: str) -> tuple[Task, Images]:
         module = open_set(name, self.root)
@@ -124,7 +125,3 @@ def _first(images: Images, count: int, where: str) -> Images:
     """The first examples of a class-stratified draw with a fixed seed."""
     chosen = stratified_order(images.labels, seed=0)[:count]
     return LabeledImages(images, np.asarray(images.labels)[chosen], where, chosen)
-
-
-def _stack(examples: list[tuple[Any, int]]) -> Any:
-    return torch.stack([image for image, _ in examples])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import torch
@@ -18,8 +19,8 @@ from torch.overrides import TorchFunctionMode
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource
 from lgx.artifacts.timm_models import normalization_of
-from lgx.components.features import Features
 from lgx.components.teacher import Teacher
+from lgx.components.teacher_cache import Answer
 from lgx.core.task import Task
 from lgx.methods.planned_step import PlannedStep
 
@@ -73,34 +74,21 @@ class StandInTeacher(Teacher):
     """
 
     def __init__(self, width: int, task: Task) -> None:
-        self._width, self._task = width, task
+        self.name, self._task, self._label_names = "stand-in", task, ()
+        self._model = SimpleNamespace(num_features=width)
 
-    def for_task(self, task: Task) -> "StandInTeacher":
+    def for_task(self, task: Task) -> Teacher:
         """The stand-in for another task; for images without labels it keeps its number of classes."""
-        return StandInTeacher(self._width, replace(task, num_classes=task.num_classes or self._task.num_classes))
+        return super().for_task(replace(task, num_classes=task.num_classes or self._task.num_classes))
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Logits, (B, K) or (B, K, H, W)."""
+    def _answer(self, part: str, inputs: Tensor, compute: Callable[[Any, Tensor], Answer]) -> Answer:
+        """Logits, (B, K) or (B, K, H, W), features, (B, T), and a single patch, (B, T, 1, 1)."""
         pixels = inputs.shape[2:] if self._task.kind == "segmentation" else ()
-        return torch.zeros(len(inputs), self._task.num_classes, *pixels, device=inputs.device)
-
-    def features(self, inputs: Tensor) -> Tensor:
-        """Features, (B, T)."""
-        return torch.zeros(len(inputs), self._width, device=inputs.device)
-
-    @property
-    def widths(self) -> tuple[int, int]:
-        """Widths of summary and patches."""
-        return self._width, self._width
-
-    def image_features(self, images: Tensor) -> Features:
-        """Summary (B, T), and a single patch (B, T, 1, 1)."""
-        summary = self.features(images)
-        return Features(summary, summary[:, :, None, None])
-
-    def features_and_logits(self, images: Tensor) -> tuple[Features, Tensor]:
-        """Both of the above."""
-        return self.image_features(images), self(images)
+        logits = torch.zeros(len(inputs), self._task.num_classes, *pixels, device=inputs.device)
+        summary = torch.zeros(len(inputs), self.width, device=inputs.device)
+        patches = summary, summary[:, :, None, None]
+        answers: dict[str, Answer] = {"logits": (logits,), "patches": patches, "both": (*patches, logits)}
+        return answers.get(part, (summary,))
 
 
 def load_teacher(name: str, task: Task) -> Teacher | None:

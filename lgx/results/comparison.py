@@ -7,10 +7,10 @@ from typing import Any
 
 from lgx.core.rows import Row
 from lgx.errors import UserError
-from lgx.results.fairness import ACCURACY, fair_metric
 from lgx.results.headline import average_section, headlines
 from lgx.results.markdown import to_markdown_page
 from lgx.results.merging import TITLE, Merged, count_whole_runs, find_results, last_epochs, merge
+from lgx.results.metrics import ACCURACY, fair_metric
 from lgx.results.provenance import health_section
 from lgx.results.report import Report
 from lgx.results.standings import Standing, chance_levels, standings
@@ -31,7 +31,7 @@ class Options:
         labels: Label in the rows -> name under which the method is shown and judged, where it is another one.
         cost: Also show the cost of each method's descendants.
         epochs: Epochs to show beside untrained networks and the last epoch of each run.
-        fair: Whether a test is judged on :func:`~lgx.results.fairness.fair_metric` in place of ``metric``.
+        fair: Whether a test is judged on :func:`~lgx.results.metrics.fair_metric` in place of ``metric``.
     """
 
     metric: str = "acc"

@@ -1,6 +1,6 @@
 """What a comparison found, in sentences for readers who have read nothing else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lgx.results.looks import label_of, method_order
 from lgx.results.metrics import in_words, is_share, number, with_unit
@@ -35,22 +35,17 @@ def average_section(found: Sequence[Standing], levels: Mapping[str, float]) -> S
     if len(methods) < 2:
         return None
     columns: list[str] = []
-    cells: dict[str, list[Cell]] = {method: [] for method in methods}
     chances: list[Cell] = []
     text = [HOW_TO_READ]
     for standing in found:
         name, chance = state(standing.epochs), standing.chance(levels)
         columns.append(name)
         chances.append(Cell(EMPTY_CELL if chance is None else number(chance, standing.metric)))
-        for method in methods:
-            cells[method].append(_mean_cell(standing, method))
         if standing.reference is not None:
             columns.append(f"{name}, minus {label_of(standing.reference)}")
             chances.append(Cell(EMPTY_CELL))
-            for method in methods:
-                cells[method].append(_lead_cell(standing, method, standing.reference))
         text.append(f"{_capital(name)}: mean over {standing.place}.{_missing(standing)}")
-    rows = [(label_of(method), tuple(cells[method])) for method in methods]
+    rows = [(label_of(m), tuple(cell for standing in found for cell in _cells(standing, m))) for m in methods]
     quantity = in_words(found[0].metric) + (" (%)" if is_share(found[0].metric) else "")
     if any(cell.text != EMPTY_CELL for cell in chances):
         rows.append(("chance", tuple(chances)))
@@ -126,19 +121,17 @@ def _side(lead: Difference) -> str:
     return "below" if lead.summary.mean < 0 else "above"
 
 
-def _mean_cell(standing: Standing, method: str) -> Cell:
+def _cells(standing: Standing, method: str) -> Iterator[Cell]:
+    """The mean of a method, and where there is a reference the lead over it."""
+    reference, metric = standing.reference, standing.metric
     if method not in standing.values:
-        return Cell(EMPTY_CELL)
+        yield from [Cell(EMPTY_CELL)] * (1 if reference is None else 2)
+        return
     summary, best = standing.summary(method), standing.summary(standing.ranking[0])
-    text = summary_text(summary, standing.metric)
-    return Cell(text, best=len(standing.values) > 1 and is_equal(summary.mean, best.mean))
-
-
-def _lead_cell(standing: Standing, method: str, reference: str) -> Cell:
-    lead = standing.lead(method, reference) if method in standing.values and method != reference else None
-    if lead is None:
-        return Cell(EMPTY_CELL)
-    return Cell(summary_text(lead.summary, standing.metric, "+") + ("*" if lead.claimable else ""))
+    yield Cell(summary_text(summary, metric), best=len(standing.values) > 1 and is_equal(summary.mean, best.mean))
+    if reference is not None:
+        lead = standing.lead(method, reference) if method != reference else None
+        yield Cell(summary_text(lead.summary, metric, "+") + "*" * lead.claimable if lead else EMPTY_CELL)
 
 
 def _missing(standing: Standing) -> str:

@@ -52,13 +52,13 @@ def label_of(name: str) -> str:
 
 
 def styles(names: Iterable[str]) -> dict[str, Style]:
-    """Styles of methods: the declared one, or one that no method declares."""
-    chosen = set(names)
+    """Styles of methods in their order: the declared one, or one that no method declares."""
+    chosen = dict.fromkeys(names)
     looks = {name: (look.label, look.color, look.dash) for name, look in registry.looks().items() if look.color}
     taken = {(color, dash) for _, color, dash in looks.values()}
     free = [(color, dash) for dash, color in product(_DASHES, _COLORS) if (color, dash) not in taken]
     free = free or list(product(_COLORS, _DASHES))
-    for i, name in enumerate(sorted(chosen - looks.keys())):
+    for i, name in enumerate(sorted(chosen.keys() - looks.keys())):
         looks[name] = (name, *free[i % len(free)])
     markers = {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(looks)}
     return {name: Style(*looks[name], markers[name]) for name in chosen}

@@ -1,8 +1,19 @@
-"""How metrics are shown: in percent or as they are, and which direction is better."""
+"""How metrics are shown, which direction is better, and which of them is fair where the classes of a set are uneven."""
 
+import csv
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from lgx.core.csv_cells import unescape_cell
+from lgx.core.readable import clipped
 from lgx.core.readable import in_words as in_words
 from lgx.core.readable import is_share as is_share
+from lgx.core.rows import CLASS_TABLE, Row
 
+ACCURACY, BALANCED = "acc", "balanced_acc"
+_UNEVEN = 1.2
+"""Classes are uneven if always naming the largest one gives so many times chance."""
 _LOWER_IS_BETTER = ("loss", "time", "error", "ece", "perplexity", "params", "flops")
 
 
@@ -29,3 +40,43 @@ def lower_is_better(metric: str) -> bool:
 def number(value: float, metric: str) -> str:
     """A value that :func:`scale_of` has scaled, in words: two decimals for percent, four for others."""
     return f"{value:.2f}" if is_share(metric) else f"{value:.4f}"
+
+
+def fair_metric(rows: Iterable[Row], folders: Mapping[str, Path]) -> tuple[str, list[str]]:
+    """The metric on which tests are judged unless a user names one, and a sentence where it is not plain accuracy.
+
+    It is balanced accuracy, the mean of the classes' recalls, if a set has uneven classes and all runs measured it.
+
+    Args:
+        rows: Rows of any splits and metrics.
+        folders: Folder of each run by its name; the examples of each class stand there.
+    """
+    tests = [row for row in rows if row.split == "test" and row.metric in (ACCURACY, BALANCED)]
+    tasks = {row.run: row.task for row in tests}
+    uneven = {
+        task: words for run, task in tasks.items() if run in folders and (words := _largest(folders[run] / CLASS_TABLE))
+    }
+    if not uneven:
+        return ACCURACY, []
+    listed = "; ".join(f"{task}: always {words}" for task, words in sorted(uneven.items()))
+    plain, balanced = ({row.key[:5] for row in tests if row.metric == metric} for metric in (ACCURACY, BALANCED))
+    if plain - balanced:
+        return ACCURACY, [f"Classes are uneven ({listed}), and some runs have no balanced accuracy: test them again."]
+    return BALANCED, [f"Judged on balanced accuracy, because classes are uneven ({listed}); else give --metric acc."]
+
+
+def _largest(table: Path) -> str:
+    """The largest class of uneven ones and its share: ``pneumonia 62.5 %``; empty for even or unknown classes."""
+    counts = examples_of(table)
+    total = sum(counts.values())
+    name = max(counts, key=lambda name: counts[name], default="")
+    if not total or counts[name] * len(counts) < _UNEVEN * total:
+        return ""
+    return f"{clipped(name)} {100 * counts[name] / total:.1f} %"
+
+
+def examples_of(table: Path) -> dict[str, int]:
+    """Examples of each class in a test, of the file beside its rows; empty where there is none."""
+    with suppress(OSError, ValueError, KeyError), table.open(encoding="utf-8", newline="") as file:
+        return {unescape_cell(row["class"]): int(row["examples"]) for row in csv.DictReader(file)}
+    return {}

@@ -18,8 +18,7 @@ from lgx.core.readable import clipped
 from lgx.core.rows import CLASS_TABLE, Row
 from lgx.core.schema import LINE
 from lgx.core.task import BALANCED
-from lgx.results.fairness import examples_of
-from lgx.results.metrics import heading, scale_of
+from lgx.results.metrics import examples_of, heading, scale_of
 from lgx.results.run_records import RunRecord
 
 _LISTED = 20

@@ -92,9 +92,10 @@ class Executor(Protocol):
 
     def cancel(self, submissions: Sequence[Submission]) -> None:
         """End jobs."""
+        return  # nothing to do where every submitted job has ended
 
 
-class InProcessExecutor:
+class InProcessExecutor(Executor):
     """Runs one job after another in this process, which also prints their output."""
 
     limit = 1
@@ -108,9 +109,6 @@ class InProcessExecutor:
         """How the job ended."""
         outcome: Outcome = submission.handle
         return outcome
-
-    def cancel(self, submissions: Sequence[Submission]) -> None:
-        """Do nothing: every submitted job has ended."""
 
     def _run(self, job: Job) -> Outcome:
         try:
@@ -148,9 +146,12 @@ class LocalExecutor:
 
     def _start(self, job: Job, slot: int) -> Submission:
         Path(job.log).parent.mkdir(parents=True, exist_ok=True)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = str(max(1, cores // self.limit))  # torch would use all cores in every run
+        gpus = ",".join(_share(self._gpus, slot, self.limit))
+        environment = {"OMP_NUM_THREADS": threads, **os.environ, "CUDA_VISIBLE_DEVICES": gpus}
         with open(job.log, "ab") as log:
             command = [sys.executable, "-m", "lgx.runs.jobs", json.dumps(asdict(job))]
-            environment = {**os.environ, **self._environment(slot)}
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, process_group=0)
         return Submission(job, process, slot)
 
@@ -171,12 +172,6 @@ class LocalExecutor:
         for submission in submissions:
             with suppress(subprocess.TimeoutExpired):
                 submission.handle.wait(max(0.0, deadline - time.monotonic()))
-
-    def _environment(self, slot: int) -> dict[str, str]:
-        """The GPUs and cores of a slot; torch would use all cores in every run."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // self.limit)))
-        return {"CUDA_VISIBLE_DEVICES": ",".join(_share(self._gpus, slot, self.limit)), "OMP_NUM_THREADS": threads}
 
 
 def _share(gpus: list[str], slot: int, slots: int) -> list[str]:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,6 @@ from lgx.host.launcher import job_rank
 from lgx.host.locks import INHERITED, locked
 from lgx.host.safety import read_json
 from lgx.host.signals import STOP
-from lgx.runs.sweeps import RunSpec, run_arguments
 
 GRACE = 30.0
 """Seconds in which a run must save its state and end after SIGTERM."""
@@ -57,37 +55,6 @@ class Job:
 
 class RunFailed(Exception):
     """A run ended with an exit code other than 0."""
-
-
-def make_job(
-    spec: RunSpec,
-    runs_dir: str,
-    experiment: str,
-    name: str,
-    needed: Iterable[str] = (),
-    outputs: Iterable[str] = (),
-    overwrite: bool = False,
-) -> Job:
-    """The job of a run.
-
-    Args:
-        spec: The run.
-        runs_dir: Folder of all runs.
-        experiment: Folder of the run's experiment, below ``runs_dir``.
-        name: Name shown to the user.
-        needed: Files of other runs that the run reads.
-        outputs: Files that the run writes and other runs read.
-        overwrite: Whether a run in the folder that cannot be resumed is replaced.
-    """
-    return Job(
-        name=name,
-        folder=spec.folder,
-        arguments=tuple(run_arguments(spec, runs_dir, experiment)),
-        log=str(jobs_folder(runs_dir, experiment) / spec.name / f"seed{spec.seed}.log"),
-        inputs=(spec.config, *needed),
-        outputs=tuple(outputs),
-        overwrite=overwrite,
-    )
 
 
 def jobs_folder(runs_dir: str, experiment: str) -> Path:

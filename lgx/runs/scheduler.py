@@ -1,16 +1,20 @@
-"""Run a sweep: every run starts after the runs whose files it needs."""
+"""Run a sweep: every run starts after the runs whose files it needs, and several at the same time."""
 
+import signal
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from lgx.core.rows import Row, keep_rows, read_rows
-from lgx.errors import UserError
-from lgx.runs.executors import Failure
-from lgx.runs.jobs import Job, change_of, make_job
-from lgx.runs.pool import Pool
-from lgx.runs.sweeps import RunSpec, Sweep, needed_files, needed_runs
+from lgx.errors import Preempted, UserError
+from lgx.host.locks import is_locked
+from lgx.runs.executors import Executor, Failure, Outcome, Submission
+from lgx.runs.jobs import Job, change_of, is_finished, jobs_folder
+from lgx.runs.sweeps import RunSpec, Sweep, needed_files, needed_runs, run_arguments
 
 
 def changed_runs(sweep: Sweep) -> dict[str, str]:
@@ -38,18 +42,132 @@ def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec], overwrite: bool = False) 
         spec.folder: {file for files in needs.values() for file, owner in files.items() if owner == spec.folder}
         for spec in specs
     }
+    logs = jobs_folder(sweep.runs_dir, sweep.experiment)
     return {
-        spec.folder: make_job(
-            spec,
-            sweep.runs_dir,
-            sweep.experiment,
+        spec.folder: Job(
             name=f"{spec.name} seed {spec.seed}",
-            needed=needs[spec.folder],
-            outputs=outputs[spec.folder],
+            folder=spec.folder,
+            arguments=tuple(run_arguments(spec, sweep.runs_dir, sweep.experiment)),
+            log=str(logs / spec.name / f"seed{spec.seed}.log"),
+            inputs=(spec.config, *needs[spec.folder]),
+            outputs=tuple(outputs[spec.folder]),
             overwrite=overwrite,
         )
         for spec in specs
     }
+
+
+class Pool:
+    """Starts jobs and returns those that ended, with a line for each; no run is executed twice.
+
+    If a process of an earlier command still works on a run, the pool waits for it and counts it as a running job. A
+    job that has already finished is not started. At the end of the ``with`` block the pool ends all jobs that still
+    run.
+
+    Args:
+        executor: Runs the jobs.
+        total: Number of all jobs, of which every line gives those that have ended.
+    """
+
+    def __init__(self, executor: Executor, total: int) -> None:
+        self.executor, self.total = executor, total
+        self._ended = self._failures = 0
+        self._start_times: dict[str, float] = {}
+        self._submissions: list[Submission] = []
+        self._elsewhere: list[Job] = []
+        self._already_finished: list[Job] = []
+
+    def __enter__(self) -> Self:
+        self._sigterm = signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM acts like Ctrl-C
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        number = len(self._submissions)
+        if number:
+            self._print("stopping", f"{number} run(s) save their state and end")
+            self.executor.cancel(self._submissions)
+        signal.signal(signal.SIGTERM, self._sigterm)
+        if number and isinstance(error, KeyboardInterrupt):
+            raise Preempted(f"interrupted; {number} run(s) were stopped, the same command resumes them", 130)
+
+    @property
+    def free(self) -> int:
+        """Number of jobs that may start now."""
+        return self.executor.limit - len(self._submissions) - len(self._elsewhere)
+
+    def start(self, jobs: Iterable[Job]) -> None:
+        """Start jobs."""
+        fresh = []
+        for job in jobs:
+            if is_locked(job.folder):
+                self._wait_for_another(job)
+            elif is_finished(job):
+                self._already_finished.append(job)
+            else:
+                fresh.append(job)
+                self._start_times[job.folder] = time.monotonic()
+                self._print("started", job.name)
+        if fresh:
+            self._submissions += self.executor.submit(fresh)
+
+    def wait(self) -> list[tuple[Job, Outcome]]:
+        """Wait until at least one job ends.
+
+        Returns:
+            The jobs that ended, with their outcomes; an empty list if no job is left.
+        """
+        while self._submissions or self._elsewhere or self._already_finished:
+            ended: list[tuple[Job, Outcome]] = [(job, "finished") for job in self._already_finished]
+            self._already_finished = []
+            ended += self._poll()
+            unlocked = [job for job in self._elsewhere if not is_locked(job.folder)]
+            self._elsewhere = [job for job in self._elsewhere if job not in unlocked]
+            self.start(unlocked)
+            if ended:
+                return ended
+            if not self._already_finished:
+                time.sleep(self.executor.interval)
+        return []
+
+    def _poll(self) -> list[tuple[Job, Outcome]]:
+        ended: list[tuple[Job, Outcome]] = []
+        for submission in list(self._submissions):
+            outcome = self.executor.poll(submission)
+            if outcome is None:
+                continue
+            self._submissions.remove(submission)
+            if outcome == "elsewhere":
+                self._wait_for_another(submission.job)
+            else:
+                ended.append((submission.job, outcome))
+        return ended
+
+    def _wait_for_another(self, job: Job) -> None:
+        """Wait for the process of another command that works on the run of a job."""
+        self._elsewhere.append(job)
+        self._start_times.pop(job.folder, None)
+        self._print("waiting", f"{job.name}: another process works on it")
+
+    def count(self, job: Job, failure: Failure | None = None) -> None:
+        """Count a job that has ended; it may have finished before this command started."""
+        started = self._start_times.pop(job.folder, None)
+        self._ended += 1
+        if failure is not None:
+            self._failures += 1
+            self._print("failed", f"{job.name}: {failure.summary}")
+        else:
+            how = ", started by an earlier command" if started is None else f" in {time.monotonic() - started:.0f} s"
+            self._print("finished", f"{job.name}{how}")
+
+    def skip(self, job: Job, needed: str) -> None:
+        """Count a job that will not start because the job ``needed`` has failed."""
+        self._ended += 1
+        self._print("skipped", f"{job.name}: it needs {needed}")
+
+    def _print(self, event: str, text: str) -> None:
+        failed = f", {self._failures} failed" if self._failures else ""
+        counts = f"{self._ended} of {self.total} done{failed}, {len(self._start_times)} running"
+        print(f"{event:<11}{text} ({counts})", flush=True)
 
 
 def run_sweep(
@@ -84,14 +202,14 @@ def run_sweep(
                 failure = outcome if isinstance(outcome, Failure) else _collect(job, results, rows_of or run_rows)
                 if failure is None:
                     sorter.done(job.folder)
-                    pool.progress.finished(job)
+                    pool.count(job)
                     continue
                 failures[job.folder] = failure
-                pool.progress.failed(job, failure)
+                pool.count(job, failure)
                 for folder, needed in _dependents(needs, job.folder).items():
                     if folder not in skipped:
                         skipped.add(folder)
-                        pool.progress.skipped(jobs[folder], jobs[needed].name)
+                        pool.skip(jobs[folder], jobs[needed].name)
     if failures:
         listed = "; ".join(f"{jobs[folder].name} ({failure.summary})" for folder, failure in failures.items())
         rest = f"; {len(skipped)} run(s) that need them were skipped" if skipped else ""

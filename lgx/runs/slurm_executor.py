@@ -94,7 +94,7 @@ class SlurmExecutor:
                     raise UserError(f"--cluster slurm: sbatch refused the jobs: {reason}") from error
             time.sleep(self.pause)
         for handle in handles:
-            self._states.watch(handle.job_id)
+            self._states.jobs.add(handle.job_id)
         return [Submission(job, handle) for job, handle in zip(jobs, handles, strict=True)]
 
     def poll(self, submission: Submission) -> Outcome | None:
@@ -105,7 +105,7 @@ class SlurmExecutor:
         state = None if len(ended) == len(tasks) else self._states.end(job)
         if len(ended) < len(tasks) and state is None:
             return None
-        self._states.forget(job)
+        self._states.jobs.discard(job)
         outcome = _outcome(submission, ended)
         lost = state is not None and not isinstance(outcome, Failure)
         return failure_of(submission.job, _stderr(submission), f"SLURM reports {state}") if lost else outcome
@@ -127,24 +127,17 @@ class SlurmStates:
 
     Attributes:
         interval: Seconds between two calls of ``squeue``.
+        jobs: The jobs that are watched, ``100`` or ``100_1``.
     """
 
     interval = 15.0
 
     def __init__(self) -> None:
-        self._jobs: set[str] = set()
+        self.jobs: set[str] = set()
         self._states: dict[str, str] = {}
         self._ended: dict[str, int] = {}
         self._next = 0.0
         self._reachable = True
-
-    def watch(self, job: str) -> None:
-        """Include a job, ``100`` or ``100_1``, in the following calls."""
-        self._jobs.add(job)
-
-    def forget(self, job: str) -> None:
-        """Leave a job out of the following calls."""
-        self._jobs.discard(job)
 
     def end(self, job: str) -> str | None:
         """The state in which a watched job has ended; None while it may still run or be requeued."""
@@ -154,7 +147,7 @@ class SlurmStates:
         return self._states[job] if self._ended.get(job, 0) > 1 else None
 
     def _ask(self) -> None:
-        numbers = ",".join(sorted({job.partition("_")[0] for job in self._jobs}))
+        numbers = ",".join(sorted({job.partition("_")[0] for job in self.jobs}))
         command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T", f"--jobs={numbers}"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -169,7 +162,7 @@ class SlurmStates:
             return
         self._reachable = True
         listed = dict(re.findall(r"^\s*(\w+)\|(\w+)\s*$", done.stdout, re.M))
-        for job in self._jobs:
+        for job in self.jobs:
             self._states[job] = state = listed.get(job, _UNLISTED)
             self._ended[job] = self._ended.get(job, 0) + 1 if state in _ENDED else 0
 

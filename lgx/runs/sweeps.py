@@ -215,15 +215,8 @@ def needed_runs(sweep: Sweep) -> dict[str, set[str]]:
 
 
 def all_behind(needs: Mapping[str, set[str]], folder: str) -> set[str]:
-    """All runs that a run needs, directly or through others."""
-    found: set[str] = set()
-    waiting = list(needs[folder])
-    while waiting:
-        other = waiting.pop()
-        if other not in found:
-            found.add(other)
-            waiting += needs[other]
-    return found
+    """All runs that a run needs, directly or through others; no run needs itself."""
+    return needs[folder].union(*(all_behind(needs, other) for other in needs[folder]))
 
 
 def pending_runs(sweep: Sweep, results: Path) -> list[RunSpec]:

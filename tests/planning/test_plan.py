@@ -32,7 +32,7 @@ def test_a_plan_needs_no_existing_files_and_writes_none(tmp_path, monkeypatch):
     tal = ["--model=TAL", *LOW_RANK, VIT, *small, *OFFLINE]
     guided = [*missing, "--model.freeze_encoder=true", "--model.ancestor=no.ckpt"]
     printed = " ".join(ok(lgx("plan", *tal, *guided, "--gpus=8")).out.split())
-    wanted = "no.learngene.safetensors does not exist yet", "have 768 numbers", "Not counted: the teacher no.ckpt"
+    wanted = "no.learngene.safetensors does not exist yet", "of 768 numbers", "Not counted: the teacher no.ckpt"
     for text in wanted:
         assert text in printed
     assert list(tmp_path.iterdir()) == []
@@ -203,8 +203,8 @@ def test_time_follows_from_the_speed_that_is_given():
     ("options", "sentence"),
     [
         ([*BASE[:3], "--data=HAM10000", "--data.root=nowhere", "--data.img_size=32"],
-         r"data ham10000: how many training examples .* give --samples ham10000=NUMBER, or bring the files"),
-        ([*BASE, "--data.val_fraction=0.2"], "data cifar10: how many training examples .* --samples cifar10=NUMBER"),
+         r"data ham10000: only its files give the number .* give --samples ham10000=NUMBER, or provide the files"),
+        ([*BASE, "--data.val_fraction=0.2"], "data cifar10: only its files give .* --samples cifar10=NUMBER"),
         ([*BASE, "--gpus=0"], "--gpus: must be positive, got 0"),
         ([*BASE, "--trainer.precision=transformer-engine"], "trainer.precision: transformer-engine cannot be planned"),
         ([*BASE, "--trainer.max_epochs=-1"], "trainer.max_epochs or trainer.max_steps"),

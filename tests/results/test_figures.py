@@ -141,6 +141,7 @@ def test_every_method_of_the_papers_has_its_own_color_and_dashes():
 def test_the_style_of_a_method_does_not_depend_on_other_methods():
     assert styles(["sws", "mine"])["sws"] == styles(["tleg", "sws", "another"])["sws"]
     assert len({(s.color, s.dash) for s in styles(["sws", "a", "b", "c"]).values()}) == 4
+    assert list(styles(ORDER)) == ORDER  # so is the legend, whatever the order of a set
 
 
 def test_a_declared_method_has_its_place_and_label_and_without_a_look_a_free_style(monkeypatch):

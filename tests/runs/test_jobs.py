@@ -12,14 +12,13 @@ import pytest
 from lgx.host.locks import is_locked, locked
 from lgx.runs.executors import LocalExecutor, _share
 from lgx.runs.jobs import is_finished, mark_finished
-from lgx.runs.pool import Pool
-from lgx.runs.progress import Progress
+from lgx.runs.scheduler import Pool
 
 
 @pytest.fixture
 def pool(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with Pool(LocalExecutor(2), Progress(2)) as pool:
+    with Pool(LocalExecutor(2), 2) as pool:
         yield pool
 
 

@@ -9,9 +9,7 @@ from lgx.core.rows import Row, read_rows, write_rows
 from lgx.errors import UserError
 from lgx.runs.executors import Failure, Submission
 from lgx.runs.jobs import mark_finished
-from lgx.runs.pool import Pool
-from lgx.runs.progress import Progress
-from lgx.runs.scheduler import run_sweep, sweep_jobs
+from lgx.runs.scheduler import Pool, run_sweep, sweep_jobs
 from lgx.runs.sweeps import load_sweep, pending_runs
 from tests.support.command_line import lgx
 
@@ -69,7 +67,7 @@ def chain(tmp_path):
 def rehearse(sweep, executor, tmp_path):
     results = tmp_path / "measured.csv"
     jobs = sweep_jobs(sweep, pending_runs(sweep, results))
-    run_sweep(sweep, jobs, Pool(executor, Progress(len(jobs))), results)
+    run_sweep(sweep, jobs, Pool(executor, len(jobs)), results)
 
 
 def test_runs_start_after_the_runs_they_need_and_ordered_by_seed(chain, tmp_path, capsys):
@@ -94,7 +92,7 @@ def test_only_the_dependents_of_a_failed_run_are_skipped(chain, tmp_path, capsys
         rehearse(chain, FakeExecutor(2, fails), tmp_path)
     assert str(error.value) == (
         "1 of 8 runs failed: ancestor seed 0 (no space; log x.log); 2 run(s) that need them were skipped; "
-        "the same command runs those that are missing"
+        "the same command runs the missing runs"
     )
     out = capsys.readouterr().out
     assert "skipped    sws seed 0: it needs ancestor seed 0" in out

@@ -8,8 +8,7 @@ import pytest
 
 from lgx.errors import Preempted, UserError
 from lgx.runs.jobs import Job, is_finished, run_in_subprocess
-from lgx.runs.pool import Pool
-from lgx.runs.progress import Progress
+from lgx.runs.scheduler import Pool
 from lgx.runs.slurm_executor import SlurmExecutor, SlurmStates
 
 SBATCH = """#!{python}
@@ -89,7 +88,7 @@ def own_handlers():
 
 def test_slurm_runs_an_array_with_the_given_parameters(make_job, cluster, tmp_path):
     parameters = {"partition": "gpu", "timeout_min": 240, "gpus_per_node": 2, "mem_gb": 8, "account": "lab"}
-    with Pool(SlurmExecutor(tmp_path / "e/jobs/submitit", 2, parameters), Progress(3)) as pool:
+    with Pool(SlurmExecutor(tmp_path / "e/jobs/submitit", 2, parameters), 3) as pool:
         jobs = [
             make_job(name, *arguments) for name, *arguments in (("a", "--version"), ("b", "oops"), ("c", "--version"))
         ]
@@ -177,7 +176,7 @@ def test_a_run_that_the_cluster_ends_leaves_no_result(make_job, tmp_path, monkey
 def test_leaving_the_pool_cancels_queued_jobs(make_job, cluster, tmp_path):
     (cluster / "busy").touch()
     executor = SlurmExecutor(tmp_path / "e/jobs/submitit", 2, {"timeout_min": 5})
-    pool = Pool(executor, Progress(2))
+    pool = Pool(executor, 2)
     pool.start([make_job("a", "--version"), make_job("b", "--version")])
     with pytest.raises(Preempted, match="2 run"), pool:
         raise KeyboardInterrupt

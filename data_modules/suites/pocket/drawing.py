@@ -21,8 +21,12 @@ TAU = 2 * np.pi
 def places(rng: Rng, n: int, scale: tuple[float, float], angle: float, shift: float) -> tuple[Array, Array, Array]:
     """Coordinates of objects with random size, rotation and position.
 
-    The size is within ``scale``, of which 1 fills the image; ``angle``, in radians, and ``shift`` are the largest
-    rotation and displacement in either direction.
+    Args:
+        rng: Source of randomness.
+        n: Number of images, N.
+        scale: Smallest and largest size of the object; 1 fills the image.
+        angle: Largest rotation in either direction, radians.
+        shift: Largest displacement in either direction.
 
     Returns:
         u, v (N, S, S) and the scale (N, 1, 1) that converts object distances to image distances.
