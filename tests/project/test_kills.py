@@ -6,15 +6,17 @@ kill of each command by default; ``pytest -m slow`` makes twenty.
 
 import random
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from data_modules import CIFAR10
+from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments
 from tests.support.fake_data import class_tree
-from tests.support.forks import Command, finish
+from tests.support.forks import Command, finish, start
 from tests.support.kills import Outcome, contents, kill_during, of_run, of_sweep
 from tests.support.sweeps import write_chain
 
@@ -96,3 +98,48 @@ def test_a_killed_command_resumes_to_the_same_result(name, commands, undisturbed
 @pytest.mark.parametrize("name", ["fit", "init", "embed", "data prepare", "sweep"])
 def test_twenty_kills_lose_nothing(name, commands, undisturbed, tmp_path):
     check(name, 20, commands, undisturbed, tmp_path)
+
+
+AVERAGES = {
+    "EMAWeightAveraging": ["--trainer.callbacks.decay=0.5"],
+    "StochasticWeightAveraging": ["--trainer.callbacks.swa_lrs=0.01", "--trainer.callbacks.swa_epoch_start=1"],
+}
+STEPS = 9
+MOMENTS = [("before_update", 5), ("after_update", 8), ("validation", 6), ("fit_end", STEPS), ("test", STEPS)]
+
+
+def command_of(images, average):
+    options = ["--name=r", "--trainer.max_epochs=3", "--save_every=1", "--test_start=true", "--test_end=true"]
+    callback = [f"--trainer.callbacks+={average}", *AVERAGES[average]]
+    return [*arguments("fit", "Ancestor", images, "runs", *options), "--ckpt_path=last", *callback]
+
+
+@pytest.fixture(scope="module", params=AVERAGES)
+def undisturbed_average(request, images, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed_average")
+    args = command_of(images, request.param)
+    finish(args, folder)
+    return args, of_run(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("moment", "step"), MOMENTS)
+def test_a_killed_average_resumes_to_the_same_result(undisturbed_average, tmp_path, moment, step):
+    args, expected = undisturbed_average
+    probe = ["--trainer.callbacks+=tests.support.probes.KillAt", f"--trainer.callbacks.step={step}"]
+    killed = start([*args, *probe, f"--trainer.callbacks.moment={moment}"], tmp_path)
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL, (tmp_path / "log").read_text()[-2000:]
+    finish(args, tmp_path)
+    assert of_run(tmp_path) == expected
+
+
+@pytest.mark.slow
+def test_a_finished_average_is_tested_with_its_final_weights_when_it_is_asked_again(undisturbed_average, tmp_path):
+    args, expected = undisturbed_average
+    finish(args, tmp_path)
+    (tmp_path / "runs/test/r/seed0/summary.json").unlink()
+    finish(args, tmp_path)
+    assert of_run(tmp_path) == expected
+    rows = read_rows(tmp_path / "runs/test/r/seed0/results.csv")
+    assert len({row.epochs for row in rows if row.split == "test"}) == 2
