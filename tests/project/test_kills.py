@@ -1,13 +1,12 @@
 """Every command that is killed at random moments leaves complete files, and resumes to the same result.
 
-The commands run in forks of a process that has imported everything, so that kills happen during their work. One
-kill of each command by default; ``pytest -m slow`` makes twenty.
+The commands run in forks of a process that has imported everything, so that kills happen during their work. A run that
+averages its weights is killed in each of its phases.
 """
 
 import random
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,8 @@ from tests.support.fake_data import class_tree
 from tests.support.forks import Command, finish, start
 from tests.support.kills import Outcome, contents, kill_during, of_run, of_sweep
 from tests.support.sweeps import write_chain
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -55,29 +56,15 @@ def commands(
     }
 
 
-@pytest.fixture(scope="module")
-def undisturbed(commands, tmp_path_factory) -> Callable[[str], tuple[float, object]]:
-    known: dict[str, tuple[float, object]] = {}
-
-    def run(name: str) -> tuple[float, object]:
-        if name not in known:
-            folder = tmp_path_factory.mktemp(name.replace(" ", "_")) / "once"
-            args, outcome = commands[name]
-            # The first run also warms caches.
-            seconds = min(finish(args, folder.with_name("twice")), finish(args, folder))
-            known[name] = seconds, outcome(folder)
-        return known[name]
-
-    return run
-
-
-def check(name: str, count: int, commands, undisturbed, folder: Path) -> None:
-    """Kill a command at random moments, each time in a fresh folder, and resume it."""
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", ["fit", "init", "embed", "data prepare", "sweep"])
+def test_twenty_kills_lose_nothing(name, commands, tmp_path):
     args, outcome = commands[name]
-    seconds, expected = undisturbed(name)
-    rng, killed, places = random.Random(name), 0, (folder / str(k) for k in range(5 * count))
-    while killed < count:
-        place, moment = next(places), rng.random()
+    # The first run also warms caches.
+    seconds = min(finish(args, tmp_path / "twice"), finish(args, tmp_path / "once"))
+    expected, rng, killed = outcome(tmp_path / "once"), random.Random(name), 0
+    for k in range(100):
+        place, moment = tmp_path / str(k), rng.random()
         if not kill_during(args, place, moment * seconds):
             continue  # it had finished before the kill
         killed += 1
@@ -86,18 +73,9 @@ def check(name: str, count: int, commands, undisturbed, folder: Path) -> None:
             assert torn <= {"data/cifar10_shards/index.json"}  # the index grows by one split at a time
         finish(args, place)
         assert outcome(place) == expected, f"killed after {moment:.2f} of {seconds:.1f} s"
-
-
-@pytest.mark.parametrize("name", ["fit", "init"])
-def test_a_killed_command_resumes_to_the_same_result(name, commands, undisturbed, tmp_path):
-    check(name, 1, commands, undisturbed, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", ["fit", "init", "embed", "data prepare", "sweep"])
-def test_twenty_kills_lose_nothing(name, commands, undisturbed, tmp_path):
-    check(name, 20, commands, undisturbed, tmp_path)
+        if killed == 20:
+            return
+    raise AssertionError(f"only {killed} kills")
 
 
 AVERAGES = {
@@ -122,7 +100,6 @@ def undisturbed_average(request, images, tmp_path_factory):
     return args, of_run(folder)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("moment", "step"), MOMENTS)
 def test_a_killed_average_resumes_to_the_same_result(undisturbed_average, tmp_path, moment, step):
     args, expected = undisturbed_average
@@ -134,7 +111,6 @@ def test_a_killed_average_resumes_to_the_same_result(undisturbed_average, tmp_pa
     assert of_run(tmp_path) == expected
 
 
-@pytest.mark.slow
 def test_a_finished_average_is_tested_with_its_final_weights_when_it_is_asked_again(undisturbed_average, tmp_path):
     args, expected = undisturbed_average
     finish(args, tmp_path)

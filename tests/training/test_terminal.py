@@ -90,7 +90,7 @@ def terminal(images, tmp_path_factory):
     return text.split("COMMAND\r\n")[1:]
 
 
-def test_a_file_gets_whole_lines_without_escape_codes_or_bars(piped):
+def test_a_file_gets_whole_lines_without_escape_codes_or_bars_and_nothing_from_libraries(piped):
     assert [c for c in set(piped) if not (c.isprintable() or c == "\n")] == []
     assert "batches/s" not in piped
     epochs = re.findall(
@@ -98,9 +98,6 @@ def test_a_file_gets_whole_lines_without_escape_codes_or_bars(piped):
     )
     assert epochs == [("1", "3"), ("2", "3"), ("3", "3")]
     assert len(re.findall(r"^test       accuracy", piped, re.MULTILINE)) == 1
-
-
-def test_a_file_gets_nothing_from_libraries(piped):
     assert [noise for noise in NOISE if noise in piped] == []
 
 

@@ -279,13 +279,10 @@ def test_a_descendant_gets_the_expanded_layers(learngene, ancestor, options, lay
     assert torch.equal(state["pos_embed"], source["pos_embed"])
 
 
-def test_a_descendant_says_which_gate_selected_its_layers(learngene, tmp_path):
+def test_a_descendant_says_which_gate_selected_its_layers_and_may_have_all(learngene, tmp_path):
     plain, path = Learngene.load(learngene), tmp_path / "priced.learngene.safetensors"
     dataclasses.replace(plain, selection={**plain.selection, "gate": "_priced"}).save(path)
     assert SelectedExpansion(str(path), priority="first").method == "lsamd_priced_first"
-
-
-def test_a_selection_may_have_all_layers(learngene, tmp_path):
     plain, path = Learngene.load(learngene), tmp_path / "all.learngene.safetensors"
     layers, whole = list(range(plain.num_layers)), plain.architecture.replace(depth=plain.num_layers)
     dataclasses.replace(plain, architecture=whole, selection={**plain.selection, "layers": layers}).save(path)
