@@ -14,7 +14,6 @@ from data_modules.loading.samplers import (
     Batching,
     ResumableLoader,
     TrainBatchSampler,
-    TransformedExamples,
     limited,
     next_position,
     unpadded_share,
@@ -56,44 +55,6 @@ def test_balanced_batches_have_every_class_equally_often_on_any_number_of_proces
     drawn = np.bincount(labels[[index for step in whole for _, index in step]], minlength=len(counts))
     expected = drawn.sum() / len(counts)
     assert np.abs(drawn - expected).max() <= 6 * expected**0.5 + 1
-
-
-def test_epochs_and_seeds_differ():
-    orders = set()
-    for seed in range(3):
-        for epoch in range(3):
-            sampler = TrainBatchSampler(40, Batching(8, seed))
-            sampler.set_epoch(epoch)
-            orders.add(tuple(i for step in sampler for _, i in step))
-    assert len(orders) == 9
-
-
-class Numbers:
-    def __len__(self):
-        return 20
-
-    def __getitem__(self, index):
-        return index, index % 3
-
-
-def noisy(x):
-    return torch.tensor([x + random.random(), np.random.random(), torch.rand(1).item()])
-
-
-def loader(workers: int = 0) -> ResumableLoader:
-    dataset = TransformedExamples(Numbers(), noisy, seed=5, random=True)
-    return ResumableLoader(dataset, batch_sampler=TrainBatchSampler(20, Batching(4, seed=1)), num_workers=workers)
-
-
-def test_a_state_from_the_end_of_an_epoch_starts_the_next():
-    finished = loader()
-    for _ in finished:
-        pass
-    resumed = loader()
-    assert resumed.state_dict() == {"epoch": 0, "batch": 0, "examples": 4}
-    resumed.load_state_dict(finished.state_dict())
-    assert resumed.batch_sampler.epoch == 1
-    assert len(list(resumed)) == 5
 
 
 def test_seeded_rng_leaves_the_generators_as_they_were():
