@@ -59,13 +59,10 @@ def test_boolean_options_are_flags(images, tmp_path, words, expected):
     assert (config.test_end, config.overwrite, config.untrained) == (False, False, False)
 
 
-def test_a_configuration_file_sets_flags_too(images, tmp_path):
+def test_a_configuration_file_sets_flags_too_and_the_fields_of_a_dataclass_are_further_options(images, tmp_path):
     (tmp_path / "flags.yaml").write_text(yaml.safe_dump({"test_end": True, "overwrite": True}))
     _, config = parsed(images, tmp_path, "--config", tmp_path / "flags.yaml", "--no_overwrite")
     assert (config.test_end, config.overwrite) == (True, False)
-
-
-def test_the_fields_of_a_dataclass_are_further_options(images, tmp_path):
     _, config = parsed(images, tmp_path, "--count=3", "--loud", extra=More)
     assert (config.count, config.loud) == (3, True)
     _, config = parsed(images, tmp_path, extra=More)

@@ -149,13 +149,10 @@ def selection(*paths, rise=None):
     return Selection({f"t{i}": [float(used) for used in path] for i, path in enumerate(paths)}, "batch", rise or {})
 
 
-def test_kappa_compares_all_paths_and_needs_both_kinds_of_blocks():
+def test_kappa_needs_both_kinds_of_blocks_and_coin_flips_agree_with_chance():
     one, other = selection([True, False], [True, True]), selection([True, False], [False, True])
     assert agreement(one, other).kappa == pytest.approx(0.5)
     assert agreement(one, selection([True, True], [True, True])).kappa is None
-
-
-def test_coin_flips_agree_with_chance_and_a_common_path_does_not():
     common = against_chance(selection(*[[True, True, False, False]] * 6))
     assert common.pvalue < 0.001
     assert common.statistic == pytest.approx(sum((g - 3) ** 2 for g in (6, 6, 0, 0)) / (6 * 0.25))

@@ -146,12 +146,7 @@ def test_a_threshold_that_selects_no_or_all_layers_is_refused(threshold, what):
         Selection({"a": [0.9, 0.1, 0.1]}, "batch").layers(5)
 
 
-def test_an_unmeasured_path_is_refused():
-    with pytest.raises(UserError, match="the path of second is unknown"):
-        Selection({"first": [0.0, 1.0], "second": [float("nan")] * 2}, "batch")
-
-
-def test_selections_of_different_data_sets_merge_and_others_are_refused():
+def test_selections_of_different_data_sets_merge_and_others_and_unmeasured_ones_are_refused():
     one, other = Selection({"a": SHARES["a"]}, "batch"), Selection({"b": SHARES["b"]}, "batch")
     assert one.merged(other).usage == [2, 0, 1, 2]
     with pytest.raises(UserError, match="data set a is in two runs"):
@@ -159,6 +154,8 @@ def test_selections_of_different_data_sets_merge_and_others_are_refused():
     with pytest.raises(UserError, match="routed by batch, another by image"):
         one.merged(Selection({"b": SHARES["b"]}, "image"))
     assert common_layers(one, Selection({"a": SHARES["c"]}, "image")) == {"a": [0]}
+    with pytest.raises(UserError, match="the path of second is unknown"):
+        Selection({"first": [0.0, 1.0], "second": [float("nan")] * 2}, "batch")
 
 
 @pytest.fixture(scope="module")
