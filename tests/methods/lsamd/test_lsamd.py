@@ -153,6 +153,8 @@ def test_selections_of_different_data_sets_merge_and_others_and_unmeasured_ones_
         one.merged(one)
     with pytest.raises(UserError, match="routed by batch, another by image"):
         one.merged(Selection({"b": SHARES["b"]}, "image"))
+    with pytest.raises(UserError, match="of lsamd_priced, another of lsamd_compared"):
+        dataclasses.replace(one, gate="_priced").merged(dataclasses.replace(other, gate="_compared"))
     assert common_layers(one, Selection({"a": SHARES["c"]}, "image")) == {"a": [0]}
     with pytest.raises(UserError, match="the path of second is unknown"):
         Selection({"first": [0.0, 1.0], "second": [float("nan")] * 2}, "batch")
