@@ -160,26 +160,18 @@ def values(tmp_path):
     return {(row.method, row.metric, row.epochs): row.value for row in read_rows(tmp_path / "runs/s/measured.csv")}
 
 
-def test_edited_options_are_named_and_run_again_with_the_runs_that_need_them(sweep, tmp_path):
+@pytest.mark.parametrize(
+    "stopped_at", ["the run that changed", pytest.param("the run that needs it", marks=pytest.mark.slow)]
+)
+def test_edited_options_are_named_and_stay_to_do_until_the_runs_that_need_them_have_ended(
+    sweep, tmp_path, monkeypatch, stopped_at
+):
     assert sweep().code == 0
     before = values(tmp_path)
     assert "0 of 2 runs to do" in sweep().out
     sentence = refusal(sweep(smoothing=0.3))
     assert "1 finished run(s) have changed" in sentence
     assert "--model.label_smoothing=0.3" in sentence
-    assert "2 of 2 runs to do" in ok(sweep("--overwrite", smoothing=0.3)).out
-    after = values(tmp_path)
-    assert after.keys() == before.keys()
-    assert all(after[key] != before[key] for key in before if key[1] == "loss")
-    assert "0 of 2 runs to do" in sweep(smoothing=0.3).out
-
-
-@pytest.mark.parametrize(
-    "stopped_at", ["the run that changed", pytest.param("the run that needs it", marks=pytest.mark.slow)]
-)
-def test_runs_that_are_replaced_stay_to_do_until_they_have_ended(sweep, tmp_path, monkeypatch, stopped_at):
-    assert sweep().code == 0
-    before = values(tmp_path)
     number = 0 if stopped_at == "the run that changed" else 1
     fit, trained = Trainer.fit, 0
 

@@ -23,25 +23,10 @@ from lgx.initialization import initialize
 from lgx.methods import LSAMD, SelectedExpansion
 from lgx.methods.lsamd.selection import Selection, SelectionRun, extract
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
-from tests.methods.lsamd.conftest import ARCH, arguments
+from tests.methods.lsamd.conftest import ARCH, arguments, images, super_ancestor
 from tests.support import fake_masks
 from tests.support.command_line import analyze, lgx, refusal
 from tests.support.families import tiny
-
-
-def super_ancestor(routing="batch", spread=1.0):
-    """Two data sets whose blocks, adapters and heads differ from one another."""
-    torch.manual_seed(0)
-    base = parse_architecture(ARCH, num_classes=3).build()
-    net = SuperAncestor(base, [Task("a", 3), Task("b", 5)], routing)
-    for name, parameter in net.named_parameters():
-        if name.startswith("branches."):
-            nn.init.normal_(parameter, std=spread if "adapters" in name else 0.1)
-    return net
-
-
-def images(n=7):
-    return torch.randn(n, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 
 
 def naive(net, x, number, routing):
