@@ -68,19 +68,6 @@ def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, 
     assert [spec.name for spec in pending_runs(sweep, results)] == ["ancestor", "sws", "sws-3"]
 
 
-def test_a_failed_run_stops_only_the_runs_that_need_it(sweep_file, tmp_path):
-    content = yaml.safe_load(sweep_file.read_text())
-    content["runs"][1]["options"]["data.batch_size"] = 0
-    content["runs"][2]["matrix"]["depth"] = [2]
-    sweep_file.write_text(yaml.safe_dump(content, sort_keys=False))
-    sentence = refusal(lgx("sweep", sweep_file, "--runs_dir", tmp_path / "runs"))
-    assert sentence.startswith("lgx sweep: 1 of 4 runs failed: sws seed 0 (")
-    assert "batch_size" in sentence
-    assert "; 1 run(s) that need them were skipped" in sentence
-    rows = read_rows(tmp_path / "runs/s/measured.csv")
-    assert {row.method for row in rows} == {"ancestor", "random"}
-
-
 def test_a_file_of_another_kind_is_explained(tmp_path):
     (tmp_path / "list.yaml").write_text("- a")
     assert "expected keys and values" in lgx("sweep", tmp_path / "list.yaml").sentence
