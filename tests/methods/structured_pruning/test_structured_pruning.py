@@ -62,7 +62,6 @@ def test_layers_of_a_shallower_descendant_are_evenly_spaced_and_the_mlp_alone_ca
     kept = initialize(WIDE.replace(depth=2), StructuredPruning(path)).model.state_dict()
     assert_close(kept["blocks.1.attn.qkv.weight"], state["blocks.2.attn.qkv.weight"])
     assert_close(kept["blocks.0.attn.qkv.weight"], state["blocks.0.attn.qkv.weight"])
-    path, state = source
     pruned = initialize(WIDE.replace(mlp_ratio=32 / 24), StructuredPruning(path)).model.state_dict()
     assert_close(pruned["blocks.0.mlp.fc1.bias"], state["blocks.0.mlp.fc1.bias"][NEURONS])
     assert_close(pruned["blocks.0.norm1.weight"], state["blocks.0.norm1.weight"])
