@@ -15,7 +15,6 @@ from data_modules.loading.samplers import (
     ResumableLoader,
     TrainBatchSampler,
     limited,
-    next_position,
     unpadded_share,
 )
 from data_modules.multi_task.samplers import TaskExamples
@@ -92,8 +91,10 @@ def test_batches_are_parts_of_the_permutation_of_seed_and_epoch_from_where_a_run
     assert list(sampler) == expected[2:]
     sampler.resume_at = (3, 2)  # another epoch
     assert list(sampler) == expected
-    assert next_position({"epoch": 4, "batch": 3}, 3) == (5, 0)
-    assert next_position({"epoch": 4, "batch": 2}, 3) == (4, 2)
+    loader = ResumableLoader(range(20), batch_sampler=sampler)
+    for batch, place in ((3, (5, 0)), (2, (4, 2))):  # an epoch has three batches
+        loader.load_state_dict({"epoch": 4, "batch": batch, "examples": 6})
+        assert (sampler.resume_at, sampler.epoch) == (place, place[0])
 
 
 def test_held_out_examples_follow_the_largest_remainders_and_leave_one_of_each_class():
