@@ -216,15 +216,12 @@ def test_the_tables_of_sws_agree_within_rounding(table, classes):
         assert cost_of(NAMES[name]).macs / 1e9 == pytest.approx(value, rel=0.01)
 
 
-def test_the_two_counting_conventions_differ_in_positions_attention_and_norms():
+def test_counting_conventions_differ_in_positions_attention_and_norms_and_count_shared_layers_once():
     base = NAMES["12-Base"]
     whole, modules = cost_of(base), cost_of(base, "modules")
     assert whole.parameters - modules.parameters == 198 * 768  # 197 positions and the class token
     attention, norms = 12 * 2 * 197 * 197 * 768, 25 * 4 * 197 * 768
     assert whole.macs - modules.macs == attention - norms
-
-
-def test_layers_that_share_weights_run_each_time_and_count_once():
     shared, twice = NAMES["Aux-B"], NAMES["Des-B-16"]
     assert cost_of(shared, "modules").macs == cost_of(twice, "modules").macs
     assert cost_of(shared, "modules").parameters == cost_of(NAMES["Des-B-5"], "modules").parameters

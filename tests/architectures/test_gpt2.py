@@ -23,12 +23,9 @@ from tests.support.command_line import python
 from tests.support.gpt2 import GPT2, texts, transformers
 
 
-def test_gpt2_small_has_its_published_size():
+def test_gpt2_small_has_its_published_size_and_macs_count_every_product_once():
     # 124,439,808 without a head (Radford et al.'s smallest), and 2 x 768 for the head.
     assert parse_any_architecture("12-GPT2").count_parameters() == 124_439_808 + 2 * 768
-
-
-def test_macs_count_every_product_once():
     n, d = GPT2.max_len, GPT2.embed_dim
     per_layer = n * 12 * d * d + 2 * n * n * d
     assert GPT2.count_macs() == 2 * per_layer + 3 * d

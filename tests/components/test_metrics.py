@@ -60,16 +60,13 @@ def test_a_batch_without_labels_has_no_loss_and_a_finite_gradient():
     assert not logits.grad.any()
 
 
-def test_classification_keeps_class_255():
+def test_class_255_is_a_class_and_logits_of_several_labels_are_no_probabilities():
     metrics = metrics_for(Task("t", 300))
     logits = F.one_hot(torch.tensor([255, 1]), 300).float()
     update_metrics(metrics, logits, torch.tensor([255, 255]))
     assert float(metrics["acc"].compute()) == 0.5
     with pytest.raises(UserError, match="task t: metric 'speed' is unknown; known are acc, miou"):
         metrics_for(Task("t", 3, metric="speed"))
-
-
-def test_logits_of_several_labels_are_no_probabilities():
     metrics = metrics_for(Task("t", 2, kind="multilabel", metric="map"))
     update_metrics(metrics, torch.tensor([[0.2, 0.3]]), torch.tensor([[1, 1]]))
     assert float(metrics["acc"].compute()) == 1

@@ -54,16 +54,13 @@ def test_a_linear_probe_does_not_depend_on_the_scale_of_a_feature():
     assert plain == pytest.approx(scaled, abs=0.02)
 
 
-def test_features_precede_the_head():
+def test_features_precede_the_head_and_are_refused_if_not_finite():
     network = ViTArchitecture(1, 16, 2, patch_size=4, img_size=8, num_classes=5).build().eval()
     images = torch.randn(2, 3, 8, 8)
     features = frozen_features(network, images)
     assert features.shape == (2, 16)
     assert not features.requires_grad
     assert torch.equal(network.head(features), network(images))
-
-
-def test_features_that_are_not_finite_are_refused():
     known, labels = blobs(30)
     with pytest.raises(UserError, match="not finite"):
         Probe("knn").accuracy(known, labels, known / 0, labels)

@@ -23,10 +23,12 @@ def test_an_announced_size_is_counted_by_the_loader_and_no_file_is_read() -> Non
     assert texts.train_dataloader().epoch_length == 9
 
 
-def test_the_published_size_holds_for_the_usual_share_of_validation_only() -> None:
+def test_the_published_size_holds_for_the_usual_share_of_validation_only_and_nothing_is_downloaded_to_count():
     assert CIFAR10(val_fraction=0.2).nominal_train_size() is None
     assert ImageNet().nominal_train_size() == 1_268_355
     assert ImageNet(val_fraction=0.1).nominal_train_size() is None
+    with pytest.raises(UserError, match="downloaded"):
+        CoLA(root="/nowhere", source="hub").count_train()
 
 
 def test_several_sets_have_a_member_for_each() -> None:
@@ -35,11 +37,6 @@ def test_several_sets_have_a_member_for_each() -> None:
         member.announce_train_size(size)
     assert {name: task.num_train for name, task in module.all_tasks.items()} == {"cifar10": 300, "svhn": 700}
     assert module.train_dataloader().epoch_length == 10
-
-
-def test_a_text_set_on_the_hub_is_not_downloaded_to_be_counted() -> None:
-    with pytest.raises(UserError, match="downloaded"):
-        CoLA(root="/nowhere", source="hub").count_train()
 
 
 def test_a_bare_lightning_data_module_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,16 +176,3 @@ def test_the_losses_of_stage_1_agree(models):
     # The official code uses the last model only; this project averages over all models.
     total = (pieces[-1] + tensors[f"m{models}.loss_predwd"][0]) / models
     torch.testing.assert_close(total, tensors[f"m{models}.total_loss"][0], rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("models", [1, 2])
-def test_the_losses_of_stage_2_agree(models):
-    tensors = load_file(GOLDEN / "talm_loss_golden.safetensors")
-    labels = [
-        F.cross_entropy(tensors[f"m{models}.{i}.logits"], tensors["targets"], label_smoothing=0.1)
-        for i in range(models)
-    ]
-    for i, loss in enumerate(labels):
-        torch.testing.assert_close(loss, tensors[f"m{models}.{i}.ce"][0], rtol=0, atol=1e-5)
-    total = torch.stack(labels).mean() + tensors[f"m{models}.loss_predwd"][0] / models
-    torch.testing.assert_close(total, tensors[f"m{models}.total_loss"][0], rtol=0, atol=1e-5)

@@ -111,7 +111,7 @@ def test_attention_gain_scales_the_contributions_to_the_residual_stream_alone():
                 torch.testing.assert_close(product, other[name], rtol=1e-4, atol=1e-6)
 
 
-def test_tokens_share_embeddings_only_where_they_are_tiled():
+def test_tokens_share_embeddings_only_where_they_are_tiled_and_their_number_is_checked():
     name, nets = "transformer.wte.weight", (hypernet(layout="aligned"), hypernet(layout="aligned", vocab_size=101))
     with torch.no_grad():
         tiled, own = (net.predict(GPT2)[name] for net in nets)
@@ -119,9 +119,6 @@ def test_tokens_share_embeddings_only_where_they_are_tiled():
     assert torch.equal(tiled[:48], tiled[48:96])
     assert torch.pdist(own).min() > 0.002
     assert 0.01 < own.std() < 0.04
-
-
-def test_the_size_of_the_vocabulary_is_checked():
     with pytest.raises(UserError, match="has rows for 50 tokens, but the architecture has 101"):
         hypernet(layout="aligned", vocab_size=50).predict(GPT2)
     for options in ({"layout": "official"}, {"decoder": "conv", "layout": "aligned"}):

@@ -1,13 +1,14 @@
-"""A hypernetwork predicts all parameters of any architecture."""
+"""A hypernetwork predicts all parameters of any architecture; what is larger than ``max_shape`` is tiled."""
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
-from lgx.architectures import GPT2Architecture, ViTArchitecture, sample_architectures
+from lgx.architectures import GPT2Architecture, ViTArchitecture, parse_architecture, sample_architectures
 from lgx.errors import UserError
-from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
+from lgx.hypernet import Hypernet, HypernetConfig, computational_graph, trace
 from lgx.hypernet.checkpoints import read_config
 from lgx.hypernet.encoder import FourierShapeEmbedding, ShapeEmbedding
 from lgx.hypernet.functional_forward import meta_batch_loss
@@ -173,3 +174,38 @@ def test_a_configuration_chooses_the_embedding_and_older_ones_have_the_table():
     assert isinstance(Hypernet(read_config(old, "x")).encoder.shapes, ShapeEmbedding)
     with pytest.raises(UserError, match="size_embedding is 'nearest', expected table or fourier"):
         HypernetConfig(size_embedding="nearest")
+
+
+TILED = {"width": 16, "layers": 1, "heads": 2, "rank": 4, "max_size": 1024}
+NARROW_VIT = "depth=3,embed_dim=12,num_heads=3,patch_size=4,img_size=16"
+
+
+@pytest.mark.parametrize("decoder", ["conv", "low_rank"])
+@pytest.mark.parametrize("convolutional", [True, False])
+def test_tiled_parameters_are_the_repeated_ones(decoder, convolutional):
+    torch.manual_seed(0)
+    config = HypernetConfig(**TILED, max_shape=(16, 20, 8, 8), num_classes=18, decoder=decoder)
+    if convolutional:
+        model = nn.Sequential(
+            nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.Conv2d(16, 24, 3), nn.BatchNorm2d(24), nn.Conv2d(24, 12, 3),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 18),
+        )  # fmt: skip
+        graph = trace(model, (3, 16, 16))
+    else:
+        graph = computational_graph(parse_architecture(NARROW_VIT, num_classes=18))
+    hypernet = Hypernet(config)
+    with torch.no_grad():
+        predicted = hypernet.predict_graphs([graph])[0]
+
+    def repeats(name: str) -> bool:
+        tensor = predicted[name]
+        matrix = tensor[:, None] if tensor.ndim == 1 else tensor[:, 1:].transpose(1, 2) if "pos" in name else tensor
+        rows, columns = matrix[16:], matrix[:, 20:]
+        return (len(rows) > 0 and torch.equal(rows, matrix[: len(rows)])) or (
+            columns.numel() > 0 and torch.equal(columns, matrix[:, : columns.shape[1]])
+        )
+
+    norm_biases = {n.parameter.replace("weight", "bias") for n in graph.nodes if n.op in ("bn", "ln")}
+    named = hypernet.tiled_parameters(graph)
+    assert set(named) == {name for name in predicted if name not in norm_biases and repeats(name)}
+    assert 0 < len(named) < len(predicted) - len(norm_biases)

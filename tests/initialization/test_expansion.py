@@ -42,9 +42,6 @@ def test_cyclic_examples_of_the_paper():
     assert cyclic(3, 5, "front_last_mid") == [0, 0, 1, 2, 2]
     assert cyclic(5, 5) == [0, 1, 2, 3, 4]
     assert cyclic(5, 16) == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
-
-
-def test_order2_grows_inwards_from_both_ends():
     grown = [cyclic(5, 5 + extra, "front_last_mid") for extra in range(6)]
     added = [next(s for s in range(5) if b.count(s) > a.count(s)) for a, b in itertools.pairwise(grown)]
     assert added == [0, 4, 1, 3, 2]
@@ -70,11 +67,8 @@ def test_elements_are_every_nth_or_the_rounded_points_of_equal_distances(a, b):
     assert (evenly_spaced(4, 3), evenly_spaced(6, 5)) == ([0, 2, 3], [0, 1, 2, 4, 5])  # a half goes to the even 2
 
 
-def test_the_first_layers_of_stages_are_found():
+def test_the_first_layers_of_stages_are_found_and_too_shallow_a_descendant_is_refused():
     assert first_of_stages((3, 3, 4, 3, 3)) == [0, 3, 6, 10, 13]
-
-
-def test_too_shallow_a_descendant_is_refused():
     for expand in (cyclic, random_assigned):
         with pytest.raises(UserError, match="depth 4 is below the learngene's 5 layers"):
             expand(5, 4)

@@ -57,14 +57,11 @@ def test_budgets_are_rounded_up_to_four_digits():
     assert [enough("params", value) for value in (10_851, 10_850, 5)] == ["10.86k", "10.85k", "5"]
 
 
-def test_a_gated_mlp_keeps_an_even_hidden_width():
+def test_hidden_widths_that_an_mlp_does_not_allow_are_left_out():
     like = tiny("dinov2_swiglu", embed_dim=64, num_heads=4, depth=4, mlp_ratio=8 / 3)
     for share in (0.3, 0.6, 0.95):
         for candidate in find_sizes(Sizes.within(like), [Budget("params", share * like.count_parameters())]):
             assert candidate.cost.parameters == candidate.architecture.count_parameters()
-
-
-def test_widths_that_a_fixed_mlp_ratio_does_not_allow_do_not_end_the_search():
     sizes = Sizes.free().with_fixed("mlp_ratio=2.7", 1000)  # a width of 128 would have 345 neurons
     first = find_sizes(sizes, parse_budgets(params="9M"))[0].architecture
     assert first.mlp_ratio == 2.7

@@ -90,8 +90,8 @@ def on_another_device(self, empty_init=None):
         ("Nested", ["--model.least_depth=1", "--data.labels=false"]),
         ("Family", ["--model.sizes=[depth=2]"]),
         ("SWS", ["--model.stages=[2,2]", "--model.start=middle"]),
-        pytest.param("TLEG", ["--model.start=fit"], marks=pytest.mark.slow),
-        pytest.param("LeTs", ["--model.narrow_heads=1", "--model.narrow_depth=2"], marks=pytest.mark.slow),
+        ("TLEG", ["--model.start=fit"]),
+        ("LeTs", ["--model.narrow_heads=1", "--model.narrow_depth=2"]),
     ],
 )
 def test_a_network_is_built_from_an_ancestor(images, ancestor, tmp_path, monkeypatch, method, options):

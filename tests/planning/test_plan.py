@@ -164,6 +164,7 @@ def test_flops_are_those_of_the_architecture_and_three_passes():
     assert planned.flops.forward == pytest.approx(forward, rel=1e-6)
     assert planned.flops.example == pytest.approx(3 * forward)
     assert planned.total_flops == pytest.approx(3 * forward * planned.steps.samples)
+    assert plan(*BASE, "--model.class_weights=true").flops == planned.flops  # a plan counts no classes
 
 
 def test_an_ancestor_costs_only_its_forward_pass():

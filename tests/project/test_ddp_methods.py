@@ -150,7 +150,7 @@ def test_sharded_processes_train_the_same_as_whole_copies(finished, name):
     assert whole["lgx_run"]["data"] == shared["lgx_run"]["data"]
 
 
-def test_only_the_first_process_prints(finished):
+def test_only_the_first_process_prints_and_a_selection_counts_every_image_once(finished):
     folder, _ = finished("finetune")
     first, second = ((folder / f"rank{rank}.log").read_text() for rank in range(2))
     assert second == ""
@@ -158,9 +158,6 @@ def test_only_the_first_process_prints(finished):
         assert first.count(f"run        {folder}/runs/test/{name}/seed0\n") == 1
     assert len(re.findall(r"^epoch +1/1  train loss .*  val accuracy .* after .*$", first, re.MULTILINE)) == len(FAST)
     assert first.count(" = 8 x 2 process(es) x ") == len(FAST)
-
-
-def test_a_selection_on_two_processes_counts_every_image_of_every_set_once(finished):
     shares = SelectionRun.load(finished("lsamd")[0] / "runs/test/lsamd/seed0").selection.base_share
     assert len(shares) == 2
     assert all(round(9 * share, 4) == round(9 * share) for row in shares.values() for share in row)

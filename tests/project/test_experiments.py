@@ -43,10 +43,6 @@ def parsed_model(command: str, *arguments: str | Path) -> str:
 SWEPT = {Path(spec.config).resolve() for path in SWEEPS + ARENAS for spec in runs_of(path).runs}
 
 
-def test_every_configuration_starts_with_a_description():
-    assert [path for path in CONFIGS if not path.read_text().startswith("# ")] == []
-
-
 @pytest.mark.parametrize(
     "path", [p for p in CONFIGS if p.resolve() not in SWEPT], ids=lambda p: str(p.relative_to(EXPERIMENTS))
 )

@@ -41,9 +41,6 @@ def test_few_modules_lie_beside_the_packages():
     loose = [name for name in entries if name.endswith(".py") and not name.startswith("__")]
     assert len(loose) <= 4, loose
     assert len(entries) <= 19, entries
-
-
-def test_the_hall_of_data_modules_holds_what_an_author_meets():
     hall = house.ROOT / "data_modules"
     assert len(list(hall.glob("*.py"))) <= 8
     assert {path.name for path in hall.iterdir() if (path / "__init__.py").exists()} < set(house.ROOMS_OF_DATA)
@@ -71,12 +68,9 @@ def test_foundations_of_data_modules_import_no_room():
     assert {module: upward for module, upward in found.items() if upward} == {}
 
 
-def test_packages_have_few_imports_of_each_other():
+def test_packages_have_few_imports_of_each_other_and_modules_none_in_a_circle():
     print(house.diagram())
     assert len(house.arrows()) <= 72
-
-
-def test_no_modules_import_each_other_in_a_circle():
     assert not house.circle({module: house.imports_of(module) for module in house.modules()})
 
 
@@ -185,14 +179,11 @@ def test_steps_that_verdicts_and_departures_name_are_those_of_the_sampler():
     assert f"the code has {held[1]}" in lines["steps of stage 2"]
 
 
-def test_every_part_of_a_cost_is_planned():
+def test_every_part_of_a_cost_is_planned_and_kept_answers_count_one_pass_of_each_image():
     sums = [claim[side] for claim in COSTS["claims"] if "more" in claim for side in ("more", "less")]
     sums += [parts for _, parts in COSTS["hours"]["printed"].values()]
     costs = read_costs()
     assert {part for parts in sums for part in parts} <= costs.keys() == COSTS["parts"].keys()
-
-
-def test_a_cost_with_the_ancestors_answers_kept_counts_one_pass_of_each_image():
     cost, lines = read_costs()["tal_stage1"], costs_as_markdown("tal").splitlines()
     assert cost.kept == pytest.approx(cost.exaflops - cost.of_ancestor * 74 / 75)
     assert any("22 % less time" in line and "| 0.0881x | 0.872x | reversed in FLOPs" in line for line in lines)

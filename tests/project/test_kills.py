@@ -1,22 +1,25 @@
 """Every command that is killed at random moments leaves complete files, and resumes to the same result.
 
-The commands run in forks of a process that has imported everything, so that kills happen during their work. One
-kill of each command by default; ``pytest -m slow`` makes twenty.
+The commands run in forks of a process that has imported everything, so that kills happen during their work. A run that
+averages its weights is killed in each of its phases.
 """
 
 import random
 import shutil
-from collections.abc import Callable
+import signal
 from pathlib import Path
 
 import pytest
 
 from data_modules import CIFAR10
+from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments
 from tests.support.fake_data import class_tree
-from tests.support.forks import Command, finish
+from tests.support.forks import Command, finish, start
 from tests.support.kills import Outcome, contents, kill_during, of_run, of_sweep
 from tests.support.sweeps import write_chain
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -53,29 +56,15 @@ def commands(
     }
 
 
-@pytest.fixture(scope="module")
-def undisturbed(commands, tmp_path_factory) -> Callable[[str], tuple[float, object]]:
-    known: dict[str, tuple[float, object]] = {}
-
-    def run(name: str) -> tuple[float, object]:
-        if name not in known:
-            folder = tmp_path_factory.mktemp(name.replace(" ", "_")) / "once"
-            args, outcome = commands[name]
-            # The first run also warms caches.
-            seconds = min(finish(args, folder.with_name("twice")), finish(args, folder))
-            known[name] = seconds, outcome(folder)
-        return known[name]
-
-    return run
-
-
-def check(name: str, count: int, commands, undisturbed, folder: Path) -> None:
-    """Kill a command at random moments, each time in a fresh folder, and resume it."""
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", ["fit", "init", "embed", "data prepare", "sweep"])
+def test_twenty_kills_lose_nothing(name, commands, tmp_path):
     args, outcome = commands[name]
-    seconds, expected = undisturbed(name)
-    rng, killed, places = random.Random(name), 0, (folder / str(k) for k in range(5 * count))
-    while killed < count:
-        place, moment = next(places), rng.random()
+    # The first run also warms caches.
+    seconds = min(finish(args, tmp_path / "twice"), finish(args, tmp_path / "once"))
+    expected, rng, killed = outcome(tmp_path / "once"), random.Random(name), 0
+    for k in range(100):
+        place, moment = tmp_path / str(k), rng.random()
         if not kill_during(args, place, moment * seconds):
             continue  # it had finished before the kill
         killed += 1
@@ -84,15 +73,49 @@ def check(name: str, count: int, commands, undisturbed, folder: Path) -> None:
             assert torn <= {"data/cifar10_shards/index.json"}  # the index grows by one split at a time
         finish(args, place)
         assert outcome(place) == expected, f"killed after {moment:.2f} of {seconds:.1f} s"
+        if killed == 20:
+            return
+    raise AssertionError(f"only {killed} kills")
 
 
-@pytest.mark.parametrize("name", ["fit", "init"])
-def test_a_killed_command_resumes_to_the_same_result(name, commands, undisturbed, tmp_path):
-    check(name, 1, commands, undisturbed, tmp_path)
+AVERAGES = {
+    "EMAWeightAveraging": ["--trainer.callbacks.decay=0.5"],
+    "StochasticWeightAveraging": ["--trainer.callbacks.swa_lrs=0.01", "--trainer.callbacks.swa_epoch_start=1"],
+}
+STEPS = 9
+MOMENTS = [("before_update", 5), ("after_update", 8), ("validation", 6), ("fit_end", STEPS), ("test", STEPS)]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", ["fit", "init", "embed", "data prepare", "sweep"])
-def test_twenty_kills_lose_nothing(name, commands, undisturbed, tmp_path):
-    check(name, 20, commands, undisturbed, tmp_path)
+def command_of(images, average):
+    options = ["--name=r", "--trainer.max_epochs=3", "--save_every=1", "--test_start=true", "--test_end=true"]
+    callback = [f"--trainer.callbacks+={average}", *AVERAGES[average]]
+    return [*arguments("fit", "Ancestor", images, "runs", *options), "--ckpt_path=last", *callback]
+
+
+@pytest.fixture(scope="module", params=AVERAGES)
+def undisturbed_average(request, images, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed_average")
+    args = command_of(images, request.param)
+    finish(args, folder)
+    return args, of_run(folder)
+
+
+@pytest.mark.parametrize(("moment", "step"), MOMENTS)
+def test_a_killed_average_resumes_to_the_same_result(undisturbed_average, tmp_path, moment, step):
+    args, expected = undisturbed_average
+    probe = ["--trainer.callbacks+=tests.support.probes.KillAt", f"--trainer.callbacks.step={step}"]
+    killed = start([*args, *probe, f"--trainer.callbacks.moment={moment}"], tmp_path)
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL, (tmp_path / "log").read_text()[-2000:]
+    finish(args, tmp_path)
+    assert of_run(tmp_path) == expected
+
+
+def test_a_finished_average_is_tested_with_its_final_weights_when_it_is_asked_again(undisturbed_average, tmp_path):
+    args, expected = undisturbed_average
+    finish(args, tmp_path)
+    (tmp_path / "runs/test/r/seed0/summary.json").unlink()
+    finish(args, tmp_path)
+    assert of_run(tmp_path) == expected
+    rows = read_rows(tmp_path / "runs/test/r/seed0/results.csv")
+    assert len({row.epochs for row in rows if row.split == "test"}) == 2

@@ -90,15 +90,12 @@ def test_every_module_imports_without_the_optional_packages(ran):
     assert all(NEED_ONE[name] in message for name, message in failed.items()), failed
 
 
-def test_a_command_names_the_extra_that_it_needs(ran):
+def test_a_command_names_the_extra_that_it_needs_and_images_need_none(ran, folder):
     commands, _ = ran
     for extra in ("nlp", "sweep"):
         code, err = commands[extra]
         assert code == 2
         assert err.strip().endswith(f"pip install 'lgx[{extra}]'")
-
-
-def test_images_need_no_optional_package(ran, folder):
     commands, _ = ran
     assert commands["core"][0] == 0, commands["core"]
     assert (folder / "start/model.safetensors").is_file()

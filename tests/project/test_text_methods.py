@@ -119,7 +119,7 @@ def test_hypernetworks_train_on_one_text_set(text_root, tmp_path, model):
     assert Learngene.load(folder / "best.learngene.safetensors").hypernet["vocab_size"] is None
 
 
-def test_tal_learns_several_text_tasks_with_a_row_per_token(tal):
+def test_tal_learns_several_text_tasks_with_a_row_per_token_and_maps_them(tal, tmp_path):
     learngene = Learngene.load(tal / "best.learngene.safetensors")
     assert learngene.hypernet["vocab_size"] == SIZE
     assert learngene.tensors["decoder.basis_tokens"].shape[0] == SIZE
@@ -127,6 +127,10 @@ def test_tal_learns_several_text_tasks_with_a_row_per_token(tal):
     measured = {(row.task, row.metric) for row in rows_of_test(tal)}
     of_classes = {"acc", "auroc", "balanced_acc", "ece", "loss"}
     assert measured == {("cola", m) for m in {"mcc", *of_classes}} | {("mrpc", m) for m in {"f1", *of_classes}}
+    ok(analyze("tasks", "--source", tal / "best.learngene.safetensors", "--out", tmp_path / "map.svg",
+               "--archs", "gpt2:depth=2,embed_dim=16,num_heads=2;gpt2:depth=3,embed_dim=16,num_heads=2"))  # fmt: skip
+    assert (tmp_path / "map.svg").is_file()
+    assert (tal / "task_map.svg").is_file()
 
 
 @pytest.mark.parametrize("guidance", ["features", pytest.param("official", marks=pytest.mark.slow), "logits"])
@@ -191,13 +195,6 @@ def test_a_trained_run_is_exported(ancestor, tmp_path):
     ids = torch.randint(0, SIZE - 1, (2, 6))
     own = load_pretrained(str(ancestor / "checkpoints/best.ckpt")).model
     torch.testing.assert_close(plain(input_ids=ids).logits, own(ids))
-
-
-def test_analyze_tasks_works_with_text_models(tal, tmp_path):
-    ok(analyze("tasks", "--source", tal / "best.learngene.safetensors", "--out", tmp_path / "map.svg",
-               "--archs", "gpt2:depth=2,embed_dim=16,num_heads=2;gpt2:depth=3,embed_dim=16,num_heads=2"))  # fmt: skip
-    assert (tmp_path / "map.svg").is_file()
-    assert (tal / "task_map.svg").is_file()
 
 
 def test_init_and_sample_work_with_text_models(tmp_path):

@@ -1,15 +1,17 @@
-"""A sweep runs the runs that are missing, in order, and none twice."""
+"""A sweep runs the runs that are missing, in order, and none twice; edited ones are named, and run again on request."""
 
 import json
 import shutil
+from functools import wraps
 
 import pytest
 import yaml
+from lightning.pytorch import Trainer
 
 from lgx.core.rows import read_rows
 from lgx.runs.sweeps import RunSpec, load_sweep, pending_runs, run_arguments
 from tests.support.command_line import ARCH, arguments, lgx, ok, python, refusal
-from tests.support.sweeps import config_of, write_sweep
+from tests.support.sweeps import config_of, write_chain, write_sweep
 
 
 @pytest.fixture
@@ -64,19 +66,6 @@ def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, 
     assert [spec.name for spec in pending_runs(sweep, results)] == ["sws", "sws-3"]
     shutil.rmtree(runs / "s" / "ancestor")
     assert [spec.name for spec in pending_runs(sweep, results)] == ["ancestor", "sws", "sws-3"]
-
-
-def test_a_failed_run_stops_only_the_runs_that_need_it(sweep_file, tmp_path):
-    content = yaml.safe_load(sweep_file.read_text())
-    content["runs"][1]["options"]["data.batch_size"] = 0
-    content["runs"][2]["matrix"]["depth"] = [2]
-    sweep_file.write_text(yaml.safe_dump(content, sort_keys=False))
-    sentence = refusal(lgx("sweep", sweep_file, "--runs_dir", tmp_path / "runs"))
-    assert sentence.startswith("lgx sweep: 1 of 4 runs failed: sws seed 0 (")
-    assert "batch_size" in sentence
-    assert "; 1 run(s) that need them were skipped" in sentence
-    rows = read_rows(tmp_path / "runs/s/measured.csv")
-    assert {row.method for row in rows} == {"ancestor", "random"}
 
 
 def test_a_file_of_another_kind_is_explained(tmp_path):
@@ -138,3 +127,79 @@ def test_a_sweep_starts_all_processes_of_every_run(images, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     for seed in (0, 1):
         assert json.loads((tmp_path / f"runs/e/x/seed{seed}/summary.json").read_text())["processes"] == 2
+
+
+@pytest.fixture
+def sweep(images, tmp_path, monkeypatch):
+    """Write a sweep of an ancestor and its descendant, and run it."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*options, rate=0.003, epochs=1, smoothing=0.0):
+        adamw = {"class_path": "torch.optim.AdamW", "init_args": {"lr": rate}}
+        options_of_a = {"model.label_smoothing": smoothing}
+        write_chain(tmp_path, images, options_of_a, model={"optimizer": adamw}, trainer={"max_epochs": epochs})
+        return lgx("sweep", "sweep.yaml", *options)
+
+    return run
+
+
+def values(tmp_path):
+    return {(row.method, row.metric, row.epochs): row.value for row in read_rows(tmp_path / "runs/s/measured.csv")}
+
+
+@pytest.mark.parametrize(
+    "stopped_at", ["the run that changed", pytest.param("the run that needs it", marks=pytest.mark.slow)]
+)
+def test_edited_options_are_named_and_stay_to_do_until_the_runs_that_need_them_have_ended(
+    sweep, tmp_path, monkeypatch, stopped_at
+):
+    assert sweep().code == 0
+    before = values(tmp_path)
+    assert "0 of 2 runs to do" in sweep().out
+    sentence = refusal(sweep(smoothing=0.3))
+    assert "1 finished run(s) have changed" in sentence
+    assert "--model.label_smoothing=0.3" in sentence
+    number = 0 if stopped_at == "the run that changed" else 1
+    fit, trained = Trainer.fit, 0
+
+    @wraps(fit)
+    def stop(self, *args, **kwargs):
+        nonlocal trained
+        fit(self, *args, **kwargs)
+        trained += 1
+        if trained > number:
+            raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "fit", stop)
+        assert "stopped" in sweep("--overwrite", smoothing=0.3).sentence
+    assert f"{2 - number} of 2 runs to do" in ok(sweep("--overwrite", smoothing=0.3)).out
+    after = values(tmp_path)
+    assert after.keys() == before.keys()
+    assert all(after[key] != before[key] for key in before if key[1] == "loss")
+    assert "0 of 2 runs to do" in sweep(smoothing=0.3).out
+
+
+def test_a_test_that_is_run_again_leaves_no_rows_of_its_former_options(images, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def measure(depth, *options):
+        (tmp_path / "c.yaml").write_text(yaml.safe_dump(config_of("Finetune", images)))
+        arch = {"model.arch": ARCH.replace("depth=4", f"depth={depth}")}
+        write_sweep(tmp_path, {"name": "start", "command": "test", "config": "c.yaml", "options": arch})
+        ok(lgx("sweep", "sweep.yaml", *options))
+        return {row.architecture for row in read_rows(tmp_path / "runs/s/measured.csv")}
+
+    first = measure(2)
+    second = measure(3, "--overwrite")
+    assert len(first) == len(second) == 1
+    assert first != second
+
+
+def test_an_edited_configuration_is_named_and_a_longer_training_keeps_what_was_measured(sweep, tmp_path):
+    assert sweep().code == 0
+    sentence = refusal(sweep(rate=0.01))
+    assert "2 finished run(s) have changed" in sentence
+    assert "Ancestor.yaml has changed" in sentence
+    ok(sweep("--overwrite", epochs=2))
+    assert {key[2] for key in values(tmp_path)} == {1, 2}

@@ -59,13 +59,10 @@ def test_boolean_options_are_flags(images, tmp_path, words, expected):
     assert (config.test_end, config.overwrite, config.untrained) == (False, False, False)
 
 
-def test_a_configuration_file_sets_flags_too(images, tmp_path):
+def test_a_configuration_file_sets_flags_too_and_the_fields_of_a_dataclass_are_further_options(images, tmp_path):
     (tmp_path / "flags.yaml").write_text(yaml.safe_dump({"test_end": True, "overwrite": True}))
     _, config = parsed(images, tmp_path, "--config", tmp_path / "flags.yaml", "--no_overwrite")
     assert (config.test_end, config.overwrite) == (True, False)
-
-
-def test_the_fields_of_a_dataclass_are_further_options(images, tmp_path):
     _, config = parsed(images, tmp_path, "--count=3", "--loud", extra=More)
     assert (config.count, config.loud) == (3, True)
     _, config = parsed(images, tmp_path, extra=More)
@@ -105,14 +102,10 @@ def test_the_mistake_behind_a_refused_class_is_reported(images, tmp_path, option
     assert not (tmp_path / "runs").exists()
 
 
-def test_options_that_are_enumerations_are_saved_as_texts(fit, tmp_path):
-    ok(fit("Ancestor", "--name=a", "--trainer.callbacks+=Timer", "--trainer.callbacks.duration=00:01:00:00"))
+def test_a_single_callback_needs_no_list_and_options_that_are_enumerations_are_saved_as_texts(fit, tmp_path):
+    ok(fit("Ancestor", "--name=a", "--trainer.callbacks=Timer", "--trainer.callbacks.duration=00:01:00:00"))
     (callback,) = yaml.safe_load((tmp_path / "runs/test/a/seed0/config.yaml").read_text())["trainer"]["callbacks"]
     assert callback["init_args"]["interval"] == "step"
-
-
-def test_a_single_callback_needs_no_list(fit):
-    ok(fit("Ancestor", "--name=a", "--trainer.callbacks=EarlyStopping", "--trainer.callbacks.monitor=val/loss"))
 
 
 def test_a_value_may_name_a_file_with_configuration(images, tmp_path):
@@ -137,9 +130,9 @@ def words(model, images, folder, *options):
     return [word for word in given if word not in (f"--model.arch={ARCH}", "--data.img_size=16")]
 
 
-@pytest.mark.parametrize("out", ["start", "start.safetensors"])
-def test_the_source_gives_what_is_left_out_and_changes_nothing_else(images, ancestor_file, tmp_path, monkeypatch, out):
+def test_the_source_gives_what_is_left_out_and_changes_nothing_else(images, ancestor_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    out = "start.safetensors"
     assert lgx("init", "--source", ancestor_file, "--arch", OWN, "--head=3", "--out", out).code == 0
     start = ["--model.initializer=Pretrained", "--model.head=new", f"--{SOURCE}={out}"]
     states, configs = [], []

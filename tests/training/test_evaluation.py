@@ -22,15 +22,12 @@ def test_predictions_name_the_right_images_in_any_order_of_loading(fit, ancestor
     assert [line.split(",")[5] for line in lines] == ["true_name", *(file.split("/")[0] for file in files)]
 
 
-def test_validate_and_test_of_a_checkpoint_agree_with_the_run(fit, ancestor, tmp_path):
+def test_evaluations_of_a_checkpoint_agree_with_the_run_and_predict_can_be_limited(fit, ancestor, tmp_path):
     ok(fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=again", command="validate"))
     by_epoch = {r.epochs: r for r in read_rows(ancestor / "results.csv") if r.metric == "acc"}
     (again,) = [r for r in read_rows(tmp_path / "runs/test/again/seed0/results.csv") if r.metric == "acc"]
     assert again.value == by_epoch[again.epochs].value == max(row.value for row in by_epoch.values())
     assert again.n == by_epoch[again.epochs].n
-
-
-def test_predict_can_be_limited_to_some_batches(fit, ancestor, tmp_path):
     some = ["--data.batch_size=5", "--trainer.limit_predict_batches=1"]
     ok(fit("Ancestor", f"--ckpt_path={ancestor}/checkpoints/best.ckpt", "--name=p", *some, command="predict"))
     lines = (tmp_path / "runs/test/p/seed0/predictions.csv").read_text().splitlines()

@@ -11,7 +11,6 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, lgx, ok
-from tests.support.images import write_images
 
 
 def test_an_ancestor_learns_and_leaves_a_complete_run(ancestor):
@@ -67,15 +66,6 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(fit, tmp_p
     )
     assert all(torch.equal(a[k], b[k]) for k in a)
     assert not torch.equal(a["network.head.weight"], c["network.head.weight"])
-
-
-def test_all_images_are_trained_on_without_a_held_out_part(fit, tmp_path):
-    root = f"--data.root={write_images(tmp_path / 'shapes', {'train': 42, 'test': 12})}"
-    options = [root, "--data.val_fraction=0", "--data.batch_size=7", "--test_end=true", "--name=all"]
-    ok(fit("Ancestor", *options))
-    rows = read_rows(tmp_path / "runs/test/all/seed0/results.csv")
-    assert {(row.split, row.n) for row in rows} == {("train", 42), ("test", 12)}
-    ok(fit("Finetune", root, "--model.class_weights=true", command="plan"))
 
 
 def test_the_exported_checkpoint_is_the_network_of_the_run(ancestor, tmp_path):

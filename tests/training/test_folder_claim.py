@@ -1,8 +1,9 @@
-"""A run folder is claimed by one process at a time, and an earlier run is replaced in one step or not at all."""
+"""A run folder is claimed by one process at a time, replaced in one step or not at all, and may be a symbolic link."""
 
 import contextlib
 import hashlib
 import multiprocessing
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from lgx.core.rows import read_rows
 from lgx.host.locks import is_locked, locked
 from lgx.training.run_folder import FolderClaim, recover
 from lgx.training.same_run import RunIdentity
-from tests.support.command_line import arguments, lgx, refusal
+from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
 from tests.support.forks import start
 
 
@@ -21,10 +22,17 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+@pytest.fixture(scope="module")
+def finished(images, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("finished")
+    ok(lgx(*arguments("fit", "Ancestor", images, runs, "--name=a")))
+    return runs
+
+
 @pytest.fixture
-def run(fit, tmp_path):
+def run(finished, tmp_path):
     """Folder of a finished run called ``a``."""
-    assert fit("Ancestor", "--name=a").code == 0
+    shutil.copytree(finished, tmp_path / "runs")
     return tmp_path / "runs/test/a/seed0"
 
 
@@ -53,25 +61,19 @@ def held_elsewhere(folder):
 def test_a_run_that_another_process_trains_is_left_alone(fit, run, options):
     before = contents(run)
     with held_elsewhere(run):
-        result = fit("Ancestor", "--name=a", *options)
-    assert result.code == 2
-    assert "another process trains this run" in result.sentence
+        assert "another process trains this run" in refusal(fit("Ancestor", "--name=a", *options))
     assert contents(run) == before
 
 
-MISTAKES = [
-    ["--data.root=nowhere"],
-    ["--model.arch=depth=2,embed_dim=15,num_heads=2,patch_size=4,img_size=16"],
-    ["--model.arch=depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=32"],
-    ["--model.optimizer.lr=-1"],
-    ["--data.batch_size=1000"],
-]
+MISTAKES = """--data.root=nowhere --model.arch=depth=2,embed_dim=15,num_heads=2,patch_size=4,img_size=16
+    --model.arch=depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=32 --model.optimizer.lr=-1
+    --data.batch_size=1000""".split()
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=[m[0] for m in MISTAKES])
+@pytest.mark.parametrize("mistake", MISTAKES)
 def test_overwrite_with_a_mistake_keeps_the_earlier_run(fit, run, mistake):
     before = contents(run)
-    refusal(fit("Ancestor", "--name=a", "--overwrite", *mistake))
+    refusal(fit("Ancestor", "--name=a", "--overwrite", mistake))
     assert contents(run) == before
     assert [path.name for path in run.parent.iterdir() if path.name.endswith((".old", ".tmp"))] == []
 
@@ -196,12 +198,11 @@ def test_the_same_command_at_the_same_time_trains_once(images, tmp_path):
             assert "another process trains this run" in (tmp_path / f"log{number}").read_text()
 
 
-def test_a_checkpoint_of_another_run_does_not_unlock_a_used_folder(fit, ancestor, tmp_path):
-    assert fit("Ancestor", "--name=a").code == 0
-    (tmp_path / "runs/test/a/seed0/checkpoints/last.ckpt").unlink()
+def test_a_checkpoint_of_another_run_does_not_unlock_a_used_folder(fit, run, ancestor):
+    (run / "checkpoints/last.ckpt").unlink()
     for options in ([f"--ckpt_path={ancestor}/checkpoints/last.ckpt"], []):
         assert "already holds a run" in refusal(fit("Ancestor", "--name=a", *options))
-    assert read_rows(tmp_path / "runs/test/a/seed0/results.csv")
+    assert read_rows(run / "results.csv")
 
 
 def test_a_boolean_seed_is_seed_0_in_the_folder_and_in_the_rows(fit, tmp_path):
@@ -226,3 +227,44 @@ def test_a_saved_configuration_neither_resumes_nor_overwrites_by_itself(fit, tmp
     assert "already holds a run" in lgx("fit", "--config", config).sentence
     assert lgx("test", "--config", config).code == 0
     assert lgx("fit", "--config", config, "--name", "fresh").code == 0
+
+
+@pytest.fixture
+def linked(ancestor, tmp_path):
+    """A link in the place of a run's folder."""
+    target = shutil.copytree(ancestor, tmp_path / "elsewhere" / "run")
+    link = tmp_path / "runs/test/ancestor/seed0"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(target)
+    return link
+
+
+def test_commands_read_a_run_behind_a_link(fit, linked, tmp_path):
+    for command, checkpoint in (("test", "best"), ("validate", "last"), ("predict", "best")):
+        ok(fit("Ancestor", "--name=ancestor", f"--ckpt_path={checkpoint}", command=command))
+    assert {row.split for row in read_rows(linked / "results.csv")} == {"train", "val", "test"}
+    for words in (
+        ["compare", tmp_path / "runs", "--split=val", "--out", tmp_path / "report"],
+        ["compare", linked, "--split=val"],
+        ["export", linked / "checkpoints/best.ckpt", "--out", tmp_path / "model"],
+        ["init", "--source", linked / "best.learngene.safetensors", "--arch", ARCH, "--out", tmp_path / "start"],
+    ):
+        ok(lgx(*words))
+    assert linked.is_symlink()
+    assert (tmp_path / "elsewhere/run/checkpoints/best.ckpt").is_file()
+
+
+def test_the_rows_behind_a_link_are_not_replaced(linked, tmp_path):
+    before = (linked / "results.csv").read_bytes()
+    for runs in (linked, tmp_path / "elsewhere"):
+        assert "would replace" in refusal(lgx("compare", runs, "--split=val", "--out", linked, "--force"))
+    assert (linked / "results.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_run_that_is_linked_twice_is_read_once(linked, tmp_path, depth):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/link").symlink_to([linked, linked.parent, linked.parent.parent][depth])
+    (tmp_path / "more/loop").symlink_to(tmp_path / "more")
+    result = ok(lgx("compare", tmp_path / "more", tmp_path / "runs", "--split=val"))
+    assert "of 1 run(s)" in " ".join(result.out.split())

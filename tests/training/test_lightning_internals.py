@@ -112,15 +112,12 @@ def test_no_other_module_touches_a_private_name_of_another_package():
     assert {file: uses for file, uses in others.items() if uses} == {}
 
 
-def test_an_evaluation_can_be_placed_at_its_step():
+def test_an_evaluation_can_be_placed_at_its_step_and_ddp_can_expect_unused_parameters():
     trainer = lightning.pytorch.Trainer(logger=False, enable_checkpointing=False, accelerator="cpu")
     internals.place_evaluation(trainer, 7, 3)
     assert "self.trainer.fit_loop.epoch_loop._batches_that_stepped" in inspect.getsource(logger_connector)
     loop = trainer.fit_loop
     assert (loop.epoch_loop._batches_that_stepped, loop.epoch_progress.current.completed) == (7, 3)
-
-
-def test_ddp_can_expect_unused_parameters():
     trainer = lightning.pytorch.Trainer(strategy="ddp", devices=1, accelerator="cpu", logger=False)
     internals.find_unused_parameters(trainer)
     assert "self._ddp_kwargs" in inspect.getsource(type(trainer.strategy)._setup_model)  # which reads them

@@ -10,7 +10,6 @@ from lgx.core.rows import read_rows
 from lgx.training.loggers import MetricsTable
 from lgx.training.run_folder import check_claim
 from tests.support.command_line import arguments, lgx, ok, python, refusal
-from tests.support.runs import kill_and_resume
 from tests.support.wandb_runs import forget
 
 CSV = ["--trainer.logger=CSVLogger", "--trainer.log_every_n_steps=1"]
@@ -70,21 +69,6 @@ def test_metrics_go_into_a_table_that_a_resumed_run_continues(fit, tmp_path):
     kept = [{name: row.get(name, "") for name in first[0]} for row in rows(run)]
     assert kept[: len(first) - 1] == first[:-1]  # the last one holds the best score
     assert steps(run, "hp_metric") == [6]
-
-
-def test_an_overwritten_run_begins_a_new_table(fit, tmp_path):
-    run = tmp_path / "runs/test/c/seed0"
-    for options in ([], ["--overwrite"]):
-        assert fit("Ancestor", "--name=c", *CSV, *options).code == 0
-        assert steps(run, "train/loss") == [0, 1, 2]
-
-
-@pytest.mark.slow
-def test_a_killed_run_has_each_step_once_when_it_is_resumed(images, tmp_path):
-    options = [*CSV, "--trainer.max_epochs=3", "--save_every=2"]
-    run = kill_and_resume(images, tmp_path / "runs", 5, "after_update", options)
-    assert steps(run, "train/loss") == list(range(9))
-    assert steps(run, "val/acc") == [2, 5, 8]
 
 
 @pytest.mark.parametrize(("option", "place"), [("version=mine", "a/mine"), ("name=", "seed0")])  # "" is no folder

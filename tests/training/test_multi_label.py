@@ -1,4 +1,4 @@
-"""Images with several labels: loss, metric, training, distillation, prediction, and what refuses them."""
+"""Images with several labels: training, distillation, prediction, and what tells them from one class."""
 
 import csv
 import json
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import average_precision_score
-from torch.nn import functional as F
 
 from data_modules import MultiLabelFolderData
 from lgx.artifacts.checkpoints import weights_of_run
@@ -47,22 +46,6 @@ def run(root: Path, tmp_path: Path) -> Callable[..., Result]:
         return lgx(*arguments(command, model, root, runs, *DATA, *options))
 
     return call
-
-
-def test_the_metric_is_the_macro_average_precision_of_scikit_learn() -> None:
-    rng = np.random.default_rng(0)
-    targets = rng.integers(0, 2, (60, 4))
-    targets[:, 3] = rng.random(60) < 0.1  # a rare label
-    logits = rng.normal(size=(60, 4)) * 3 + targets
-    metrics = metrics_for(Task("t", 4, kind="multilabel", metric="map"))
-    for part in np.array_split(np.arange(60), 7):
-        update_metrics(metrics, torch.tensor(logits[part], dtype=torch.float32), torch.tensor(targets[part]))
-    found = {name: float(value) for name, value in metrics.compute().items()}
-    assert found["map"] == pytest.approx(average_precision_score(targets, logits, average="macro"), abs=1e-6)
-    assert found["acc"] == pytest.approx(((logits > 0) == targets).mean())
-    assert found["n"] == 60
-    expected = F.binary_cross_entropy_with_logits(torch.tensor(logits), torch.tensor(targets, dtype=torch.double))
-    assert found["loss"] == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_a_label_that_no_example_has_counts_as_zero_as_in_scikit_learn() -> None:
@@ -146,21 +129,6 @@ def test_exported_models_predict_every_label_of_files(trained: Path, root: Path,
     found = torch.tensor([[float(cell) for cell in row[1:]] for row in rows[-40:]])
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
     assert "--top_k" in lgx("predict", root, "--model", model, "--out", tmp_path / "l.csv", "--top_k", 2).sentence
-
-
-REFUSED = [
-    (
-        "Finetune",
-        ["--model.mixup=0.8"],
-        "model.mixup, model.cutmix: need one class per image; leave both at 0",
-    ),
-    ("Finetune", ["--model.arch=2-GPT2"], "reads text, but the task has images"),
-]
-
-
-@pytest.mark.parametrize(("model", "options", "sentence"), REFUSED, ids=[r[2][:30] for r in REFUSED])
-def test_what_cannot_learn_several_labels_refuses_in_one_sentence(run, model, options, sentence) -> None:
-    assert sentence in refusal(run(model, *options))
 
 
 def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: Path, run, ancestor: Path, fit) -> None:

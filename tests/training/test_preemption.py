@@ -102,18 +102,13 @@ def test_slurm_requeues_the_job_once_the_state_is_saved(images, tmp_path, undist
     assert_goes_on(images, tmp_path, undisturbed)  # still within the job, as after a requeue
 
 
-def test_a_job_of_an_array_is_requeued_by_its_own_number(images, tmp_path, slurm, monkeypatch):
-    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "700")
-    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
-    signalled(images, tmp_path, signal.SIGUSR1)
-    assert slurm.read_text().split() == ["requeue", "700_3"]
-
-
-def test_a_refused_requeue_is_reported(images, tmp_path, slurm, monkeypatch):
-    monkeypatch.setenv("REFUSES", "1")
+def test_a_refused_requeue_of_a_job_of_an_array_is_reported(images, tmp_path, slurm, monkeypatch):
+    for name, value in (("SLURM_ARRAY_JOB_ID", "700"), ("SLURM_ARRAY_TASK_ID", "3"), ("REFUSES", "1")):
+        monkeypatch.setenv(name, value)
     ended = signalled(images, tmp_path, signal.SIGUSR1)
+    assert slurm.read_text().split() == ["requeue", "700_3"]
     assert ended.code == 138, ended.err
-    assert "`scontrol requeue 777` failed (Job is held); submit the job again" in ended.sentence
+    assert "`scontrol requeue 700_3` failed (Job is held); submit the job again" in ended.sentence
     assert (tmp_path / "test/r/seed0/checkpoints/last.ckpt").exists()
 
 

@@ -81,13 +81,10 @@ def test_a_probe_that_cannot_be_fitted_is_refused(fit, options, words):
     assert all(word in sentence for word in words), sentence
 
 
-def test_a_network_that_is_not_the_one_of_its_architecture_is_refused(fit, sws, ancestor):
+def test_a_network_that_is_not_the_one_of_its_architecture_and_another_command_are_refused(fit, sws, ancestor):
     teacher = f"--model.ancestor={ancestor}/best.learngene.safetensors"
     sentence = refusal(fit("SWS", "--model.stages=[2,2]", teacher, "--untrained", "--probe=knn", command="test"))
     assert "lgx init" in sentence
-
-
-def test_only_test_has_probes(fit):
     assert "probe" in refusal(fit("Finetune", "--probe=knn"))
 
 

@@ -66,16 +66,6 @@ def test_options_of_the_command_line_win_over_those_of_the_checkpoint(images, un
     assert "hyper_parameters" not in load_checkpoint(checkpoint)
 
 
-def test_a_run_resumed_by_its_absolute_path_keeps_its_best_score(fit, images, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert lgx(*arguments("fit", "Ancestor", images, "runs", "--name=r")).code == 0
-    args = arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=r", "--ckpt_path=last")
-    ok(lgx(*args, "--trainer.max_epochs=2"))
-    rows = [r.value for r in read_rows("runs/test/r/seed0/results.csv") if r.metric == "acc"]
-    best = _state_of_best(load_checkpoint("runs/test/r/seed0/checkpoints/last.ckpt"))["best_model_score"]
-    assert float(best) == pytest.approx(max(rows))
-
-
 def test_a_run_that_is_resumed_in_a_copy_of_its_folder_keeps_its_best_score(images, undisturbed, tmp_path):
     run = shutil.copytree(undisturbed, tmp_path / "runs/test/r/seed0")
     best, last = run / "checkpoints/best.ckpt", run / "checkpoints/last.ckpt"

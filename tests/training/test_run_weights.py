@@ -106,16 +106,12 @@ def test_what_is_exported_is_what_was_announced(weights_of, tmp_path, options):
     assert losses == pytest.approx([announced] * len(losses), abs=1e-6)
 
 
-def test_without_an_end_of_the_schedule_the_best_weights_are_the_runs(weights_of):
+def test_without_an_end_the_best_weights_are_the_runs_and_a_folder_of_seeds_is_no_run(weights_of, tmp_path):
     folder, kind = weights_of(CONSTANT)
     found = [r for r in read_rows(folder / "results.csv") if r.split == "val"]
     scores, losses = ({r.epochs: r.value for r in found if r.metric == name} for name in ("acc", "loss"))
     epoch = max(scores, key=lambda number: (scores[number], -losses[number], number))
     assert kind == ("last" if epoch == 6 else "best")
-
-
-def test_a_folder_of_seeds_is_no_run_and_names_them(weights_of, tmp_path):
-    folder, _ = weights_of([*ENDS[:-1], "--trainer.max_epochs=1"])
     assert f"give one of them: {folder}" in lgx("export", folder.parent, "--out", tmp_path / "o").sentence
 
 

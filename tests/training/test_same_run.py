@@ -75,16 +75,13 @@ def test_other_data_are_refused_by_what_differs(run, tmp_path):
     assert "is 96 examples" in sentence
 
 
-def test_a_longer_run_is_applied_and_listed_also_with_the_same_data_elsewhere(run, images, tmp_path):
-    moved = shutil.copytree(images, tmp_path / "elsewhere" / images.name)
-    assert "resumed    trainer.max_epochs was 1, is 2" in ok(run(RESUME, LONGER, root=moved)).out
-    assert {row.epochs for row in read_rows(run.folder / "results.csv")} == {1, 2}
-
-
-def test_a_finished_run_is_left_alone(run):
+def test_a_finished_run_is_left_alone_and_a_longer_one_is_listed_also_with_its_data_elsewhere(run, images, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")}
     assert "finished" in ok(run(RESUME)).out
     assert {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")} == before
+    moved = shutil.copytree(images, tmp_path / "elsewhere" / images.name)
+    assert "resumed    trainer.max_epochs was 1, is 2" in ok(run(RESUME, LONGER, root=moved)).out
+    assert {row.epochs for row in read_rows(run.folder / "results.csv")} == {1, 2}
 
 
 def test_a_finished_run_whose_learngene_was_deleted_writes_it_again(fit, tmp_path):

@@ -13,16 +13,13 @@ from lgx.training.configuration import instantiate, make_parser, parse_configura
 from tests.support.command_line import arguments, ok, refusal
 
 
-def test_the_schedule_covers_the_limited_number_of_batches(fit, tmp_path):
+def test_the_schedule_covers_the_limited_batches_and_ends_with_whichever_limit_comes_first(fit, tmp_path):
     options = ["--name=l", "--data.batch_size=4", "--trainer.limit_train_batches=0.5", "--trainer.max_epochs=2"]
     result = fit("Ancestor", *options)
     assert "steps      12" in result.out
     checkpoint = load_checkpoint(tmp_path / "runs/test/l/seed0/checkpoints/last.ckpt")
     assert checkpoint["global_step"] == 12
     assert checkpoint["lr_schedulers"][0]["_last_lr"] == pytest.approx([0, 0], abs=1e-9)
-
-
-def test_the_schedule_ends_with_whichever_limit_comes_first(fit):
     assert "steps      3," in fit("Ancestor", "--name=s", "--trainer.max_steps=1000").out
     result = fit("Ancestor", "--name=t", "--trainer.max_steps=2", "--trainer.max_epochs=9")
     assert "steps      2," in result.out

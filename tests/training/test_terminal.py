@@ -90,7 +90,7 @@ def terminal(images, tmp_path_factory):
     return text.split("COMMAND\r\n")[1:]
 
 
-def test_a_file_gets_whole_lines_without_escape_codes_or_bars(piped):
+def test_a_file_gets_whole_lines_without_escape_codes_or_bars_and_nothing_from_libraries(piped):
     assert [c for c in set(piped) if not (c.isprintable() or c == "\n")] == []
     assert "batches/s" not in piped
     epochs = re.findall(
@@ -98,9 +98,6 @@ def test_a_file_gets_whole_lines_without_escape_codes_or_bars(piped):
     )
     assert epochs == [("1", "3"), ("2", "3"), ("3", "3")]
     assert len(re.findall(r"^test       accuracy", piped, re.MULTILINE)) == 1
-
-
-def test_a_file_gets_nothing_from_libraries(piped):
     assert [noise for noise in NOISE if noise in piped] == []
 
 
@@ -114,7 +111,7 @@ def test_without_the_filters_libraries_would_write(images, srun, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_terminal_gets_the_same_lines_above_a_bar(terminal):
+def test_a_terminal_gets_the_same_lines_above_a_bar_and_nothing_from_libraries(terminal):
     text = terminal[0]
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")  # the cursor, hidden beside a bar, is shown in the end
     assert re.search(r"Epoch 1/2", text)
@@ -126,21 +123,13 @@ def test_a_terminal_gets_the_same_lines_above_a_bar(terminal):
     assert re.search(f"final      test {score}", end)
     assert "Testing" in terminal[1]
     assert re.search(f"test       {score} [^\x1b]*\r\n", terminal[1])
-
-
-@pytest.mark.slow
-def test_a_terminal_gets_nothing_from_libraries(terminal):
     assert [noise for noise in NOISE if noise in "".join(terminal[:3])] in ([], ["v_num"])  # the bar has the version
 
 
 @pytest.mark.slow
-def test_a_terminal_without_a_bar_gets_lines_without_escape_codes(terminal):
+def test_without_a_bar_there_are_no_escape_codes_and_a_bar_of_the_user_is_left_alone(terminal):
     assert "\x1b" not in terminal[2]
     assert len(re.findall(r"^epoch +\d/3  train loss [\d.]+  val accuracy [\d.]+ %", terminal[2], re.MULTILINE)) == 3
-
-
-@pytest.mark.slow
-def test_a_bar_of_the_user_is_left_alone(terminal):
     assert "Epoch 0" in terminal[3]
     assert "batches/s" not in terminal[3]
     assert len(re.findall(r"epoch +\d/3  train loss [\d.]+  val accuracy [\d.]+ %", terminal[3])) == 3

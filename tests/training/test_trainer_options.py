@@ -66,14 +66,13 @@ COLORS = np.array(((60, 60, 170), (60, 170, 60), (170, 60, 60)))
 
 
 def recommended():
-    """The options in the table of own-images.md and the averages of training.md; those that may run long are slow."""
+    """The options in the table of own-images.md, and the averages of training.md."""
     table = (ROOT / "docs/tutorials/own-images.md").read_text().partition("| option | when |")[2].partition("\n\n")[0]
     options = [option for row in table.splitlines() for option in re.findall(r"`(--[^`]+)`", row.partition(" | ")[0])]
     options += re.findall(r"(--trainer\.callbacks\+=\w+Averaging.*)", (ROOT / "docs/training.md").read_text())
     options = [option for option in options if "value_range" not in option]  # images of 8 bits refuse it
     assert len(options) > 8
-    is_fast = re.compile("class_weights|balanced|Averaging").search  # they change what is minimized or kept
-    return [option if is_fast(option) else pytest.param(option, marks=pytest.mark.slow) for option in options]
+    return options
 
 
 def write_colors(root, colors, **splits):
@@ -112,6 +111,7 @@ def train(tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", recommended())
 def test_a_recommended_option_makes_an_easy_run_no_worse(train, option):
     assert train(option) >= train("") - 0.02

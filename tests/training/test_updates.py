@@ -15,7 +15,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.components.updates import UpdateMean
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
+from tests.support.command_line import ARCH, arguments, lgx, ok
 from tests.support.images import write_images
 from tests.support.runs import curves
 from tests.training.test_pairs import write
@@ -150,8 +150,3 @@ def test_values_stand_at_the_steps_that_they_were_measured_in(fit, tmp_path):
     for tag, steps in (("gradients/loss_labels", [3, 7]), ("train/gradient_norm", [1, 3, 5, 7])):
         if tag in whole:
             assert found[tag] == [point for point in whole[tag] if point[0] in steps]
-
-
-def test_a_wrong_interval_is_one_sentence(fit):
-    sentence = refusal(fit("TLEG", "--trainer.callbacks+=GradientNorms", "--trainer.callbacks.every_n_steps=0"))
-    assert "trainer.callbacks.every_n_steps: Not of type PositiveInt" in sentence

@@ -1,6 +1,7 @@
 """Every path that reads an image gives the pixels of reference decoders, for every kind of file, or one sentence."""
 
 import csv
+import io
 import itertools
 import sys
 from collections.abc import Iterable
@@ -13,23 +14,28 @@ import numpy as np
 import pytest
 import timm
 import torch
-from PIL import Image
+from PIL import ExifTags, Image
 
 from data_modules import VOC12, ImageFolderData, MultiLabelFolderData, ShardedData, UnlabeledFolderData
-from data_modules.images.examples import ImageFiles
-from data_modules.images.transforms import eval_transform, train_transform
+from data_modules.images.examples import ImageFiles, LabeledImages
+from data_modules.images.transforms import MaskTransform, train_transform
 from data_modules.loading.samplers import Batching, TransformedExamples
+from data_modules.sets.segmentation import MaskedImages
+from data_modules.shards.index import read_index
+from data_modules.shards.reading import ShardImages
 from data_modules.shards.streaming import ShardBatches
+from data_modules.shards.writing import write_shards
 from lgx.architectures import parse_architecture
 from lgx.artifacts.export.program import task_of
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.commands.predict import _batches
 from lgx.commands.task_examples import TaskReader
-from lgx.core.eval_transforms import as_in_timm, normalized
+from lgx.core.eval_transforms import as_in_timm, eval_transform, normalized
 from lgx.core.reading import Reading
 from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.support.command_line import lgx
+from tests.support.fake_data import TOY
 from tests.support.images import write_images
 from tests.support.picture_files import SIZE, bands, exif, photographs, pil, tar
 
@@ -58,14 +64,14 @@ def tree(tmp_path_factory):
         (root / "train/b/first").with_suffix(Path(files[0][0]).suffix).write_bytes(files[0][1])
         rows = [f'"train/a/{name}",{k % 2},1' for k, (name, *_) in enumerate(files)]
         (root / "labels.csv").write_text("\n".join(["file,x,y", *rows]))
-        write_shards(root / "all", [file[:2] for file in files])
-        write_shards(root / "good", [file[:2] for file in files if file[2] is not None])
+        write_tars(root / "all", [file[:2] for file in files])
+        write_tars(root / "good", [file[:2] for file in files if file[2] is not None])
         return root, {name: None if seen is None else as_channels(seen, channels) for name, _, seen in files}
 
     return make
 
 
-def write_shards(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
+def write_tars(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
     of_shards = [(f"{k:03d}", name, data) for k, (name, data) in enumerate(files) if name.endswith(IN_SHARDS)]
     members = [[(key + Path(name).suffix, data), (f"{key}.cls", b"0")] for key, name, data in of_shards]
     folder.mkdir()
@@ -155,7 +161,7 @@ def deep(tmp_path_factory):
     for file in root.glob("*/*/*"):
         pixels = np.asarray(Image.open(file).convert("L").resize((12, 20)), np.uint16) * 16
         file.write_bytes(pil(pixels, "png"))
-    write_shards(root / "shards", [(file.name, file.read_bytes()) for file in sorted(root.glob("train/*/*"))])
+    write_tars(root / "shards", [(file.name, file.read_bytes()) for file in sorted(root.glob("train/*/*"))])
     return root
 
 
@@ -268,3 +274,33 @@ def test_heic_is_read_with_its_extra_and_named_without(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     with pytest.raises(UserError, match=r"x\.heic: .*pip install 'lgx\[images\]'"):
         files[0]
+
+
+def test_images_that_were_opened_before_show_in_shards_what_their_files_show(tmp_path: Path) -> None:
+    """As the sets of torchvision give them."""
+    photos = [photo for photo in photographs(np.random.default_rng(0)) if photo[0].endswith((".png", ".jpg", ".webp"))]
+    known = [(name, Image.open(io.BytesIO(content)), seen) for name, content, seen in photos if seen is not None]
+    opened = LabeledImages([(image, 0) for _, image, _ in known], np.zeros(len(known)), "opened")
+    write_shards(opened, tmp_path, "test", TOY)
+    task = Task("x", 2, img_size=SIZE, mean=(0.0,) * 3, std=(1.0,) * 3)
+    for images in (opened, ShardImages(read_index(tmp_path)[1]["test"], "")):
+        for k, (name, _, seen) in enumerate(known):
+            shown = eval_transform(task)(images[k][0]).permute(1, 2, 0).numpy() * 255
+            np.testing.assert_allclose(shown, np.broadcast_to(seen, shown.shape), atol=2.01, err_msg=name)
+    with pytest.raises(UserError, match="mode F"):
+        eval_transform(task)(Image.fromarray(np.zeros(SIZE, np.float32)))
+
+
+def test_a_mask_stays_on_the_pixels_of_a_turned_image(tmp_path: Path) -> None:
+    rng, exif = np.random.default_rng(0), Image.Exif()
+    exif[ExifTags.Base.Orientation] = 3
+    Image.fromarray(rng.integers(0, 256, (16, 16, 3), np.uint8)).save(tmp_path / "image.jpg", exif=exif)
+    mask = rng.integers(0, 2, (16, 16), np.uint8)
+    Image.fromarray(mask).save(tmp_path / "mask.png")
+    image, classes = MaskedImages([(tmp_path / "image.jpg", tmp_path / "mask.png")], {0: 0, 1: 1}, "masked")[0]
+    inputs, targets = MaskTransform(Task("x", 2, in_chans=3, img_size=16, mean=(0.0,) * 3, std=(1.0,) * 3))(
+        image, classes
+    )
+    raw = np.asarray(Image.open(tmp_path / "image.jpg"))
+    np.testing.assert_allclose(inputs.permute(1, 2, 0).numpy() * 255, raw, atol=0.01)
+    assert np.array_equal(targets.numpy(), mask)

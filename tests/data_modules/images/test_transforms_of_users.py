@@ -50,7 +50,7 @@ def test_each_image_is_transformed_by_torchvision_with_the_seed_of_its_epoch_and
     assert not torch.equal(found, pixels)
 
 
-def test_epochs_and_seeds_differ_and_loader_processes_and_the_cache_change_nothing(images: Path) -> None:
+def test_epochs_and_seeds_differ_and_processes_the_cache_and_evaluation_change_nothing(images):
     alone = epoch(module(images))
     assert torch.equal(alone, epoch(module(images)))
     assert torch.equal(alone, epoch(module(images, num_workers=2)))
@@ -58,9 +58,6 @@ def test_epochs_and_seeds_differ_and_loader_processes_and_the_cache_change_nothi
     assert not torch.equal(alone, epoch(module(images, transforms=None)))
     assert not torch.equal(epoch(module(images), 0).sort()[0], epoch(module(images), 1).sort()[0])
     assert not torch.equal(alone.sort()[0], epoch(module(images, seed=1)).sort()[0])
-
-
-def test_images_of_evaluation_are_not_transformed(images: Path) -> None:
     own, plain = module(images), module(images, transforms=None)
     assert (own.is_augmented, plain.is_augmented) == (True, False)
     for one, other in zip(own.val_dataloader(), plain.val_dataloader(), strict=True):

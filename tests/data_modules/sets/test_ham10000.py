@@ -91,14 +91,11 @@ def write(path: Path, rows: list[dict[str, str]], delimiter: str = ",") -> None:
         writer.writerows(rows)
 
 
-def test_labels_are_the_diagnoses(root: Path) -> None:
+def test_labels_are_the_diagnoses_also_of_dataverses_tab_file(root):
     module = HAM10000(root=str(root))
     diagnosis = {row["image_id"]: row["dx"] for row in table(root / "ham10000" / "HAM10000_metadata.csv")}
     images = contents(module)["train"]
     assert [module.info.class_names[label] for label in module.read("train").labels] == [diagnosis[i] for i in images]
-
-
-def test_the_table_may_be_dataverses_tab_file(root: Path) -> None:
     path = root / "ham10000" / "HAM10000_metadata.csv"
     before = contents(HAM10000(root=str(root)))
     write(path.with_suffix(".tab"), table(path), "\t")

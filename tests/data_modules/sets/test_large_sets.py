@@ -37,15 +37,12 @@ def files(module: TinyImageNet | INaturalist2019) -> dict[str, dict[str, int]]:
     return found
 
 
-def test_tiny_imagenet_tests_on_the_official_val_images(root: Path) -> None:
+def test_the_official_val_images_are_the_test_and_have_the_labels_of_their_tables(root):
     parts = files(TinyImageNet(root=str(root), val_fraction=0.2))
     assert parts["test"] == {f"val_{i}.JPEG": i % 2 for i in range(6)}
     train = parts["train"] | parts["val"]
     assert [len(parts[split]) for split in SPLITS] == [32, 8, 6]
     assert {name.split("_")[0]: label for name, label in train.items()} == {"n02124075": 0, "n01443537": 1}
-
-
-def test_inaturalist_reads_labels_from_its_tables(root: Path) -> None:
     parts = files(INaturalist2019(root=str(root), val_fraction=0.2))
     assert [len(parts[split]) for split in SPLITS] == [24, 6, 9]
     # Classes have the order of their numbers: 7, 12, 400.

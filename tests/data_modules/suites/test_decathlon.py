@@ -169,19 +169,14 @@ def test_one_task_can_be_prepared_alone_and_imagenet_later(tmp_path: Path, downl
     assert DECATHLON.is_present(tmp_path, "imagenet")
 
 
-def test_an_unpacked_tree_is_linked(tmp_path: Path, tree: Path) -> None:
-    for source in (tree, tree.parent):
-        root = tmp_path / source.name
-        prepare("decathlon_dtd", root=str(root), source=str(source))
-        assert (root / "decathlon" / "data" / "dtd").is_symlink()
-        assert len(Decathlon("dtd", root=str(root)).read("test")) == 6
-
-
-def test_archives_of_single_tasks_are_accepted(tmp_path: Path, tree: Path, source: Path) -> None:
+def test_an_unpacked_tree_is_linked_and_archives_of_single_tasks_are_accepted(tmp_path, tree, source):
     with tarfile.open(source / "dtd.tar", "w") as tar:
         tar.add(tree / "data" / "dtd", "./dtd")
-    prepare("decathlon_dtd", root=str(tmp_path / "root"), source=str(source))
-    assert len(Decathlon("dtd", root=str(tmp_path / "root")).read("test")) == 6
+    for place in (tree, tree.parent, source):
+        root = tmp_path / f"root_{place.name}"
+        prepare("decathlon_dtd", root=str(root), source=str(place))
+        assert (root / "decathlon" / "data" / "dtd").is_symlink() == (place != source)
+        assert len(Decathlon("dtd", root=str(root)).read("test")) == 6
 
 
 def test_missing_files_and_wrong_counts_are_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

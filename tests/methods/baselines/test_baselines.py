@@ -55,14 +55,11 @@ def test_each_stage_takes_its_first_blocks_and_even_elements_of_every_tensor():
     assert model(torch.randn(1, 3, 64, 64)).isfinite().all()
 
 
-def test_a_convnext_of_the_same_size_is_the_source():
+def test_a_convnext_of_the_same_size_is_the_source_but_for_a_new_head():
     source, model = convnext(), convnext()
     model.load_state_dict(select_convnext(source, model, NAMES, "keep"))
     images = torch.randn(1, 3, 64, 64)
     assert torch.equal(model.eval()(images), source.eval()(images))
-
-
-def test_a_new_head_stays_random_and_the_norm_before_it_is_selected():
     selected = select_convnext(convnext(), convnext(num_classes=3), NAMES, "new")
     assert "head.norm.weight" in selected
     assert "head.fc.weight" not in selected

@@ -74,7 +74,7 @@ def test_patches_keep_their_places_in_a_grid_that_is_not_square():
     assert torch.equal(found.patches[:, :, 2, 1], output[:, 6])  # the last of 3 x 2 patches behind the class token
 
 
-def test_equal_features_have_no_loss_and_other_grids_are_resampled():
+def test_equal_features_have_no_loss_other_grids_are_resampled_and_equal_widths_projected_by_the_identity():
     own = features(0, grid=4)
     assert_close(feature_losses(own, own)[0], torch.zeros(2), rtol=0, atol=1e-5)
     finer = Features(own.summary, own.patches.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3))
@@ -82,9 +82,6 @@ def test_equal_features_have_no_loss_and_other_grids_are_resampled():
     assert feature_losses(own, finer)[0].max() < feature_losses(own, features(9, grid=8))[0].min()
     coarse = Features(own.summary, torch.ones(2, 5, 1, 1))
     assert_close(feature_losses(constant, coarse)[0], torch.zeros(2), rtol=0, atol=1e-5)
-
-
-def test_a_projection_between_equal_widths_starts_as_the_identity():
     own = features(0, width=6)
     projected = FeatureProjection(6, 6, 4)(own)
     assert torch.equal(projected.summary, own.summary)

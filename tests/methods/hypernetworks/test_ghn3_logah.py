@@ -83,9 +83,12 @@ def test_logah_trains_on_a_gpu_in_low_precision(fit, precision):
     ok(fit("LoGAH", *TINY, *LOW_RANK, "--name=g", "--test_end=true", *options))
 
 
-def test_the_residual_layout_has_its_own_method_name(fit, tmp_path):
-    assert fit("LoGAH", *TINY, *LOW_RANK, "--model.layout=residual", "--name=r").code == 0
-    assert {r.method for r in read_rows(tmp_path / "runs/test/r/seed0/results.csv")} == {"logah_residual"}
+def test_the_residual_layout_has_its_own_method_name_and_a_panel_keeps_the_patch_size_that_it_names(fit, tmp_path):
+    panel = '--model.panel=["depth=2,embed_dim=16,num_heads=2,patch_size=8"]'
+    ok(fit("LoGAH", *TINY, *LOW_RANK, panel, "--model.layout=residual", "--name=r"))
+    rows = read_rows(tmp_path / "runs/test/r/seed0/results.csv")
+    assert {row.method for row in rows} == {"logah_residual"}
+    assert "patch_size=8" in rows[0].architecture
 
 
 def test_architectures_depend_only_on_seed_step_and_rank(monkeypatch):
@@ -230,13 +233,6 @@ def test_a_compiled_encoder_predicts_the_same():
     assert list(hypernet.state_dict()) == names
     for architecture, tensors in zip(panel, expected, strict=True):
         torch.testing.assert_close(hypernet.predict(architecture), tensors)
-
-
-def test_a_panel_keeps_the_patch_size_that_it_names(fit, tmp_path):
-    panel = '--model.panel=["depth=2,embed_dim=16,num_heads=2,patch_size=8"]'
-    assert fit("LoGAH", *TINY, *LOW_RANK, panel, "--name=p").code == 0
-    rows = read_rows(tmp_path / "runs/test/p/seed0/results.csv")
-    assert "patch_size=8" in rows[0].architecture
 
 
 def test_descendants_start_from_a_runs_checkpoint_with_noise(logah, tmp_path):

@@ -142,7 +142,7 @@ def test_every_guidance_trains(fit, ancestor, guidance):
     ok(fit("TAL", *TINY, guide, f"--model.guidance={guidance}", "--name=g", "--model.meta_batch=2"))
 
 
-def test_stage_2_evaluates_every_task_with_every_architecture(tuned):
+def test_stage_2_evaluates_every_task_with_every_architecture_and_its_learngene_records_them(tuned, embeddings):
     rows = [r for r in read_rows(tuned / "results.csv") if r.metric == "acc"]
     assert [(r.task, r.n) for r in rows if r.split == "val"] == [("first", 6)] * 2 + [("second", 6)] * 2
     callbacks = load_checkpoint(tuned / "checkpoints/best.ckpt")["callbacks"]
@@ -150,9 +150,6 @@ def test_stage_2_evaluates_every_task_with_every_architecture(tuned):
     assert score == pytest.approx(fmean(row.value for row in rows if row.split == "val"))
     assert [(r.task, r.n) for r in rows if r.split == "test"] == [("first", 9), ("second", 9)]
     assert {r.method for r in rows} == {"tal"}
-
-
-def test_the_tuned_learngene_records_its_tasks(tuned, embeddings):
     learngene = Learngene.load(tuned / "best.learngene.safetensors")
     assert learngene.hypernet["task_width"] == 16
     assert learngene.tasks["second"]["num_train"] == 21

@@ -1,10 +1,13 @@
-"""An ancestor and command lines for selections."""
+"""An ancestor, a super-ancestor, and command lines for selections."""
 
 import pytest
 import torch
+from torch import nn
 
 from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.artifacts.learngene import Learngene
+from lgx.core.task import Task
+from lgx.methods.lsamd.super_ancestor import SuperAncestor
 
 ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
 
@@ -28,3 +31,18 @@ def arguments(ancestor, runs, data, *more, name="selection"):
         f"--runs_dir={runs}", "--experiment=t", f"--name={name}", "--trainer.max_epochs=2",
         "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", *more,
     ]  # fmt: skip
+
+
+def super_ancestor(routing="batch", *options):
+    """Two data sets whose blocks, adapters and heads differ from one another."""
+    torch.manual_seed(0)
+    base = parse_architecture(ARCH, num_classes=3).build()
+    net = SuperAncestor(base, [Task("a", 3), Task("b", 5)], routing, *options)
+    for name, parameter in net.named_parameters():
+        if name.startswith("branches."):
+            nn.init.normal_(parameter, std=1.0 if "adapters" in name else 0.1)
+    return net
+
+
+def images(count=7):
+    return torch.randn(count, 3, 32, 32, generator=torch.Generator().manual_seed(1))

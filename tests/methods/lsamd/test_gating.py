@@ -1,6 +1,5 @@
 """The selections of LSAMD: gates, price, random paths, swaps, and whether two of them agree beyond chance."""
 
-import dataclasses
 import shutil
 from types import SimpleNamespace
 
@@ -23,30 +22,13 @@ from lgx.methods import LSAMD
 from lgx.methods.base import label_loss
 from lgx.methods.lsamd.selection import Selection, SelectionRun
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, Gating, ImageSums, SuperAncestor, swapped_paths
-from tests.methods.lsamd.conftest import ARCH as OF_RUNS
-from tests.methods.lsamd.conftest import arguments
+from tests.methods.lsamd.conftest import ARCH, arguments, images, super_ancestor
 from tests.support.command_line import analyze, lgx, ok
-
-ARCH = "depth=3,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
-
-
-def super_ancestor(gate="compared", routing="batch", token="mean"):
-    """One data set whose blocks and adapters differ from the ancestor's."""
-    torch.manual_seed(0)
-    net = SuperAncestor(parse_architecture(ARCH, num_classes=3).build(), [Task("a", 3)], routing, gate, token)
-    for name, parameter in net.named_parameters():
-        if name.startswith("branches."):
-            nn.init.normal_(parameter, std=1.0 if "adapters" in name else 0.1)
-    return net
-
-
-def images(count=6):
-    return torch.randn(count, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 
 
 @pytest.mark.parametrize("p", [0.9, 0.2])
 def test_the_compared_gate_has_the_chosen_blocks_value_and_the_gradient_of_both(p):
-    net = super_ancestor().train()
+    net = super_ancestor("batch", "compared", "mean").train()
     base, own = net.base.blocks[0], net.branches[0].blocks[0]
     x, probabilities = torch.randn(5, 17, 16), torch.full((5,), p, requires_grad=True)
     routed = net._route(x, probabilities, base, own)
@@ -60,7 +42,7 @@ def test_the_compared_gate_has_the_chosen_blocks_value_and_the_gradient_of_both(
 
 @pytest.mark.parametrize("routing", ["batch", "image"])
 def test_the_soft_gate_mixes_in_training_and_chooses_in_evaluation(routing):
-    net = super_ancestor("soft", routing)
+    net = super_ancestor(routing, "soft", "mean")
     base, own = net.base.blocks[0], net.branches[0].blocks[0]
     x, p = torch.randn(4, 17, 16), torch.tensor([0.9, 0.6, 0.8, 0.3])
     mixed = p[:, None, None] * base(x) + (1 - p)[:, None, None] * own(x)
@@ -78,9 +60,9 @@ def test_an_adapter_may_read_the_mean_of_the_tokens():
     torch.testing.assert_close(adapter(tokens), adapter(tokens.flip(1)))
 
 
-@given(path=st.lists(st.booleans(), min_size=3, max_size=3))
+@given(path=st.lists(st.booleans(), min_size=4, max_size=4))
 def test_a_given_path_is_taken_whatever_the_adapters_prefer(path):
-    net = super_ancestor().eval()
+    net = super_ancestor("batch", "compared", "mean").eval()
     blocks = [(net.base if is_base else net.branches[0]).blocks[i] for i, is_base in enumerate(path)]
     x = net.base._pos_embed(net.base.patch_embed(images()))
     for block in blocks:
@@ -149,13 +131,10 @@ def selection(*paths, rise=None):
     return Selection({f"t{i}": [float(used) for used in path] for i, path in enumerate(paths)}, "batch", rise or {})
 
 
-def test_kappa_compares_all_paths_and_needs_both_kinds_of_blocks():
+def test_kappa_needs_both_kinds_of_blocks_and_coin_flips_agree_with_chance():
     one, other = selection([True, False], [True, True]), selection([True, False], [False, True])
     assert agreement(one, other).kappa == pytest.approx(0.5)
     assert agreement(one, selection([True, True], [True, True])).kappa is None
-
-
-def test_coin_flips_agree_with_chance_and_a_common_path_does_not():
     common = against_chance(selection(*[[True, True, False, False]] * 6))
     assert common.pvalue < 0.001
     assert common.statistic == pytest.approx(sum((g - 3) ** 2 for g in (6, 6, 0, 0)) / (6 * 0.25))
@@ -189,24 +168,14 @@ def selections(ancestor, tmp_path_factory):
     return runs / "t"
 
 
-def test_a_high_price_leaves_no_own_block(selections):
-    paths = SelectionRun.load(selections / "dear/seed0").selection.paths
-    assert all(all(path) for path in paths.values())
-
-
 @pytest.mark.parametrize(("name", "label"), [("dear", "lsamd_priced"), ("free", "lsamd_compared")])
-def test_rows_and_the_selection_name_the_gate(selections, name, label):
+def test_rows_and_the_selection_name_the_gate_and_a_high_price_leaves_no_own_block(selections, name, label):
     rows = (selections / name / "seed0/results.csv").read_text().splitlines()[1:]
     assert rows
     assert all(row.startswith(f"{label},") for row in rows)
-    assert f"lsamd{SelectionRun.load(selections / name / 'seed0').selection.gate}" == label
-
-
-def test_selections_with_different_gates_are_not_merged(selections):
-    dear, free = (SelectionRun.load(selections / f"{name}/seed0").selection for name in ("dear", "free"))
-    other = {f"other_{task}": share for task, share in free.base_share.items()}
-    with pytest.raises(UserError, match="of lsamd_priced, another of lsamd_compared"):
-        dear.merged(dataclasses.replace(free, base_share=other))
+    found = SelectionRun.load(selections / name / "seed0").selection
+    assert f"lsamd{found.gate}" == label
+    assert name == "free" or all(all(path) for path in found.paths.values())  # a high price leaves no own block
 
 
 def test_a_selection_is_that_of_the_end_of_training_whatever_epoch_was_best(selections, tmp_path):
@@ -226,7 +195,7 @@ def test_a_selection_is_that_of_the_end_of_training_whatever_epoch_was_best(sele
 
 def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
     stored = SelectionRun.load(selections / "free/seed0")
-    base = parse_architecture(OF_RUNS, num_classes=10).build()
+    base = parse_architecture(ARCH, num_classes=10).build()
     net = SuperAncestor(base, [Task("", n) for n in (10, 2)], "batch", measures_swaps=True)
     net.base.reset_classifier(0)
     net.load_state_dict(dict(stored.state))

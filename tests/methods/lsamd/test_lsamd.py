@@ -23,25 +23,10 @@ from lgx.initialization import initialize
 from lgx.methods import LSAMD, SelectedExpansion
 from lgx.methods.lsamd.selection import Selection, SelectionRun, extract
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
-from tests.methods.lsamd.conftest import ARCH, arguments
+from tests.methods.lsamd.conftest import ARCH, arguments, images, super_ancestor
 from tests.support import fake_masks
 from tests.support.command_line import analyze, lgx, refusal
 from tests.support.families import tiny
-
-
-def super_ancestor(routing="batch", spread=1.0):
-    """Two data sets whose blocks, adapters and heads differ from one another."""
-    torch.manual_seed(0)
-    base = parse_architecture(ARCH, num_classes=3).build()
-    net = SuperAncestor(base, [Task("a", 3), Task("b", 5)], routing)
-    for name, parameter in net.named_parameters():
-        if name.startswith("branches."):
-            nn.init.normal_(parameter, std=spread if "adapters" in name else 0.1)
-    return net
-
-
-def images(n=7):
-    return torch.randn(n, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 
 
 def naive(net, x, number, routing):
@@ -146,19 +131,18 @@ def test_a_threshold_that_selects_no_or_all_layers_is_refused(threshold, what):
         Selection({"a": [0.9, 0.1, 0.1]}, "batch").layers(5)
 
 
-def test_an_unmeasured_path_is_refused():
-    with pytest.raises(UserError, match="the path of second is unknown"):
-        Selection({"first": [0.0, 1.0], "second": [float("nan")] * 2}, "batch")
-
-
-def test_selections_of_different_data_sets_merge_and_others_are_refused():
+def test_selections_of_different_data_sets_merge_and_others_and_unmeasured_ones_are_refused():
     one, other = Selection({"a": SHARES["a"]}, "batch"), Selection({"b": SHARES["b"]}, "batch")
     assert one.merged(other).usage == [2, 0, 1, 2]
     with pytest.raises(UserError, match="data set a is in two runs"):
         one.merged(one)
     with pytest.raises(UserError, match="routed by batch, another by image"):
         one.merged(Selection({"b": SHARES["b"]}, "image"))
+    with pytest.raises(UserError, match="of lsamd_priced, another of lsamd_compared"):
+        dataclasses.replace(one, gate="_priced").merged(dataclasses.replace(other, gate="_compared"))
     assert common_layers(one, Selection({"a": SHARES["c"]}, "image")) == {"a": [0]}
+    with pytest.raises(UserError, match="the path of second is unknown"):
+        Selection({"first": [0.0, 1.0], "second": [float("nan")] * 2}, "batch")
 
 
 @pytest.fixture(scope="module")
@@ -279,13 +263,10 @@ def test_a_descendant_gets_the_expanded_layers(learngene, ancestor, options, lay
     assert torch.equal(state["pos_embed"], source["pos_embed"])
 
 
-def test_a_descendant_says_which_gate_selected_its_layers(learngene, tmp_path):
+def test_a_descendant_says_which_gate_selected_its_layers_and_may_have_all(learngene, tmp_path):
     plain, path = Learngene.load(learngene), tmp_path / "priced.learngene.safetensors"
     dataclasses.replace(plain, selection={**plain.selection, "gate": "_priced"}).save(path)
     assert SelectedExpansion(str(path), priority="first").method == "lsamd_priced_first"
-
-
-def test_a_selection_may_have_all_layers(learngene, tmp_path):
     plain, path = Learngene.load(learngene), tmp_path / "all.learngene.safetensors"
     layers, whole = list(range(plain.num_layers)), plain.architecture.replace(depth=plain.num_layers)
     dataclasses.replace(plain, architecture=whole, selection={**plain.selection, "layers": layers}).save(path)

@@ -35,12 +35,9 @@ def scores_of(network, images=IMAGES):
     return score(network, VIT, images, torch.Generator().manual_seed(0))
 
 
-def test_scores_do_not_depend_on_what_was_computed_before(network):
+def test_scores_can_be_repeated_a_share_of_all_goes_and_a_part_of_each_layer_stays(network):
     first, _, second = scores_of(network), network(IMAGES), scores_of(network)
     assert all(torch.equal(values, second[key]) for key, values in first.items())
-
-
-def test_a_share_of_all_goes_and_a_part_of_each_layer_stays(network):
     scores = scores_of(network)
     for kind, total in (("hidden", 3 * 64), ("heads", 12)):
         kept = kept_of(scores, kind, 0.5, 0.25)

@@ -57,15 +57,11 @@ def test_the_smallest_dimensions_heads_and_neurons_are_removed(source):
         assert_close(pruned[f"{own}mlp.fc2.bias"], state[f"{own}mlp.fc2.bias"][STREAM])
 
 
-def test_a_shallower_descendant_has_evenly_spaced_layers(source):
+def test_layers_of_a_shallower_descendant_are_evenly_spaced_and_the_mlp_alone_can_be_pruned(source):
     path, state = source
     kept = initialize(WIDE.replace(depth=2), StructuredPruning(path)).model.state_dict()
     assert_close(kept["blocks.1.attn.qkv.weight"], state["blocks.2.attn.qkv.weight"])
     assert_close(kept["blocks.0.attn.qkv.weight"], state["blocks.0.attn.qkv.weight"])
-
-
-def test_the_mlp_alone_can_be_pruned(source):
-    path, state = source
     pruned = initialize(WIDE.replace(mlp_ratio=32 / 24), StructuredPruning(path)).model.state_dict()
     assert_close(pruned["blocks.0.mlp.fc1.bias"], state["blocks.0.mlp.fc1.bias"][NEURONS])
     assert_close(pruned["blocks.0.norm1.weight"], state["blocks.0.norm1.weight"])

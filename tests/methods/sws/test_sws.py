@@ -9,16 +9,13 @@ from lgx.methods import StagewiseExpansion
 from tests.support.untrained_learngenes import BIG
 
 
-def test_stagewise_expansion_copies_each_stage_in_order(sws_file):
+def test_stagewise_expansion_copies_each_stage_in_order_and_names_its_strategy(sws_file):
     start = initialize(BIG.replace(depth=7), StagewiseExpansion(sws_file))
     learned = Learngene.load(sws_file).tensors
     for layer, stage in enumerate([0, 0, 0, 1, 1, 2, 2]):
         assert torch.equal(start.model.blocks[layer].attn.qkv.weight, learned[f"blocks.{stage}.attn.qkv.weight"])
     assert start.random == ()
     assert start.stored == sum(t.numel() for t in learned.values())
-
-
-def test_method_names_contain_the_strategy(sws_file):
     assert StagewiseExpansion(sws_file).method == "sws"
     assert StagewiseExpansion(sws_file, order="front_last_mid").method == "sws_order2"
     for strategy in ("random_assigned", "random_in_order"):

@@ -46,16 +46,13 @@ def test_the_same_seed_gives_the_same_bytes(root, name, tmp_path):
         assert (tmp_path / path).read_bytes() == (root / path).read_bytes()
 
 
-def test_the_class_of_a_review_is_that_of_most_of_its_clauses(root):
+def test_classes_are_those_of_most_clauses_of_a_review_and_of_verbs_that_agree(root):
     for row in open_text("pocket_reviews", str(root)).read("train"):
         clauses = row.texts[0].split(" and ")
         assert len(clauses) in (3, 5)
         kind = [(clause.split()[-1] in KIND) != (" not " in clause) for clause in clauses]
         assert all(clause.split()[-1] in KIND + UNKIND for clause in clauses)
         assert row.label == (sum(kind) > len(kind) / 2)
-
-
-def test_well_formed_sentences_have_a_verb_that_agrees(root):
     noun, verb, quality = (f"({'|'.join(words)})" for words in (NOUNS, VERBS, QUALITIES))
     pattern = f"(the|every)( {quality})? {noun} {verb}s the {noun}|the( {quality})? {noun}s {verb} the {noun}"
     for row in open_text("pocket_grammar", str(root)).read("test"):
