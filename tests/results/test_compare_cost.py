@@ -146,7 +146,7 @@ def test_results_without_their_runs_are_refused_in_one_sentence(runs, tmp_path):
     shutil.copy(runs / "test/random-3/seed0/results.csv", table)
     text = table.read_text().replace(str(runs), "gone")
     table.write_text(text)
-    assert "none of these results is in the folder of a descendant's run" in refusal(lgx("compare", table, "--cost"))
+    assert "needs folders of descendants' runs" in refusal(lgx("compare", table, "--cost"))
     (tmp_path / "config.yaml").write_text("model: 3")
     with pytest.raises(UserError, match=r"config\.yaml: not the configuration of a run"):
         costs_of(tmp_path)

@@ -158,7 +158,7 @@ def test_tables_contain_the_start_and_the_last_epoch_of_each_run():
     rows = [row(epochs=epochs, split="val") for epochs in (0, 1, 2, 3)] + [row(epochs=1, run="runs/short", seed=1)]
     kept, notes = last_epochs(rows)
     assert [(row.epochs, row.run) for row in kept] == [(0, "runs/a"), (3, "runs/a"), (1, "runs/short")]
-    assert notes == ["2 value(s) from the middle of training are left out of the tables."]
+    assert notes == ["2 value(s) from the middle of training are not in the tables."]
 
 
 def test_tests_of_best_checkpoints_count_as_their_runs(tmp_path, capsys):

@@ -191,7 +191,7 @@ def test_a_range_that_the_files_do_not_use_is_refused(deep, values, words, in_me
 
 def test_a_range_may_be_wide_but_not_of_8_bits(deep, images):
     module_of(deep, value_range=(0, 65_535)).setup("fit")
-    with pytest.raises(UserError, match="no image of more than 8 bits"):
+    with pytest.raises(UserError, match="applies to images of more than 8 bits"):
         module_of(images, value_range=(0, 4095)).setup("fit")
 
 

@@ -114,7 +114,7 @@ def test_images_without_their_labels_have_no_classes(tmp_path: Path) -> None:
 MISTAKES: dict[str, tuple[str, str]] = {
     "no header": ("images/000.png,bar\n", r"line 1: the header is .*; expected file,labels or file and a column"),
     "only files": ("file\nimages/000.png\n", "line 1: the header is 'file'"),
-    "no row": ("file,labels\n\n", "has no row below its header"),
+    "no row": ("file,labels\n\n", "has no rows below its header"),
     "columns twice": ("file,bar,bar\n", "line 1: the column 'bar' occurs twice"),
     "cells": ("file,labels\nimages/000.png,bar,dot\n", r"line 2: 3 cells, expected 2 \(file, labels\)"),
     "value": ("file,bar,dot\nimages/000.png,1,-2\n", "line 2: dot is '-2', expected 0, 1, or -1 for unknown"),

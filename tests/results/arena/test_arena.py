@@ -93,7 +93,14 @@ def test_the_page_begins_with_the_result_and_explains_every_start(measured):
     assert first < choice < page.index("<h2", page.index("<h2") + 1)
     assert "which is training from scratch" in page[first:choice]
     assert "compared at the same total compute" in result.out.split("What to choose")[0]
-    for words in ("Starts", "twin (random)", "sws (sws)", "arxiv.org/abs/2404.16897", "CPU cores", "Look at which"):
+    for words in (
+        "Starts",
+        "twin (random)",
+        "sws (sws)",
+        "arxiv.org/abs/2404.16897",
+        "CPU cores",
+        "compare which line",
+    ):
         assert words in page
     assert "#000000" not in page  # black lines follow the color of the text
 
