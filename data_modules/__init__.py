@@ -1,4 +1,4 @@
-"""Data modules: importing this package makes all of them known to the command line by their short names."""
+"""Data modules: importing this package registers their short names for the command line."""
 
 from data_modules.base import DatasetInfo as DatasetInfo
 from data_modules.base import TaskDataModule as TaskDataModule

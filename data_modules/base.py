@@ -15,7 +15,7 @@ from lgx.errors import UserError
 Split = Literal["train", "val", "test"]
 
 WORKER_TIMEOUT = 60
-"""Seconds after which a run ends if its loader processes give it no batch."""
+"""A run ends if its loader processes give no batch for this many seconds."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class TaskDataModule(LightningDataModule, ABC):
     """Base of all data modules: the only interface through which methods, callbacks and plans use one.
 
     A data module of your own derives from it, or from :class:`~data_modules.images.module.ImageDataModule`, which needs
-    only a method that reads images and labels. It promises what follows; ``lgx fit`` checks it before the first step.
+    only a method that reads images and labels. The contract is as follows; ``lgx fit`` checks it before the first step.
 
     - :attr:`task` is a ``lgx.core.task.Task``. Its classes, image size and channels are known before ``setup``.
     - ``setup(stage)`` reads what ``fit``, ``validate``, ``test`` or ``predict`` needs. It may be called several times.
@@ -77,13 +77,13 @@ class TaskDataModule(LightningDataModule, ABC):
     - A batch has ``inputs``, floating-point (B, C, H, W), normalized with the task's mean and std, or token ids, int64
       (B, N); ``targets``, int64, (B,), (B, H, W) for segmentation or (B, K) for several labels; and the task's name.
 
-    The constructor's arguments are options of the command line. One with the name ``seed`` gets the run's seed.
-    ``data_modules.loading.loaders`` makes loaders that keep all of this.
+    The constructor's arguments are options of the command line. An argument ``seed`` gets the run's seed.
+    ``data_modules.loading.loaders`` makes loaders that follow this contract.
 
     Attributes:
         batch_size: Training examples per process and step.
         num_workers: Loader processes.
-        worker_timeout: Seconds that a step waits for them; 0 waits for ever.
+        worker_timeout: Seconds that a step waits for loader processes; 0 sets no limit.
     """
 
     batch_size: int
@@ -106,7 +106,7 @@ class TaskDataModule(LightningDataModule, ABC):
         return self.task.num_classes
 
     def follow_normalization(self, mean: Sequence[float], std: Sequence[float]) -> bool:
-        """Normalize images as a network expects them, unless the options give another normalization.
+        """Normalize images as a network expects, unless the options give another normalization.
 
         By default the normalization stays that of :attr:`task`.
 
@@ -115,7 +115,7 @@ class TaskDataModule(LightningDataModule, ABC):
             std: Per-channel standard deviation, likewise.
 
         Returns:
-            Whether images are normalized so from now on.
+            Whether images now have this normalization.
         """
         return (tuple(self.task.mean), tuple(self.task.std)) == (tuple(mean), tuple(std))
 
@@ -139,20 +139,20 @@ class TaskDataModule(LightningDataModule, ABC):
 
     @property
     def is_augmented(self) -> bool:
-        """Whether a training example may differ from epoch to epoch."""
+        """Whether a training example may differ between epochs."""
         return any(module.is_augmented for module in self.members() if module is not self)
 
     def reference_dataloader(self, limit: int, is_shared: bool = True) -> Iterable[Batch]:
-        """Training examples as they are evaluated: each once, without augmentation; after ``setup("fit")``.
+        """Training examples in the form of evaluation: once each, without augmentation; after ``setup("fit")``.
 
         Args:
-            limit: Of more examples a class-stratified, seeded draw of so many is read, and reported.
-            is_shared: Whether each process reads its share, and not all.
+            limit: Largest number of examples; from more examples, a class-stratified, seeded draw is read and reported.
+            is_shared: Whether each process reads only its share.
 
         Raises:
             UserError: If this data module cannot read them so.
         """
-        raise UserError(f"data: {type(self).__name__} reads no training examples in evaluation; name a single set")
+        raise UserError(f"data: {type(self).__name__} cannot read training examples for evaluation; name a single set")
 
     @property
     def predict_indices(self) -> Sequence[int]:
@@ -176,7 +176,7 @@ class TaskDataModule(LightningDataModule, ABC):
         return {}
 
     def split_batch(self, processes: int) -> None:
-        """Take ``batch_size`` as that of all processes together, and give each its share.
+        """Interpret ``batch_size`` as the sum over all processes, and give each process its share.
 
         Raises:
             UserError: If they cannot have equal shares.
@@ -189,7 +189,7 @@ class TaskDataModule(LightningDataModule, ABC):
         self.batch_size //= processes
 
     def members(self) -> "Sequence[TaskDataModule]":
-        """The data module of each task: itself, or the sets that it consists of."""
+        """The data module of each task: itself, or its sets."""
         return [self]
 
     def nominal_train_size(self) -> int | None:
@@ -206,7 +206,7 @@ class TaskDataModule(LightningDataModule, ABC):
         return self.task.num_train
 
     def announce_train_size(self, size: int) -> None:
-        """Continue as if :meth:`setup` had read ``size`` training examples, of which ``limit_train`` leaves its share.
+        """Continue as if :meth:`setup` had read ``size`` training examples; ``limit_train`` applies.
 
         Afterwards ``task.num_train`` and ``train_dataloader().epoch_length`` are exact, but no example can be read.
 

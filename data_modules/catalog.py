@@ -35,7 +35,7 @@ def infos() -> list[DatasetInfo]:
 
 
 def markers(name: str) -> Markers:
-    """What exists below ``root`` if the set called ``name`` is there."""
+    """Files and folders below ``root`` that exist if the set ``name`` is there."""
     if name in TEXT_SETS:
         return ((f"{name}/",),)
     if suite := suite_of(name):
@@ -63,7 +63,9 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
         UserError: If there is no such set, or it is a text set.
     """
     if name in TEXT_SETS:
-        raise UserError(f"{name} is a text set, an image set is needed here; several text sets are `--data MultiText`")
+        raise UserError(
+            f"{name} is a text set, but an image set is needed; for several text sets give `--data MultiText`"
+        )
     if name in IMAGE_SETS:
         return IMAGE_SETS[name](root=root)
     if suite := suite_of(name):
@@ -78,7 +80,7 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
 def open_classes(
     option: str, data: str, img_size: ImageSize, in_chans: int, inputs: Normalization | None, reading: Reading
 ) -> ImageDataModule:
-    """A set with one class for each image, read for training in the form of a network.
+    """A set with one class for each image, in the form of a network's inputs.
 
     Args:
         option: The option that names it.
@@ -113,7 +115,7 @@ def open_text(name: str, root: str = "data") -> TextSet:
     if name in TEXT_SETS:
         return TEXT_SETS[name](root=root)
     if name in IMAGE_SETS or name in SUITES or suite_of(name):
-        raise UserError(f"{name} is an image set, a text set is needed here: {', '.join(TEXT_SETS)}")
+        raise UserError(f"{name} is an image set, but a text set is needed: {', '.join(TEXT_SETS)}")
     raise UserError(_unknown(name))
 
 
@@ -131,4 +133,4 @@ def _unknown(name: str) -> str:
     names = [*IMAGE_SETS, *TEXT_SETS, *SUITES, *(task for suite in SUITES.values() for task in suite.tasks)]
     near = difflib.get_close_matches(name.lower().replace("-", "_"), names, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "`lgx data list` shows all names"
-    return f"no data set is called {name}; {hint}"
+    return f"unknown data set {name}; {hint}"

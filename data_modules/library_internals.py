@@ -1,4 +1,4 @@
-"""Private names of torch and torchvision: no other module of this package uses one, and each has its reason here."""
+"""Private names of torch and torchvision, with reasons; no other module of this package uses any."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 
 
 def until_error(loader: DataLoader[Any], batches: Iterator[Any]) -> Iterator[Any]:
-    """Hand on batches; the first error ends the loader's processes at once.
+    """Yield batches; the first error ends the loader's processes at once.
 
     PyTorch ends them when Python frees the loader. In a cycle of references, which an error with its traceback makes,
     the queues to the processes may be freed first: then the program waits five seconds for each process.
@@ -30,7 +30,7 @@ def labels_of(reader: Any) -> list[int]:
 
 
 def image_files_of(reader: Any) -> list[Path]:
-    """File of every example of a set that torchvision has opened, in order; empty where it keeps none."""
+    """File of every example of a set that torchvision has opened, in order; empty without files."""
     samples = getattr(reader, "_samples", ())
     return [Path(os.fspath(file)) for file in getattr(reader, "_image_files", [file for file, _ in samples])]
 

@@ -1,4 +1,4 @@
-"""Checks of data modules of other packages: each broken promise of ``TaskDataModule`` is one sentence."""
+"""Checks of data modules of other packages: one message for each violation of ``TaskDataModule``'s contract."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, cast, get_args
@@ -23,7 +23,7 @@ def check_task(owner: str, task: Any) -> Task:
     """Return what a data module of the class ``owner`` says of its task.
 
     Raises:
-        UserError: If it is no ``Task``, or contradicts itself.
+        UserError: If it is not a ``Task``, or contradicts itself.
     """
     _require(isinstance(task, Task), f"task of {owner} is {shortened(task)}, expected an lgx.core.task.Task")
     is_image = task.kind != "text"
@@ -32,7 +32,7 @@ def check_task(owner: str, task: Any) -> Task:
         (LINE.holds(task.name) and task.name, f"name is {task.name!r}", "a short name in one line"),
         (task.kind in get_args(Kind), f"kind is {task.kind!r}", " or ".join(get_args(Kind))),
         (_is_count(task.num_classes), f"num_classes is {task.num_classes!r}", "a whole number, 0 without labels"),
-        (_is_count(task.num_train), f"num_train is {task.num_train!r}", "a whole number, 0 where it is not known yet"),
+        (_is_count(task.num_train), f"num_train is {task.num_train!r}", "a whole number, 0 if not known yet"),
         (not is_image or (_is_count(task.in_chans) and task.in_chans and IMAGE_SIZE.holds(task.img_size)),
          f"in_chans and img_size are {task.in_chans!r} and {task.img_size!r}", "those of the images"),
         (not is_image or (len(task.mean), len(task.std)) == channels,
@@ -59,12 +59,12 @@ def check_options(module: TaskDataModule) -> None:
 
 
 def is_of_another_package(module: TaskDataModule) -> bool:
-    """Whether a data module is a user's own; those of this package are checked by its tests."""
+    """Whether a data module comes from another package; this package's modules are checked by tests."""
     return type(module).__module__.split(".")[0] != "data_modules"
 
 
 def check_module(module: TaskDataModule, loaders: Sequence[Loader]) -> None:
-    """Check a data module after its ``setup``, with the first batch of each loader; no random number is used up.
+    """Check a data module after its ``setup``, with the first batch of each loader, without drawing random numbers.
 
     Raises:
         UserError: If it breaks the contract that the docstring of ``TaskDataModule`` states.
@@ -122,7 +122,7 @@ def _check_inputs(inputs: Any, task: Task, place: str) -> None:
 
 
 def _check_targets(targets: Any, size: int, task: Task, place: str) -> None:
-    """Class indices, or 0 and 1 for each label; without meaning where a task has no labels."""
+    """Class indices, or 0 and 1 for each label; meaningless for a task without labels."""
     if not task.is_labeled:
         return
     of_example = {"segmentation": task.image_shape[1:], "multilabel": (task.num_classes,)}.get(task.kind, ())

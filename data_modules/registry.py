@@ -1,4 +1,4 @@
-"""The registry of data sets: a new set needs one import line here, and nothing else.
+"""The registry of data sets: a new set needs only one import line here.
 
 Everything follows from these imports: ``data_modules.NAME`` and ``--data NAME``, ``lgx data list`` and
 ``lgx data prepare``, and the names that ``MultiTask`` and ``MultiText`` take. ``import X as X`` exports a name, ``*``

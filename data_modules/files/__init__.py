@@ -1,1 +1,1 @@
-"""Files from elsewhere: archives, text files and tables, and what is raised for those that cannot be read."""
+"""Foreign files: archives, text files and tables, and the errors of unreadable files."""

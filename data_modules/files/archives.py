@@ -19,7 +19,7 @@ EXPANSION = 200
 """Largest allowed ratio of an archive's content to its size. Texts shrink to a tenth, images hardly at all."""
 
 LARGEST_HEADER = 2**18
-"""Most bytes of a tar header that replaces a name or adds facts; a path has at most 4,096."""
+"""Largest tar header that replaces a name or adds facts, in bytes; a path has at most 4,096."""
 
 _ADDED_HEADERS = {
     tarfile.GNUTYPE_LONGNAME,
@@ -29,14 +29,14 @@ _ADDED_HEADERS = {
     tarfile.SOLARIS_XHDTYPE,
 }
 _ZIP_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-"""Of the other methods zipfile decompresses a whole block at once, of which 64 KiB may expand to gigabytes."""
+"""With other methods, zipfile decompresses a whole block at once, and 64 KiB may expand to gigabytes."""
 
 _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError, ValueError)
 """Errors that a damaged archive causes."""
 
 
 class BoundedInfo(tarfile.TarInfo):
-    """Header of a member of a tar file; tarfile reads it into memory, whatever size it states.
+    """Header of a member of a tar file; tarfile would read a header of any size into memory.
 
     To be given to tarfile as ``tarinfo``.
 
@@ -47,7 +47,7 @@ class BoundedInfo(tarfile.TarInfo):
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "BoundedInfo":
-        """Read a block; called before the header that it announces is read."""
+        """Read a block; called before the announced header is read."""
         info = super().frombuf(buf, encoding, errors)
         if info.type in _ADDED_HEADERS and not 0 <= info.size <= LARGEST_HEADER:
             raise ValueError(f"a header of {info.size:,} bytes, more than {LARGEST_HEADER:,}")

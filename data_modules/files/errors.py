@@ -1,4 +1,4 @@
-"""What is raised for a file that cannot be read: one sentence, also out of a loader process."""
+"""The error of an unreadable file: one sentence, also from a loader process."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from lgx.host.safety import error_line
 
 
 class DataError(UserError):
-    """A :class:`UserError` that is still one sentence after it came from a loader process.
+    """A :class:`UserError` that remains one sentence when it comes from a loader process.
 
     DataLoader builds the exception of a worker again from the text of its whole traceback; this class keeps only the
     sentence at the end.
@@ -19,7 +19,7 @@ class DataError(UserError):
 
 
 def unreadable(place: str, error: Exception, remedy: str) -> DataError:
-    """What to raise for an image that cannot be read; an intact one of another form than expected is not restored."""
+    """The error of an unreadable image; without advice to restore it if only its form is unexpected."""
     if isinstance(error, UserError):
         return DataError(f"{place}: {error}")
     return DataError(f"{place} cannot be decoded ({error_line(error)}); {remedy}")

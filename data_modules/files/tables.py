@@ -1,4 +1,4 @@
-"""Read the lines of a text file, and the rows of a table, whatever the file holds."""
+"""Read the lines of a text file and the rows of a table, with limits for foreign files."""
 
 import csv
 import errno

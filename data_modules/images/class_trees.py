@@ -27,7 +27,7 @@ TREE_NAMES: Mapping[Split, tuple[str, ...]] = {
 def class_folders(folder: Path) -> list[str]:
     """Names of the class folders in ``folder``, in the order of :func:`in_order`.
 
-    A folder whose name begins with a dot is none; if it holds images, a line says so.
+    A folder whose name begins with a dot is ignored; if it contains images, a line reports it.
 
     Raises:
         UserError: If a name cannot be printed in one line.
@@ -37,7 +37,7 @@ def class_folders(folder: Path) -> list[str]:
         if path.is_dir() and not path.name.startswith("."):
             names.append(path.name)
         elif path.is_dir() and list_images(path, deep=False)[0]:
-            say_once(f"{path}: is no class, because its name begins with a dot; rename it if it is one")
+            say_once(f"{path}: ignored, because its name begins with a dot; rename it if it is a class")
     for name in names:
         if not LINE.holds(name):
             raise UserError(
@@ -48,7 +48,7 @@ def class_folders(folder: Path) -> list[str]:
 
 
 def in_order(names: Collection[str]) -> list[str]:
-    """Names of classes in the order of numbers if all are numbers (``01`` before ``1``), else of the alphabet."""
+    """Names of classes, sorted as numbers if all are numbers (``01`` before ``1``), else alphabetically."""
     return sorted(names, key=lambda name: (int(name), name)) if all(n.isdecimal() for n in names) else sorted(names)
 
 
@@ -85,7 +85,7 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
         folder: Folder of one split.
         classes: Class folders in index order.
         where: Set and split, for error messages.
-        others: Suffixes of files that belong to the set and are no images.
+        others: Suffixes of files of the set that are not images.
 
     Raises:
         UserError: If the class folders are not exactly ``classes``, or one cannot be read.
@@ -107,7 +107,9 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
         images, unread = list_images(folder / name)
         for place in {path.parent for path in images}:
             if (other := places.setdefault(os.path.realpath(place), name)) != name:
-                raise UserError(f"{where}: {place} is linked from the class {other}, too; an image has one class")
+                raise UserError(
+                    f"{where}: {place} is linked from two classes, also from {other}; give each image one class"
+                )
         for suffix in others:
             del unread[suffix]
         names += [str(path.relative_to(folder)) for path in images]
@@ -135,7 +137,7 @@ def read_all(folder: Path, where: str, deep: bool = True) -> ImageFiles:
 
 
 def say_unread_folders(folder: Path) -> None:
-    """Say which folders beside that of the training images are of no split, such as ``dev`` or ``validation2``."""
+    """Report folders beside ``train`` that are no split, such as ``dev`` or ``validation2``."""
     read = [name for names in TREE_NAMES.values() for name in names]
     others = sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name not in read)
     if others := [name for name in others if not name.startswith(".")]:
@@ -147,9 +149,9 @@ def _say_skipped(folder: Path, unread: Counter[str], only: str = "") -> None:
 
 
 def _say_transparent(files: ImageFiles) -> None:
-    """Say that images are transparent, if one of 64 is, evenly spread."""
+    """Report transparent images, if one of 64 evenly spread images is transparent."""
     for path in files.sources():
-        with suppress(Exception), open_undecoded(path) as image:  # its decoding says what is wrong
+        with suppress(Exception), open_undecoded(path) as image:  # decoding it will report the error
             if image.has_transparency_data:
                 say_once(f"{files.folder}: what is transparent in an image is shown over white ({path!s})")
                 return
@@ -158,4 +160,4 @@ def _say_transparent(files: ImageFiles) -> None:
 @functools.cache
 def say_once(text: str) -> None:
     """Print a line on the first process; train and val are often read from one folder."""
-    rank_zero_info(text.encode(errors="backslashreplace").decode())  # names of files may be no text
+    rank_zero_info(text.encode(errors="backslashreplace").decode())  # names of files may be invalid text

@@ -18,7 +18,7 @@ from lgx.host.images import SOME, ImageReader, opaque, upright
 from lgx.host.safety import error_line, open_undecoded
 
 _DECODED = 16
-"""Images of a split whose pixels identify it, if they are not files of their own."""
+"""Number of images of a split whose pixels identify it, if they are not separate files."""
 
 
 class Images(Protocol):
@@ -69,7 +69,7 @@ class LabeledImages:
         return image, int(self.labels[index])
 
     def paths(self) -> list[Path]:
-        """The files of the images and of their masks, where they are known; else none."""
+        """The files of the images and of their masks, if known."""
         return []
 
     def take(self, indices: Indices, where: str | None = None) -> "LabeledImages":
@@ -108,7 +108,7 @@ class ImageFiles:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the images are those of the files; not so of a class that, say, crops them by a table."""
+        """Whether images are unchanged files; False for a class that crops them, for example."""
         return type(self).decoded is ImageFiles.decoded and type(self).__getitem__ is ImageFiles.__getitem__
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -154,14 +154,14 @@ class ImageFiles:
 
 
 def source_of(images: Any) -> Any:
-    """What decodes the images of a split: the whole set, of which they may be a part."""
+    """The object that decodes the images of a split: the whole set, if they are a part of it."""
     while isinstance(images, LabeledImages):
         images = images.source
     return images
 
 
 def files_of(images: Any) -> list[str]:
-    """File of each image, relative to the folder of its split; empty where an image is no file of its own."""
+    """File of each image, relative to the folder of its split; empty if images are not separate files."""
     if isinstance(images, ImageFiles):
         return [Path(os.fsdecode(name)).as_posix() for name in images.names]
     if isinstance(images, LabeledImages) and type(images) is LabeledImages:
@@ -173,10 +173,10 @@ def files_of(images: Any) -> list[str]:
 
 
 def content_of(images: Any) -> Iterator[bytes]:
-    """What identifies images, beside their labels.
+    """The identity of images, besides their labels.
 
-    Names of files and their contents, see :func:`~data_modules.loading.fingerprint.content_of_files`; of a choice of
-    files or shards, its positions and then the whole source; of all other images the pixels of 16, evenly spread.
+    For files: names and contents, see :func:`~data_modules.loading.fingerprint.content_of_files`. For a part of files
+    or shards: its positions, and the whole source. For other images: the pixels of 16 evenly spread images.
     """
     if isinstance(images, ImageFiles) and images.is_plain:
         yield images.names.tobytes()

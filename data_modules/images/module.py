@@ -32,7 +32,7 @@ _NOT_OF_PIXELS = {
     *("root", "batch_size", "eval_batch_size", "num_workers", "worker_timeout", "seed", "augment", "mean", "std"),
     *("transforms", "cache_gib", "labels", "balanced", "limit_train", "split_seed", "val_fraction"),
 }
-"""Options that change no pixel of an image; which images a split has, and where they lie, is compared itself."""
+"""Options that do not change pixels; the images of a split and their paths are compared separately."""
 
 
 @dataclass(eq=False, repr=False)
@@ -40,32 +40,32 @@ class ImageOptions(DataOptions):
     """Options of image sets.
 
     Args:
-        img_size: Side of the images in pixels, or ``[height, width]``; default the data set's own, or that of the
-            network's source where ``model.arch`` is left out, too.
-        in_chans: 1 (gray) or 3 (RGB) channels; default the data set's own. Class folders of your own may have 2 to 16,
-            as .npy or TIFF files.
-        value_range: Values [LOW, HIGH] of image files with more than 8 bits that become 0 and 255; default all that
-            unsigned 16 bits can have, or 0 and 1 of floating-point numbers. Files that use less than half of it need
-            their own.
-        resize: How images get the size: ``crop`` (resized until they cover it, cropped at the center), ``squash``
-            (without their proportions), or ``letterbox`` (whole, within a border of the mean color).
+        img_size: Side of the images in pixels, or ``[height, width]``. Default: the data set's size; without
+            ``model.arch`` the size of the network's source.
+        in_chans: 1 (gray) or 3 (RGB) channels; default: the data set's. Your own class folders may have 2 to 16
+            channels in .npy or TIFF files.
+        value_range: Values [LOW, HIGH] of image files with more than 8 bits that become 0 and 255. Default: the whole
+            range of unsigned 16 bits; 0 and 1 for floating-point numbers. Required if files use less than half of this
+            range.
+        resize: Way of resizing: ``crop`` covers the size and crops at the center, ``squash`` ignores proportions,
+            ``letterbox`` fits the whole image and fills with the mean color.
         augment: Training augmentation: ``none``; ``crop`` (random crops of the padded image) or ``crop_flip`` (the same
             with flips) for small images; ``resized_crop`` (crops of 8 % to all of the area, with flips) or
-            ``randaugment`` (the same with timm's ``rand-m9-mstd0.5-inc1``) for large ones. Where a mirrored image has
-            another class, as digits and signs have, take ``none`` or ``crop``.
+            ``randaugment`` (the same with timm's ``rand-m9-mstd0.5-inc1``) for large images. If a mirrored image has
+            another class (digits, signs), use ``none`` or ``crop``.
         transforms: Further transforms of each training image, after ``augment``: a list of torchvision's
-            ``transforms.v2``, e.g. ``[{class_path: RandomRotation, init_args: {degrees: 15}}]``. They get pixels,
-            uint8, of the task's size, and keep this size. ``LGX_ALLOW_IMPORTS`` also admits your own subclasses of
+            ``transforms.v2``, e.g. ``[{class_path: RandomRotation, init_args: {degrees: 15}}]``. Input and output are
+            uint8 pixels of the task's size. ``LGX_ALLOW_IMPORTS`` also admits your own subclasses of
             ``transforms.v2.Transform``.
-        mean: Mean of each channel with which images are normalized, in units of pixel value / 255; default that of the
-            network's start where it is known, else the data set's own.
-        std: Standard deviation of each channel, likewise; give both or neither.
-        cache_gib: Decode the images of a split once if their pixels take at most so many GiB, and keep them in a file
-            that processes and runs share: below ``$LGX_CACHE``, or ``~/.cache/lgx``. 0 decodes them in each epoch, as
-            ``resized_crop``, ``randaugment``, masks and streams always do.
-        labels: ``false`` gives the images without their labels, for methods that learn from an ancestor alone.
-        balanced: Draw the training images of an epoch with replacement, so that all classes are drawn equally often.
-            Validation then follows balanced accuracy.
+        mean: Mean of each channel for normalization, in units of pixel value / 255. Default: the mean of the network's
+            start if known, else the data set's.
+        std: Standard deviation of each channel, in the same units; give both or neither.
+        cache_gib: Limit in GiB for the pixels of a split. Below it, images are decoded once into a file that processes
+            and runs share, in ``$LGX_CACHE`` or ``~/.cache/lgx``. 0 decodes them in each epoch; ``resized_crop``,
+            ``randaugment``, masks and streams always do so.
+        labels: ``false`` leaves out the labels, for methods that learn from an ancestor only.
+        balanced: Draw the training images of an epoch with replacement, all classes equally often. Validation then
+            follows balanced accuracy.
     """
 
     img_size: ImageSize | None = None
@@ -82,7 +82,7 @@ class ImageOptions(DataOptions):
     any_channels: ClassVar[bool] = False
     """Whether ``in_chans`` may be other than 1 and 3."""
     sized_by_network: ClassVar[bool] = False
-    """Whether a run reads the images in the size of its network, because the set has no size of its own."""
+    """Whether a run uses the image size of its network, because the set has no own size."""
 
     @property
     def has_channels(self) -> bool:
@@ -130,13 +130,13 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
     _followed_range: tuple[float, ...] = ()
 
     def check_options(self) -> None:
-        """See :class:`ImageOptions`; the user's transforms must keep the size of an image."""
+        """See :class:`ImageOptions`; the user's transforms must keep the image size."""
         super().check_options()
-        info = getattr(self, "info", None)  # of shards it is read later
+        info = getattr(self, "info", None)  # shards are read later
         own = self.pixel_transforms()
         if own is not None and info is not None:
             shape = (self.in_chans or info.in_chans, *height_width(self.img_size or info.img_size))
-            with seeded_rng(0):  # most mistakes show before any data is read
+            with seeded_rng(0):  # finds most mistakes before any data is read
                 own(torch.randint(0, 256, shape, dtype=torch.uint8))
 
     @abstractmethod
@@ -149,7 +149,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         """
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Images]:
-        """Read whole splits; ``value_range`` must suit the training images."""
+        """Read whole splits; ``value_range`` must fit the training images."""
         found = {split: self.refuse_empty(self.read(split), split) for split in splits}
         for source in map(source_of, found.values()):
             if hasattr(source, "reader"):
@@ -159,11 +159,11 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         return found
 
     def _check_values(self, source: Any) -> None:
-        """Refuse images whose values do not use the range from which they are scaled, and say the range."""
+        """Refuse images whose values do not fit the range of their scaling; report the range."""
         name, reader = self.info.name, getattr(source, "reader", ImageReader(value_range=self.task.value_range))
         line, wrong = reader.check_values(name, source.sources() if hasattr(source, "sources") else ())
         if not line and not wrong and self.value_range:
-            wrong = f"data.value_range: {name} has no image of more than 8 bits, which would be scaled; leave it out"
+            wrong = f"data.value_range: applies to images of more than 8 bits, but {name} has none; leave it out"
         if wrong:
             raise UserError(wrong)
         if line:
@@ -194,7 +194,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         return PixelTransforms(self.transforms) if self.transforms else None
 
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
-        """Make a batch of transformed examples; pixels are normalized here, unless a GPU does it."""
+        """Make a batch of transformed examples; normalize pixels here, unless a GPU does it."""
         images, labels = zip(*examples, strict=True)
         targets = np.asarray(labels if self.labels else [0] * len(labels), np.int64)
         batch = Batch(torch.stack(images), torch.as_tensor(targets), self.info.name)
@@ -202,11 +202,11 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         return batch if on_gpu else self.normalize(batch)
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        """Normalize pixels on the device of the network, to which a quarter of the bytes was moved."""
+        """Normalize pixels on the network's device: only a quarter of the bytes is moved."""
         return self.normalize(batch)
 
     def normalize(self, batch: Batch) -> Batch:
-        """The batch with normalized images, where its images are still pixels, uint8 (B, C, H, W)."""
+        """The batch with normalized images, if its images are still pixels, uint8 (B, C, H, W)."""
         if batch.inputs.dtype != torch.uint8:
             return batch
         return batch._replace(inputs=normalized(batch.inputs, self.task))
@@ -222,7 +222,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         yield from content_of(examples)
 
     def _cache(self, examples: Any) -> PixelCache | None:
-        """The cache of the pixels of a split; None if ``examples`` are not a whole split, or nothing is to be kept."""
+        """The cache of the pixels of a split; None if ``examples`` are not a whole split, or without a cache."""
         split = next((split for split, known in self._splits.items() if known is examples), None)
         if split is None or isinstance(examples, AnnouncedExamples):
             return None
@@ -255,12 +255,12 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         return self.task.normalization == self._followed.for_channels(self.in_chans or self.info.in_chans)
 
     def follow_reading(self, reading: Reading) -> None:
-        """Read files as for a network, whose range of values serves only files of more than 8 bits."""
+        """Read files as for a network; its range of values applies only to files of more than 8 bits."""
         self._followed_range, self.resize = reading.value_range, reading.resize
 
     @property
     def _normalization(self) -> Normalization:
-        """Mean and std: the options', else those of a network that is followed, else the data set's."""
+        """Mean and std: from the options, else from a network that is followed, else the data set's."""
         if self.mean is not None and self.std is not None:
             return Normalization(tuple(self.mean), tuple(self.std))
         followed: Normalization | None = getattr(self, "_followed", None)
@@ -268,7 +268,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
 
     @property
     def predict_files(self) -> Sequence[str]:
-        """See :class:`~data_modules.base.TaskDataModule`; known where each image is a file of its own."""
+        """See :class:`~data_modules.base.TaskDataModule`; known if each image is a separate file."""
         return files_of(self._splits["test"])
 
     @property

@@ -1,4 +1,4 @@
-"""Images as batches of pixels, which are kept in a file that processes and runs share, and augmented together."""
+"""Images as batches of pixels: cached in a file that processes and runs share, and augmented together."""
 
 import os
 import zlib
@@ -28,20 +28,19 @@ from lgx.host.locks import changing
 
 _VERSION = 4
 _OWN = 1
-"""Part of the seed of a user's transforms, which must not draw the numbers of the crop."""
+"""Part of the seed of a user's transforms, so that they differ from the crop's random numbers."""
 
 
 class PixelCache:
-    """The pixels of the images of a split, as far as they were decoded before.
+    """The cached pixels of the images of a split.
 
     The file is mapped into memory: processes share it, and the operating system takes the memory back when it needs it.
-    Each image has a checksum, so that what a crash left behind is decoded again. Without a place for the file (no
-    permission, no space) nothing is kept.
+    Each image has a checksum, so damaged images are decoded again. Without permission or space, nothing is cached.
 
     Args:
         count: Number of images, N.
         shape: Shape of an image, (C, H, W).
-        identity: What identifies the images and how they are decoded.
+        identity: Identity of the images and of their decoding.
     """
 
     def __init__(self, count: int, shape: tuple[int, int, int], identity: Iterable[bytes]) -> None:
@@ -59,12 +58,12 @@ class PixelCache:
         """Make the file, unless it is there already.
 
         Returns:
-            Why nothing can be kept; empty if it can.
+            Why nothing can be cached; empty if caching works.
         """
         return self.failure if self._images is None else ""
 
     def read(self, index: int, out: NDArray[np.uint8]) -> bool:
-        """Copy the pixels of an image, (C, H, W), to ``out``; False if they are not known."""
+        """Copy the pixels of an image, (C, H, W), to ``out``; False if they are not cached."""
         if self._images is None:
             return False
         out[...] = self._images["pixels"][index]
@@ -84,14 +83,14 @@ class PixelCache:
 
     @cached_property
     def _known(self) -> NDArray[np.bool_]:
-        """Which images this process has compared with their checksums, (N,)."""
+        """Images that this process has compared with their checksums, (N,)."""
         return np.zeros(self.count, bool)
 
     @cached_property
     def _images(self) -> NDArray[np.void] | None:
-        """Checksums and pixels, (N,), mapped into memory; None where nothing can be kept."""
+        """Checksums and pixels, (N,), mapped into memory; None if nothing can be cached."""
         try:
-            with changing(self.path.parent):  # of several processes, the first one makes the file
+            with changing(self.path.parent):  # the first of several processes makes the file
                 if not self.path.exists() or self.path.stat().st_size != self.num_bytes:
                     self._create()
             with suppress(OSError):
@@ -114,7 +113,7 @@ class PixelCache:
 
 
 def identity(images: Any, folder: Path | None) -> Iterable[bytes] | None:
-    """What identifies the images of a split: names, sizes, times and numbers of files, and positions in them.
+    """The identity of a split's images: names, sizes, times and inodes of files, and positions in them.
 
     Args:
         images: The images, as a data module holds them.
@@ -122,7 +121,7 @@ def identity(images: Any, folder: Path | None) -> Iterable[bytes] | None:
             another package reads them.
 
     Returns:
-        None if the pixels depend on anything else: on code of another package, or on no file.
+        None if the pixels depend on anything else, e.g. on code of another package.
     """
     if isinstance(images, ImageFiles) and images.is_plain:
         paths = [images.path(index) for index in range(len(images))]
@@ -140,14 +139,14 @@ def _checksum(pixels: NDArray[np.uint8]) -> int:
 
 
 class PixelExamples(TransformedExamples):
-    """Images as pixels, uint8 (C, H, W), with randomness that depends on (seed, epoch, index) alone.
+    """Images as pixels, uint8 (C, H, W); randomness depends only on (seed, epoch, index).
 
     Args:
         examples: Map-style data set of (PIL image, class index).
         task: Gives size and channels.
         crop: The augmentation; None for none.
         seed: Seed of the augmentation.
-        cache: The pixels that were decoded before; None decodes all anew.
+        cache: The cache of pixels; None decodes every time.
         positions: Position in the cache of every example; default their own order.
         own: A further transform of the pixels of each augmented image; None for none.
     """

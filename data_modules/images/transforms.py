@@ -21,7 +21,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.host.safety import error_line
 
-# Types of arguments of torchvision's transforms that jsonargparse does not know, and could not write to a file.
+# Argument types of torchvision's transforms that jsonargparse cannot write to a file.
 register_type(numbers.Number, lambda value: value, lambda value: value + 0, type_check=isinstance)
 register_type(torch.dtype, str, lambda name: torch.empty(0, dtype=getattr(torch, name.removeprefix("torch."))).dtype)
 
@@ -31,7 +31,7 @@ Augment = Literal["none", "crop", "crop_flip", "resized_crop", "randaugment"]
 class CropFlip:
     """The augmentations ``crop`` and ``crop_flip`` of a batch of pixels: each image has its own crop and flip.
 
-    It gives the same images as :func:`train_transform`, which treats them one by one.
+    It gives the same images as :func:`train_transform`, which transforms them one by one.
     """
 
     def __init__(self, size: tuple[int, int], flips: bool = True) -> None:
@@ -52,7 +52,7 @@ class CropFlip:
 
 
 def crop_padding(size: tuple[int, int]) -> tuple[int, int]:
-    """Pixels by which ``crop`` and ``crop_flip`` pad above and below, left and right: an eighth of height and width."""
+    """Padding of ``crop`` and ``crop_flip`` above and below, left and right: an eighth of height and width."""
     return max(1, size[0] // 8), max(1, size[1] // 8)
 
 
@@ -98,8 +98,8 @@ def train_transform(task: Task, augment: Augment, own: Callable[[Tensor], Tensor
 class PixelTransforms:
     """A user's transforms, one after the other, of the pixels of one image.
 
-    They get pixels, uint8 (C, H, W), and must give an image of the same shape. Numbers between 0 and 1, which a few
-    transforms need (``ToDtype``), are rounded to pixels again, so that the normalization stays that of the task.
+    Input is uint8 (C, H, W), and the output must have the same shape. Numbers between 0 and 1 (``ToDtype``) are rounded
+    to pixels, so that the task's normalization applies.
     """
 
     def __init__(self, transforms: Sequence[v2.Transform]) -> None:
@@ -109,7 +109,7 @@ class PixelTransforms:
         """Transform one image.
 
         Raises:
-            UserError: If a transform fails, or the result is no image of the same shape.
+            UserError: If a transform fails, or the result is not an image of the same shape.
         """
         image: Any = pixels
         for transform in self.transforms:
@@ -123,14 +123,14 @@ class PixelTransforms:
         if not isinstance(image, Tensor) or image.shape != pixels.shape:
             found = tuple(image.shape) if isinstance(image, Tensor) else f"a {type(image).__name__}"
             raise DataError(
-                f"data.transforms: the last one gives {found}, expected the shape {tuple(pixels.shape)}; give it this "
-                f"size, or set data.img_size"
+                f"data.transforms: the last transform returns {found}, expected the shape {tuple(pixels.shape)}; set "
+                "its size, or data.img_size"
             )
-        image = image.as_subclass(Tensor)  # not one of v2's own classes
+        image = image.as_subclass(Tensor)  # not a class of v2
         if image.dtype != torch.uint8 and not (image.is_floating_point() and ((image >= 0) & (image <= 1)).all()):
             raise DataError(
-                f"data.transforms: the last one gives {image.dtype} of {image.min():g} to {image.max():g}, expected "
-                f"uint8, or numbers between 0 and 1; data.mean and data.std normalize"
+                f"data.transforms: the last transform returns {image.dtype} of {image.min():g} to {image.max():g}, "
+                "expected uint8, or numbers between 0 and 1; data.mean and data.std normalize"
             )
         result: Tensor = v2.functional.to_dtype(image, torch.uint8, scale=True)
         return result
@@ -148,7 +148,7 @@ class MaskTransform:
             all of its area, in a shape between 3:4 and 4:3, resizes the crop to that size and flips half of the crops.
 
     Raises:
-        UserError: If ``augment`` is another one, whose operations change an image but not its mask.
+        UserError: If ``augment`` is another augmentation, which would change an image but not its mask.
     """
 
     def __init__(self, task: Task, augment: Augment = "none") -> None:

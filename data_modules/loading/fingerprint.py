@@ -1,4 +1,4 @@
-"""Fingerprints of data: whether a run that is resumed reads the examples that it read before."""
+"""Fingerprints of data, to check that a resumed run reads the same examples."""
 
 import hashlib
 import os
@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 _FILES = 2000
-"""Most files of a split that are compared: a file server needs minutes for a million of them."""
+"""Largest number of compared files of a split: a file server needs minutes for a million."""
 _PART = 2**15
 """Bytes at the beginning and at the end of a file that are compared: all of most images."""
 
 
 def fingerprint(count: int, content: Iterable[bytes], unit: str = "examples") -> str:
-    """Number of the examples of a split, and a digest of what identifies them."""
+    """Number of examples of a split, and a digest of their identity."""
     digest = hashlib.sha256()
     for part in content:
         digest.update(part)
@@ -30,7 +30,7 @@ def fingerprint_of_names(names: Iterable[str]) -> str:
 def content_of_files(size: int, path_of: Callable[[int], Path]) -> Iterator[bytes]:
     """Size, beginning and end (32 KiB each) of at most 2,000 of ``size`` files, evenly spread.
 
-    Of a missing file nothing: it gets its own message when it is read.
+    A missing file is ignored here: reading it reports the error.
     """
     for path in map(path_of, spread(size, _FILES)):
         if path.is_file():
@@ -41,6 +41,6 @@ def content_of_files(size: int, path_of: Callable[[int], Path]) -> Iterator[byte
 
 
 def spread(size: int, most: int) -> list[int]:
-    """At most ``most`` positions from 0 to ``size - 1``, evenly spread."""
+    """At most ``most`` evenly spread positions from 0 to ``size - 1``."""
     positions: list[int] = np.unique(np.linspace(0, size - 1, min(size, most)).astype(int)).tolist()
     return positions

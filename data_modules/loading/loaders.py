@@ -20,10 +20,10 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 
 MOST_WORKERS = max(64, 8 * (os.cpu_count() or 1))
-"""Most loader processes; more of them wait for a core and take memory."""
+"""Largest number of loader processes; more would wait for a core and take memory."""
 
 _AHEAD = 2
-"""Batches that each loader process makes ahead: DataLoader's default."""
+"""Batches that each loader process prepares in advance: DataLoader's default."""
 
 _SHARED = Path("/dev/shm")
 """Where torch's processes share tensors on Linux, with each of its strategies; other systems have no such folder."""
@@ -42,7 +42,7 @@ def stacked(task: str, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
 class Examples(Protocol):
     """A map-style data set: ``examples[index]`` is one example.
 
-    For training, ``examples[epoch, index]`` is asked for: the epoch for which an augmentation is drawn.
+    For training, ``examples[epoch, index]`` is read: the epoch determines the augmentation.
     :class:`~data_modules.loading.samplers.TransformedExamples` answers both.
     """
 
@@ -53,8 +53,8 @@ class Examples(Protocol):
 def shared(collate: Callable[[Any], Any], examples: Any) -> Any:
     """Make a batch, a tensor or a tuple with tensors, in a loader process in shared memory.
 
-    Without this torch moves it there later, in a thread whose errors are only printed, so that the training process
-    waits for the batch for ever.
+    Otherwise torch moves it there in a thread whose errors are only printed, and the training process would wait
+    forever.
 
     Raises:
         RuntimeError: If the shared memory is full; DataLoader raises it again in the training process.
@@ -109,8 +109,8 @@ def train_loader(
 ) -> ResumableLoader:
     """Shuffled training batches of a data module; the loader can resume in the middle of an epoch.
 
-    The order depends on (seed, epoch) alone, and the batches of all processes together are the same for any number of
-    processes. An incomplete last batch is left out.
+    The order depends only on (seed, epoch). All processes together have the same batches for any number of processes.
+    An incomplete last batch is left out.
 
     Args:
         module: The data module; its ``batch_size`` and ``num_workers`` count.
@@ -180,12 +180,12 @@ def loader_options(
         collate: Makes a batch of examples.
         tasks: The tasks of its batches.
         batch_size: Examples of a batch.
-        timeout: Seconds to wait for a batch of the loader processes; 0 waits for ever.
-        prefix: What stands before the names of options in messages.
+        timeout: Seconds to wait for a batch of the loader processes; 0 sets no limit.
+        prefix: Prefix of option names in messages.
         processes: Training processes on this machine.
 
     Raises:
-        UserError: If the shared memory cannot hold the batches that the loader processes make ahead.
+        UserError: If the shared memory is too small for the prepared batches.
     """
     if num_workers:
         largest = max(batch_size * example_bytes(task) for task in tasks)
@@ -201,15 +201,15 @@ def loader_options(
 
 
 def _leave_group(worker: int) -> None:
-    """Let the training process alone answer a signal that a scheduler sends to its whole group of processes.
+    """Ignore signals in loader processes: a scheduler signals the whole process group, and only training handles it.
 
-    It still gets the batches of the step that it finishes, saves its state, and lets the loader processes end.
+    The training process still gets batches for its last step, saves its state, and ends the loader processes.
     """
     os.setpgid(0, 0)
 
 
 def check_workers(num_workers: int, option: str) -> None:
-    """Refuse a number of loader processes that no machine like this one can use.
+    """Refuse a negative or far too large number of loader processes.
 
     Raises:
         UserError: If it is negative or above :data:`MOST_WORKERS`.
@@ -221,7 +221,7 @@ def check_workers(num_workers: int, option: str) -> None:
 
 
 def example_bytes(task: Task) -> int:
-    """Size of an example's tensors in a batch, at most."""
+    """Largest size of an example's tensors in a batch."""
     if task.kind == "text":
         return 8 * task.max_len + 8
     pixels = math.prod(task.image_shape[1:])

@@ -1,7 +1,7 @@
 """``DataOptions``: the options that all data modules share; ``SingleSet``: the base of the modules of one data set.
 
-Options are dataclasses, from which the data modules inherit their constructors. An option stays an attribute of its
-name, exactly as it was given; a value that follows from several options is a property or part of the task.
+Options are dataclasses, from which the data modules inherit their constructors. An option is an unchanged attribute of
+the same name. A value that depends on several options is a property or part of the task.
 """
 
 from abc import abstractmethod
@@ -31,15 +31,16 @@ class DataOptions:
     Args:
         root: Folder that contains the data sets, one folder each.
         batch_size: Training examples per process and step.
-        eval_batch_size: Evaluation examples per process and step; default 2 x ``batch_size``.
+        eval_batch_size: Evaluation examples per process and step; default: 2 x ``batch_size``.
         num_workers: Loader processes; 0 loads in the training process.
-        worker_timeout: Seconds that a step waits for a batch of the loader processes before the run ends; 0 waits for
-            ever.
-        val_fraction: Share of the training examples held out for validation if the set has no official split for it; 0
-            trains on all of them, without any validation.
-        split_seed: Seed of that split. Not the run's seed, so that runs with different seeds stay comparable.
+        worker_timeout: The run ends if a batch of the loader processes takes longer than this many seconds; 0 sets no
+            limit.
+        val_fraction: Share of the training examples held out for validation, if the set has no official validation
+            split. 0 trains on all examples, without validation.
+        split_seed: Seed of this split. It is independent of the run's seed, so that runs with different seeds are
+            comparable.
         seed: Seed of order and augmentation.
-        limit_train: Use only the first so many training examples of a class-stratified, seeded draw.
+        limit_train: Largest number of training examples, from a class-stratified, seeded draw.
 
     Raises:
         UserError: If an option is out of range.
@@ -147,7 +148,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
 
     @abstractmethod
     def load(self, splits: Sequence[Split]) -> dict[Split, ExamplesT]:
-        """Read whole splits; the result may hold more of them than asked for.
+        """Read whole splits; the result may contain more splits than requested.
 
         Raises:
             UserError: If the files are absent or damaged, or a split is empty.
@@ -167,7 +168,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
 
     @abstractmethod
     def content(self, examples: ExamplesT) -> Iterable[bytes]:
-        """What identifies the examples of a split: two splits of the same content may differ in what it leaves out."""
+        """The identity of a split's examples, which may ignore details."""
 
     def train_sampler(self, examples: ExamplesT, batching: Batching) -> TrainBatchSampler:
         """The order of the training batches."""
@@ -200,7 +201,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         return self._splits[split]
 
     def fingerprint(self) -> dict[str, str]:
-        """What identifies the classes and the splits that :meth:`setup` has read, by name."""
+        """The identity of classes and splits that :meth:`setup` has read, by name."""
         found = {f"{split} split": fingerprint(len(e), self.content(e)) for split, e in self._splits.items()}
         return {"class names": fingerprint_of_names(self.info.class_names), **found}
 
@@ -208,7 +209,9 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
     def class_counts(self) -> Sequence[int]:
         """See :class:`~data_modules.base.TaskDataModule`."""
         if self.task.kind not in ("classification", "text") or not self.num_classes:
-            raise UserError(f"data: {self.info.name} has no single class for each example, which would be counted")
+            raise UserError(
+                f"data: {self.info.name} cannot count classes, because its examples do not have one class each"
+            )
         counts: list[int] = np.bincount(cast(Any, self._splits["train"]).labels, minlength=self.num_classes).tolist()
         return counts
 
@@ -294,9 +297,9 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         self._splits["train"] = cast(ExamplesT, AnnouncedExamples(left))
 
     def refuse_empty(self, examples: ExamplesT, split: Split) -> ExamplesT:
-        """Return the examples, of which there must be one."""
+        """Return the examples; refuse an empty split."""
         if len(examples) == 0:
-            why = "; too few images of each class are left to hold some out: --data.val_fraction 0 does without"
+            why = "; too few images per class to hold some out; --data.val_fraction 0 does not validate"
             remedy = why if split == "val" else ""
             raise UserError(f"data {self.info.name}: the {split} split below {self.root} is empty{remedy}")
         return examples

@@ -49,8 +49,8 @@ class Batching:
         seed: Seed of the order.
         rank: Rank of this process.
         world_size: Number of processes, W.
-        limit: Lightning's ``limit_train_batches``: at most so many batches per epoch, or that share of them; None for
-            all. Lightning applies a share to the length of the loader, so here it only determines where an epoch ends.
+        limit: Lightning's ``limit_train_batches``: a number of batches per epoch, or a share; None for all. Lightning
+            applies a share to the loader's length, so here it only determines the end of an epoch.
     """
 
     batch_size: int
@@ -95,7 +95,7 @@ class TrainBatchSampler(Sampler[list[Key]]):
 
     @property
     def start(self) -> int:
-        """First batch of the current epoch: 0 unless a state was loaded for just this epoch."""
+        """First batch of the current epoch: 0 unless a state of this epoch was loaded."""
         epoch, batch = self.resume_at
         return batch if epoch == self.epoch else 0
 
@@ -130,7 +130,7 @@ class LengthBatchSampler(TrainBatchSampler):
     """Shuffled training batches of examples of similar length, the same on any number of processes.
 
     One permutation drawn from (seed, epoch) is cut into global batches by :func:`by_length`, whose order is drawn from
-    the same seed. An epoch leaves out as many examples as in :class:`TrainBatchSampler`.
+    the same seed. An epoch drops as many examples as in :class:`TrainBatchSampler`.
     """
 
     def __init__(self, lengths: Indices, batching: Batching, pool: int = 50) -> None:
@@ -148,7 +148,7 @@ class LengthBatchSampler(TrainBatchSampler):
 class ResumableLoader(DataLoader[Any]):
     """A DataLoader over a :class:`TrainBatchSampler` that Lightning can stop and resume within an epoch.
 
-    Its state counts the batches that were used, not those that loader processes fetched ahead.
+    Its state counts used batches, not batches that loader processes have prefetched.
     """
 
     batch_sampler: TrainBatchSampler
@@ -176,7 +176,7 @@ class ResumableLoader(DataLoader[Any]):
         return self.batch_sampler.epoch, self.batch_sampler.start
 
     def state_dict(self) -> dict[str, int]:
-        """Where the next batch comes from."""
+        """The position of the next batch."""
         return {"epoch": self._epoch, "batch": self._batch, **self.order}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
@@ -231,14 +231,14 @@ def by_length(order: Indices, lengths: Indices, size: int, pool: int, rng: np.ra
 def unpadded_share(num_samples: int, rank: int = 0, world_size: int = 1) -> range:
     """The examples that rank r of W evaluates, r, r + W, r + 2W, ...: every example exactly once over all ranks.
 
-    Lightning's default repeats examples so that all ranks have equally many, which counts 9 examples on 2 ranks as 10.
-    Metrics that sum their states over ranks need no such padding.
+    Lightning's default repeats examples to give all ranks equal numbers: 9 examples on 2 ranks count as 10. Metrics
+    that sum their states over ranks need no such padding.
     """
     return range(rank, num_samples, world_size)
 
 
 class TransformedExamples(Dataset[tuple[torch.Tensor, int]]):
-    """Applies a transform to labeled examples, with randomness that depends on (seed, epoch, index) alone.
+    """Applies a transform to labeled examples; randomness depends only on (seed, epoch, index).
 
     Args:
         examples: Map-style data set of (PIL image or token ids, class index).
@@ -263,5 +263,5 @@ class TransformedExamples(Dataset[tuple[torch.Tensor, int]]):
             return self.transform(example, label) if self.joint else (self.transform(example), label)
 
     def __getitems__(self, keys: Sequence[int | Key]) -> list[tuple[torch.Tensor, Any]]:
-        """The examples of a batch; DataLoader calls it in place of one call per example."""
+        """The examples of a batch; DataLoader calls it instead of one call per example."""
         return [self[key] for key in keys]

@@ -31,10 +31,11 @@ class MixOptions:
 
     Args:
         tasks: The data sets, by the names of ``lgx data list``.
-        temperature: T of the draw of tasks; 1 draws by size, larger values draw more evenly, ``.inf`` draws uniformly.
-        steps_per_epoch: Training steps of an epoch; default as many as all training examples together fill.
-        limit_eval: Use only the first so many validation examples of each task's class-stratified, seeded draw; the
-            test is always whole.
+        temperature: Temperature T of the draw of tasks; 1 draws in proportion to size, larger values more evenly,
+            ``.inf`` uniformly.
+        steps_per_epoch: Training steps of an epoch; by default enough for all training examples together.
+        limit_eval: Largest number of validation examples per task, from a class-stratified, seeded draw. The test
+            always uses all examples.
     """
 
     tasks: tuple[str, ...]
@@ -47,9 +48,9 @@ class MixOptions:
 class SeveralSets(DataOptions, MixOptions, TaskDataModule):
     """Trains on several data sets at once, a batch of one task at each step.
 
-    Each step draws its task with probability proportional to (N_t / sum N)^(1/T), where N_t is the number of the
-    task's training examples, and takes the next batch of that task's own endless, shuffled stream: every pass over a
-    task reads each of its examples once, however small the task is. Validation and test read the tasks in order.
+    Each step draws its task with probability proportional to (N_t / sum N)^(1/T), where N_t is the number of the task's
+    training examples, and takes the next batch of the task's endless, shuffled stream. Every pass over a task reads
+    each example once. Validation and test read the tasks in order.
 
     A subclass adds the options of its kind of sets and implements :meth:`open`.
 
@@ -116,7 +117,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         )
 
     def follow_normalization(self, mean: Sequence[float], std: Sequence[float]) -> bool:
-        """See :class:`~data_modules.base.TaskDataModule`; all sets follow it."""
+        """See :class:`~data_modules.base.TaskDataModule`; applies to all sets."""
         return all([module.follow_normalization(mean, std) for module in self.sets.values()])
 
     def members(self) -> Sequence[TaskDataModule]:
@@ -200,7 +201,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         return DataLoader(examples, batch_sampler=batches, **options)
 
     def _check_limit(self, split: Split, batches: int) -> None:
-        """Refuse a limit of evaluation that leaves out tasks, which are evaluated one after the other."""
+        """Refuse a limit of evaluation that would leave out tasks, because tasks are evaluated one after the other."""
         trainer: Any = self.trainer
         limit = getattr(trainer, f"limit_{split}_batches", 1.0)
         is_whole = limit == 0 or (limit == 1 if isinstance(limit, float) else limit >= batches)
@@ -208,8 +209,8 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
             option = "overfit_batches" if trainer.overfit_batches else f"limit_{split}_batches"
             remedy = ", and use data.limit_eval" if split == "val" else ""
             raise UserError(
-                f"trainer.{option}: leaves out whole tasks, which are evaluated one after the other; give no such "
-                f"limit{remedy}"
+                f"trainer.{option}: would leave out whole tasks, because tasks are evaluated one after the other; "
+                f"leave it out{remedy}"
             )
 
     def _collate(self, examples: Sequence[tuple[Any, Any, int]]) -> Batch:
@@ -241,7 +242,7 @@ class MultiTask(ImageOptions, SeveralSets):
             raise UserError("data.balanced: draws the classes of one set; MultiTask draws tasks by data.temperature")
         if unknown := sorted(self.augment_of.keys() - self.sets.keys()):
             raise UserError(
-                f"data.augment_of: {', '.join(unknown)} is no task of this run, which has {', '.join(self.sets)}"
+                f"data.augment_of: {', '.join(unknown)} is not a task of this run; tasks are {', '.join(self.sets)}"
             )
 
     def open(self, name: str) -> ImageDataModule:
@@ -256,7 +257,7 @@ class MultiTask(ImageOptions, SeveralSets):
 class MultiText(TextOptions, SeveralSets):
     """Trains on several text sets at once.
 
-    Batches hold texts of similar length, as those of one set do.
+    Batches contain texts of similar length, as for one set.
 
     Args:
         tasks: The text sets: names of ``lgx data list``.

@@ -21,7 +21,7 @@ from data_modules.loading.samplers import (
 from data_modules.splits import Indices
 from lgx.errors import UserError
 
-_DRAWS, _ORDER, _AUGMENT = range(3)  # mixed into a seed, so that no two streams share random numbers
+_DRAWS, _ORDER, _AUGMENT = range(3)  # part of a seed, so that streams have different random numbers
 
 
 def task_weights(sizes: Sequence[int], temperature: float) -> NDArray[np.float64]:
@@ -166,5 +166,5 @@ def augment_seed(seed: int, name: str) -> int:
 
 
 def name_seed(name: str) -> int:
-    """A number that depends on the name of a task alone, so that its stream does not depend on the other tasks."""
+    """A number that depends only on the name of a task, so that other tasks do not change its stream."""
     return zlib.crc32(name.encode())

@@ -1,4 +1,4 @@
-"""What the data modules of a user's own image files share: splits by group, and a look for images in two splits."""
+"""Base of data modules for a user's image files: splits by group, and detection of images in two splits."""
 
 import hashlib
 import re
@@ -22,7 +22,7 @@ from lgx.core.schema import LINE, shortened
 from lgx.errors import UserError
 
 _COMPARED = 20_000
-"""Most images of a set whose contents are compared: those files are read whole whose size occurs in two splits."""
+"""Largest number of images whose contents are compared; only files of equal size in two splits are read."""
 
 
 @dataclass(eq=False, repr=False)
@@ -30,12 +30,12 @@ class OwnImages(ImageDataModule):
     """Base of the data modules that read a user's own image files.
 
     Args:
-        groups: Keep images of one group (a patient, a place) in one split when validation images are held out: a CSV
-            file with the columns ``file``, relative to ``root``, and ``group``; or a regular expression with one part
-            in parentheses, e.g. ``(patient[0-9]+)_``, that is searched in the path of each image below the folder of
-            its split or, of a label table, in the path that the table names.
-        name: Name of the task; default the name of the folder.
-        img_size: Side in pixels, or ``[height, width]``; default that of the run's network, 224 without one.
+        groups: Keep images of one group (patient, place) in one split when validation images are held out. The value is
+            a CSV file with the columns ``file`` (relative to ``root``) and ``group``, or a regular expression with one
+            part in parentheses, e.g. ``(patient[0-9]+)_``. It is searched in the path of each image below the folder of
+            its split, or in the path in a label table.
+        name: Name of the task; default: the name of the folder.
+        img_size: Side in pixels, or ``[height, width]``; default: the size of the run's network, or 224.
     """
 
     groups: str | None = None
@@ -91,13 +91,13 @@ class OwnImages(ImageDataModule):
             kept, held = split_by_group(strata, groups, self.val_fraction, self.split_seed)
             if self.val_fraction and not len(held):
                 raise UserError(
-                    f"data.groups: none of {len(set(groups)):,} groups can be held out as a share of "
-                    f"{self.val_fraction} without most images of a class; raise data.val_fraction"
+                    f"data.groups: none of {len(set(groups)):,} groups can be held out for a share of "
+                    f"{self.val_fraction}, because each has most images of a class; raise data.val_fraction"
                 )
         return files.take(held if split == "val" else kept)
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Images]:
-        """See :class:`~data_modules.images.module.ImageDataModule`; it also says which images are in two splits."""
+        """See :class:`~data_modules.images.module.ImageDataModule`; also reports images in two splits."""
         found = super().load(splits)
         if "train" in found:
             self._say_leaks({split: images for split, images in found.items() if isinstance(images, ImageFiles)})
@@ -113,13 +113,13 @@ class OwnImages(ImageDataModule):
             groups = {split: {*self._groups_of(files, split == "test")} - {""} for split, files in parts.items()}
             for one, other in combinations(groups, 2):
                 if shared := sorted(groups[one] & groups[other]):
-                    say_once(f"data.groups: {len(shared):,} groups of {other} are in {one}, too, such as {shared[0]!a}")
+                    say_once(f"data.groups: {len(shared):,} groups of {other} are also in {one}, such as {shared[0]!a}")
         if sum(map(len, parts.values())) <= _COMPARED:
-            with suppress(OSError):  # decoding the file says what is wrong
+            with suppress(OSError):  # decoding the file will report the error
                 _say_copies(parts)
 
     def _groups_of(self, files: ImageFiles, is_test: bool = False) -> list[str]:
-        """The group of each image, which those of a test need not have: they get an empty one."""
+        """The group of each image; test images may have none and then get an empty group."""
         names, option = files_of(files), self.groups or ""
         if option.endswith(".csv"):
             table = _read_groups(Path(option) if Path(option).is_file() else self.root_folder / option)
@@ -148,7 +148,7 @@ def _read_groups(path: Path) -> dict[str, str]:
 
 
 def _say_copies(parts: Mapping[Split, ImageFiles]) -> None:
-    """Say how many files have the same content as one of another split. Of one size alone, a file is not read."""
+    """Report how many files have the same content as a file of another split; only files of equal size are read."""
     by_size: dict[int, list[tuple[Split, Path]]] = defaultdict(list)
     for split, files in parts.items():
         for path in map(files.path, range(len(files))):
@@ -160,4 +160,7 @@ def _say_copies(parts: Mapping[Split, ImageFiles]) -> None:
                 same[hashlib.file_digest(file, "sha256").hexdigest()].setdefault(split, path)
     if copies := [list(paths.values()) for paths in same.values() if len(paths) > 1]:
         first, second = copies[0][:2]
-        say_once(f"data: {len(copies):,} files have the content of one in another split, such as {first} and {second}")
+        say_once(
+            f"data: {len(copies):,} files have the same content as a file in another split, such as {first} and "
+            f"{second}"
+        )

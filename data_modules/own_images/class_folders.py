@@ -15,20 +15,20 @@ from lgx.errors import UserError
 from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
 
 _MEASURED = 256
-"""Training images of which mean and std are measured, at most."""
+"""Largest number of training images for measuring mean and std."""
 
 
 @dataclass(eq=False, repr=False)
 class ImageFolderData(OwnImages):
     """Images at ``root/{train,val,test}/<class>/<image>``.
 
-    If there is no folder ``val``, a stratified share of the training images is held out. The classes are the folders in
-    ``train``, so that their number is known before any image is read. Their indices follow the numbers if all names are
-    numbers, else the alphabet, or ``root/classes.txt``, if it exists, which names one class folder in each line.
+    Without a folder ``val``, a stratified share of the training images is held out. The classes are the folders in
+    ``train``. Their order is that of numbers if all names are numbers, otherwise the alphabet. A file
+    ``root/classes.txt`` with one class folder per line replaces this order.
 
     With ``in_chans`` other than 1 and 3, files are ``.npy`` arrays, or TIFF images whose bands or pages are channels
-    (:class:`~lgx.host.images.ImageReader`). Unless mean and std are given, or those of a network are followed, they
-    are measured on at most 256 training images.
+    (:class:`~lgx.host.images.ImageReader`). Mean and std are measured on at most 256 training images, unless they are
+    given or a network's are followed.
 
     Args:
         root: The folder that holds ``train`` and ``test``.
@@ -87,11 +87,10 @@ class ImageFolderData(OwnImages):
 
 @dataclass(eq=False, repr=False)
 class UnlabeledFolderData(OwnImages):
-    """Images in a folder and in all folders below it, without labels: for methods that learn from an ancestor alone.
+    """Images in a folder and in all folders below it, without labels, for methods that learn from an ancestor only.
 
-    If the folder holds a folder ``train``, the images in it are the training images, those in ``val`` and ``test`` the
-    others; else all images are training images. Without ``val`` a share of them is held out. Names of folders below
-    these count for nothing.
+    If the folder contains folders ``train``, ``val`` and ``test``, they are the splits; otherwise all images are
+    training images. Without ``val``, a share of the training images is held out. Names of other folders are ignored.
 
     Args:
         root: The folder.
@@ -103,9 +102,9 @@ class UnlabeledFolderData(OwnImages):
 
     def __post_init__(self) -> None:
         if self.labels:
-            raise UserError("data.labels: UnlabeledFolderData has none; use ImageFolderData for class folders")
+            raise UserError("data.labels: UnlabeledFolderData has no labels; use ImageFolderData for class folders")
         if not self.root_folder.is_dir():
-            raise UserError(f"data.root: {self.root} is no folder; give one that holds images")
+            raise UserError(f"data.root: {self.root} is not a folder; give a folder with images")
         self.info = self.describe(
             0, "the folders train, val (or a share of train) and test, or a share of all images as val"
         )
@@ -116,7 +115,7 @@ class UnlabeledFolderData(OwnImages):
         name, folder = self.info.name, self.root_folder
         train, own = self.tree("train"), self.tree(split)
         if split == "test" and (train is None or own is None):
-            raise UserError(f"{name}: {folder} has no folder test/ beside a folder train/; only training reads it")
+            raise UserError(f"{name}: {folder} has no folder test/ beside a folder train/; add it, or only train")
         has_val = train is not None and self.tree("val") is not None
         place = (own if split == "test" or has_val else train) or folder
         if train is not None:

@@ -27,7 +27,7 @@ _CELLS = {"0": 0, "1": 1, "": IGNORE, "-1": IGNORE}
 Cells = tuple[str, list[str]]
 """File and line of a row, and its cells."""
 _MOST_ENTRIES = 2**30
-"""Most images x labels of a table; each takes a byte."""
+"""Largest number of images x labels of a table; each takes a byte."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class LabelTable:
 def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTable:
     """Read a table with a header and a row per image, in one of two forms.
 
-    ``file,labels`` names the labels of an image, separated by semicolons; an empty cell says that it has none.
-    ``file,cat,dog,...`` has a column for each label, with 1 where an image has it, else 0, and blank or -1 where
-    that is unknown. Both may have a further column ``split`` with train, val or test. Empty lines are skipped.
-    ``known`` are all labels in index order, the lines of ``classes.txt``; None takes the columns or, in the first form,
-    the labels of the training images, sorted by name.
+    ``file,labels`` names the labels of an image, separated by semicolons; an empty cell means no label.
+    ``file,cat,dog,...`` has a column for each label, with 1 for present, 0 for absent, and blank or -1 for unknown.
+    Both may have a column ``split`` with train, val or test. Empty lines are skipped. ``known`` are all labels in index
+    order, the lines of ``classes.txt``; None takes the columns or, in the first form, the labels of the training
+    images, sorted by name.
 
     Raises:
         UserError: If the table cannot be read or is wrong; the sentence names the file and, for a wrong cell, the line.
@@ -81,7 +81,7 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
         splits.append(split)
         cells.append((place, [cell[name] for name in columns]))
     if not files:
-        raise UserError(f"{path}: has no row below its header; expected one per image")
+        raise UserError(f"{path}: has no rows below its header; expected one row per image")
     file, times = Counter(files).most_common(1)[0]
     if times > 1:
         raise UserError(f"{path}: names {file} {times} times; give one row per image")
@@ -121,8 +121,8 @@ def _file(name: str, place: str) -> str:
     """The path of an image, which must lie below the folder of the table."""
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or not LINE.holds(name):
-        raise UserError(f"{place}: the file {shortened(name)} is no path below the folder of the table")
-    return str(path)  # one name of each file: without ./ and //
+        raise UserError(f"{place}: the file {shortened(name)} is not a path below the folder of the table")
+    return str(path)  # one name per file: without ./ and //
 
 
 def _from_names(cells: Sequence[Cells], classes: Sequence[str], which: str) -> NDArray[np.uint8]:
@@ -167,12 +167,12 @@ class MultiLabelFolderData(OwnImages):
     """Images with any number of labels each, which ``root/labels.csv`` lists.
 
     The table has a header and a row per image, in one of two forms: ``file,labels`` with ``cats/1.jpg,cat;indoors``,
-    where an empty cell means no label; or ``file,cat,dog,...`` with 1 for each label that the image has, else 0, and
-    blank or -1 where it is unknown: such a label counts neither in the loss nor in metrics. Paths are relative to
-    ``root``. A further column ``split`` may say train, val or test; without it all images are training images. Without
-    val images a share of the training images is held out by ``split_seed``, the same share of the images with the same
-    rarest label. The labels are the columns; in the first form those of the training images, in the order of the
-    alphabet, or the lines of ``root/classes.txt``, if it exists.
+    where an empty cell means no label; or ``file,cat,dog,...`` with 1 for present, 0 for absent, and blank or -1 for
+    unknown. Losses and metrics ignore unknown labels. Paths are relative to ``root``. A column ``split`` may name
+    train, val or test; without it all images are training images. Without val images, a share of the training images is
+    held out by ``split_seed``, stratified by the rarest label of each image. The labels are the columns. In the first
+    form they are the labels of the training images in alphabetical order. A file ``root/classes.txt`` replaces this
+    order.
 
     Args:
         root: The folder with the table.
@@ -200,7 +200,7 @@ class MultiLabelFolderData(OwnImages):
         rows = self.table.rows_of("train" if split == "val" and not has_val else split)
         table = self.root_folder / "labels.csv"
         if len(rows) == 0:
-            raise UserError(f"{table}: has no {split} image; give it a column split with train, val and test")
+            raise UserError(f"{table}: has no {split} images; add a column split with train, val and test")
         files = MultiLabelFiles(
             self.root_folder,
             [self.table.files[row] for row in rows],

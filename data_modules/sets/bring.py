@@ -1,4 +1,4 @@
-"""Bring an image set to its place: download, copy, unpack or link it, and check it. Nothing is left half-written."""
+"""Prepare an image set: download, copy, unpack or link it, and check it, atomically."""
 
 import os
 import shutil
@@ -16,9 +16,9 @@ from lgx.host.files import atomic_path
 
 
 def bring(kind: type[OfficialData], root: Path, source: Path | None, download: bool) -> None:
-    """Bring a set to ``root/<name>``.
+    """Prepare a set in ``root/<name>``.
 
-    The set is put together in a temporary folder that is renamed to ``root/<name>`` in the end. Downloaded archives are
+    The set is assembled in a temporary folder, which is finally renamed to ``root/<name>``. Downloaded archives are
     kept in ``root/.downloads/<name>`` until then, so that an interrupted download resumes at the same archive.
     ``source`` is a folder in which the user has the set, or its archives; None downloads them.
 
@@ -27,7 +27,7 @@ def bring(kind: type[OfficialData], root: Path, source: Path | None, download: b
     """
     name, folder = kind.info.name, root / kind.info.name
     if folder.exists() and any(folder.iterdir()):
-        raise UserError(f"{folder} exists but does not hold {name}; move it away and run again")
+        raise UserError(f"{folder} exists but does not contain {name}; move it away and run again")
     if source is not None:
         _from_source(kind, folder, source)
         return
@@ -75,7 +75,7 @@ def _from_source(kind: type[OfficialData], folder: Path, source: Path) -> None:
 
 
 def _download(kind: type[OfficialData], archive: Archive, store: Path, root: Path) -> None:
-    # A name of its own until it is complete: without a published md5 a part cannot be told from the whole.
+    # A temporary name until it is complete: without a published md5, a part looks like the whole.
     partial = f"{archive.filename}.part"
     try:
         (store / partial).unlink(missing_ok=True)

@@ -55,7 +55,7 @@ class OfficialData(ImageDataModule):
         tree_names: Folder names of the splits in a tree of class folders.
         archives: Files that ``lgx data prepare`` downloads.
         keeps_archives: Whether the archives are read again later, so that they stay beside what was unpacked.
-        manual: For a set that cannot be downloaded: which files a user has to place where.
+        manual: For a set that cannot be downloaded: files that a user must provide, and their places.
         own_files: Names of the files that :meth:`bring` looks for, for messages; empty if it looks for none.
         has_official_val: Whether :meth:`open` knows the split ``val``.
     """
@@ -113,8 +113,8 @@ class OfficialData(ImageDataModule):
             raise UserError(
                 f"{name}: nothing at {self.folder}; run `lgx data prepare {name} --root {self.root}`"
                 if not self.folder.exists()
-                else f"{name}: {self.folder} does not hold the files of this set; "
-                f"move it away and run `lgx data prepare {name} --root {self.root}`"
+                else f"{name}: {self.folder} does not contain the files of this set; move it away and run `lgx data "
+                f"prepare {name} --root {self.root}`"
             )
         if split == "test":
             return self._part("test")

@@ -31,7 +31,7 @@ _NUMBER = re.compile(rb"[0-9]{1,9}[\r\n]*")
 """A class index as text; ``int`` would also take ``1_0`` and digits of other scripts."""
 
 Table = dict[str, Any]
-"""Of each example of a shard its name, the format of its image, that one's position and size in bytes, its class."""
+"""For each example of a shard: its name, its image's format, position and size in bytes, and its class."""
 _COLUMNS = {"keys": np.str_, "suffixes": np.str_, "offsets": np.int64, "sizes": np.int64, "labels": np.int64}
 
 
@@ -57,7 +57,7 @@ def read_shard(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
     except Exception as error:
         raise DataError(f"shard {path} is truncated or corrupted ({error_line(error)}); {remedy}") from error
     if shard.count not in (count, UNKNOWN):
-        raise DataError(f"shard {path} holds {count} examples instead of {shard.count}; {remedy}")
+        raise DataError(f"shard {path} contains {count} examples instead of {shard.count}; {remedy}")
 
 
 def _label(sample: dict[str, Any], classes: int) -> int:
@@ -106,7 +106,7 @@ def _members(path: Path, contents: bool) -> Iterator[dict[str, Any]]:
                 yield {"fname": member.name, "data": (member.offset_data, member.size), "__url__": str(path)}
             elif content := tar.extractfile(member):
                 yield {"fname": member.name, "data": content.read(), "__url__": str(path)}
-        # tarfile takes the end of a file, and whatever is no header, for the end of the archive.
+        # tarfile treats the end of a file, and any invalid header, as the end of the archive.
         stream.seek(tar.offset)
         if len(end := stream.read(tarfile.BLOCKSIZE)) < tarfile.BLOCKSIZE or any(end):
             raise ValueError("no mark of the end of the archive after its last file")
@@ -115,7 +115,7 @@ def _members(path: Path, contents: bool) -> Iterator[dict[str, Any]]:
 
 
 def with_image(sample: dict[str, Any]) -> dict[str, Any]:
-    """A raw sample with the bytes of its image, where it has their position and size instead."""
+    """A raw sample with the bytes of its image instead of their position and size."""
     suffix = next(key for key in IMAGE_KEYS if key in sample)
     if isinstance(sample[suffix], bytes):
         return sample
@@ -150,7 +150,7 @@ def images_in(samples: Iterable[dict[str, Any]]) -> Iterator[bytes]:
 
 
 def read_table(shard: Shard) -> Table:
-    """The table of a shard; read from the cache, if the file was neither replaced nor changed since.
+    """The table of a shard; from the cache, if the file has not changed.
 
     Raises:
         UserError: As :func:`read_shard`.

@@ -44,7 +44,7 @@ class StreamedShards:
 
     @property
     def labels(self) -> Any:
-        """Refused: they are not known before every shard was read."""
+        """Refused: labels are unknown before all shards are read."""
         raise UserError(
             f"{self.where}: a stream has no labels in advance; data.limit_train, data.balanced and model.class_weights "
             f"need data.in_memory: true"
@@ -199,7 +199,7 @@ class StreamLoader(ResumableLoader):
     def _refusal(self, name: str, found: int, own: int) -> str:
         return (
             f"{self.dataset.source.where}: the run stopped within an epoch of {name} {found}, not {own}; resume with "
-            f"the same, or examples are read twice or never"
+            "the same value, otherwise examples are read twice or never"
         )
 
     def _resume(self, epoch: int, batch: int) -> None:

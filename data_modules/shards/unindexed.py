@@ -1,4 +1,4 @@
-"""webdataset shards that a user has written: without an index, so that they are counted."""
+"""A user's webdataset shards without an index: count their examples."""
 
 import hashlib
 import re
@@ -90,7 +90,7 @@ def _count_classes(folder: Path, labels: dict[Split, Indices], names: tuple[str,
     if names and largest >= len(names):
         raise UserError(
             f"{folder}: has the label {largest}, but classes.txt names {len(names)} classes, 0 to {len(names) - 1}; "
-            f"count the labels from 0, or name all classes"
+            "number the labels from 0, or name all classes"
         )
     present = np.unique(labels["train"])
     if not names and len(present) <= max(largest, 0):

@@ -22,7 +22,7 @@ TaskT = TypeVar("TaskT", bound=str)
 
 
 class Suite(ABC, Generic[TaskT]):
-    """Tasks that are prepared together. Each of them is a data set of its own, called ``<suite>_<task>``.
+    """Tasks that are prepared together. Each task is a data set with the name ``<suite>_<task>``.
 
     Attributes:
         name: Name in ``lgx data prepare``.

@@ -37,9 +37,9 @@ class TextOptions(DataOptions):
             ``root/gpt2_vocab``.
         source: ``files`` reads the publishers' files below ``root/<name>``; ``hub`` loads the set with Hugging Face
             ``datasets``.
-        max_len: Longest text, in tokens; longer ones are cut at the end, and their number is reported.
-        vocab_size: Tokens that the model knows.
-        num_workers: Loader processes; texts are held in memory, so that 0, the training process itself, is fast enough.
+        max_len: Longest text in tokens; longer texts are cut at the end, and their number is reported.
+        vocab_size: Number of tokens in the model's vocabulary.
+        num_workers: Loader processes; 0 uses the training process, which is fast enough because texts are in memory.
         seed: Seed of the order.
     """
 

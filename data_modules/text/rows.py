@@ -83,7 +83,7 @@ def read_table(
             )
         rows.append(_row([fields[k] for k in at_texts], labels[fields[at_label]], str(path), number))
     if broken:
-        rank_zero_info(f"{path}: {broken:,} of {len(lines):,} lines are no whole rows, and were left out")
+        rank_zero_info(f"{path}: {broken:,} of {len(lines):,} lines are incomplete rows and were left out")
     return rows
 
 

@@ -51,7 +51,7 @@ def init(
         source: Learngene file, folder, checkpoint of a run, timm model name, or ``hf://org/name``; None for a method
             without a source.
         arch: The descendant, e.g. ``depth=6,embed_dim=384,num_heads=6``; with a budget, only the fixed values.
-        method: How to use the source, e.g. ``weight_selection``; by default as its learngene file says.
+        method: How to use the source, e.g. ``weight_selection``; by default the method in its learngene file.
         head: Number of classes of a new random head; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head.
         seed: Seed of all random initialization.

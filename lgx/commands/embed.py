@@ -61,7 +61,7 @@ def embed(
         worker_timeout: The command ends if a batch takes longer than this many seconds; 0 sets no limit.
         devices: Number of processes; each uses one GPU if there are GPUs.
         accelerator: auto, cpu or gpu.
-        force: Replace what another command or program wrote; what this command reads is never replaced.
+        force: Replace what another command or program wrote. The command never replaces its inputs.
     """
     from lgx.commands.task_examples import TaskReader
 

@@ -31,10 +31,10 @@ def architecture_order(architecture: str) -> tuple[int, list[str | int], int, st
 
 
 def short_names(architectures: Sequence[str]) -> tuple[dict[str, str], str]:
-    """Leave out of specs what all of them have in common.
+    """Leave out the parts that all specs have in common.
 
     Returns:
-        The short name of each, and a sentence on what was left out of all; empty if nothing was.
+        The short names, and a sentence on the common parts; empty without common parts.
     """
     parts = [architecture.split(",") for architecture in architectures]
     common = [part for part in parts[0] if all(part in p for p in parts)] if len(parts) > 1 else []

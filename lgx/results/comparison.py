@@ -1,4 +1,4 @@
-"""Compare runs: which rows count, and the tables made of them."""
+"""Compare runs: select rows and make tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,12 +23,12 @@ class Options:
 
     Attributes:
         metric: Metric; ``acc`` is shown in percent.
-        task_metrics: Metric of tasks that are judged on another one, by their names.
+        task_metrics: Name of a task -> its metric, for tasks with another metric.
         split: ``test``, ``val`` or ``train``.
         baseline: Method that all others are compared with; None for none.
         methods: Names of the methods to show; empty for all.
         tasks: Names of the tasks to show; empty for all.
-        labels: Label in the rows -> name under which the method is shown and judged, where it is another one.
+        labels: Label in the rows -> name for tables and verdicts, if it differs.
         cost: Also show the cost of each method's descendants.
         epochs: Epochs to show beside untrained networks and the last epoch of each run.
         fair: Whether a test is judged on :func:`~lgx.results.metrics.fair_metric` in place of ``metric``.
@@ -48,7 +48,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison found.
+    """The result of a comparison.
 
     Attributes:
         options: Its options.
@@ -73,7 +73,7 @@ class Comparison:
         return to_markdown_page(self.report)
 
     def _repr_markdown_(self) -> str:
-        """What a notebook shows."""
+        """The text for a notebook."""
         return self.to_markdown()
 
 
@@ -84,7 +84,7 @@ def compare(
 
     Args:
         runs: Folders, or files of rows.
-        metric: Metric to show; None for ``acc``, or ``balanced_acc`` where the classes of a test are uneven.
+        metric: Metric to show; None for ``acc``, or ``balanced_acc`` if the classes of a test have different sizes.
         split: ``test``, ``val`` or ``train``.
         options: Further fields of :class:`Options`, e.g. ``baseline="random"``, ``cost=True``.
 
@@ -145,7 +145,7 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
 
 
 def _chosen(rows: Sequence[Row], options: Options) -> list[Row]:
-    """Rows of the metric, split, methods and tasks that were asked for."""
+    """Rows of the requested metric, split, methods and tasks."""
     metric, split, baseline = options.metric, options.split, options.baseline
     of_metric = [row for row in rows if row.metric == options.task_metrics.get(row.task, options.metric)]
     if not of_metric:
@@ -161,7 +161,7 @@ def _chosen(rows: Sequence[Row], options: Options) -> list[Row]:
 
 
 def _only(rows: Sequence[Row], kind: str, names: Sequence[str]) -> list[Row]:
-    """Rows of the methods or tasks that are named; all rows without names."""
+    """Rows of the named methods or tasks; all rows without names."""
     if not names:
         return list(rows)
     measured = {getattr(row, kind) for row in rows}

@@ -44,12 +44,12 @@ class MethodCost:
         method: Name of the method.
         architectures: Number of architectures.
         descendants: Number of descendants: one per architecture and task.
-        stored: Parameters that must be stored to start all of them; None where unknown.
-        each: Parameters to store if every architecture had its own pretrained network.
-        ancestor: Training of the ancestors, which the papers take as given.
+        stored: Parameters that must be stored to start all descendants; None if unknown.
+        each: Parameters to store for a pretrained network per architecture.
+        ancestor: Training of the ancestors, which the papers do not count.
         learning: Training of the sources of the descendants: learngene, hypernetwork, or pretrained networks.
         tuning: Training of the descendants.
-        scratch: Measured training of the same descendants from scratch; None where it was not measured.
+        scratch: Measured training of the same descendants from scratch; None if not measured.
         pretraining: Pretraining of every architecture for as long as the learngene was trained; None without a
             learngene.
     """
@@ -94,7 +94,7 @@ def method_cost(
         ancestors: Trainings of the ancestors of these sources.
         stored: Parameters that must be stored.
         scratch: Trainings from scratch by task and architecture.
-        shared: Whether all descendants start from one source; False where each architecture has its own.
+        shared: Whether all descendants start from one source; False if each architecture has its own.
     """
     kinds = list({d.architecture: d for d in descendants}.values())
     alone = [work for d in descendants if (work := (scratch or {}).get((d.task, d.architecture))) is not None]
@@ -116,7 +116,7 @@ def method_cost(
 def method_costs(
     rows: Sequence[Row], everything: Iterable[Row], folders: Mapping[str, Path]
 ) -> tuple[list[MethodCost], list[str]]:
-    """Cost of every method with measured descendants. Of several seeds the first counts, since all cost the same.
+    """Cost of every method with measured descendants. The first seed counts, because all seeds cost the same.
 
     The source of a descendant is followed through the paths in the configurations, back to the ancestor.
 
@@ -140,8 +140,8 @@ def method_costs(
             chosen.setdefault(row.method, {}).setdefault((row.task, row.architecture), run)
     if not chosen:
         raise UserError(
-            f"--cost: none of these results is in the folder of a descendant's run ({CONFIG} beside results.csv); "
-            f"give the folders that `lgx fit` wrote"
+            f"--cost: needs folders of descendants' runs ({CONFIG} beside results.csv), but found none; give folders "
+            "of `lgx fit`"
         )
     lineage = Lineage(records.values())
     descendants: dict[str, list[Descendant]] = {method: [] for method in chosen}
@@ -192,7 +192,7 @@ def _cost(
 
 
 def storage_table(costs: Sequence[MethodCost]) -> Table:
-    """Parameters to store, in millions, or in thousands where all are small."""
+    """Parameters to store, in millions, or in thousands if all are small."""
     small = all(cost.each < 1e6 for cost in costs)
     unit, letter = (1e3, "k") if small else (1e6, "M")
 
@@ -239,14 +239,14 @@ def macs_table(costs: Sequence[MethodCost]) -> Table:
 def cost_section(costs: Sequence[MethodCost]) -> Section:
     """Cost of the descendants with each of at least one method."""
     text = [
-        "Stored are the parameters that start all architectures, compared with a pretrained network for each of them.",
-        "Tuning is the training of all descendants, one per architecture and task. The last columns compare two other "
-        "ways with the method's own training, learngene and tuning together: training the same descendants from "
-        "scratch, as measured with a random start, and pretraining every architecture for as long as the learngene was "
-        "trained, followed by the same tuning. The ratios leave out ancestors, which the papers take as given.",
-        "In epochs every epoch counts the same, as in the papers. In MACs an image costs three forward passes of the "
-        "network, which includes the backward pass, and one forward pass of the teacher if there is one. A dash means "
-        "not measured or unknown, for example the MACs of a hypernetwork, whose networks change with every step.",
+        "Stored: the parameters that start all architectures, compared with a pretrained network per architecture.",
+        "Tuning is the training of all descendants, one per architecture and task. The last columns compare two "
+        "alternatives with the method's training (learngene and tuning together): training the same descendants from "
+        "scratch, as measured with a random start, and pretraining every architecture for as long as the learngene "
+        "was trained, followed by the same tuning. The ratios leave out ancestors, as in the papers.",
+        "In epochs, every epoch counts the same, as in the papers. In MACs, an image costs three forward passes of "
+        "the network (two of them for the backward pass), and one forward pass of a teacher. A dash means not "
+        "measured or unknown, for example the MACs of a hypernetwork, whose networks change in every step.",
     ]
     return Section(COST, text, [storage_table(costs), epochs_table(costs), macs_table(costs)])
 

@@ -26,7 +26,7 @@ _MOST_PANELS = 4
 _TAGS = ("val/acc", "val/loss", "train/loss")
 """Order of the panels of curves; those of other metrics come first."""
 _MOST_MARKERS = 30
-"""Points of a curve that are marked one by one; longer curves are plain lines."""
+"""Largest number of points with markers; longer curves are plain lines."""
 _SPLITS = {"val": "validation", "train": "training", "test": "test"}
 
 
@@ -37,8 +37,8 @@ def drawn(figure: Figure, name: str, label: str, caption: str, lines: Sequence[S
         figure: The figure.
         name: Name of its file without suffix.
         label: Description for readers who cannot see it.
-        caption: Text below it, which says what to look at.
-        lines: Style of each line, where the panels need a legend.
+        caption: Text below the figure, with hints for reading it.
+        lines: Style of each line, if the panels need a legend.
     """
     legend = [(glyph(s.color, s.dash, s.marker, f"{name}g{i}"), s.label) for i, s in enumerate(lines)]
     return ReportFigure(name, to_svg(figure, name), label, caption, to_panels(figure, name), legend)
@@ -58,7 +58,7 @@ def legend_width(lines: Iterable[Style]) -> float:
 def average_figure(
     found: Sequence[Standing], looks: Mapping[str, Style], levels: Mapping[str, float]
 ) -> ReportFigure | None:
-    """The averages as dots with intervals, a panel for each number of epochs; None where nothing is compared."""
+    """The averages as dots with intervals, a panel for each number of epochs; None without a comparison."""
     shown = _few([standing for standing in found if len(standing.values) > 1])
     if not shown:
         return None
@@ -81,8 +81,8 @@ def average_figure(
     ranks = "; ".join(f"{state(s.epochs)}: {', '.join(looks[m].label for m in s.ranking)}" for s in shown)
     metric, seeds = shown[0].metric, [standing.summary(m).n for standing in shown for m in standing.values]
     better = "left" if lower_is_better(metric) else "right"
-    caption = f"Look at which method stands farthest to the {better}{_apart(seeds)}.{_spread(seeds)}"
-    caption += " Chance is a dashed line where it is near the dots." if any(c is not None for c in chances) else ""
+    caption = f"See which method is farthest to the {better}{_apart(seeds)}.{_spread(seeds)}"
+    caption += " A dashed line near the dots is chance." if any(c is not None for c in chances) else ""
     return drawn(figure, "averages", f"averages of {in_words(metric)}, the best first; {ranks}", caption)
 
 
@@ -103,7 +103,7 @@ def depth_section(
         groups.setdefault((entry.task, family_of(entry.architecture)), []).append(entry)
     figures: list[ReportFigure] = []
     for (task, family), everything in groups.items():
-        # Single networks, such as the ancestor, are no curve; epochs with single networks alone get no panel.
+        # Single networks, such as the ancestor, are not curves; epochs with only single networks get no panel.
         measurements = Counter((entry.epochs, entry.method) for entry in everything)
         curved = {epochs for (epochs, _), count in measurements.items() if count > 1}
         if group := [entry for entry in everything if entry.epochs in curved]:
@@ -169,7 +169,7 @@ def curve_section(
         is_single = max(len(seeds) for of_tag in found.values() for seeds in of_tag.values()) == 1
         over = "One seed each." if is_single else "Lines are means over seeds, bands their range."
         label = f"training curves, task {task}, architecture {architecture}, methods {', '.join(methods)}"
-        caption = f"{task}, {architecture}. Look at which line is ahead early, and which at the end. {over}"
+        caption = f"{task}, {architecture}. See which line leads early, and which at the end. {over}"
         figures.append(drawn(figure, f"curves-{len(figures)}", label, caption, lines))
     return Section("Training curves", figures=figures) if figures else None
 
@@ -207,7 +207,7 @@ def _depth_figure(
     add_legend(figure, lines)
     seeds = [entry.summary.n for entry in entries if entry.summary]
     best = "lowest" if lower_is_better(metric) else "highest"
-    caption = f"{where}. Look at which line is {best}{_apart(seeds)}, and whether that holds at every depth."
+    caption = f"{where}. See which line is {best}{_apart(seeds)}, and whether this holds at every depth."
     caption += _spread(seeds) + ("" if chance is None else f" Chance is {with_unit(chance, metric)}.")
     label = f"{metric} against depth, {where}, methods {', '.join(methods)}"
     return drawn(figure, name, label, caption, lines)
@@ -224,7 +224,7 @@ def _draw_curve(axes: Axes, seeds: Sequence[Curve], look: Style, factor: float) 
 
 
 def _mark_chance(axes: Axes, chance: float | None, vertical: bool = False) -> None:
-    """Draw a line at the chance level, unless it would press everything else together."""
+    """Draw a line at the chance level, unless it would compress the rest of the panel."""
     if chance is None:
         return
     low, high = axes.get_xlim() if vertical else axes.get_ylim()
@@ -234,7 +234,7 @@ def _mark_chance(axes: Axes, chance: float | None, vertical: bool = False) -> No
 
 
 def _few(everything: Sequence[_T]) -> Sequence[_T]:
-    """The first and the last ones, as many as there are panels."""
+    """The first and the last values, one per panel."""
     return everything if len(everything) <= _MOST_PANELS else [everything[0], *everything[1 - _MOST_PANELS :]]
 
 
@@ -244,14 +244,14 @@ def _quantity(metric: str) -> str:
 
 
 def _apart(seeds: Collection[int]) -> str:
-    """What else to look at, where there are intervals."""
+    """The hint on intervals, if there are any."""
     return " and whether its bar overlaps the others" if max(seeds, default=1) > 1 else ""
 
 
 def _spread(seeds: Collection[int]) -> str:
-    """What the bars are."""
+    """The meaning of the bars."""
     if max(seeds, default=1) == 1:
-        return " One seed each, so that there are no bars and nothing can be claimed."
+        return " One seed each: there are no bars, and nothing can be claimed."
     least, most = min(seeds), max(seeds)
     count = f"{most}" if least == most else f"{least} to {most}"
     return f" Means over {count} seeds; bars are 95 % intervals{', single seeds have none' if least == 1 else ''}."

@@ -1,4 +1,4 @@
-"""What a comparison found, in sentences for readers who have read nothing else."""
+"""The result of a comparison, in sentences that can be read alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,13 +12,13 @@ from lgx.results.tables import state, summary_text
 AVERAGES = "Averages"
 """Title of the section with the averages."""
 _MOST = 3
-"""Most sentences, and most methods that a sentence names."""
+"""Largest number of sentences, and of methods in a sentence."""
 HOW_TO_READ = (
     "Each method gives a network its first weights. Untrained: the network is tested with these weights. After N "
-    "epochs: it was first trained, and saw each training example N times. The number in parentheses is the number of "
-    "seeds, that is of repetitions with other random numbers; ± is half of a 95 % confidence interval over them. A "
-    "difference to another method is taken seed by seed, and claimed (*) only where its interval excludes 0; equal "
-    "differences have no interval. Intervals are not corrected for the number of methods."
+    "epochs: it was first trained with each training example N times. The number in parentheses is the number of "
+    "seeds: repetitions with other random numbers. ± is half of a 95 % confidence interval over seeds. A difference "
+    "to another method is paired by seed, and claimed (*) only if its interval excludes 0. Equal differences have no "
+    "interval. Intervals are not corrected for the number of methods."
 )
 
 
@@ -50,8 +50,8 @@ def average_section(found: Sequence[Standing], levels: Mapping[str, float]) -> S
     if any(cell.text != EMPTY_CELL for cell in chances):
         rows.append(("chance", tuple(chances)))
         text.append(
-            "Chance is the accuracy of guessing each class equally often. Where classes have unequal numbers of "
-            "examples, always naming the most frequent class gives more."
+            "Chance is the accuracy of guessing each class equally often. If classes have different sizes, always "
+            "guessing the most frequent class gives more."
         )
     return Section(AVERAGES, below=text, tables=[Table(f"mean {quantity}", tuple(columns), tuple(rows))])
 
@@ -64,8 +64,8 @@ def _headline(standing: Standing, chance: float | None) -> str:
     value = f"{with_unit(summary.mean, metric)} {in_words(metric)}"
     if len(standing.values) == 1:
         return (
-            f"{when}, {name} has {value}, mean over {standing.place} ({_seeds(summary.n)}). "
-            f"Nothing else was measured there, so that nothing is compared.{guess}"
+            f"{when}, {name} has {value}, mean over {standing.place} ({_seeds(summary.n)}). No other method was "
+            f"measured there, so nothing is compared.{guess}"
         )
     rival = standing.reference if standing.reference not in (None, best) else standing.ranking[1]
     lead = standing.lead(best, str(rival))
@@ -79,7 +79,7 @@ def _headline(standing: Standing, chance: float | None) -> str:
         text = f"{when}, {name} and {other} have the same mean, {value} ({where})."
     elif lead.summary.n == 1:
         text = (
-            f"{when}, one seed allows no claim: {name} has the best mean, {value}, {_points(lead.summary, metric)} "
+            f"{when}, one seed supports no claim: {name} has the best mean, {value}, {_points(lead.summary, metric)} "
             f"{_side(lead)} {other} ({where})."
         )
     elif not lead.claimable:
@@ -94,7 +94,7 @@ def _headline(standing: Standing, chance: float | None) -> str:
 
 
 def _ties(standing: Standing, best: str, rival: str) -> str:
-    """Which further methods the best one is ahead of."""
+    """The other methods that the best method is ahead of."""
     others = [method for method in standing.ranking if method not in (best, rival)]
     equal = [label_of(method) for method in standing.not_distinguished(best) if method != rival]
     if not others:

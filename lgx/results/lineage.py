@@ -1,4 +1,4 @@
-"""Which run read the files of which other run, and what each run trained."""
+"""Trace runs: the runs whose files each run read, and what each run trained."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -18,10 +18,10 @@ from lgx.results.run_records import CONFIG, RunRecord, Start, Work, kept_argumen
 
 
 class Lineage:
-    """Follows runs back to the runs whose files they read, also where folders were moved afterwards.
+    """Follows runs back to the runs whose files they read, also after folders were moved.
 
     Args:
-        runs: Runs that are compared; the files that they read may be elsewhere.
+        runs: The compared runs; the files that they read may be elsewhere.
     """
 
     def __init__(self, runs: Iterable[RunRecord]) -> None:
@@ -32,7 +32,7 @@ class Lineage:
         return [run for text in _paths(arguments) for run in self._authors(Path(text.removeprefix(FOLDER)))]
 
     def all_behind(self, runs: Iterable[RunRecord]) -> list[RunRecord]:
-        """The runs and all runs that they go back to, each once."""
+        """The runs and all runs before them, each once."""
         found: dict[Path, RunRecord] = {}
         waiting = list(runs)
         while waiting:
@@ -47,13 +47,13 @@ class Lineage:
         return Work.of(macs or run.macs, run.epochs, run.images, self.teacher_macs(run), run.summary.get("seconds"))
 
     def source(self, start: Start) -> str:
-        """The file, folder or name that an initializer reads; the name of its class where it reads nothing."""
+        """The file, folder or name that an initializer reads; the name of its class without a source."""
         source = str(self._located(start.arguments).get("source", start.name))
         path = Path(source.removeprefix(FOLDER))
         return str(path.resolve()) if path.exists() else source
 
     def stored(self, start: Start) -> int | None:
-        """Parameters that a start stores; None where its files cannot be read."""
+        """Parameters that a start stores; None if its files cannot be read."""
         if not start.name:
             return 0
         if start.kind is None:
@@ -64,7 +64,7 @@ class Lineage:
             return None
 
     def _located(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments whose files are named by the paths that they have now."""
+        """Arguments with the present paths of files."""
         located = dict(arguments)
         for name, value in arguments.items():
             if isinstance(value, str) and _paths(value):
@@ -74,7 +74,7 @@ class Lineage:
         return located
 
     def _authors(self, path: Path) -> list[RunRecord]:
-        """The run that wrote a file; for a learngene that was extracted from runs, those of its method."""
+        """The run that wrote a file; for an extracted learngene, the runs of its method."""
         if (written := self._written(path)) is not None:
             return [written[0]]
         if path.name.endswith(SUFFIX) and path.is_file():
@@ -108,7 +108,7 @@ class Lineage:
 
 @cache
 def _timm_macs(name: str) -> float | None:
-    """MACs of one image through a model that timm knows by name; None for others, whose weights may be remote."""
+    """MACs of one image through a model that timm knows by name; None for others, which may be remote."""
     if (source := TimmSource.named(name)) is None:
         return None
     model = source.build().eval()

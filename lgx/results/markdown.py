@@ -1,4 +1,4 @@
-"""A report in Markdown, and its page: HTML of that, which needs no other file, no script and no network."""
+"""A report in Markdown, and as one HTML page without scripts, other files or network access."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,10 +12,10 @@ from markdown_it.token import Token
 from lgx.results.report import Item, Report, ReportFigure, Section, Table
 
 GENERATOR = '<meta name="generator" content="lgx report">'
-"""The mark by which a page says that lgx wrote it."""
+"""The mark of a page that lgx wrote."""
 
 _LONG = 32
-"""Characters of a cell above which it is folded."""
+"""Largest number of characters of an unfolded cell."""
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; --accent: #0072b2; }
@@ -86,12 +86,12 @@ def to_markdown(table: Table) -> str:
 
 
 def piped(lines: Iterable[Iterable[str]]) -> str:
-    """The lines of a table, the second of which says how columns are aligned; all text is Markdown already."""
+    """The lines of a table of Markdown texts; the second line aligns columns."""
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def escape_markdown(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Escape a text for Markdown."""
     return re.sub(r"([\\|*<>`\[\]]|&(?=#?\w+;))", r"\\\1", text.replace("\n", " "))
 
 
@@ -138,7 +138,7 @@ def _section(markdown: MarkdownIt, section: Section, name: str) -> str:
 
 
 def _mark_heads(tokens: Sequence[Token]) -> None:
-    """Make the first cell of a line its head, and say which cells a head is of."""
+    """Make the first cell of a line its head, and set the scope of heads."""
     heads: list[str] = []
     column = 0
     for i, token in enumerate(tokens):
@@ -161,7 +161,7 @@ def _mark_heads(tokens: Sequence[Token]) -> None:
 
 
 class _Renderer(RendererHTML):
-    """HTML whose wide tables scroll by themselves, and whose figures stand in the page."""
+    """HTML with scrolling wide tables and embedded figures."""
 
     def table_open(self, tokens: Sequence[Token], i: int, options: Any, env: Mapping[str, Any]) -> str:
         """A table in a box that can be scrolled, also with the keyboard."""
@@ -172,7 +172,7 @@ class _Renderer(RendererHTML):
         return "</table></div>\n"
 
     def image(self, tokens: Sequence[Token], i: int, options: Any, env: Mapping[str, Any]) -> str:
-        """The panels of a figure and their legend in place of its file."""
+        """The panels of a figure and their legend, instead of its file."""
         figure: ReportFigure = env["figures"][tokens[i].attrs["src"]]
         marks = "".join(f"<span>{mark}{escape(words)}</span>" for mark, words in figure.legend)
         legend = f'<span class="legend">{marks}</span>' if marks else ""

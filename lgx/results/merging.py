@@ -1,4 +1,4 @@
-"""The rows that count: of many runs one for each measurement, at the start and the end of training."""
+"""Merge the rows of runs: one row per measurement, at start and end of training."""
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,13 +12,13 @@ from lgx.host.outputs import has_mark
 from lgx.host.safety import read_json
 
 RESULTS, MARKDOWN, REPORT = "results.csv", "results.md", "report.html"
-"""Files of a comparison; a run writes the first alone."""
+"""Files of a comparison; a run writes only the first."""
 
 TITLE = "Comparison of initializations"
-"""Title of a comparison, by which its files in Markdown are known."""
+"""Title of a comparison, which identifies its Markdown files."""
 
 Place = tuple[str, str]
-"""Task and network, by its architecture or an arena's name of its size: where methods are compared."""
+"""Task and network (architecture, or size in an arena) on which methods are compared."""
 _Measurement = tuple[object, ...]
 _Run = tuple[str, str, str, str, int]
 
@@ -40,12 +40,12 @@ class Merged:
     files: tuple[Path, ...] = ()
 
     def summary(self, run: str) -> dict[str, Any]:
-        """What a run wrote when it ended, see :func:`read_summary`."""
+        """Summary of a finished run, see :func:`read_summary`."""
         return read_summary(self.folders[run]) if run in self.folders else {}
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
-    """What the run in a folder wrote when it ended; empty before, and where the folder is gone."""
+    """Summary of the finished run in a folder; empty before the end, and without the folder."""
     file = folder / "summary.json"
     try:
         return dict(read_json(file, "evaluate the run again")) if file.is_file() else {}
@@ -69,9 +69,9 @@ def find_results(runs: Sequence[str]) -> list[Path]:
 
 
 def _results_below(folder: Path) -> list[Path]:
-    """Results files in a folder at any depth, and in folders of runs, their names and experiments that links name.
+    """Results files in a folder at any depth, and in linked folders of runs, names and experiments.
 
-    What lies deeper below a link is not searched: links also lead to data sets, with millions of files.
+    Deeper folders below a link are not searched, because links may lead to data sets with millions of files.
     """
     found = []
     for root, folders, files in os.walk(folder):
@@ -110,7 +110,7 @@ def merge(files: Sequence[Path], split: str = "test") -> Merged:
             if old.run != row.run or (place != file and old.value != row.value):
                 replaced[what] = newest[what]
             newest[what] = row, file
-            # The run's own name may be the path of a folder that was moved since.
+            # The run's name may be the path of a folder that was moved.
             folders[row.run] = file.parent if is_of_one_run else Path(row.run)
     _check_sets([row for row in read if row.split == split], folders)
     return Merged([row for row, _ in newest.values()], folders, _notes(newest, replaced), tuple(files))
@@ -129,13 +129,13 @@ def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[R
     last = _last(rows)
     kept = [row for row in rows if row.epochs in (0, *also, last[_run(row)])]
     left_out = len(rows) - len(kept)
-    return kept, [f"{left_out} value(s) from the middle of training are left out of the tables."] if left_out else []
+    return kept, [f"{left_out} value(s) from the middle of training are not in the tables."] if left_out else []
 
 
 def count_whole_runs(
     rows: Sequence[Row], of_runs: Iterable[Row], also: Collection[int] = ()
 ) -> tuple[list[Row], list[str]]:
-    """Give the test of an earlier checkpoint the epochs of its run.
+    """Give tests of earlier checkpoints the epochs of their run.
 
     The best epoch differs between seeds, so tests of best checkpoints would not be averaged over seeds otherwise.
 
@@ -158,9 +158,9 @@ def count_whole_runs(
 
 
 def _check_sets(rows: Iterable[Row], folders: Mapping[str, Path]) -> None:
-    """Refuse rows of one task that are of two sets, which only have the same name.
+    """Refuse rows of two data sets with the same name.
 
-    Runs tell two sets apart by the number of their examples, and by their classes.
+    The number of examples and the classes distinguish two sets.
     """
     summaries = {run: read_summary(folder) for run, folder in folders.items()}
     seen: dict[tuple[str, str], tuple[object, str]] = {}
@@ -173,7 +173,7 @@ def _check_sets(rows: Iterable[Row], folders: Mapping[str, Path]) -> None:
             if first != value:
                 raise UserError(
                     f"{row.task} has different {fact} in {run} ({first}) and in {row.run} ({value}), so two sets have "
-                    f"this name; give folders of one, or train on one of them with another --data.name"
+                    "this name; give folders of one set, or train on one of them with another --data.name"
                 )
 
 

@@ -18,7 +18,7 @@ _LOWER_IS_BETTER = ("loss", "time", "error", "ece", "perplexity", "params", "flo
 
 
 def scale_of(metric: str) -> float:
-    """Factor from a measured value to the value as shown."""
+    """Factor from a measured to a shown value."""
     return 100.0 if is_share(metric) else 1.0
 
 
@@ -33,7 +33,7 @@ def with_unit(value: float, metric: str) -> str:
 
 
 def lower_is_better(metric: str) -> bool:
-    """Whether the smaller of two values is the better one. The end counts: ``train_loss``, ``top5_error``."""
+    """Whether smaller values are better, by the end of the name: ``train_loss``, ``top5_error``."""
     return metric.endswith(_LOWER_IS_BETTER)
 
 

@@ -1,4 +1,4 @@
-"""What a trained network is, for its model card: task, scores, seed, commit, method and start, from its run."""
+"""Facts of a trained network for its model card: task, scores, seed, commit, method and start, from its run."""
 
 from collections.abc import Mapping, Sequence
 from math import isclose
@@ -22,20 +22,20 @@ from lgx.results.metrics import examples_of, heading, scale_of
 from lgx.results.run_records import RunRecord
 
 _LISTED = 20
-"""Most classes whose examples are listed."""
+"""Largest number of classes whose examples are listed."""
 
 
 class _File(NamedTuple):
-    """What a checkpoint or learngene says of itself.
+    """The description in a checkpoint or learngene.
 
     Attributes:
         folder: The folder of its run.
         method: Name of its method.
-        task: Name of its task; None where it does not say it.
+        task: Name of its task; None if missing.
         metric: The task's main metric.
-        epochs: Epochs of training; None where it does not say it.
+        epochs: Epochs of training; None if missing.
         scores: Monitored metric, e.g. ``val/acc`` -> its value when the file was saved.
-        versions: Hash of the configuration, commit of the code and versions of libraries, as far as it names them.
+        versions: Hash of the configuration, commit of the code and versions of libraries, if present.
     """
 
     folder: Path
@@ -52,15 +52,14 @@ def model_facts(
 ) -> dict[str, Any]:
     """Facts on a trained network that is exported, for its model card.
 
-    Scores of validation are those of the rows of ``results.csv`` after the same number of epochs, scores of the test
-    those of the run's end, if these are the run's weights. Where the run's folder is not there any more, the score is
-    the one that the file itself holds.
+    Validation scores come from the rows of ``results.csv`` with the same number of epochs. Test scores come from the
+    run's end, if the file has the run's weights. Without the run's folder, the score comes from the file.
 
     Args:
         source: Checkpoint or learngene file, also from elsewhere; a folder or weights file that ``lgx init`` wrote
-            gives the facts of its start. Paths in the facts are shortened, because the card is for others.
-        architecture: The network that is taken from a source of several.
-        scores: The scores of this network by tag; None of a source of one network.
+            gives the facts of its start. Paths in the facts are shortened, because the card is public.
+        architecture: The chosen network of a source with several networks.
+        scores: The scores of this network by tag; None for a source of one network.
 
     Returns:
         Name -> plain value; ``trained`` is only in the facts of trained networks, and ``method`` without it only in
@@ -102,12 +101,12 @@ def model_facts(
 
 
 def _holds(place: str, kind: str | None) -> bool:
-    """Whether a file holds the run's weights, of this kind; also where the run does not say which they are."""
+    """Whether a file has the run's weights (``best`` or ``last``); True if the run does not record them."""
     return kind is None or place.endswith(SUFFIX) or {"final": "last"}.get(Path(place).stem, Path(place).stem) == kind
 
 
 def _of_weights(rows: Sequence[Row], epochs: int | None, kind: str | None, holds: bool) -> list[Row]:
-    """The rows that were measured with the weights of a file after these epochs; ``holds``: those of the run."""
+    """The rows measured with a file's weights after these epochs; ``holds``: whether these are the run's weights."""
     tested = {row.epochs for row in rows if row.split == "test" and row.epochs} if kind and holds else set()
     epochs_of = {"test": min(tested) if kind == "best" else max(tested)} if tested else {}
     found = [row for row in rows if row.split != "train" and row.epochs == epochs_of.get(row.split, epochs)]
@@ -181,7 +180,7 @@ def _measured(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def _start(run: RunRecord) -> str | None:
-    """What started the run's network, by its configuration."""
+    """The start of the run's network, from its configuration."""
     if not run.exists or not run.start.name:
         return None
     source = _public(run.start.arguments.get("source"))
@@ -194,7 +193,7 @@ def _balance(run: RunRecord) -> str | None:
     if not counts:
         return None
     if len(counts) > _LISTED:
-        return f"{min(counts.values())} to {max(counts.values())} of each of {len(counts)} classes"
+        return f"{min(counts.values())} to {max(counts.values())} in each of {len(counts)} classes"
     return ", ".join(f"{clipped(name)} {count}" for name, count in counts.items())
 
 

@@ -1,4 +1,4 @@
-"""What a report says of its rows: the methods, how training went, and where the numbers come from."""
+"""Sections of a report on methods, the course of training, and the origin of numbers."""
 
 import os
 from collections import Counter
@@ -16,12 +16,12 @@ from lgx.results.merging import Merged
 from lgx.results.report import Cell, Item, Section, Table
 
 _MOST = 12
-"""Most names that are listed one by one."""
+"""Largest number of listed names."""
 _HEALTH = ("loss_at_start", "loss_at_end", "gradient_norm")
 
 
 def method_section(names: Iterable[str]) -> Section:
-    """The methods of a report: for each its labels and names in the tables, what it does, and its paper."""
+    """The methods of a report: labels and names in tables, summary, and paper."""
     ordered = sorted(set(names), key=method_order)
     specs = {name: registry.find_spec(name) for name in ordered}
     items = []
@@ -34,7 +34,7 @@ def method_section(names: Iterable[str]) -> Section:
 
 
 def health_section(rows: Iterable[Row], merged: Merged) -> Section | None:
-    """How training went with each method, as medians over its runs; None where no run has stored it.
+    """The course of training with each method, as medians over runs; None without records.
 
     Args:
         rows: Rows of the runs.
@@ -53,7 +53,7 @@ def health_section(rows: Iterable[Row], merged: Merged) -> Section | None:
         for run, health in runs.items()
         if health.get("first_non_finite_step") is not None
     ]
-    text = ["Medians over runs; of the losses that the methods minimize, which differ between methods."]
+    text = ["Medians over runs. The minimized losses differ between methods."]
     text += [f"Not finite from a step on: {', '.join(diverged)}."] if diverged else []
     heads = ("runs", "loss at start", "loss at end", "gradient norm at end", "runs with a loss that is not finite")
     return Section("Training health", text, [Table("", heads, lines)])
@@ -92,7 +92,7 @@ def _health(runs: Iterable[Mapping[str, Any]]) -> tuple[Cell, ...]:
 
 
 def _today() -> datetime:
-    """The time of ``SOURCE_DATE_EPOCH``, by which reproducible builds state it; else the present time."""
+    """The time of ``SOURCE_DATE_EPOCH`` (for reproducible builds), else the present time."""
     stated = os.environ.get("SOURCE_DATE_EPOCH", "")
     return datetime.fromtimestamp(int(stated), UTC) if stated.isdigit() else datetime.now(UTC)
 

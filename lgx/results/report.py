@@ -1,4 +1,4 @@
-"""A report: sections of text, tables and figures, which Markdown, a page and a terminal show alike."""
+"""A report: sections of text, tables and figures, shown in Markdown, a page or a terminal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class Table:
     Attributes:
         title: Its title.
         columns: Heads of the columns after the first.
-        rows: For each line the text of the first column, mostly a method, and the cells.
-        common: Sentence on what the heads leave out because all columns share it; may be empty.
+        rows: For each line the text of the first column, usually a method, and the cells.
+        common: Sentence on common parts that the heads leave out; may be empty.
         first: Head of the first column.
     """
 
@@ -97,7 +97,7 @@ class Report:
     Attributes:
         title: Its title.
         headline: The result in sentences, the most important first.
-        introduction: Paragraphs on the rows, and on what was left out.
+        introduction: Paragraphs on included and excluded rows.
         sections: Its parts, in order.
     """
 

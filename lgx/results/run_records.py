@@ -80,11 +80,11 @@ class Start:
 
     @property
     def kind(self) -> type[Initializer] | None:
-        """Class of the initializer; None where no installed method declares it."""
+        """Class of the initializer; None if no installed method declares it."""
         return registry.initializer_classes().get(self.name)
 
     def first(self) -> "Start":
-        """The start of its source, where ``lgx init`` wrote that and this one copies it; else itself."""
+        """The start of its source, if this start copies a network of ``lgx init``; else itself."""
         try:
             record = self.kind(**kept_arguments(self.arguments)).record if self.kind else None
         except (UserError, TypeError):
@@ -172,12 +172,12 @@ class RunRecord:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """What it wrote when it ended; empty before."""
+        """Its summary; empty before its end."""
         return read_summary(self.folder)
 
     @property
     def start_flops(self) -> float:
-        """FLOPs of its network's start; 0 where it is not known, e.g. of a resumed run."""
+        """FLOPs of its network's start; 0 if unknown, e.g. for a resumed run."""
         return float(self.summary.get("start_flops", 0.0))
 
     @property
@@ -187,7 +187,7 @@ class RunRecord:
 
     @property
     def images(self) -> int | None:
-        """Images of all training steps; None where the run has not ended."""
+        """Images of all training steps; None before the end of the run."""
         batch = (self.config["data"].get("init_args") or {}).get("batch_size")
         accumulated = (self.config.get("trainer") or {}).get("accumulate_grad_batches") or 1
         if batch is None or not {"steps", "processes"} <= self.summary.keys():
@@ -197,7 +197,7 @@ class RunRecord:
 
     @property
     def learngene_file(self) -> Path:
-        """The file of its learngene, which may not exist."""
+        """Path of its learngene, which may not exist."""
         return self.folder / f"best{SUFFIX}"
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Standings: averages of methods over the tasks and networks that most of them share, and chance levels."""
+"""Averages of methods over the tasks and networks that most methods share, and chance levels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from lgx.results.metrics import lower_is_better, scale_of
 from lgx.results.statistics import Difference, Summary, paired_difference, summarize
 
 _GUESSED = ("acc", "acc1", "balanced_acc")
-"""Metrics whose value for guesses follows from the number of classes."""
+"""Metrics whose chance level follows from the number of classes."""
 _SPLITS = ("train", "val", "test")
 
 
@@ -24,11 +24,10 @@ class Standing:
     Attributes:
         epochs: Epochs of training; 0 for untrained networks.
         metric: The metric.
-        places: Tasks and architectures that the averages are over.
+        places: Tasks and architectures of the averages.
         values: Mean over the places as shown (shares in percent), by method, then by seed.
         left_out: Methods that were not measured on all places with any seed.
-        reference: Method that the others are compared with; None where neither a baseline was named nor a random start
-            is among the methods.
+        reference: Method with which all others are compared; None without a named baseline and without a random start.
     """
 
     epochs: int
@@ -49,7 +48,7 @@ class Standing:
         return summarize([self.values[method][seed] for seed in sorted(self.values[method])])
 
     def lead(self, method: str, other: str) -> Difference | None:
-        """``method`` minus ``other``, paired by seed; None without a common seed. Of a loss, negative is better."""
+        """``method`` minus ``other``, paired by seed; None without a common seed. For a loss, negative is better."""
         return paired_difference(self.values[method], self.values[other])
 
     def not_distinguished(self, method: str) -> list[str]:
@@ -67,7 +66,7 @@ class Standing:
         return f"{sizes} on {next(iter(tasks))}" if len(tasks) == 1 else f"{len(tasks)} tasks × {sizes}"
 
     def chance(self, levels: Mapping[str, float]) -> float | None:
-        """Chance level of the averages; None where that of some task is unknown."""
+        """Chance level of the averages; None if a task's chance level is unknown."""
         known = [levels[task] for task, _ in self.places if task in levels]
         return fmean(known) if len(known) == len(self.places) and self.metric in _GUESSED else None
 
@@ -75,8 +74,8 @@ class Standing:
 def standings(rows: Iterable[Row], metric: str, baseline: str | None = None) -> list[Standing]:
     """A standing for each number of epochs, ascending.
 
-    Means over different places do not compare. Of the sets of places that a method has measured with a seed, the one
-    is taken that gives the most places, counted once for each method and seed that has all of them.
+    Means over different places are not comparable. Among the sets of places of each method and seed, the set with the
+    largest total is taken: its size times the number of methods and seeds that have all of its places.
 
     Args:
         rows: Rows of one split; those of other metrics are ignored.
@@ -94,8 +93,8 @@ def standings(rows: Iterable[Row], metric: str, baseline: str | None = None) -> 
 def chance_levels(rows: Iterable[Row], merged: Merged) -> dict[str, float]:
     """Accuracy of guessing with equal probability of each class, in percent, by task.
 
-    The number of classes is that which a run stored when it ended. For rows without their run it is that of lgx's data
-    set of the same name, if the number of measured examples is also the same.
+    The number of classes comes from the run's summary. Without the run it comes from lgx's data set of the same name,
+    if the number of measured examples is equal.
 
     Args:
         rows: Rows of any metric; tasks with rows of other metrics than accuracy are left out.
@@ -113,7 +112,7 @@ def chance_levels(rows: Iterable[Row], merged: Merged) -> dict[str, float]:
 
 
 def _classes_of_sets(rows: Iterable[Row]) -> dict[str, int]:
-    """Number of classes by task, where lgx's data set of that name has as many examples as were measured."""
+    """Number of classes by task, if lgx's data set of this name has the measured number of examples."""
     from data_modules.catalog import infos  # needed only without runs
 
     known = {info.name: info for info in infos() if info.kind != "segmentation"}
@@ -126,7 +125,7 @@ def _classes_of_sets(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def is_random(method: str) -> bool:
-    """Whether a name in results is that of a random start."""
+    """Whether a name in results means a random start."""
     spec, random = registry.find_spec(method), registry.find_spec("random")
     return spec is not None and random is not None and spec.initializer == random.initializer
 

@@ -12,7 +12,7 @@ LEVEL = 0.95
 _ENOUGH_FOR_RANKS = 6
 """Pairs for a two-sided p below 0.05 in a signed-rank or sign-flip test, whose smallest p is 2 / 2**n."""
 _ROUNDING = 2.0**-22
-"""Largest relative difference of equal numbers: measured values are rounded to float32, and so are their means."""
+"""Largest relative difference of equal numbers: measured values and their means are rounded to float32."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Summary:
 
     Attributes:
         mean: Arithmetic mean, in the unit of the values.
-        half_width: Half the width of the 95 % confidence interval (Student t); None with one seed, or where a value is
-            not finite; the mean is NaN then.
+        half_width: Half the width of the 95 % confidence interval (Student t); None with one seed, or if a value is not
+            finite (then the mean is NaN).
         n: Number of seeds.
     """
 
@@ -33,7 +33,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Difference:
-    """Paired difference of two methods over the seeds that both have.
+    """Paired difference of two methods over common seeds.
 
     Attributes:
         summary: Mean and interval of (method - baseline).
@@ -47,13 +47,13 @@ class Difference:
 
     @property
     def claimable(self) -> bool:
-        """Whether the 95 % interval excludes 0; never where all differences are equal, which show no noise."""
+        """Whether the 95 % interval excludes 0; False if all differences are equal, because they show no noise."""
         width = self.summary.half_width
         return width is not None and 0 < width < abs(self.summary.mean)
 
     @property
     def marks(self) -> str:
-        """``*`` where claimable, and the p-value where there is one: ``*, p = 0.012``."""
+        """``*`` if claimable, and the p-value if known: ``*, p = 0.012``."""
         star = "*" if self.claimable else ""
         if self.p is None:
             return star
@@ -100,7 +100,7 @@ def paired_difference(method: Mapping[int, float], baseline: Mapping[int, float]
 
 
 def is_equal(one: float, other: float) -> bool:
-    """Whether two measured values, or means of some, are equal to rounding."""
+    """Whether two measured values or means are equal up to rounding."""
     return isfinite(one) and isclose(one, other, rel_tol=_ROUNDING)
 
 
@@ -111,7 +111,7 @@ def margin(n: int) -> float:
 
 
 def caveat(counts: Sequence[int]) -> str:
-    """A few sentences on the claims that these numbers of seeds support.
+    """Sentences on the claims that these numbers of seeds support.
 
     Args:
         counts: Number of seeds of every cell of a table.
@@ -120,7 +120,7 @@ def caveat(counts: Sequence[int]) -> str:
         return ""
     fewest, most = min(counts), max(counts)
     if most == 1:
-        return "One seed per cell: there is no interval, and no difference between methods can be claimed."
+        return "One seed per cell: there are no intervals, and no difference between methods can be claimed."
     parts = ["± is half of a 95 % confidence interval over seeds (Student t, which assumes normal noise)."]
     if fewest == 1:
         parts.append("Cells with one seed (1) have no interval; nothing can be claimed about them.")
@@ -129,5 +129,5 @@ def caveat(counts: Sequence[int]) -> str:
             f"With at most {most} seeds no rank test can reach p < 0.05; only a paired interval that excludes 0 "
             f"supports a difference."
         )
-    parts.append("About one interval in twenty misses the true value, so a single cell of many proves little.")
+    parts.append("About one interval in twenty misses the true value, so one cell of many proves little.")
     return " ".join(parts)

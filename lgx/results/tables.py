@@ -20,8 +20,8 @@ class Entry:
         method: Name of the method.
         architecture: Name of the architecture.
         task: Name of the task.
-        epochs: Epochs after initialization; None where they are not stated.
-        summary: Mean over seeds as shown (shares in percent); None where there is a word instead.
+        epochs: Epochs after initialization; None if not stated.
+        summary: Mean over seeds as shown (shares in percent); None for a word instead.
         text: Text of the cell.
     """
 
@@ -90,7 +90,7 @@ def table_section(rows: Sequence[Row], metric: str, split: str) -> Section:
         split: That split.
     """
     entries = measured(rows, metric)
-    text = ["Bold is the best mean of a column, whether or not chance explains it."]
+    text = ["Bold is the best mean of a column, significant or not."]
     text.append(caveat([entry.summary.n for entry in entries if entry.summary]))
     return Section(table_title(metric, split), text, arrange(entries, metric))
 
@@ -113,9 +113,9 @@ def difference_section(rows: Sequence[Row], metric: str, baseline: str) -> Secti
     if not entries:
         return Section(title, [f"No method was measured with a seed, task, architecture and epochs of {baseline}."])
     text = (
-        "Paired over the seeds (their number in parentheses) that both have; * where the 95 % interval excludes 0. "
-        "Equal differences of all seeds have no interval, and no *. "
-        "p is of the two-sided paired t-test; it needs two seeds and is not corrected for the number of comparisons."
+        "Paired over common seeds (their number in parentheses); * if the 95 % interval excludes 0. Equal "
+        "differences of all seeds have no interval and no *. p is from the two-sided paired t-test; it needs two "
+        "seeds and is not corrected for the number of comparisons."
     )
     return Section(title, [text], arrange(entries, metric, mark_best=False))
 

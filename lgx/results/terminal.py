@@ -39,8 +39,8 @@ def print_markdown(*parts: str) -> None:
 class _Table(TableElement):
     """A table that keeps its numbers whole.
 
-    Where it is wider than the terminal, its heads are folded; where that is not enough, it is divided into parts, which
-    all have the first column. rich would break the numbers.
+    If it is wider than the terminal, its heads are folded. If this is not enough, it is divided into parts that all
+    have the first column. rich would break the numbers.
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

@@ -27,7 +27,7 @@ _EPOCHS = Field(
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a run measures.
+    """A measurement of a run.
 
     Attributes:
         task: Name of the task in the arena file.
@@ -57,9 +57,9 @@ class Arena:
         tasks: Options of each task.
         sizes: Options of each size; a start may name some of them, or have sizes of its own.
         epochs: Epochs of training, unless a start has its own.
-        starts: For each start its options, and perhaps a configuration, sizes and epochs of its own.
-        scratch: The start that every other is compared with at the same total compute.
-        rival: The start against which the number of sizes is counted from which another one is cheaper.
+        starts: For each start its options, and optionally its own configuration, sizes and epochs.
+        scratch: The start with which all others are compared at the same total compute.
+        rival: The start with which other starts are compared for the number of sizes from which they are cheaper.
         ancestor: Source of the ancestor; empty without one.
         sources: Runs whose files the starts read, by their names.
     """
@@ -84,7 +84,7 @@ class Arena:
 
     @cached_property
     def all_sizes(self) -> dict[str, Mapping[str, Any]]:
-        """Options of each size, also of those that a start alone has."""
+        """Options of each size, also of sizes of single starts."""
         of_starts = [entry["sizes"] for entry in self.starts.values() if isinstance(entry.get("sizes"), Mapping)]
         return {name: options for sizes in (self.sizes, *of_starts) for name, options in sizes.items()}
 
@@ -107,7 +107,7 @@ class Arena:
         return expand_sweep(self.file, content, self.runs_dir)
 
     def measured_by(self, run: str) -> Measurement | None:
-        """What a run measures; None for the run of a source.
+        """The measurement of a run; None for the run of a source.
 
         Args:
             run: The run's folder, which may have been moved.
@@ -128,14 +128,14 @@ class Arena:
         }
 
     def measurements(self, sweep: Sweep) -> dict[str, Measurement]:
-        """Folder of a run -> what it measures, for all runs but those of sources."""
+        """Folder of a run -> its measurement, for all runs except runs of sources."""
         found = ((spec.folder, self.measured_by(spec.folder)) for spec in sweep.runs)
         return {folder: cell for folder, cell in found if cell is not None}
 
     def sharing(self, sweep: Sweep) -> dict[str, dict[str, int]]:
-        """For each run of a cell, the runs of sources behind it, each with the number of cells that share it.
+        """For each run of a cell, the runs of its sources, each with the number of cells that share it.
 
-        The ancestor is given, also where a run of the arena trains it. Two cells, which are pairs of task and size,
+        The ancestor does not count, even if a run of the arena trains it. Two cells, which are pairs of task and size,
         share a source if both start from it in the same way and with the same seed.
         """
         needs, cells = needed_runs(sweep), self.measurements(sweep)
@@ -154,7 +154,7 @@ class Arena:
     def tasks_sharing(self, start: str) -> int:
         """Number of tasks that share the sources of a start: all, unless it names a source of one task.
 
-        All sources behind a start are taken to be alike in this.
+        All sources of a start are assumed to be equal in this.
         """
         return 1 if "{task}" in str(self.starts[start].get("options")) else len(self.tasks)
 
@@ -206,7 +206,9 @@ def load_arena(file: str | Path, runs_dir: str = "runs") -> Arena:
         for name in content[key]:
             check_name(name, f"{file}: {key}")
             if "/" in name:
-                raise UserError(f"{file}: {key}: a name must have no /, because it names folders of runs, got {name}")
+                raise UserError(
+                    f"{file}: {key}: a name must not contain /, because it names folders of runs, got {name}"
+                )
     start = one_of(*content["starts"])
     check_fields(content, {"scratch": start, "rival": start}, str(file))
     some = list_of(one_of(*content["sizes"]))
@@ -224,7 +226,7 @@ def load_arena(file: str | Path, runs_dir: str = "runs") -> Arena:
 
 
 def _filled(value: Any, ancestor: str) -> Any:
-    """The content with the ancestor's source in place of ``{ancestor}``."""
+    """The content with ``{ancestor}`` replaced by the ancestor's source."""
     if isinstance(value, dict):
         return {key: _filled(inner, ancestor) for key, inner in value.items()}
     return value.replace("{ancestor}", ancestor) if isinstance(value, str) else value

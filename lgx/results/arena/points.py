@@ -19,19 +19,19 @@ FLOPS = "flops"
 SECONDS = "seconds"
 """Wall time of the descendant's run, s."""
 LEARNING, SHARED = "_sources", "_sources_shared"
-"""Suffixes: of the training of all sources behind a start, and of the share that one task and size has in it."""
+"""Suffixes: training of all sources of a start, and the share of one task and size."""
 WITHIN = 1.02
-"""Amounts of compute whose ratio is smaller count as equal: as far as counted FLOPs may differ from measured ones."""
+"""Amounts of compute with a smaller ratio count as equal: counted and measured FLOPs may differ by as much."""
 
 
 @dataclass(frozen=True)
 class Amount:
-    """What a descendant costs, mean over seeds.
+    """Cost of a descendant, mean over seeds.
 
     Attributes:
-        own: Its own training, and the computation of its start.
+        own: Training of the descendant, and the computation of its start.
         sources: All training of the sources behind its start.
-        shared: Its share of that: each source's training, divided by the number of tasks × sizes that start from it.
+        shared: The descendant's share: each source's training, divided by the number of tasks × sizes that use it.
     """
 
     own: float
@@ -40,7 +40,7 @@ class Amount:
 
     @property
     def total(self) -> float:
-        """With the shared cost of sources."""
+        """Own cost and the share of sources."""
         return self.own + self.shared
 
 
@@ -55,7 +55,7 @@ class Point:
         seconds: Seconds of wall time.
         images: Number of test images.
         architecture: Name of the architecture.
-        machines: Names of the devices that it was measured on.
+        machines: Names of the measuring devices.
     """
 
     budget: int
@@ -109,10 +109,10 @@ def _point(budget: int, seeds: Mapping[int, Mapping[str, Row]], metric: str) -> 
 
 
 def at_compute(curve: Curve, flops: float, seed: int) -> float | None:
-    """Accuracy of a seed at an amount of total compute, on straight lines over its logarithm.
+    """Accuracy of a seed at an amount of total compute, interpolated linearly over its logarithm.
 
     Returns:
-        The accuracy in percent; None outside of what was measured.
+        The accuracy in percent; None outside the measured range.
     """
     measured = [(point.flops.total, point.accuracy[seed]) for point in curve if seed in point.accuracy and point.budget]
     if not measured or not measured[0][0] / WITHIN <= flops <= measured[-1][0] * WITHIN:
@@ -122,10 +122,10 @@ def at_compute(curve: Curve, flops: float, seed: int) -> float | None:
 
 
 def own_compute_to(curve: Curve, accuracy: float) -> tuple[float, bool] | None:
-    """Own FLOPs, without sources, until the mean over seeds reaches an accuracy.
+    """Own FLOPs, without sources, at which the mean over seeds reaches an accuracy.
 
     Returns:
-        The FLOPs, and whether the smallest budget reaches it already, so that fewer may suffice; None if it is not
+        The FLOPs, and whether the smallest budget already reaches it (then fewer may suffice); None if it is not
         reached.
     """
     trained = [(point.flops.own, fmean(point.accuracy.values())) for point in curve if point.budget]

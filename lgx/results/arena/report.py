@@ -17,7 +17,7 @@ from lgx.results.report import Item, Report, ReportFigure, Section
 
 TITLE = "Starts at equal compute"
 _LEAST_SEEDS = 3
-"""Fewer seeds have intervals as wide as the axis, so that the seeds themselves are drawn."""
+"""With fewer seeds, intervals would be as wide as the axis, so single seeds are drawn."""
 
 
 def report_of(arena: Arena, curves: Curves, rows: Sequence[Row], notes: Sequence[str] = ()) -> Report:
@@ -38,7 +38,7 @@ def report_of(arena: Arena, curves: Curves, rows: Sequence[Row], notes: Sequence
 
 
 def whole_report(arena: Arena, curves: Curves, rows: Sequence[Row], notes: Sequence[str] = ()) -> Report:
-    """The report with its curves, and with what is known of its starts and rows; arguments as of :func:`report_of`."""
+    """The report with curves, and facts of starts and rows; arguments as in :func:`report_of`."""
     report = report_of(arena, curves, rows, notes)
     looks = {start: replace(look, label=start) for start, look in styles(curves).items()}
     measured = dict.fromkeys(place for found in curves.values() for place in found)
@@ -51,12 +51,12 @@ def whole_report(arena: Arena, curves: Curves, rows: Sequence[Row], notes: Seque
 
 
 def _start_section(arena: Arena, rows: Sequence[Row]) -> Section:
-    """What each start does, and where it was published."""
+    """Summary and paper of each start."""
     methods = {found.start: row.method for row in rows if (found := arena.measured_by(row.run)) is not None}
     items = []
     for start in filter(methods.__contains__, arena.starts):
         spec = registry.find_spec(methods[start])
-        text = f"{spec.summary} {spec.paper}.".strip() if spec else "A method that is not installed."
+        text = f"{spec.summary} {spec.paper}.".strip() if spec else "Method of a package that is not installed."
         items.append(Item(f"{start} ({methods[start]})", text, spec.url if spec else ""))
     return Section("Starts", items=items)
 
@@ -88,7 +88,7 @@ def _curves_of(task: str, places: Sequence[Place], curves: Curves, looks: dict[s
         few = max(counts) < _LEAST_SEEDS
         spread = f"means over seeds, {'dots are single seeds' if few else 'bars are 95 % intervals'}"
     caption = (
-        f"{task}. Look at which line is highest above each amount of compute, which includes the share of sources; "
+        f"{task}. At each amount of compute, compare which line is highest. Compute includes the share of sources; "
         f"{spread}."
     )
     label = f"accuracy against total compute on {task}, starts {', '.join(curves)}"

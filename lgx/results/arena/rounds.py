@@ -25,7 +25,7 @@ from lgx.runs.sweeps import Sweep, all_behind, needed_runs
 
 
 def needed_now(arena: Arena, sweep: Sweep, results: Path) -> Sweep:
-    """The sweep without the sources that are gone and that no missing measurement needs."""
+    """The sweep without missing sources that no missing measurement needs."""
     measured = {row.run for row in read_rows(results)} if results.is_file() else set()
     cells, needs = arena.measurements(sweep), needed_runs(sweep)
     needed = {source for folder in cells if folder not in measured for source in all_behind(needs, folder)}
@@ -34,7 +34,7 @@ def needed_now(arena: Arena, sweep: Sweep, results: Path) -> Sweep:
 
 
 def rows_with_costs(arena: Arena, sweep: Sweep) -> Callable[[Job], list[Row]]:
-    """What is kept of a finished run: its test rows under the name of its start, and rows of its cost."""
+    """Stored rows of a finished run: its test rows under the name of its start, and its cost."""
     sharing = arena.sharing(sweep)
 
     def rows_of(job: Job) -> list[Row]:
@@ -48,7 +48,7 @@ def rows_with_costs(arena: Arena, sweep: Sweep) -> Callable[[Job], list[Row]]:
 
 
 def longer_scratch(arena: Arena, curves: Curves) -> dict[Place, int]:
-    """Epochs from scratch with as much total compute as the costliest start, where the file's budgets are smaller."""
+    """Epochs from scratch with the total compute of the costliest start, if the file's budgets are smaller."""
     longer = {}
     for place, curve in curves.get(arena.scratch, {}).items():
         trained = [point for point in curve if point.budget in arena.budgets(arena.scratch) and point.budget]
@@ -89,7 +89,7 @@ def cost_rows(record: RunRecord, sources: Mapping[str, int]) -> list[Row]:
 def training_flops(record: RunRecord) -> float:
     """FLOPs of a run's training.
 
-    Those of a plain network follow from its MACs; a method with a teacher or with varying networks is counted by its
+    For a plain network they follow from its MACs. A method with a teacher or with varying networks is counted by its
     plan, which runs its loss.
     """
     macs = None if record.teacher else Lineage([record]).work(record).macs

@@ -23,7 +23,7 @@ from lgx.results.statistics import Difference, Summary, caveat
 
 
 def sections_of(arena: Arena, curves: Curves) -> list[Section]:
-    """All sections without figures: what to choose, averages, then the details.
+    """All sections without figures: choices, averages, then details.
 
     Args:
         arena: The arena.
@@ -40,8 +40,8 @@ def sections_of(arena: Arena, curves: Curves) -> list[Section]:
 def headlines(arena: Arena, curves: Curves) -> list[str]:
     """The result in words, a sentence for each budget: the largest first.
 
-    Means over different tasks and sizes do not compare: only the starts that were compared with scratch at most places
-    are ranked, and the others are named.
+    Means over different tasks and sizes are not comparable. So only the starts that were compared with scratch on the
+    most tasks and sizes are ranked; all others are named.
 
     Args:
         arena: The arena.
@@ -60,7 +60,7 @@ def headlines(arena: Arena, curves: Curves) -> list[str]:
             best = max(ranked, key=lambda start: leads[start][0].summary.mean)
             others = ", ".join(start for start in leads if start not in ranked)
             found.append(_headline(arena, budget, best, leads[best][0], len(most)))
-            found += [f"Not ranked, because compared at other pairs of task and size: {others}."] if others else []
+            found += [f"Not ranked, because measured on other pairs of task and size: {others}."] if others else []
     return found or [f"No start was compared with {arena.scratch}, which is training from scratch."]
 
 
@@ -81,10 +81,10 @@ def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Sec
         rows.append((f"{place[0]}, {place[1]}", tuple(map(Cell, texts))))
     heads = (*(f"{_epochs(budget)} of {arena.scratch}" for budget in levels), "no bound")
     text = (
-        "The start with the highest accuracy among those whose total compute does not exceed a bound: the descendant's "
-        "training, its start, and its share of the training of sources. In parentheses: starts that do not differ "
-        "from it significantly (paired by seed, 95 %). Parameters are those without the head. A size that "
-        f"{arena.scratch} does not have is bounded by the compute of a start that has it."
+        "The start with the highest accuracy within a bound on total compute: the descendant's training, its start, "
+        "and its share of the training of sources. In parentheses: starts that do not differ from it significantly "
+        f"(paired by seed, 95 %). Parameters are those without the head. A size that {arena.scratch} does not have is "
+        "bounded by the compute of a start that has it."
     )
     return Section(
         "What to choose",
@@ -131,7 +131,7 @@ def verdict_section(arena: Arena, curves: Curves) -> Section:
 
 
 def crossover_section(arena: Arena, curves: Curves, rival: str) -> Section:
-    """From how many sizes on each start is cheaper than the rival, for the accuracy that scratch reaches."""
+    """The number of sizes from which each start is cheaper than the rival, for the accuracy of scratch."""
     budget, count = max(arena.budgets(arena.scratch)), len(arena.sizes)
     rows = []
     for start in curves:
@@ -161,10 +161,10 @@ def crossover_section(arena: Arena, curves: Curves, rival: str) -> Section:
         f"cheaper than {rival}",
     )
     text = (
-        f"Compute until the mean accuracy that {arena.scratch} reaches after {_epochs(budget)}, on straight lines over "
-        "the logarithm of compute. ≤: the smallest budget reaches it already. Means over the cells where the start and "
-        f"{rival} reach it; own: one descendant, with its task's share of the sources of its size; shared: a task's "
-        "share of the sources that all sizes use."
+        f"Compute that reaches the mean accuracy of {arena.scratch} after {_epochs(budget)}, interpolated linearly "
+        "over the logarithm of compute. ≤: the smallest budget already reaches it. Means over the cells where the "
+        f"start and {rival} reach it. own: one descendant, with its task's share of the sources of its size. shared: "
+        "a task's share of the sources that all sizes use."
     )
     return Section("Crossovers", [text], [Table("Compute to accuracy", columns, tuple(rows), first="start")])
 
@@ -191,7 +191,7 @@ def _headline(arena: Arena, budget: int, best: str, lead: Difference, places: in
     where = f"({how}mean over {places} pair{'s' * (places != 1)} of task and size)"
     scratch = f"{arena.scratch}, which is training from scratch"
     if count == 1:
-        return f"{when}, one seed allows no claim against {scratch}: {best} is {points} {where}."
+        return f"{when}, one seed supports no claim against {scratch}: {best} is {points} {where}."
     if lead.claimable and lead.summary.mean > 0:
         return f"{when}, {best} is farthest ahead of {scratch}: {points} {where}."
     return f"{when}, no start is significantly better than {scratch}: the best, {best}, is {points} {where}."

@@ -1,4 +1,4 @@
-"""What the curves of an arena say: differences at equal compute, crossovers, the best start within a budget."""
+"""Evaluate the curves of an arena: differences at equal compute, crossovers, the best start within a budget."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ def against_scratch(
     """Accuracy from a start minus that from scratch with the same total compute, paired by seed, mean over places.
 
     Returns:
-        The difference in points of accuracy and the tasks and sizes of which it is the mean; None where scratch was not
-        trained with as much compute.
+        The difference in points of accuracy, and the averaged tasks and sizes; None if scratch was not trained with
+        this compute.
     """
     pairs: dict[Place, tuple[Mapping[int, float], dict[int, float]]] = {}
     for place, curve in curves.get(start, {}).items():
@@ -41,12 +41,12 @@ def against_scratch(
 
 @dataclass(frozen=True)
 class Need:
-    """FLOPs that a start needs for the accuracy that scratch reaches with its largest common budget.
+    """FLOPs that a start needs for the accuracy of scratch at its largest common budget.
 
     Attributes:
         own: Training of one descendant, and its task's share of sources that no other size uses.
         learning: Its task's share of the sources that all sizes use.
-        at_most: Whether the smallest budget reaches the accuracy already.
+        at_most: Whether the smallest budget already reaches the accuracy.
     """
 
     own: float
@@ -55,7 +55,7 @@ class Need:
 
 
 def need_of(curve: Curve, accuracy: float, sizes: int, tasks: int) -> Need | None:
-    """What a start needs to reach an accuracy; None if it does not reach it.
+    """Compute that a start needs for an accuracy; None if it does not reach it.
 
     Args:
         curve: The start's curve.
@@ -73,7 +73,7 @@ def need_of(curve: Curve, accuracy: float, sizes: int, tasks: int) -> Need | Non
 
 
 def target(curves: Curves, scratch: str, budget: int, place: Place) -> float | None:
-    """Mean accuracy that scratch reaches with a budget; None where it was not measured."""
+    """Mean accuracy of scratch with a budget; None if not measured."""
     points = [point for point in curves.get(scratch, {}).get(place, ()) if point.budget == budget]
     return fmean(points[0].accuracy.values()) if points else None
 
@@ -86,7 +86,7 @@ def cheaper_sizes(own: Sequence[Need], other: Sequence[Need]) -> tuple[float, fl
         other: Needs of the other start at the same places.
 
     Returns:
-        The numbers; infinity where there is no largest, and (inf, inf) if it is never cheaper.
+        The numbers; infinity without a largest number, and (inf, inf) if it is never cheaper.
     """
     saved = fmean(need.own for need in other) - fmean(need.own for need in own)
     paid = fmean(need.learning for need in own) - fmean(need.learning for need in other)
@@ -102,7 +102,7 @@ class Choice:
     Attributes:
         start: The start.
         point: Its point.
-        equals: Further starts whose accuracy does not differ significantly.
+        equals: Other starts whose accuracy does not differ significantly.
     """
 
     start: str
@@ -129,7 +129,7 @@ def best_within(curves: Curves, place: Place, flops: float) -> Choice | None:
 
 
 def setbacks(curves: Curves, scratch: str) -> list[str]:
-    """Sentences on places where more training from scratch ended significantly worse; empty if there is none."""
+    """Sentences on tasks and sizes where more training from scratch ended significantly worse, if any."""
     found = []
     for (task, size), curve in curves.get(scratch, {}).items():
         for before, after in pairwise(curve):
