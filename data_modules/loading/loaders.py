@@ -238,10 +238,10 @@ def check_shared_memory(num_workers: int, batch: int, prefix: str = "", processe
     if not _SHARED.is_dir():
         return
     total, _, free = shutil.disk_usage(_SHARED)
-    needed, there = num_workers * _AHEAD * batch, min(free, total // processes)
-    if needed > there:
+    needed, available = num_workers * _AHEAD * batch, min(free, total // processes)
+    if needed > available:
         raise UserError(
             f"{prefix}num_workers: {num_workers} loader processes hold {_AHEAD} batches of {batch / 2**20:,.1f} MiB "
-            f"each, but {_SHARED} has {there / 2**20:,.1f} MiB for them; lower {prefix}num_workers or "
+            f"each, but {_SHARED} has {available / 2**20:,.1f} MiB for them; lower {prefix}num_workers or "
             f"{prefix}batch_size, or give the container more shared memory (docker run --shm-size)"
         )

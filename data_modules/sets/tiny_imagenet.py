@@ -56,8 +56,8 @@ class TinyImageNet(OfficialData):
             if wnid not in number:
                 raise UserError(f"{table}: {name} is of class {wnid}, which {base / 'wnids.txt'} does not name")
             labels[name] = number[wnid]
-        there = {path.name for path in images.iterdir()}
-        if missing := sorted(labels.keys() - there):
+        present = {path.name for path in images.iterdir()}
+        if missing := sorted(labels.keys() - present):
             raise UserError(
                 f"{where}: {len(missing):,} of {len(labels):,} images of {table} are missing in {images}, "
                 f"first {missing[0]}"

@@ -161,8 +161,8 @@ def fuse(optimizer: Optimizer) -> None:
     if type(optimizer) not in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
         return
     defaults = optimizer.defaults
-    given = any(defaults.get(option) is not None for option in ("fused", "foreach"))
-    if given or defaults.get("differentiable") or defaults.get("momentum"):
+    is_chosen = any(defaults.get(option) is not None for option in ("fused", "foreach"))
+    if is_chosen or defaults.get("differentiable") or defaults.get("momentum"):
         return
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if all(type(p) is nn.Parameter and p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters):

@@ -82,8 +82,8 @@ def initialize(
             architecture.check_source(origin.architecture, initializer.method)
         model = architecture.build("meta", drop_rate)
         source = None if initializer.predicts_heads else origin.architecture  # what is predicted has the own sizes
-        given = architecture.fit_input_sizes(initializer(architecture, task), source)
-        tensors = {name: tensor.to(torch.float32) for name, tensor in given.items()}
+        parameters = architecture.fit_input_sizes(initializer(architecture, task), source)
+        tensors = {name: tensor.to(torch.float32) for name, tensor in parameters.items()}
         if head == "new":
             tensors = {
                 name: tensor for name, tensor in tensors.items() if not name.startswith(architecture.head_prefixes)

@@ -64,15 +64,15 @@ class SlurmExecutor:
             )
         # lgx runs handle SIGUSR1; submitit's default is another signal.
         flags = {"requeue": True, "signal": f"USR1@{delay}", **parameters.get("additional_parameters", {})}
-        given = {"name": "lgx", "array_parallelism": limit, **parameters, "additional_parameters": flags}
+        settings = {"name": "lgx", "array_parallelism": limit, **parameters, "additional_parameters": flags}
         # If one process of a run fails, srun ends the others, which would wait for it.
-        given["srun_args"] = ["--kill-on-bad-exit=1", *parameters.get("srun_args", [])]
+        settings["srun_args"] = ["--kill-on-bad-exit=1", *parameters.get("srun_args", [])]
         folder.mkdir(parents=True, exist_ok=True)
         try:
             own = tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=folder)
             self.executor = AutoExecutor(own, cluster="slurm")
             self.executor.update_parameters(
-                **{key if key in _GENERAL else f"slurm_{key}": value for key, value in given.items()}
+                **{key if key in _GENERAL else f"slurm_{key}": value for key, value in settings.items()}
             )
         except RuntimeError as error:
             raise UserError("--cluster slurm: srun was not found; use a machine of a SLURM cluster") from error

@@ -237,14 +237,14 @@ class ClassReport(Callback):
     def lines(self, task: Task) -> list[str]:
         """The classes with the least recall, and the most frequent mistakes, in words."""
         names = [clipped(name) for name in task.class_names] or list(map(str, range(len(self.scores))))
-        there = [number for number, own in enumerate(self.scores) if own.examples]
-        worst = sorted(there, key=lambda number: self.scores[number].recall)[:3]
+        tested = [number for number, scores in enumerate(self.scores) if scores.examples]
+        worst = sorted(tested, key=lambda number: self.scores[number].recall)[:3]
         shown = (f"{names[i]} {measured(self.scores[i].recall, 'acc')} of {self.scores[i].examples:,}" for i in worst)
         lines = [f"least recall: {', '.join(shown)}"]
         if self._matrix is not None and (wrong := confusions(self._matrix)):
             taken = (f"{names[true]} for {names[guess]} {count:,}x" for true, guess, count in wrong)
             lines.append(f"taken: {', '.join(taken)}")
-        if absent := len(self.scores) - len(there):
+        if absent := len(self.scores) - len(tested):
             lines.append(f"without examples: {absent} of {len(names)} classes; balanced accuracy leaves them out")
         return lines
 
