@@ -32,8 +32,8 @@ class OwnImages(ImageDataModule):
     Args:
         groups: Keep images of one group (patient, place) in one split when validation images are held out. The value is
             a CSV file with the columns ``file`` (relative to ``root``) and ``group``, or a regular expression with one
-            part in parentheses, e.g. ``(patient[0-9]+)_``. It is searched in the path of each image below the folder of
-            its split, or in the path in a label table.
+            part in parentheses, e.g. ``(patient[0-9]+)_``. The expression is searched in each image's path below the
+            folder of its split, or in the path in a label table.
         name: Name of the task; default: the name of the folder.
         img_size: Side in pixels, or ``[height, width]``; default: the size of the run's network, or 224.
     """

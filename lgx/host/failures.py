@@ -35,8 +35,8 @@ _MESSAGES = {
         f"of it (docker run --shm-size); {_RESUME}"
     ),
     "DataLoader timed out after": (
-        "the data loading processes gave no batch for as long as data.worker_timeout says (lgx embed: "
-        "--worker_timeout); check whether the storage answers, or raise it (0 waits for ever); "
+        "the data loading processes gave no batch within data.worker_timeout (lgx embed: --worker_timeout); check the "
+        "storage, or raise this limit (0 sets none); "
         f"{_RESUME}"
     ),
     "DefaultCPUAllocator": _MEMORY_FULL,

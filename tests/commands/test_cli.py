@@ -66,7 +66,7 @@ def test_help_of_a_method_lists_inherited_options_with_their_text():
     done = ok(lgx("fit", "--model.help=SWS"))
     for option in ("stages", "alpha", "ancestor", "label_smoothing", "arch"):
         assert f"--model.{option}" in done.out or f"--{option}" in done.out
-    assert "Layers of each stage" in done.out
+    assert "layers of each stage" in done.out
 
 
 def test_version():

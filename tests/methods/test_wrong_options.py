@@ -14,7 +14,7 @@ ARCH = "embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 FEATURES, UNLABELED = "--model.guidance=features", "--data.labels=false"
 MEAN = ["--untrained", "--model.start=mean", "--model.stages=[2]", "--model.ancestor={big}"]
 WRONG = [
-    ("TLEG", [f"--model.arch=depth=1,{ARCH}"], ["but TLEG learns two"]),
+    ("TLEG", [f"--model.arch=depth=1,{ARCH}"], ["but the auxiliary net has one"]),
     ("TLEG", [f"--model.arch=stages=2-2,{ARCH}"], ["leave out stages"]),
     ("TLEG", ["--model.start=mean", "--model.ancestor=x.safetensors"], ["start", "mean", "random", "fit"]),
     ("WAVE", ["--model.size=5"], ["do not tile a network of width 16 with hidden width 64"]),

@@ -73,7 +73,7 @@ def test_compare_shows_probes_under_their_own_names(fit, ancestor, tmp_path):
         (["--probe=knn", "--probe_k=49"], ("--probe_k 49", "only 48 training images")),
         (["--probe=knn", "--probe_k=0"], ("--probe_k: expected at least 1, got 0",)),
         (["--probe=svm"], ("svm",)),
-        (["--probe=linear", "--data.limit_train=1", "--data.batch_size=1"], ("all of class", "at least two classes")),
+        (["--probe=linear", "--data.limit_train=1", "--data.batch_size=1"], ("are of class", "at least two classes")),
     ],
 )
 def test_a_probe_that_cannot_be_fitted_is_refused(fit, options, words):

@@ -86,18 +86,19 @@ class LSAMD(Method):
     Args:
         ancestor: Source of the base blocks: learngene file, folder, checkpoint or timm model name.
         routing: ``batch`` (the paper's choice) or ``image`` (its Table 3).
-        threshold: τ: more than this many data sets use a layer of the learngene; by default half of them.
-        learning_rates: Learning rate of some data sets by name, instead of the optimizer's (the paper's Table 5).
-        gate: How the adapters learn, see ``SuperAncestor``. ``chosen`` compares nothing, ``compared`` and ``soft``
-            compare the two blocks of a layer.
+        threshold: τ: a layer joins the learngene if more than this many data sets use it; by default half of all data
+            sets.
+        learning_rates: Name of a data set -> learning rate, instead of the optimizer's rate (the paper's Table 5).
+        gate: How the adapters learn, see ``SuperAncestor``. ``compared`` and ``soft`` compare the two blocks of a
+            layer; ``chosen`` does not.
         token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens.
-        price: λ of ``loss + λ Σ_i P(h_i^D)``. What is trained is hardly ever worse than what is frozen: without a
-            price, a gate that compares chooses the own block in every layer; with too high a one, none. 0.03 suits
+        price: λ of ``loss + λ Σ_i P(h_i^D)``. A trained block is almost never worse than a frozen block. So without a
+            price, a gate that compares chooses the own block in every layer; with too high a price, in none. 0.03 suits
             DeiT-Tiny, whose losses on five sets differ by 0.003 to 0.08 with the block of a layer.
-        random_paths: Share of the training, from its start, in which each layer takes a random block, as in single-path
-            one-shot search (Guo et al., 2020), so that the own blocks learn beside base blocks too.
-        measure_swaps: Whether each validation also measures how much each data set needs its own block in each layer:
-            the rise of the loss without it. Costs as many further validations as there are layers.
+        random_paths: Share of the training, from its start, with a random block in each layer, as in single-path
+            one-shot search (Guo et al., 2020). So own blocks also learn beside base blocks.
+        measure_swaps: Whether each validation also measures the rise of the loss without a data set's own block, layer
+            by layer. This costs one more validation per layer.
         kwargs: Arguments of every method. ``arch`` is the ancestor's architecture.
     """
 
@@ -121,9 +122,9 @@ class LSAMD(Method):
         super().__init__(**kwargs)
         check_option("threshold", threshold or 0, threshold is None or threshold >= 0, "at least 0")
         if self.mix is not None:
-            raise UserError("model.mixup, model.cutmix: mixed images have no data set's own path; leave them at 0")
+            raise UserError("model.mixup, model.cutmix: mixed images have no path of one data set; leave both at 0")
         if self.drop_rate:
-            raise UserError("model.drop_path_rate: a layer that is left out chooses no block; leave it at 0")
+            raise UserError("model.drop_path_rate: a dropped layer chooses no block; leave it at 0")
         self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
         self.learning_rates, self.measure_swaps = learning_rates or {}, measure_swaps
         self.gating = Gating(gate, token, price, random_paths)
@@ -173,10 +174,10 @@ class LSAMD(Method):
         """Select on these data sets, each by its name."""
         for name, task in tasks.items():
             if task.num_classes < 2:
-                raise UserError(f"data {name}: {task.num_classes} class, which needs no selection; leave it out")
+                raise UserError(f"data {name}: {task.num_classes} class, so a selection is useless; leave it out")
         if unknown := self.learning_rates.keys() - tasks.keys():
             raise UserError(
-                f"model.learning_rates: {', '.join(sorted(unknown))} is no data set of this run, which has "
+                f"model.learning_rates: {', '.join(sorted(unknown))} is not a data set of this run; data sets are "
                 f"{', '.join(tasks)}"
             )
         self.tasks = tasks
@@ -302,8 +303,8 @@ class LSAMD(Method):
         stored = list(checkpoint["lgx"].get("tasks", {}))
         if stored != list(self.tasks):
             raise UserError(
-                f"--ckpt_path: holds a selection over {', '.join(stored)}, this run is over {', '.join(self.tasks)}; "
-                f"give the same data sets in the same order"
+                f"--ckpt_path: contains a selection over {', '.join(stored)}, but this run is over "
+                f"{', '.join(self.tasks)}; give the same data sets in the same order"
             )
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:

@@ -289,8 +289,8 @@ def selected(
     Args:
         layers: Indices of the selected layers in the ancestor, increasing.
         depth: Layers of the descendant, at least ``len(layers)``.
-        priority: Which stages grow, in this order: some of ``first``, ``middle`` and ``last``, joined by ``_``. A
-            single stage is both first and last.
+        priority: Stages that grow, in this order: some of ``first``, ``middle`` and ``last``, joined by ``_``. A single
+            stage is both first and last.
         repeat: ``neighbor`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
 
     Returns:
@@ -324,9 +324,9 @@ def _turns(priority: str, num_stages: int) -> list[int]:
 
 
 class SelectedExpansion(LayerExpansion):
-    """Copy the selected layers in the ancestor's order, and repeat some where the descendant has more layers.
+    """Copy the selected layers in the ancestor's order; repeat some if the descendant has more layers.
 
-    Patch embedding, position embedding, class token and norm are the ancestor's; the head starts at random.
+    Patch embedding, position embedding, class token and norm come from the ancestor; the head is random.
 
     Shi et al., "Learngene Search Across Multiple Datasets for Building Variable-Sized Models" (LSAMD), 2026,
     https://arxiv.org/abs/2605.08209
@@ -356,8 +356,8 @@ class SelectedExpansion(LayerExpansion):
         depth, stored = self.loaded.architecture.depth, self.loaded.num_layers
         if len(layers) != stored or layers != sorted(set(layers)) or not set(layers) <= set(range(depth)):
             raise UserError(
-                f"{self.source}: names layers {layers} of an ancestor of {depth}, but holds the tensors of {stored} "
-                f"layers; extract it again with `lgx extract`"
+                f"{self.source}: names layers {layers} of an ancestor of {depth} layers, but contains the tensors of "
+                f"{stored} layers; extract it again with `lgx extract`"
             )
         return layers
 

@@ -32,9 +32,9 @@ class Mimetic(Initializer):
 
     Args:
         alpha_qk: Share of the random matrix in the product of queries' and keys' weights.
-        beta_qk: Share of the identity in it.
+        beta_qk: Share of the identity in the same product.
         alpha_vo: Share of the random matrix in the product of values' and projection's weights.
-        beta_vo: Share of the negative identity in it.
+        beta_vo: Share of the negative identity in the same product.
         positions: ``sinusoidal``, or timm's ``random`` start of the position embedding.
     """
 
@@ -114,8 +114,8 @@ def _sinusoidal(architecture: ViTArchitecture, shape: tuple[int, ...]) -> Tensor
     """Sines and cosines of the patches' rows and columns, after zeros for the tokens before them, (1, P + N, D)."""
     if architecture.embed_dim % 4:
         raise UserError(
-            f"mimetic: sinusoidal positions need an embed_dim that 4 divides, got {architecture.embed_dim}; choose "
-            f"another one, or positions: random"
+            f"mimetic: sinusoidal positions need an embed_dim that is a multiple of 4, got {architecture.embed_dim}; "
+            "choose another one, or positions: random"
         )
     embedding = build_sincos2d_pos_embed([*architecture.grid], architecture.embed_dim)
     return torch.cat([torch.zeros(shape[1] - len(embedding), shape[2]), embedding]).reshape(shape)

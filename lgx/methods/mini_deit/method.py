@@ -104,7 +104,7 @@ class MiniDeiT(SWS):
     https://arxiv.org/abs/2204.07154
 
     Args:
-        stages: Layers of each stage, front to back; MiniViT shares between two.
+        stages: Number of layers of each stage, front to back; MiniViT shares between two layers.
         kwargs: Arguments of ``SWS``, of ``Distill`` and of every method. A ``start`` from the ancestor's layers also
             gives the norms of a stage's layers, all the same.
     """
@@ -119,7 +119,7 @@ class MiniDeiT(SWS):
         network = self.architecture.replace(stages=None).build(drop_rate=self.drop_rate)
         blocks = [cast(Block, block) for block in network.blocks]
         if not is_known(blocks[0]):
-            raise UserError(f"model MiniDeiT: cannot transform layers of {self.architecture.form}; use SWS or TLEG")
+            raise UserError(f"model MiniDeiT: does not support layers of {self.architecture.form}; use SWS or TLEG")
         prefix, rows = self.architecture.num_prefix_tokens, self.architecture.grid[0]
         for first, size in zip(first_of_stages(self.stages), self.stages, strict=True):
             attention, mlp = cast(Attention, blocks[first].attn), cast(Mlp, blocks[first].mlp)

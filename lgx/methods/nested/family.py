@@ -48,8 +48,8 @@ class Family(SlicedNetwork):
     :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the slices, and
     :class:`~lgx.methods.nested.method.Nested` for the papers. Unlike there, no slice is pulled to the ancestor.
 
-    When training ends, some forty sizes are measured on the validation images: the front, from which ``lgx export
-    FAMILY --params 1.5M`` chooses. The learngene file holds it.
+    After training, about forty sizes are measured on the validation images (the front). ``lgx export FAMILY --params
+    1.5M`` chooses from the front in the learngene file.
 
     Args:
         ancestor: The network that was fine-tuned on the task: the folder of its run, or any other source. One whose
@@ -89,10 +89,10 @@ class Family(SlicedNetwork):
         """Refuse a task without labels.
 
         Raises:
-            UserError: If its images have none, or do not suit the network.
+            UserError: If its images have no labels, or do not suit the network.
         """
         if not task.is_labeled:
-            raise UserError("model Family: needs labels; without them train starts with --model Nested")
+            raise UserError("model Family: needs labels; to train starts without labels, give --model Nested")
         super().check_task(task)
 
     def teacher_request(self) -> None:
@@ -195,7 +195,7 @@ class Family(SlicedNetwork):
             UserError: If there are several tasks.
         """
         if len(tasks) > 1:
-            raise UserError(f"data.tasks: model Family is for one task, but these are {', '.join(tasks)}; name one")
+            raise UserError(f"data.tasks: model Family needs one task, but these are {', '.join(tasks)}; name one")
         super().set_tasks(tasks)
         assert self.task is not None
         for split in ("val", "test"):
@@ -237,7 +237,7 @@ class Family(SlicedNetwork):
             UserError: If several sizes are listed.
         """
         if len(self.measured) > 1:
-            raise UserError("model.sizes: predictions are those of one size; list it, e.g. [depth=6]")
+            raise UserError("model.sizes: predictions need exactly one size; list it, e.g. [depth=6]")
         return super().predict_step(batch, batch_idx)
 
     # -- what the run leaves --------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class Family(SlicedNetwork):
         self.front = measured_front(self, sizes)
         if self.trainer.is_global_zero:
             write_table(self.front, self.task.metric, table := folder / "front.csv")
-            print(f"front      {len(self.front)} sizes in validation, {table}; those better than every smaller one:")
+            print(f"front      {len(self.front)} sizes in validation, {table}; sizes better than every smaller size:")
             print(describe(self.front, self.task.metric), flush=True)
         return {"front": front_figure(self.front, self.task.metric, self.measured)}
 

@@ -44,7 +44,9 @@ class NestedSlices(LayerExpansion):
         """The layers, those that small slices have first."""
         order: list[int] = (self.loaded.selection or {}).get("layers", [])
         if sorted(order) != list(range(self.whole.depth)):
-            raise UserError(f"{self.source}: names the layers {order}, expected all {self.whole.depth}; train it again")
+            raise UserError(
+                f"{self.source}: contains the layers {order}, expected all {self.whole.depth}; train it again"
+            )
         return order
 
     def sizes(self) -> Sizes:
@@ -89,5 +91,5 @@ class FamilyMembers(NestedSlices):
         except UserError as error:
             raise UserError(f"{self.source}: its front is damaged: {error}; train it again") from error
         if not all(map(isfinite, found.values())):
-            raise UserError(f"{self.source}: its front holds a score that is no number; train it again")
+            raise UserError(f"{self.source}: its front contains a score that is not a number; train it again")
         return Front(self.loaded.task.get("metric", "acc"), found)

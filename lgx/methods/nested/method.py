@@ -50,9 +50,9 @@ class Nested(SlicedNetwork):
     ones (:func:`~lgx.methods.nested.slicing.trained_share`). A descendant of the ancestor's own size is the ancestor.
 
     Args:
-        draws: Random sizes in each step, beside the smallest one.
-        least_depth: Layers of the smallest size.
-        least_ratio: Smallest MLP, as a share of the ancestor's.
+        draws: Number of random sizes in each step, besides the smallest size.
+        least_depth: Number of layers of the smallest size.
+        least_ratio: Smallest MLP ratio, as a share of the ancestor's.
         kwargs: Arguments of ``Distill`` and of every method. ``arch`` is the ancestor's; ``start`` and
             ``guidance`` cannot be given.
     """
@@ -75,7 +75,7 @@ class Nested(SlicedNetwork):
         """
         if task.is_labeled:
             raise UserError(
-                "model Nested: learns from the ancestor alone; give --data.labels false, or train finished networks "
+                "model Nested: learns only from the ancestor; give --data.labels false, or train finished networks "
                 "for the labels with --model Family"
             )
         super().check_task(task)
@@ -90,9 +90,7 @@ class Nested(SlicedNetwork):
         except UserError:
             if self.assumed is None:
                 raise
-            self.assumed.append(
-                f"model.ancestor: {self.ancestor} cannot be read yet; the plan takes it to have no head."
-            )
+            self.assumed.append(f"model.ancestor: {self.ancestor} cannot be read yet; the plan assumes no head.")
             return self.parsed_architecture
         return self.parsed_architecture.replace(num_classes=source.model.num_classes if source.has_head else 0)
 

@@ -36,14 +36,14 @@ def parse_size(text: str, whole: ViTArchitecture) -> ViTArchitecture:
         head = Sizes.within(whole).head
         values["num_heads"] = max(1, int(values["embed_dim"]) // head)
         if values["embed_dim"] % head:
-            raise UserError(f"size {text}: heads are {head} wide; give a multiple as embed_dim, or num_heads, too")
+            raise UserError(f"size {text}: heads have width {head}; give a multiple as embed_dim, or also num_heads")
     try:
         size = whole.replace(**values)
         sliced({}, whole, size, range(whole.depth))
     except UserError as error:
         raise UserError(f"size {text}: {error}") from error
     if wrong := [key for key in values if key not in KEYS and getattr(size, key) != getattr(whole, key)]:
-        raise UserError(f"size {text}: {wrong[0]} of all slices is {getattr(whole, wrong[0])}; leave it out")
+        raise UserError(f"size {text}: {wrong[0]} is {getattr(whole, wrong[0])} in all slices; leave it out")
     return size
 
 

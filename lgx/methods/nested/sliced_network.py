@@ -53,7 +53,7 @@ class SlicedNetwork(Distill):
     def __init__(self, guidance: Guidance, **kwargs: Any) -> None:
         super().__init__(guidance=guidance, start="random", **kwargs)
         if self.ancestor is None:
-            raise UserError(f"model.ancestor: {type(self).__name__} trains slices of an ancestor; name one")
+            raise UserError(f"model.ancestor: {type(self).__name__} trains slices of an ancestor; give model.ancestor")
         self.drawn: list[ViTArchitecture] = []
 
     # -- sizes ----------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class SlicedNetwork(Distill):
         """
         known, own = source.require_vit("model.ancestor"), self.architecture
         if known.replace(num_classes=0, kind=own.kind) != own.replace(num_classes=0):
-            raise UserError(f"model.arch: slices are those of the ancestor's own sizes; write {known.spec()}")
+            raise UserError(f"model.arch: must have the ancestor's sizes; write {known.spec()}")
         return known
 
     def extend(self, network: nn.Module) -> None:

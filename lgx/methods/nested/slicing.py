@@ -155,7 +155,9 @@ def _missing(whole: ViTArchitecture, size: ViTArchitecture) -> float:
 def _plan(whole: ViTArchitecture, size: ViTArchitecture, layers: tuple[int, ...]) -> dict[str, _Part]:
     """Where each parameter of the smaller network comes from, by its name."""
     if size.depth > whole.depth:
-        raise UserError(f"nested: the descendant has {size.depth} layers, the learngene {whole.depth}; choose fewer")
+        raise UserError(
+            f"nested: the descendant has {size.depth} layers, but the learngene has {whole.depth}; choose fewer"
+        )
     plan, prefix = {}, size.layers
     for name in size.build("meta").state_dict():
         source = name
@@ -179,7 +181,7 @@ def _check_heads(whole: ViTArchitecture, size: ViTArchitecture) -> None:
     joined = axes_of(whole, f"{whole.layers}0.attn.proj.weight")[1]
     if joined is not None and joined.parts > 1:
         raise UserError(
-            f"nested: {whole.form} has differential attention, which has no slices; choose another ancestor"
+            f"nested: {whole.form} has differential attention, which cannot be sliced; choose another ancestor"
         )
     head = whole.embed_dim // whole.num_heads
     if whole.has_rotary_positions and size.embed_dim != head * size.num_heads:
@@ -201,7 +203,9 @@ def skeleton(size: ViTArchitecture, device: torch.device, dtype: torch.dtype, dr
 def _cut(dim: int, ours: Axis, theirs: Axis) -> _Cut:
     if theirs.size > ours.size:
         what = "neurons in an MLP" if ours.kind == "hidden" else "dimensions"
-        raise UserError(f"nested: the descendant has {theirs.size} {what}, the learngene {ours.size}; choose fewer")
+        raise UserError(
+            f"nested: the descendant has {theirs.size} {what}, but the learngene has {ours.size}; choose fewer"
+        )
     if ours.kind != "heads":
         return _Cut(dim, (ours.parts, 1, ours.size), 1, theirs.size)
     own, wanted = head_widths(ours, theirs)

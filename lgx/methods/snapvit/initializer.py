@@ -145,9 +145,9 @@ class SnapViT(WeightSubcloning):
 
     Args:
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
-        data: Folder with images, also in folders below it; of a folder with splits only ``train`` is read. Needed.
-        images: How many images are read; the paper reads 1,000.
-        evaluations: How many vectors of factors the search tries; as in the official code by default.
+        data: Required folder with images, at any depth; if it has splits, only ``train`` is read.
+        images: Number of images; the paper uses 1,000.
+        evaluations: Number of evaluations in the search; the default is that of the official code.
     """
 
     method = "snapvit"
@@ -166,7 +166,7 @@ class SnapViT(WeightSubcloning):
     def ranked(self) -> Importance:
         """Scores of the source's parts; that of a layer is the sum over its MLP and its attention, of means of 1."""
         if self.data is None:
-            raise UserError("data: SnapViT scores heads and neurons on images; name a folder of images")
+            raise UserError("data: SnapViT scores heads and neurons on images; give a folder of images")
         model, generator = self.loaded.model.eval(), torch.Generator().manual_seed(0)
         scores = score(model, self.vit, self._sample, generator)
         cut = [key for key in scores if key != STREAM]

@@ -55,9 +55,9 @@ class StructuredPruning(FromSource):
             return kept
         if not can_be_pruned(source):
             raise UserError(
-                f"{self.method}: {self.source} has parts that torch-pruning does not follow (another attention, gated "
-                f"MLPs or attention pooling); give the descendant its width of {source.embed_dim} and mlp_ratio="
-                f"{source.mlp_ratio:g}"
+                f"{self.method}: {self.source} has parts that torch-pruning does not support (another attention, "
+                f"gated MLPs or attention pooling); give the descendant its width of {source.embed_dim} and "
+                f"mlp_ratio={source.mlp_ratio:g}"
             )
         return prune(source.replace(depth=wanted.depth), kept, wanted)
 

@@ -22,7 +22,7 @@ class StagewiseExpansion(LayerExpansion):
     Args:
         source: Learngene file.
         strategy: ``cyclic``, or one of two readings of the paper's random-assigned initialization (Table 4, RI):
-            ``random_assigned`` draws a layer for each layer, ``random_in_order`` puts the draws into stage order.
+            ``random_assigned`` draws a source for each layer, ``random_in_order`` also sorts the draws by stage.
         order: Stage that grows first under ``cyclic``: order1 or order2 of Table 4.
         seed: Seed of the random strategies.
     """

@@ -26,10 +26,10 @@ class SWS(Distill):
     IJCAI 2024, https://arxiv.org/abs/2404.16897
 
     Args:
-        stages: Layers of each stage, front to back; the paper's default is balanced.
+        stages: Number of layers of each stage, front to back; the paper's default is balanced.
         kwargs: Arguments of ``Distill`` and of every method. ``sum(stages)`` replaces the depth in ``arch``. With
-            ``start: middle`` a stage's shared layer starts as the middle one of the ancestor's layers at the same
-            place, with ``mean`` as their mean; the paper does not say how it starts.
+            ``start: middle``, a stage's shared layer starts as the middle layer of the ancestor's corresponding layers,
+            with ``mean`` as their mean. The paper does not state its start.
     """
 
     spec = SPEC

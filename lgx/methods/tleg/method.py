@@ -71,9 +71,9 @@ class TLEG(Distill):
         """The auxiliary net."""
         architecture = vit_only(self.own_architecture, f"model {type(self).__name__}")
         if architecture.depth < 2:
-            raise UserError("model.arch: the auxiliary net has one layer, but TLEG learns two; give it more layers")
+            raise UserError("model.arch: TLEG learns two layers, but the auxiliary net has one; give it more layers")
         if architecture.stages is not None:
-            raise UserError("model.arch: TLEG computes every layer from two, without stages; leave out stages")
+            raise UserError("model.arch: TLEG does not support shared stages; leave out stages")
         return architecture
 
     def random_network(self) -> nn.Module:

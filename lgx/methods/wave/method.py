@@ -122,7 +122,7 @@ def _matrices(network: nn.Module) -> dict[str, list[Any]]:
     try:
         found = {kind: [layer.get_submodule(kind) for layer in layers] for kind in KINDS}
     except AttributeError as error:
-        raise UserError(f"model.arch: WAVE knows layers with {', '.join(KINDS)}; choose a plain ViT") from error
+        raise UserError(f"model.arch: WAVE supports layers with {', '.join(KINDS)}; choose a plain ViT") from error
     return found
 
 
@@ -144,9 +144,10 @@ class WAVE(Distill):
     https://arxiv.org/abs/2406.17503
 
     Args:
-        templates: Learngene file of WAVE whose templates are used as they are; none learns templates.
-        number: Templates of each kind, where they are learned.
-        size: Their height and width. Widths and hidden widths of all networks must be multiples of it.
+        templates: Learngene file of WAVE whose templates are used unchanged; by default templates are learned.
+        number: Number of learned templates of each kind.
+        size: Height and width of the learned templates. Widths and hidden widths of all networks must be multiples of
+            it.
         kwargs: Arguments of ``Distill`` and of every method.
     """
 
@@ -167,7 +168,7 @@ class WAVE(Distill):
         if self.skips_start and not Path(self.templates).exists():  # the checkpoint has them, or a plan counts
             if self.assumed is not None:
                 shape = f"{self.number} templates of {self.size} x {self.size}"
-                self.assumed.append(f"model.templates: {self.templates} cannot be read yet; the plan takes {shape}.")
+                self.assumed.append(f"model.templates: {self.templates} cannot be read yet; the plan assumes {shape}.")
             return {kind: torch.zeros(self.number, self.size, self.size) for kind in KINDS}
         tensors = Learngene.load(self.templates).tensors
         if missing := [kind for kind in KINDS if f"{TEMPLATES}{kind}" not in tensors]:
@@ -181,7 +182,7 @@ class WAVE(Distill):
         """The network."""
         architecture = vit_only(self.own_architecture, f"model {type(self).__name__}")
         if architecture.stages is not None:
-            raise UserError("model.arch: WAVE makes every layer from templates, without stages; leave out stages")
+            raise UserError("model.arch: WAVE does not support shared stages; leave out stages")
         hidden = int(architecture.embed_dim * architecture.mlp_ratio)
         size = self.size if self.given_templates is None else len(self.given_templates[KINDS[0]][0])
         if architecture.embed_dim % size or hidden % size:

@@ -104,11 +104,12 @@ class WeightSubcloning(FromSource):
 
     Args:
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
-        data: Folder with images, also in folders below it; of a folder with splits only ``train`` is read. None: the
-            norms of the weights are used.
-        images: How many images are read.
-        drop: Which layers are dropped: ``change``, those whose absence changes the features least; ``magnitude``, those
-            that add least, relative to the residual stream; ``middle``. Default: change with images, else middle.
+        data: Folder with images, at any depth; if it has splits, only ``train`` is read. By default the norms of the
+            weights are used.
+        images: Number of images.
+        drop: Layers to drop: ``change``: the layers whose absence changes the features least; ``magnitude``: the layers
+            with the smallest output relative to the residual stream; ``middle``. Default: change with images, else
+            middle.
     """
 
     method = "weight_subcloning"
@@ -119,7 +120,7 @@ class WeightSubcloning(FromSource):
         if images < 1:
             raise UserError(f"images: expected at least 1, got {images}")
         if data is None and drop in ("change", "magnitude"):
-            raise UserError(f"drop {drop}: is measured on images; name a folder of images (data)")
+            raise UserError(f"drop {drop}: needs images; give a folder of images (data)")
         self.data, self.images = data, images
         self.drop: Drop = drop or ("middle" if data is None else "change")
         self._kept: dict[int, list[int]] = {}

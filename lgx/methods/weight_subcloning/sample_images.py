@@ -30,11 +30,11 @@ def sample_images(folder: str, count: int, task: Task) -> Tensor:
     """
     place = Path(folder)
     if not place.is_dir():
-        raise UserError(f"data {folder}: is no folder; give one with images, labels are not needed")
+        raise UserError(f"data {folder}: is not a folder; give a folder with images, labels are not needed")
     place = tree_split(place, TREE_NAMES["train"]) or place
     names = [str(path.relative_to(place)) for path in list_images(place)[0]]
     if not names:
-        raise UserError(f"data {folder}: no image in {place} or below (looked for {', '.join(IMAGE_SUFFIXES)})")
+        raise UserError(f"data {folder}: no images in {place} or below (looked for {', '.join(IMAGE_SUFFIXES)})")
     chosen = [names[i] for i in evenly_spaced(len(names), min(count, len(names)))]
     files = ImageFiles(place, chosen, [0] * len(chosen), f"data {folder}")
     transform = eval_transform(task)

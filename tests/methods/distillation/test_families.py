@@ -84,7 +84,7 @@ def test_mini_deit_transforms_the_image_tokens_of_a_family_or_names_what_it_cann
     architecture = tiny(family)
     method = method_for(MiniDeiT, architecture, stages=(2, 2))
     if family in UNKNOWN_TO_MINI_DEIT:
-        with pytest.raises(UserError, match=f"cannot transform layers of {architecture.form}"):
+        with pytest.raises(UserError, match=f"does not support layers of {architecture.form}"):
             method.build_network()
         return
     network = method.build_network().eval()

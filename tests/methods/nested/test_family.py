@@ -315,10 +315,10 @@ def test_one_network_predicts_a_split_and_several_tasks_are_refused(family, ance
         f"--ckpt_path={family}/checkpoints/last.ckpt",
         f"--runs_dir={tmp_path}",
     ]
-    assert "predictions are those of one size" in lgx("predict", *given).sentence
+    assert "predictions need exactly one size" in lgx("predict", *given).sentence
     assert lgx("predict", *given, "--model.sizes=[depth=2]").code == 0
     method = made(ancestor)
-    with pytest.raises(UserError, match="for one task"):
+    with pytest.raises(UserError, match="needs one task"):
         method.set_tasks({"a": None, "b": None})
 
 

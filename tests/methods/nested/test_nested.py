@@ -315,7 +315,7 @@ def test_an_ancestor_with_rotary_positions_is_trained(images, tmp_path):
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ("vit_dlittle_patch16_reg1_gap_256", "differential attention, which has no slices"),
+        ("vit_dlittle_patch16_reg1_gap_256", "differential attention, which cannot be sliced"),
         ("eva02_base_patch14_224", "heads of 16 dimensions; write embed_dim=32,num_heads=2"),
     ],
 )

@@ -146,10 +146,10 @@ def test_images_are_normalized_and_wrong_options_refused_in_a_sentence(sparse, t
     Image.new("RGB", (16, 16), "white").save(tmp_path / "white.png")
     assert_close(WeightSubcloning(sparse, str(tmp_path), images=1)._sample, torch.ones(1, 3, 16, 16))
     for options, sentence in [
-        ({"drop": "magnitude"}, "is measured on images; name a folder"),
+        ({"drop": "magnitude"}, "needs images; give a folder"),
         ({"images": 0}, "images: expected at least 1"),
         ({"data": "nowhere"}, "data nowhere: is no folder"),
-        ({"data": str(tmp_path / "empty")}, "no image in"),
+        ({"data": str(tmp_path / "empty")}, "no images in"),
     ]:
         with pytest.raises(UserError, match=sentence):
             initialize(SMALL, WeightSubcloning(sparse, **options))
