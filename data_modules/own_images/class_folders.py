@@ -122,5 +122,5 @@ class UnlabeledFolderData(OwnImages):
             say_unread_folders(folder)
         files = read_all(place, f"{name} {split}")
         if len(files) == 0:
-            raise UserError(f"{name} {split}: no image in {place} or below (looked for {', '.join(IMAGE_SUFFIXES)})")
+            raise UserError(f"{name} {split}: no images in {place} or below (looked for {', '.join(IMAGE_SUFFIXES)})")
         return self.part(files, files.labels, split, has_val)

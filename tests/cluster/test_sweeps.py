@@ -43,7 +43,7 @@ def test_a_cancelled_job_is_reported_and_the_same_command_resumes_it(start_sweep
     cluster.tell("scancel", sweep.job_in_training())
     assert sweep.wait() == 2
     assert "lgx sweep: 1 of 2 runs failed: a seed 0 (SLURM reports CANCELLED; log " in sweep.printed
-    assert "1 run(s) that need them were skipped; the same command runs those that are missing" in sweep.printed
+    assert "1 run(s) that need them were skipped; the same command runs the missing runs" in sweep.printed
     assert "Traceback" not in sweep.printed
     steps = sweep.saved()
     sweep.seconds = 0

@@ -46,7 +46,7 @@ def test_a_bare_lightning_data_module_is_refused_in_one_sentence(monkeypatch: py
     with pytest.raises(UserError, match="give one with --data, not bare loaders"):
         method.data_module()
     trainer.datamodule = LightningDataModule()
-    with pytest.raises(UserError, match="TaskDataModule; give one with --data, not LightningDataModule"):
+    with pytest.raises(UserError, match="give one with --data, not LightningDataModule"):
         method.data_module()
 
 

@@ -150,9 +150,13 @@ def test_budgets_are_read_with_their_units():
 @pytest.mark.parametrize(
     ("space", "budgets", "words"),
     [
-        ("within", {"params": "1k"}, r"--params 1k: the smallest network that the start fills \(depth=1.*at least"),
-        ("within", {"params": "9M"}, r"--params 9M: the largest network that the start fills \(depth=6,embed_dim=48"),
-        ("depth", {"macs": "1k"}, r"--macs 1k: the smallest network that the start fills \(depth=2"),
+        ("within", {"params": "1k"}, r"--params 1k: the smallest network that the start can fill \(depth=1.*at least"),
+        (
+            "within",
+            {"params": "9M"},
+            r"--params 9M: the largest network that the start can fill \(depth=6,embed_dim=48",
+        ),
+        ("depth", {"macs": "1k"}, r"--macs 1k: the smallest network that the start can fill \(depth=2"),
     ],
 )
 def test_an_impossible_budget_is_refused_with_the_nearest_possible_one(space, budgets, words):
@@ -165,10 +169,10 @@ def test_an_impossible_budget_is_refused_with_the_nearest_possible_one(space, bu
 @pytest.mark.parametrize(
     ("arch", "words"),
     [
-        ("6-Small", "--arch 6-Small: names a whole network, which leaves a budget nothing to choose"),
+        ("6-Small", "--arch 6-Small: names a whole network, so a budget has no choice"),
         ("depth=9", "--arch depth=9: the start fills 1 to 6"),
-        ("embed_dim=40", "--arch embed_dim=40: a head of the start is 16 wide"),
-        ("embed_dim=48,num_heads=6", "a head of the start is 16 wide"),
+        ("embed_dim=40", "--arch embed_dim=40: heads of the start have width 16"),
+        ("embed_dim=48,num_heads=6", "heads of the start have width 16"),
         ("img_size=30", "patch_size 4 does not divide img_size 30"),
     ],
 )

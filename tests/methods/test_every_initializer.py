@@ -91,7 +91,7 @@ def test_the_registry_finds_the_method_in_the_file(ancestor_file, sws_file):
             initializer_for(source, method)
 
 
-HEADS = "has 3 attention heads, the descendant 4; write num_heads=3"
+HEADS = "has 3 attention heads, but the descendant has 4; write num_heads=3"
 REFUSED = [
     (Pretrained, {"depth": 5}, "choose the same depth"),
     (Pretrained, {"num_heads": 4}, HEADS),

@@ -53,7 +53,7 @@ def test_the_result_of_two_methods_says_which_is_better_if_that_can_be_said(othe
 
 def test_one_seed_allows_no_claim():
     (sentence,) = words(rows_of("random", {0: 0.1}) + rows_of("sws", {0: 0.9}))
-    assert sentence.startswith("Untrained, one seed allows no claim: SWS has the best mean")
+    assert sentence.startswith("Untrained, one seed supports no claim: SWS has the best mean")
     assert "interval" not in sentence
 
 

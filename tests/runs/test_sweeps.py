@@ -89,7 +89,7 @@ def test_options_become_text_that_the_command_line_reads_back(tmp_path, value, t
         ({"sedes": [1]}, "exactly the keys experiment, seeds and runs"),
         ({"seeds": [True]}, "seeds must be a list of whole numbers"),
         ({"seeds": [0, -1]}, "s.yaml: seeds: a seed is a whole number from 0 to 4294967295 (2**32 - 1), got -1"),
-        ({"experiment": "../evil"}, "s.yaml: experiment: '../evil' is no name of a folder below another one"),
+        ({"experiment": "../evil"}, "s.yaml: experiment: '../evil' is not the name of a subfolder"),
         ({"experiment": True}, "s.yaml: experiment is True, expected a line of text"),
         ({"runs": [{"name": "x", "config": "c", "options": {"model.label": True}}]}, "model.label is True, expected"),
         ({"runs": [{"name": "x"}]}, "must have name and config"),

@@ -88,10 +88,10 @@ def test_method_and_data_module_are_built_without_a_trainer(images, tmp_path):
          "noise: must not be negative, got -1.0"),
         (["--model.label=a b"], "model.label: expected letters, digits and underscores, got 'a b'"),
         (["--trainer.callbacks+=ModelCheckpoint", "--trainer.callbacks.save_top_k=-3"],
-         "the configuration holds a value that ModelCheckpoint refuses (MisconfigurationException: Invalid value for "
-         "save_top_k=-3. Must be >= -1)"),
+         "the configuration contains a value that ModelCheckpoint refuses (MisconfigurationException: Invalid value "
+         "for save_top_k=-3. Must be >= -1)"),
         (["--trainer.callbacks+=Timer", "--trainer.callbacks.interval=never"],
-         "the configuration holds a value that Timer refuses (MisconfigurationException: Unsupported parameter value "),
+         "the configuration contains a value that Timer refuses (MisconfigurationException: Unsupported parameter "),
     ],
 )  # fmt: skip
 def test_the_mistake_behind_a_refused_class_is_reported(images, tmp_path, options, sentence):

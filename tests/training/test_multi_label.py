@@ -138,15 +138,13 @@ def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: P
     taught = fit("SWS", *STAGES, f"--model.ancestor={several}")
     assert "is for multilabel, but task shapes is classification" in taught.sentence
     start = ["--model.initializer=Pretrained", f"--model.initializer.source={single}"]
-    assert (
-        "its head was made for classification, but the descendant is for multilabel" in run("Finetune", *start).sentence
-    )
+    assert "the head is for classification, but the descendant is for multilabel" in run("Finetune", *start).sentence
     assert run("Finetune", *start, "--model.head=new", "--trainer.fast_dev_run=true").code == 0
     unlabeled = refusal(run("SWS", *STAGES, f"--model.ancestor={several}", "--data.labels=false"))
     assert "predicts several labels; choose features, or give labels" in unlabeled
     checkpoint = trained / "test/ancestor/seed0/checkpoints/best.ckpt"
     probed = run("Finetune", "--probe=knn", f"--ckpt_path={checkpoint}", command="test")
-    assert "tells classes of whole images apart, but task shapes is multilabel" in probed.sentence
+    assert "needs classes of whole images, but task shapes is multilabel" in probed.sentence
 
 
 def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,7 +160,7 @@ def test_the_best_weights_are_those_of_a_validation(fit, tmp_path):
 def test_a_checkpoint_of_another_method_or_architecture_is_refused(fit, ancestor):
     path = f"--ckpt_path={ancestor}/checkpoints/best.ckpt"
     sentence = refusal(fit("Finetune", path, command="test"))
-    assert "holds a network of method ancestor, but this run is of method random" in sentence
+    assert "contains a network of method ancestor, but this run is of method random" in sentence
     sentence = refusal(fit("Ancestor", f"--model.arch={ARCH.replace('depth=4', 'depth=2')}", path))
     assert "holds architecture depth=4" in sentence
 

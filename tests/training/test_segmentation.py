@@ -105,8 +105,9 @@ def test_an_augmentation_of_images_alone_is_refused(root, tmp_path):
 def test_one_network_for_both_kinds_and_predictions_are_refused(root, run, tmp_path):
     both = [a for a in command(root, tmp_path, name="Ancestor") if not a.startswith("--data")]
     both += ["--data=MultiTask", f"--data.tasks=[ade20k,{root}/shapes]", f"--data.root={root}", "--data.img_size=24"]
-    assert "ancestor trains one network for tasks of one kind, but these are ade20k (segmentation, miou)" in refusal(
-        lgx(*both)
+    assert (
+        "ancestor trains one network for one kind of task, but these tasks are ade20k (segmentation, miou)"
+        in refusal(lgx(*both))
     )
     assert "predict: writes one class per image" in refusal(
         lgx(*command(root, tmp_path, f"--ckpt_path={run}/checkpoints/best.ckpt", name="Ancestor", verb="predict"))
@@ -123,7 +124,7 @@ def test_init_and_export_keep_the_kind(root, run, tmp_path, form):
     rows = read_rows(tmp_path / "test/again/seed0/results.csv")
     assert [r.value for r in rows if (r.split, r.epochs, r.metric) == ("test", 0, "miou")] == pytest.approx(before)
     classifier = parse_architecture(SMALL, num_classes=150)
-    with pytest.raises(UserError, match="its head was made for segmentation"):
+    with pytest.raises(UserError, match="the head is for segmentation"):
         initialize(classifier, Pretrained(str(out)))
 
 

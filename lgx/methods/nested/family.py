@@ -40,24 +40,24 @@ class Family(SlicedNetwork):
 
     The ancestor is fine-tuned on the task before; the slices start from its weights, head and all. Each step trains the
     listed sizes and random ones on one batch. The largest slice of the step learns from the labels. The others also
-    learn from its logits p_t in this step (in-place distillation): their loss is ``(1 - α) CE(p, y) + α τ²
-    CE(softmax(p / τ), softmax(p_t / τ))``; the factor τ² keeps the size of the gradients (Hinton et al., 2015, Sec. 2).
-    In-place distillation is of Yu & Huang, Universally Slimmable Networks, ICCV 2019, Sec. 3.2, where the others learn
-    from the largest network alone, and this is always the whole one. The gradient of a step is the average over its
-    slices, which run one after the other, so that a step needs the memory of its largest slice. See
+    learn from its logits p_t in this step (in-place distillation): their loss is ``(1 - α) CE(p, y) + α τ² CE(softmax(p
+    / τ), softmax(p_t / τ))``; the factor τ² keeps the size of the gradients (Hinton et al., 2015, Sec. 2). In-place
+    distillation is of Yu & Huang, Universally Slimmable Networks, ICCV 2019, Sec. 3.2, where the others learn from the
+    largest network alone, and this is always the whole one. The gradient of a step is the average over its slices,
+    which run one after the other, so that a step needs the memory of its largest slice. See
     :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the slices, and
-    :class:`~lgx.methods.nested.method.Nested` for the papers. Unlike there, no slice is pulled to the ancestor.
+    :class:`~lgx.methods.nested.method.Nested` for the papers. Here slices are not pulled to the ancestor.
 
     After training, about forty sizes are measured on the validation images (the front). ``lgx export FAMILY --params
     1.5M`` chooses from the front in the learngene file.
 
     Args:
-        ancestor: The network that was fine-tuned on the task: the folder of its run, or any other source. One whose
-            head is not for the classes of the task is fine-tuned first, in a run of its own, with the same options.
-        sizes: Sizes that each step trains, and that validation and test measure: what differs from the ancestor, for
-            example ``depth=6,embed_dim=128``. By default half of the ancestor's layers, these at two thirds of the
-            width, and a quarter of the layers at two thirds of the width with half of the MLP.
-        draws: Random sizes in each step beside them, between the smallest listed values and the ancestor.
+        ancestor: The network that was fine-tuned on the task: the folder of its run, or any other source. If its head
+            is for other classes, a first run fine-tunes it with the same options.
+        sizes: Sizes that each step trains, and that validation and test measure, as differences from the ancestor:
+            ``depth=6,embed_dim=128``. By default half of the layers; half of the layers at two thirds of the width; a
+            quarter of the layers at two thirds of the width with half of the MLP.
+        draws: Number of random sizes in each step, between the smallest listed values and the ancestor.
         alpha: Share α of the largest slice's predictions.
         temperature: τ > 0.
         kwargs: Arguments of ``Distill`` and of every method, without ``start`` and ``guidance``.

@@ -68,7 +68,7 @@ def test_members_of_several_sets_take_over_the_options() -> None:
     own = MultiTask(("cifar10", "svhn"), "somewhere", augment="crop_flip", augment_of={"svhn": "crop"})
     images = {name: member for name, member in own.sets.items() if isinstance(member, ImageDataModule)}
     assert {name: member.augment for name, member in images.items()} == {"cifar10": "crop_flip", "svhn": "crop"}
-    with pytest.raises(UserError, match="augment_of: mnist is no task of this run, which has cifar10, svhn"):
+    with pytest.raises(UserError, match="augment_of: mnist is not a task of this run; tasks are cifar10, svhn"):
         MultiTask(("cifar10", "svhn"), "somewhere", augment_of={"mnist": "crop"})
     texts = MultiText(("cola", "rte"), vocab_size=99, max_len=12)
     assert {(one.task.vocab_size, one.task.max_len) for one in texts.sets.values()} == {(99, 12)}

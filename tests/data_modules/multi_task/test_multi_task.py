@@ -212,9 +212,9 @@ def test_only_what_a_stage_needs_is_read(places):
     [
         ({"tasks": ()}, r"data\.tasks: expected at least one data set, got none"),
         ({"tasks": ("pocket_digits", "pocket_digits")}, r"data\.tasks: .* got pocket_digits twice"),
-        ({"tasks": ("pocket_digit",)}, "no data set is called pocket_digit; did you mean pocket_digits"),
+        ({"tasks": ("pocket_digit",)}, "unknown data set pocket_digit; did you mean pocket_digits"),
         ({"tasks": ("pocket",)}, "pocket is a suite of data sets; name one: pocket_digits"),
-        ({"tasks": ("/nowhere",)}, r"no data set is called /nowhere; .* or give a folder that holds train/<class>"),
+        ({"tasks": ("/nowhere",)}, r"unknown data set /nowhere; .* or give a folder that holds train/<class>"),
         ({"temperature": 0.0}, r"data\.temperature: expected a number above 0 .*, got 0\.0"),
         ({"temperature": float("nan")}, r"data\.temperature"),
         ({"steps_per_epoch": 0}, r"data\.steps_per_epoch: expected at least 1"),

@@ -126,13 +126,13 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "split": ("file,labels,split\nimages/000.png,bar;dot,tset\n", "line 2: the split 'tset', expected train, val, te"),
     "twice": ("file,labels\na.png,bar\na.png,dot\n", "names a.png 2 times; give one row per image"),
     "twice in two splits": ("file,labels,split\na.png,bar;dot,train\n./a.png,bar,test\n", "names a.png 2 times"),
-    "outside": ("file,labels\n../a.png,bar;dot\n", "line 2: the file '../a.png' is no path below the folder"),
-    "absolute": ("file,labels\n/a.png,bar;dot\n", "line 2: the file '/a.png' is no path below the folder"),
+    "outside": ("file,labels\n../a.png,bar;dot\n", "line 2: the file '../a.png' is not a path below the folder"),
+    "absolute": ("file,labels\n/a.png,bar;dot\n", "line 2: the file '/a.png' is not a path below the folder"),
     "missing": ("file,labels\nimages/000.png,bar;dot\nimages/no.png,bar\n",
                 r"1 of 2 train images are missing, first .*images/no\.png; restore them or remove their rows"),
     "absent": ("file,bar,dot\nimages/000.png,1,0\nimages/001.png,1,0\n", "no training image has the label dot"),
     "no test": ("\n".join(["file,labels", *(f"images/{k:03d}.png,bar;dot" for k in range(8))]),
-                "has no test image; give it a column split"),
+                "has no test images; add a column split"),
 }  # fmt: skip
 
 

@@ -68,8 +68,8 @@ def test_a_convnext_of_the_same_size_is_the_source_but_for_a_new_head():
 @pytest.mark.parametrize(
     ("source", "model", "sentence"),
     [
-        ({}, {"depths": (3, 1, 3, 1)}, "target does not lie within source: stages.0.blocks.2.gamma is .* missing"),
-        ({}, {"dims": (16, 16, 24, 32)}, "target does not lie within source: stem.0.weight"),
+        ({}, {"depths": (3, 1, 3, 1)}, "target is not a part of source: stages.0.blocks.2.gamma is .* missing"),
+        ({}, {"dims": (16, 16, 24, 32)}, "target is not a part of source: stem.0.weight"),
         ({}, {"use_grn": True, "ls_init_value": None}, "another kind of ConvNeXt than source: it has no .*gamma"),
         ({"use_grn": True}, {}, "another kind of ConvNeXt than source"),
         ({}, {"num_classes": 7}, "the head of source has 5 classes, target 7; ask for a new head"),

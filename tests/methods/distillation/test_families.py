@@ -108,5 +108,5 @@ def test_a_start_from_an_ancestor_of_another_family_is_refused():
     method = method_for(Distill, tiny("plain"), start="middle", ancestor="ancestor")
     other = tiny("dinov2", depth=4)
     source = PretrainedNetwork("ancestor", other.build(), other)
-    with pytest.raises(UserError, match=r"model\.start: its source has the form of vit_small_patch14_dinov2"):
+    with pytest.raises(UserError, match=r"model\.start: the source has the form vit_small_patch14_dinov2"):
         start_from_ancestor(method.random_network(), method.architecture, source, method.ancestor_shares(4))

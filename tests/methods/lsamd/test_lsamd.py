@@ -277,7 +277,9 @@ def test_a_learngene_whose_layers_contradict_its_tensors_is_refused(learngene, t
     damaged = Learngene.load(learngene)
     path = tmp_path / "damaged.learngene.safetensors"
     dataclasses.replace(damaged, selection={**damaged.selection, "layers": [0, 2]}).save(path)
-    with pytest.raises(UserError, match=r"names layers \[0, 2\] of an ancestor of 4, but holds the tensors of 3"):
+    with pytest.raises(
+        UserError, match=r"names layers \[0, 2\] of an ancestor of 4 layers, but contains the tensors of 3"
+    ):
         initialize(parse_architecture(ARCH, num_classes=7), SelectedExpansion(str(path)))
 
 
@@ -306,7 +308,7 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--model.learning_rates={cifar10: 0.1}"], "model.learning_rates: cifar10 is no data set of this run"),
+        (["--model.learning_rates={cifar10: 0.1}"], "model.learning_rates: cifar10 is not a data set of this run"),
         (["--model.mixup=0.5"], "no path of one data set"),
         (["--model.drop_path_rate=0.1"], "model.drop_path_rate: a dropped layer"),
         (["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"], "leave WeightAveraging"),

@@ -74,7 +74,7 @@ def test_networks_of_every_family_start(family):
 def test_wrong_options_are_refused():
     with pytest.raises(UserError, match=r"alpha_vo: expected a number in \[0, 1\], got 2"):
         Mimetic(alpha_vo=2.0)
-    with pytest.raises(UserError, match=r"an embed_dim that 4 divides, got 6; .* positions: random"):
+    with pytest.raises(UserError, match=r"an embed_dim that is a multiple of 4, got 6; .* positions: random"):
         initialize(NETWORK.replace(embed_dim=6), Mimetic())
 
 
@@ -88,6 +88,6 @@ def test_commands_start_without_a_source(fit, tmp_path):
     model = timm.create_model(f"local-dir:{tmp_path / 'a'}", pretrained=True)
     assert model(torch.randn(1, 3, 16, 16)).shape == (1, 3)
     refused = lgx(*given, "--source", tmp_path / "a", "--out", tmp_path / "c")
-    assert (refused.code, "method mimetic takes nothing from" in refused.sentence) == (2, True)
+    assert (refused.code, "method mimetic does not read a source" in refused.sentence) == (2, True)
     ok(fit("Finetune", "--model.initializer=Mimetic", f"--model.arch={ARCH}", "--name=mimetic"))
     assert "mimetic" in (tmp_path / "runs/test/mimetic/seed0/results.csv").read_text()

@@ -241,9 +241,9 @@ def test_a_plan_counts_every_slice_and_holds_the_activations_of_the_largest(ance
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (['--model.sizes=["depth=5"]'], "5 layers, the learngene 4"),
+        (['--model.sizes=["depth=5"]'], "5 layers, but the learngene has 4"),
         (['--model.sizes=["embed_dim=24"]'], "24 dimensions"),
-        (['--model.sizes=["img_size=32"]'], "img_size of all slices is 16"),
+        (['--model.sizes=["img_size=32"]'], "img_size is 16 in all slices"),
         (['--model.sizes=["depth=two"]'], "expected KEY=NUMBER"),
         (['--model.sizes=["build=3"]'], "expected KEY=NUMBER"),
         (['--model.sizes=["depth=2","depth=2"]'], "lists a size twice"),
@@ -325,5 +325,5 @@ def test_one_network_predicts_a_split_and_several_tasks_are_refused(family, ance
 def test_other_sources_have_no_networks_to_choose_from(ancestor, tmp_path):
     done = lgx("export", ancestor, "--arch", "depth=2", "--out", tmp_path / "out")
     assert (done.code, "is not a family" in done.sentence) == (2, True)
-    with pytest.raises(UserError, match="holds no family"):
+    with pytest.raises(UserError, match="is not a family"):
         api.load_family(ancestor)

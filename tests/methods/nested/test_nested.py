@@ -300,7 +300,7 @@ def test_an_architecture_of_other_sizes_than_the_ancestors_is_refused(images, tm
     options = [f"--model.arch={architecture.replace(embed_dim=32, num_heads=2).spec()}", f"--model.ancestor={file}"]
     done = lgx(*arguments("fit", "Nested", images, tmp_path / "runs", *options, "--data.labels=false"))
     assert (done.code, "Traceback" in done.err) == (2, False)
-    assert "slices are those of the ancestor's own sizes; write depth=5" in done.sentence
+    assert "must have the ancestor's sizes; write depth=5" in done.sentence
 
 
 def test_an_ancestor_with_rotary_positions_is_trained(images, tmp_path):
@@ -328,7 +328,7 @@ def test_heads_that_cannot_be_cut_are_refused(form, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"depth": 6}, "6 layers, the learngene 5"),
+        ({"depth": 6}, "6 layers, but the learngene has 5"),
         ({"embed_dim": 80, "num_heads": 4}, "80 dimensions"),
         ({"embed_dim": 64, "num_heads": 8}, "must not have more heads"),
         ({"embed_dim": 64, "num_heads": 2}, "must not have more heads or wider ones"),

@@ -148,7 +148,7 @@ def test_images_are_normalized_and_wrong_options_refused_in_a_sentence(sparse, t
     for options, sentence in [
         ({"drop": "magnitude"}, "needs images; give a folder"),
         ({"images": 0}, "images: expected at least 1"),
-        ({"data": "nowhere"}, "data nowhere: is no folder"),
+        ({"data": "nowhere"}, "data nowhere: is not a folder"),
         ({"data": str(tmp_path / "empty")}, "no images in"),
     ]:
         with pytest.raises(UserError, match=sentence):

@@ -123,7 +123,10 @@ def test_another_programs_files_are_not_replaced(measured, tmp_path):
 
 @pytest.mark.parametrize(
     ("metric", "words"),
-    [("accuracy", "--metric accuracy: no run measured it; measured are acc"), ("loss", "smaller values are better")],
+    [
+        ("accuracy", "--metric accuracy: no run measured it; the runs measured acc"),
+        ("loss", "smaller values are better"),
+    ],
 )
 def test_a_metric_that_is_no_measured_accuracy_is_refused(measured, metric, words):
     folder, _ = measured

@@ -117,7 +117,7 @@ def test_only_starts_that_were_compared_at_the_same_places_are_ranked():
     result = headlines(cast(Arena, arena), curves)
     assert "both is farthest ahead of scratch, which is training from scratch: 20.0" in result[0]
     assert "2 pairs of task and size" in result[0]
-    assert result[1:] == ["Not ranked, because compared at other pairs of task and size: best at one."]
+    assert result[1:] == ["Not ranked, because measured on other pairs of task and size: best at one."]
 
 
 def test_seconds_of_different_machines_are_not_averaged():
