@@ -60,5 +60,5 @@ def test_mistakes_are_named(flat, tmp_path):
     with pytest.raises(UserError, match="has no folder test/"):
         UnlabeledFolderData(root=str(flat)).setup("test")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"no image in .*empty or below"):
+    with pytest.raises(UserError, match=r"no images in .*empty or below"):
         UnlabeledFolderData(root=str(tmp_path / "empty")).setup("fit")
