@@ -146,7 +146,7 @@ class TaskLoader(ResumableLoader):
     """
 
     def state_dict(self) -> dict[str, int]:
-        """Where the next batch comes from."""
+        """The position of the next batch."""
         return super().state_dict() | {"steps_per_epoch": self.epoch_length}
 
     def load_state_dict(self, state: dict[str, int]) -> None:

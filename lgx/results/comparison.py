@@ -30,7 +30,7 @@ class Options:
         tasks: Names of the tasks to show; empty for all.
         labels: Label in the rows -> name for tables and verdicts, if it differs.
         cost: Also show the cost of each method's descendants.
-        epochs: Epochs to show beside untrained networks and the last epoch of each run.
+        epochs: Epochs to show besides untrained networks and the last epoch of each run.
         fair: Whether a test is judged on :func:`~lgx.results.metrics.fair_metric` in place of ``metric``.
     """
 

@@ -13,7 +13,7 @@ from lgx.core.rows import CLASS_TABLE, Row
 
 ACCURACY, BALANCED = "acc", "balanced_acc"
 _UNEVEN = 1.2
-"""Classes are uneven if always naming the largest one gives so many times chance."""
+"""Classes are uneven if always predicting the largest one gives this many times chance."""
 _LOWER_IS_BETTER = ("loss", "time", "error", "ece", "perplexity", "params", "flops")
 
 
@@ -43,13 +43,13 @@ def number(value: float, metric: str) -> str:
 
 
 def fair_metric(rows: Iterable[Row], folders: Mapping[str, Path]) -> tuple[str, list[str]]:
-    """The metric on which tests are judged unless a user names one, and a sentence where it is not plain accuracy.
+    """The default metric of tests, and a sentence if it is not plain accuracy.
 
     It is balanced accuracy, the mean of the classes' recalls, if a set has uneven classes and all runs measured it.
 
     Args:
         rows: Rows of any splits and metrics.
-        folders: Folder of each run by its name; the examples of each class stand there.
+        folders: Folder of each run by its name, with the examples of each class.
     """
     tests = [row for row in rows if row.split == "test" and row.metric in (ACCURACY, BALANCED)]
     tasks = {row.run: row.task for row in tests}
@@ -61,12 +61,12 @@ def fair_metric(rows: Iterable[Row], folders: Mapping[str, Path]) -> tuple[str, 
     listed = "; ".join(f"{task}: always {words}" for task, words in sorted(uneven.items()))
     plain, balanced = ({row.key[:5] for row in tests if row.metric == metric} for metric in (ACCURACY, BALANCED))
     if plain - balanced:
-        return ACCURACY, [f"Classes are uneven ({listed}), and some runs have no balanced accuracy: test them again."]
+        return ACCURACY, [f"Classes are uneven ({listed}), but some runs have no balanced accuracy: test them again."]
     return BALANCED, [f"Judged on balanced accuracy, because classes are uneven ({listed}); else give --metric acc."]
 
 
 def _largest(table: Path) -> str:
-    """The largest class of uneven ones and its share: ``pneumonia 62.5 %``; empty for even or unknown classes."""
+    """The largest class and its share, if classes are uneven: ``pneumonia 62.5 %``; otherwise empty."""
     counts = examples_of(table)
     total = sum(counts.values())
     name = max(counts, key=lambda name: counts[name], default="")
@@ -76,7 +76,7 @@ def _largest(table: Path) -> str:
 
 
 def examples_of(table: Path) -> dict[str, int]:
-    """Examples of each class in a test, of the file beside its rows; empty where there is none."""
+    """Examples of each class in a test, from the file beside its rows; empty without a file."""
     with suppress(OSError, ValueError, KeyError), table.open(encoding="utf-8", newline="") as file:
         return {unescape_cell(row["class"]): int(row["examples"]) for row in csv.DictReader(file)}
     return {}

@@ -42,7 +42,7 @@ class ReportFigure:
         name: Name of its file without suffix.
         svg: The ``<svg>`` element with legend, trusted.
         label: Description for readers who cannot see it.
-        caption: Text below it, which says what to look at.
+        caption: Text below the figure, with hints for reading it.
         panels: Its panels without legend, an ``<svg>`` element each, which a page places side by side.
         legend: Glyph (an ``<svg>`` element) and words of each line style of the panels.
     """

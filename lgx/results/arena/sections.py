@@ -83,8 +83,8 @@ def choice_section(arena: Arena, curves: Curves, places: Sequence[Place]) -> Sec
     text = (
         "The start with the highest accuracy within a bound on total compute: the descendant's training, its start, "
         "and its share of the training of sources. In parentheses: starts that do not differ from it significantly "
-        f"(paired by seed, 95 %). Parameters are those without the head. A size that {arena.scratch} does not have is "
-        "bounded by the compute of a start that has it."
+        f"(paired by seed, 95 %). Parameters do not include the head. If {arena.scratch} was not measured at a size, "
+        "the compute of another start is the bound."
     )
     return Section(
         "What to choose",
