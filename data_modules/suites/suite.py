@@ -112,7 +112,7 @@ class ShardedSuite(Suite[TaskT]):
         temporary = folder.parent / f".{task}.{uuid.uuid4().hex[:8]}.tmp"
         try:
             if folder.exists() and not is_complete(folder):
-                raise UserError(f"{folder} exists but does not hold {info.name}; move it away and run again")
+                raise UserError(f"{folder} exists but does not contain {info.name}; move it away and run again")
             images = self.images(task, source)
             for split in SPLITS:
                 write_shards(images[split], temporary, split, info, shard_size=2000)

@@ -243,7 +243,7 @@ def test_what_cannot_be_prepared_is_explained_and_nothing_is_written(tmp_path, m
 def test_a_folder_that_holds_something_else_is_not_touched(tmp_path):
     (tmp_path / "cifar10").mkdir()
     (tmp_path / "cifar10" / "thesis.tex").write_text("mine")
-    with pytest.raises(UserError, match="exists but does not hold cifar10; move it away"):
+    with pytest.raises(UserError, match="exists but does not contain cifar10; move it away"):
         prepare("cifar10", root=str(tmp_path))
     assert (tmp_path / "cifar10" / "thesis.tex").read_text() == "mine"
 

@@ -103,7 +103,7 @@ REFUSED = [
     (WeightSubcloning, {"num_heads": 2}, "it must not have more heads or wider ones"),
     (WeightSubcloning, {"mlp_ratio": 5.0}, "must not be wider, but has 120 of hidden neurons"),
     (StructuredPruning, {"depth": 7}, "choose at most"),
-    (StructuredPruning, {"embed_dim": 48, "num_heads": 6}, "choose the embed_dim"),
+    (StructuredPruning, {"embed_dim": 48, "num_heads": 6}, "choose the source's embed_dim"),
     (StructuredPruning, {"embed_dim": 12}, "choose num_heads"),
     (StagewiseExpansion, {"num_classes": 9}, "5 classes.* 9; .*--head 9"),
     (StagewiseExpansion, {"depth": 2}, "depth 2.*3 layers"),

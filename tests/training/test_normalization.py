@@ -98,7 +98,7 @@ def test_a_start_that_names_no_normalization_is_reported(fit, tmp_path):
     result = fit("Finetune", "--model.initializer=Pretrained", f"--model.initializer.source={file}", "--name=a")
     assert "the start (pretrained) does not contain its normalization" in result.out, result.err
     written = lgx("init", "--source", file, "--method", "pretrained", "--arch", ARCH, "--out", tmp_path / "m")
-    assert "does not say its own; `lgx import timm:NAME --weights" in written.out
+    assert "does not contain its normalization; `lgx import timm:NAME --weights" in written.out
     assert set(load_file(file)) == set(architecture.build("meta").state_dict())
 
 

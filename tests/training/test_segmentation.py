@@ -85,7 +85,7 @@ def test_a_run_resumes_and_its_learngene_starts_and_teaches_others(root, run, tm
     rows = read_rows(tmp_path / "test/kept/seed0/results.csv")
     assert [r.value for r in rows if (r.split, r.epochs, r.metric) == ("test", 0, "miou")] == pytest.approx(before)
     other = lgx(*command(root, tmp_path, *keep, "--name=other", "--data=VOC12"))
-    assert "its head has 150 classes, but the descendant has 21" in other.sentence
+    assert "the head has 150 classes, but the descendant has 21" in other.sentence
 
 
 def test_a_checkpoint_of_another_kind_is_not_resumed(root, run, tmp_path):

@@ -94,8 +94,8 @@ def test_transforms_of_numbers_and_nested_ones_give_pixels_again() -> None:
 @pytest.mark.parametrize(
     ("transform", "sentence"),
     [
-        (v2.CenterCrop(8), "gives (3, 8, 8), expected the shape (3, 16, 16)"),
-        (v2.FiveCrop(16), "gives a tuple, expected the shape (3, 16, 16)"),
+        (v2.CenterCrop(8), "returns (3, 8, 8), expected the shape (3, 16, 16)"),
+        (v2.FiveCrop(16), "returns a tuple, expected the shape (3, 16, 16)"),
         (v2.RandomCrop(20), "RandomCrop cannot transform an image (ValueError"),
         (v2.Compose([*NUMBERS, v2.Normalize([0.5] * 3, [0.1] * 3)]), "or numbers between 0 and 1; data.mean and data"),
     ],

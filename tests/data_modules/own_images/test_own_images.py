@@ -126,7 +126,7 @@ def test_a_run_names_shared_groups_copies_and_folders_that_are_not_read(patients
     assert result.code == 0, result.err
     told = [record.getMessage() for record in caplog.records]
     for words in (
-        r"data\.groups: 1 groups of test are in .*'p11'",
+        r"data\.groups: 1 groups of test are also in .*'p11'",
         r"data: 1 files have the same content as a file in another split.*p5_29\.png and .*q_1\.png",
         rf"{patients}: 'dev' beside train are ignored; train, val.*",
     ):

@@ -206,7 +206,7 @@ def test_a_damaged_zip_or_unexpected_content_is_refused_and_leaves_no_files(tmp_
 def test_a_folder_that_holds_something_else_is_not_touched(source: Path, tmp_path: Path) -> None:
     (tmp_path / "mini/dtd10").mkdir(parents=True)
     (tmp_path / "mini/dtd10/thesis.tex").write_text("mine")
-    with pytest.raises(UserError, match="exists but does not hold mini_dtd10; move it away"):
+    with pytest.raises(UserError, match="exists but does not contain mini_dtd10; move it away"):
         MINI.prepare(tmp_path, "dtd10", source)
     assert (tmp_path / "mini/dtd10/thesis.tex").read_text() == "mine"
 

@@ -72,7 +72,7 @@ def test_a_convnext_of_the_same_size_is_the_source_but_for_a_new_head():
         ({}, {"dims": (16, 16, 24, 32)}, "target is not a part of source: stem.0.weight"),
         ({}, {"use_grn": True, "ls_init_value": None}, "another kind of ConvNeXt than source: it has no .*gamma"),
         ({"use_grn": True}, {}, "another kind of ConvNeXt than source"),
-        ({}, {"num_classes": 7}, "the head of source has 5 classes, target 7; ask for a new head"),
+        ({}, {"num_classes": 7}, "the head of source has 5 classes, but target has 7; give it a new head"),
     ],
 )
 def test_a_model_that_the_source_cannot_fill_is_refused(source, model, sentence):
