@@ -94,13 +94,16 @@ def test_options_become_text_that_the_command_line_reads_back(tmp_path, value, t
         ({"runs": [{"name": "x", "config": "c", "options": {"model.label": True}}]}, "model.label is True, expected"),
         ({"runs": [{"name": "x"}]}, "must have name and config"),
         ({"runs": [{"name": "{seed.x}", "config": "a"}]}, "run '{seed.x}': unknown variable"),
-        ({"runs": [{"name": "../../evil", "config": "c"}]}, "s.yaml: name: '../../evil' is no name"),
+        ({"runs": [{"name": "../../evil", "config": "c"}]}, "s.yaml: name: '../../evil' is not the name"),
         ({"runs": [{"name": "x", "config": "c", "command": "fti"}]}, "run 'x': command is 'fti', expected fit or test"),
         ({"runs": [{"name": "x", "config": 3}]}, "run 'x': config is 3, expected a line of text"),
         ({"runs": [{"name": "x", "config": "c", "options": ["a"]}]}, "run 'x': options is ['a'], expected a mapping"),
         ({"runs": [{"name": "x", "config": "c", "matrix": {"d": 6}}]}, "run 'x': matrix is {'d': 6}, expected a map"),
         ({"runs": [{"name": "x", "config": "c", "matrix": {"d": {6: "a"}}}]}, "a mapping from every value"),
-        ({"runs": [{"name": "x-{d}", "config": "c", "matrix": {"d": ["/../../b"]}}]}, "name: 'x-/../../b' is no name"),
+        (
+            {"runs": [{"name": "x-{d}", "config": "c", "matrix": {"d": ["/../../b"]}}]},
+            "name: 'x-/../../b' is not the name",
+        ),
         (
             {"runs": [{"name": "x", "config": "c", "options": {"model.label": "l_{a}"}, "matrix": {"a": [0.5]}}]},
             "run 'x': model.label: expected letters, digits and underscores, got 'l_0.5'",

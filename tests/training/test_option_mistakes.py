@@ -52,14 +52,14 @@ MISTAKES = {
     "--trainer.max_epochs=abc": "trainer.max_epochs: Expected a <class 'int'>, got abc",
     "--data.augment=foo": "data.augment: Expected a typing.Literal['none', 'crop', 'crop_flip', ",
     f"--seed_everything={2**32}": "--seed_everything: a seed is a whole number from 0 to 4294967295",
-    "--name=../../evil": "--name: '../../evil' is no name of a folder",
+    "--name=../../evil": "--name: '../../evil' is not the name of a subfolder",
     "--name=a\tb": "--name: 'a\\tb' holds the character",
     "--name=a/seed0": "--name: 'a/seed0' has the part seed0",
-    "--experiment=/tmp/evil": "--experiment: '/tmp/evil' is no name of a folder",
+    "--experiment=/tmp/evil": "--experiment: '/tmp/evil' is not the name of a subfolder",
     "--runs_dir=a\nb": "--runs_dir: 'a\\nb' holds the character",
-    "--checkpoint.filename=../../evil": "checkpoint.filename: '../../evil' is no name of a folder",
+    "--checkpoint.filename=../../evil": "checkpoint.filename: '../../evil' is not the name of a subfolder",
     "--trainer.callbacks+=ModelCheckpoint --trainer.callbacks.filename=../../../evil": (
-        "trainer.callbacks.filename: '../../../evil' is no name of a folder"
+        "trainer.callbacks.filename: '../../../evil' is not the name of a subfolder"
     ),
     "--model.optimizer.lr=nan": "model.optimizer.lr: Expected a <class 'float'>, got nan",
     "--model.optimizer.lr=.inf": "model.optimizer.lr: expected a finite number, got inf",
