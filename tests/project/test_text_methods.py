@@ -243,7 +243,7 @@ def test_commands_refuse_options_that_do_not_fit_together(text_root, tal, ancest
         ("sample", "ViTs-1K", "--arch", "6-GPT2"): "ViTs-1K holds ViTs",
         ("data", "prepare", "cola", "--root", tmp_path): "unpack cola_public",
         ("data", "prepare", "cola", "--root", text_root, "--shards"): "--shards: cola is a text set",
-        ("data", "prepare", "cola", "--root", tmp_path, "--source", "/nowhere"): "--source /nowhere: is not a folder",
+        ("data", "prepare", "cola", "--root", tmp_path, "--source", "/nowhere"): "--source /nowhere: not a folder",
     }  # fmt: skip
     for command, sentence in cases.items():
         assert sentence in refusal(lgx(*command))

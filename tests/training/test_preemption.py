@@ -160,4 +160,4 @@ def test_a_signal_that_loader_processes_get_before_they_have_left_the_group_is_n
 
     monkeypatch.setattr(Ancestor, step, killed)
     ended = fit("Ancestor", "--name=g", *option)
-    assert (ended.code, ended.sentence.startswith("lgx fit: SIGTERM: ended")) == (143, True), ended.err
+    assert (ended.code, ended.sentence.startswith("lgx fit: SIGTERM: ")) == (143, True), ended.err

@@ -162,7 +162,7 @@ def test_a_checkpoint_of_another_method_or_architecture_is_refused(fit, ancestor
     sentence = refusal(fit("Finetune", path, command="test"))
     assert "contains a network of method ancestor, but this run is of method random" in sentence
     sentence = refusal(fit("Ancestor", f"--model.arch={ARCH.replace('depth=4', 'depth=2')}", path))
-    assert "holds architecture depth=4" in sentence
+    assert "contains architecture depth=4" in sentence
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_before_a_checkpoint_within_an_epoch(fit, tmp_path):

@@ -253,7 +253,7 @@ def test_the_loss_of_a_step_is_the_weighted_sum_of_its_parts():
         (["--model.decoder=conv", "--model.max_shape=[2048,2048,4,4]"], ("model.max_shape", "GHN-3")),
         (["--model.freeze_encoder=true"], ("model.freeze_encoder", "model.start")),
         (["--model.label=a b"], ("model.label", "letters")),
-        (["--model.guidance=logits", "--model.ancestor={ancestor}"], ("model.guidance", "several tasks")),
+        (["--model.guidance=logits", "--model.ancestor={ancestor}"], ("model.guidance", "one task")),
         (
             ["--model.mixup=0.2", "--data.tasks=[{first},pocket_digits]"],
             ("need tasks with the same", "tasks have 3 and 10"),
