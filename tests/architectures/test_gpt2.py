@@ -42,7 +42,7 @@ def test_sets_keep_the_base_and_refuse_another_family(tmp_path):
     assert {a.max_len for a in architecture_set("GPTs-1K", 5, GPT2.replace(max_len=64))} == {64}
     with pytest.raises(UserError, match=r"GPTs-1K holds GPT-2s, but 12-Tiny is a ViT; use ViTs-1K or ViTs.-1K"):
         architecture_set("GPTs-1K", 5, ViTArchitecture())
-    with pytest.raises(UserError, match=r"ViTs-1K holds ViTs, but gpt2:.* is a GPT-2; take GPTs-1K"):
+    with pytest.raises(UserError, match=r"ViTs-1K holds ViTs, but gpt2:.* is a GPT-2; use GPTs-1K"):
         architecture_set("ViTs-1K", 5, GPT2)
     file = tmp_path / "set.jsonl"
     drawn = list(sample_architectures("GPTs-1K", 4, base=GPT2))
