@@ -63,9 +63,7 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
         UserError: If there is no such set, or it is a text set.
     """
     if name in TEXT_SETS:
-        raise UserError(
-            f"{name} is a text set, but an image set is needed; for several text sets give `--data MultiText`"
-        )
+        raise UserError(f"{name} is a text set, not an image set; for several text sets give `--data MultiText`")
     if name in IMAGE_SETS:
         return IMAGE_SETS[name](root=root)
     if suite := suite_of(name):

@@ -107,9 +107,7 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
         images, unread = list_images(folder / name)
         for place in {path.parent for path in images}:
             if (other := places.setdefault(os.path.realpath(place), name)) != name:
-                raise UserError(
-                    f"{where}: {place} is linked from two classes, also from {other}; give each image one class"
-                )
+                raise UserError(f"{where}: {place} is also linked from class {other}; give each image one class")
         for suffix in others:
             del unread[suffix]
         names += [str(path.relative_to(folder)) for path in images]

@@ -33,12 +33,10 @@ class DataOptions:
         batch_size: Training examples per process and step.
         eval_batch_size: Evaluation examples per process and step; default: 2 x ``batch_size``.
         num_workers: Loader processes; 0 loads in the training process.
-        worker_timeout: The run ends if a batch of the loader processes takes longer than this many seconds; 0 sets no
-            limit.
+        worker_timeout: Seconds to wait for a batch of the loader processes before the run ends; 0: no limit.
         val_fraction: Share of the training examples held out for validation, if the set has no official validation
             split. 0 trains on all examples, without validation.
-        split_seed: Seed of this split. It is independent of the run's seed, so that runs with different seeds are
-            comparable.
+        split_seed: Seed of this split, independent of the run's seed, so that runs are comparable.
         seed: Seed of order and augmentation.
         limit_train: Largest number of training examples, from a class-stratified, seeded draw.
 
@@ -209,9 +207,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
     def class_counts(self) -> Sequence[int]:
         """See :class:`~data_modules.base.TaskDataModule`."""
         if self.task.kind not in ("classification", "text") or not self.num_classes:
-            raise UserError(
-                f"data: {self.info.name} cannot count classes, because its examples do not have one class each"
-            )
+            raise UserError(f"data: {self.info.name} cannot count classes: examples do not have one class each")
         counts: list[int] = np.bincount(cast(Any, self._splits["train"]).labels, minlength=self.num_classes).tolist()
         return counts
 

@@ -86,7 +86,7 @@ def test_a_stalled_loader_process_ends_the_command(ancestor, shapes, tmp_path, m
         (["--batch_size", "0"], "batch_size: Not of type PositiveInt"),
         (["--worker_timeout", "-1"], "worker_timeout: Not of type NonNegativeInt"),
         (["--data", "{shapes},{shapes}"], "--data: two tasks are called shapes; embed them into two files"),
-        (["--data", "cola"], "cola is a text set, but an image set is needed"),
+        (["--data", "cola"], "cola is a text set, not an image set"),
         (["--data", "cifra10"], "cifar10"),
         (["--data", ","], "--data: name at least one"),
         (["--limit", "0"], "limit: "),

@@ -60,7 +60,7 @@ def test_the_global_batch_of_texts_does_not_depend_on_the_number_of_processes():
 
 
 def test_image_sets_and_text_sets_cannot_be_mixed(text_root):
-    with pytest.raises(UserError, match="cola is a text set, but an image set is needed"):
+    with pytest.raises(UserError, match="cola is a text set, not an image set"):
         MultiTask(tasks=("pocket_digits", "cola"))
     with pytest.raises(UserError, match="pocket_digits is an image set, but a text set is needed: cola"):
         MultiText(tasks=("cola", "pocket_digits"))
