@@ -32,12 +32,14 @@ class Merged:
         folders: Folder of each run by the run's name.
         notes: Sentences on measurements of several runs.
         files: The files that hold the rows.
+        every: All rows of the files, also those that a newer run has measured again.
     """
 
     rows: list[Row]
     folders: dict[str, Path]
     notes: list[str]
     files: tuple[Path, ...] = ()
+    every: Sequence[Row] = ()
 
     def summary(self, run: str) -> dict[str, Any]:
         """Summary of a finished run, see :func:`read_summary`."""
@@ -113,7 +115,7 @@ def merge(files: Sequence[Path], split: str = "test") -> Merged:
             # The run's name may be the path of a folder that was moved.
             folders[row.run] = file.parent if is_of_one_run else Path(row.run)
     _check_sets([row for row in read if row.split == split], folders)
-    return Merged([row for row, _ in newest.values()], folders, _notes(newest, replaced), tuple(files))
+    return Merged([row for row, _ in newest.values()], folders, _notes(newest, replaced), tuple(files), read)
 
 
 def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[Row], list[str]]:

@@ -77,7 +77,7 @@ def whole_report(comparison: Comparison) -> Report:
     """The report of a comparison with figures, and with what is known of its methods and rows."""
     options, merged, shown = comparison.options, comparison.merged, comparison.rows
     looks = styles({row.method for row in merged.rows})
-    curves = curves_of_runs(merged.rows, options.metric, options.split)
+    curves = curves_of_runs(merged.every, options.metric, options.split)
     figures = [depth_section(shown, options.metric, looks, comparison.levels), curve_section(curves, looks)]
     methods = method_section({row.method for row in shown})
     first, *others = comparison.report.sections

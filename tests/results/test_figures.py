@@ -1,5 +1,6 @@
 """A report's curves and figures: panels, ticks, captions; order, colors and dashes of methods."""
 
+import os
 import re
 from itertools import pairwise
 
@@ -7,10 +8,12 @@ import pytest
 from matplotlib.axes import Axes
 
 from lgx.components.figures import glyph, in_ink, log_ticks, make_panels, step_ticks, to_panels, to_svg, whole_ticks
+from lgx.core.rows import write_rows
 from lgx.methods import registry
 from lgx.methods.spec import BLUE, Look
 from lgx.results.figures import average_figure, curve_section, curves_of_runs, depth_section
 from lgx.results.looks import label_of, method_order, styles
+from lgx.results.merging import merge
 from lgx.results.standings import standings
 from tests.results.helpers import row
 
@@ -116,6 +119,16 @@ def test_curves_are_over_the_epochs_of_the_longest_run_of_a_seed():
     rows += epochs({2: 0.4, 3: 0.5}, run="third", seed=2)
     (figure,) = curve_section(curves_of_runs(rows, "acc", "test"), LOOKS).figures
     assert len(figure.panels) == 2
+
+
+def test_a_run_keeps_its_curve_where_a_newer_run_has_measured_the_same(tmp_path):
+    for age, (name, epochs) in enumerate({"short": 1, "long": 2}.items()):
+        file = tmp_path / f"{name}.csv"
+        write_rows(file, [row(epochs=epoch, split="val", run=name) for epoch in range(1, epochs + 1)])
+        os.utime(file, (0, 1e9 - age))
+    merged = merge([*tmp_path.iterdir()], "val")
+    assert len(merged.rows) == 2
+    assert curves_of_runs(merged.every, "acc", "test")["pocket", "6-Small"]["val/acc"] == {"sws": {0: {1: 0.5, 2: 0.5}}}
 
 
 ORDER = [
