@@ -118,7 +118,7 @@ class NetworkFamily:
             raise UserError(f"{source}: no such file or folder; give a run of `lgx fit --model Family`")
         initializer = initializer_for(source=place)
         if initializer.front is None:
-            raise UserError(f"{source}: holds no family of finished networks; give a run of `lgx fit --model Family`")
+            raise UserError(f"{source}: is not a family of finished networks; give a run of `lgx fit --model Family`")
         self._source, self.front = (
             str(source),
             {size.spec(RATIO): score for size, score in initializer.front.scores.items()},
