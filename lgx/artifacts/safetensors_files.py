@@ -18,6 +18,8 @@ from lgx.host.files import atomic_path
 _TYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
     torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+    torch.float8_e4m3fn: "F8_E4M3", torch.float8_e5m2: "F8_E5M2", torch.uint16: "U16", torch.uint32: "U32",
+    torch.uint64: "U64", torch.complex64: "C64",
 }  # fmt: skip
 LARGEST_HEADER = 2**24
 """Most bytes of a header, which takes many times its size in memory; 10,000 tensors have one million."""

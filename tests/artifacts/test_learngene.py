@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from lgx.architectures import GPT2Architecture, ViTArchitecture, parse_architecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.safetensors_files import write_safetensors
+from lgx.artifacts.safetensors_files import _TYPES, write_safetensors
 from lgx.artifacts.source_names import path_in, public_name, public_path
 from lgx.artifacts.sources import resolve
 from lgx.artifacts.start_record import RECORD, StartRecord
@@ -163,6 +163,16 @@ def test_a_damaged_record_is_one_sentence(text, tmp_path):
     for place, words in ((tmp_path, RECORD), (tmp_path / "a.safetensors", r"a\.safetensors")):
         with pytest.raises(UserError, match=words):
             StartRecord.read(str(place))
+
+
+def test_the_library_reads_tensors_of_every_type_that_is_written(tmp_path):
+    tensors = {f"{kind}": torch.arange(6).reshape(2, 3).to(kind) for kind in _TYPES}
+    tensors |= {"number": torch.tensor(3.0), "empty": torch.zeros(0, 2)}
+    write_safetensors(tmp_path / "a.safetensors", tensors, {"é": "ü"})
+    found = load_file(tmp_path / "a.safetensors")
+    assert found.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert (found[name].dtype, found[name].tolist()) == (tensor.dtype, tensor.tolist()), name
 
 
 @pytest.mark.parametrize("source", ["deit_tiny_patch16_224", "hf-hub:a/b", "x" * 5000, "a\0b", ""])

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -30,6 +30,8 @@ from lgx.methods.nested.slicing import skeleton
 
 _SHARED = ("optimizer", "scheduler", "label_smoothing", "mixup", "cutmix", "drop_path_rate", "compile")
 """Options that the run of the ancestor takes over."""
+
+_parameters = cache(ViTArchitecture.count_parameters)  # builds the network, which no step should
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -168,7 +170,7 @@ class Family(SlicedNetwork):
 
     def slice_losses(self, batch: Batch) -> list[Callable[[], dict[str, Tensor]]]:
         """What computes the losses of each slice of the step, the largest first, whose answers the others need."""
-        first, *others = sorted(self.drawn or self.draw(0), key=ViTArchitecture.count_parameters, reverse=True)
+        first, *others = sorted(self.drawn or self.draw(0), key=_parameters, reverse=True)
         answers: list[Tensor] = []
 
         def of_largest() -> dict[str, Tensor]:

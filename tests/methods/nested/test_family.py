@@ -108,6 +108,15 @@ def test_a_head_for_other_classes_is_refused_where_no_first_run_trains_one(headl
         trainer.fit(method, data)
 
 
+def test_a_step_builds_no_network_for_sizes_that_it_knows(ancestor, monkeypatch):
+    method, batch = made(ancestor), Batch(torch.randn(2, 3, 16, 16), torch.arange(2), "t")
+    method.drawn = method.draw(0, 1, 2)
+    losses = [compute()["loss"] for compute in method.slice_losses(batch)]
+    monkeypatch.setattr(ViTArchitecture, "build", None)
+    again = [compute()["loss"] for compute in method.slice_losses(batch)]
+    torch.testing.assert_close(again, losses)
+
+
 class Kept:
     """A tensor that a backward pass needs."""
 
