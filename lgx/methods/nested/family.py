@@ -41,7 +41,7 @@ class Family(SlicedNetwork):
     """Train one network whose slices are finished networks of every smaller size for the task.
 
     The ancestor is fine-tuned on the task before; the slices start from its weights, head and all. Each step trains the
-    listed sizes and random ones on one batch. The largest slice of the step learns from the labels. The others also
+    listed sizes on one batch, and some steps a random size. The largest slice of the step learns from the labels. The others also
     learn from its logits p_t in this step (in-place distillation): their loss is ``(1 - α) CE(p, y) + α τ² CE(softmax(p
     / τ), softmax(p_t / τ))``; the factor τ² keeps the size of the gradients (Hinton et al., 2015, Sec. 2). In-place
     distillation is of Yu & Huang, Universally Slimmable Networks, ICCV 2019, Sec. 3.2, where the others learn from the
@@ -59,7 +59,8 @@ class Family(SlicedNetwork):
         sizes: Sizes that each step trains, and that validation and test measure, as differences from the ancestor:
             ``depth=6,embed_dim=128``. By default half of the layers; half of the layers at two thirds of the width; a
             quarter of the layers at two thirds of the width with half of the MLP.
-        draws: Number of random sizes in each step, between the smallest listed values and the ancestor.
+        random_every: Every so many steps, one random size between the smallest listed values and the ancestor is also
+            trained. With 0 the listed sizes alone are trained.
         alpha: Share α of the largest slice's predictions.
         temperature: τ > 0.
         kwargs: Arguments of ``Distill`` and of every method, without ``start`` and ``guidance``.
@@ -73,7 +74,7 @@ class Family(SlicedNetwork):
         self,
         ancestor: str,
         sizes: Sequence[str] | None = None,
-        draws: int = 1,
+        random_every: int = 4,
         alpha: float = 0.9,
         temperature: float = 2.0,
         **kwargs: Any,
@@ -81,10 +82,10 @@ class Family(SlicedNetwork):
         super().__init__(
             guidance="logits", ancestor=ancestor, alpha=alpha, temperature=temperature, cache_ancestor=False, **kwargs
         )
-        check_option("draws", draws, draws >= 0, "a number of sizes, at least 0")
+        check_option("random_every", random_every, random_every >= 0, "a number of steps, or 0 for no random sizes")
         if sizes is not None and not sizes:
             raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
-        self.draws, self._listed = draws, sizes
+        self.random_every, self._listed = random_every, sizes
         self.front: dict[ViTArchitecture, float] = {}
 
     def check_task(self, task: Task) -> None:
@@ -138,8 +139,9 @@ class Family(SlicedNetwork):
         return found
 
     def draw(self, *parts: int) -> list[ViTArchitecture]:
-        """See :class:`SlicedNetwork`: the listed sizes, and random ones."""
-        return [*self.measured, *self.random_sizes(self.draws, *self._least, *parts)]
+        """See :class:`SlicedNetwork`: the listed sizes, and a random one where it is due."""
+        is_due = self.random_every > 0 and parts[-1] % self.random_every == 0
+        return [*self.measured, *self.random_sizes(int(is_due), *self._least, *parts)]
 
     @property
     def _least(self) -> tuple[int, int, float]:

@@ -75,7 +75,7 @@ def test_a_step_has_the_gradients_of_the_average_loss_of_its_slices(ancestor, al
     inputs, targets = torch.randn(6, 3, 16, 16), torch.arange(6) % classes
     tensors = {name: p.detach().clone().requires_grad_() for name, p in method.network.named_parameters()}
     losses, answers = [], None
-    for size in sorted(method.draw(0, 1, 2), key=lambda size: -size.count_parameters()):
+    for size in sorted(method.draw(0, 1, 4), key=lambda size: -size.count_parameters()):
         model = timm.create_model(size.timm_name, pretrained=False, **size.timm_args())
         logits = functional_call(model, sliced(tensors, whole, size, [2, 0, 3, 1]), (inputs,))
         labels = F.cross_entropy(logits, targets, label_smoothing=smoothing)
@@ -86,7 +86,7 @@ def test_a_step_has_the_gradients_of_the_average_loss_of_its_slices(ancestor, al
         known, own = (answers / temperature).softmax(1), (logits / temperature).log_softmax(1)
         losses.append((1 - alpha) * labels - alpha * temperature**2 * (known * own).sum(1).mean())
     (average := torch.stack(losses).mean()).backward()
-    method.drawn = method.draw(0, 1, 2)
+    method.drawn = method.draw(0, 1, 4)
     method._trainer = type("Trainer", (), {"precision_plugin": None})()
     loss = method.training_losses(Batch(inputs, targets, "t"))["loss"]
     torch.testing.assert_close(loss, average)
@@ -110,11 +110,19 @@ def test_a_head_for_other_classes_is_refused_where_no_first_run_trains_one(headl
 
 def test_a_step_builds_no_network_for_sizes_that_it_knows(ancestor, monkeypatch):
     method, batch = made(ancestor), Batch(torch.randn(2, 3, 16, 16), torch.arange(2), "t")
-    method.drawn = method.draw(0, 1, 2)
+    method.drawn = method.draw(0, 1, 4)
     losses = [compute()["loss"] for compute in method.slice_losses(batch)]
     monkeypatch.setattr(ViTArchitecture, "build", None)
     again = [compute()["loss"] for compute in method.slice_losses(batch)]
     torch.testing.assert_close(again, losses)
+
+
+@pytest.mark.parametrize(("every", "steps"), [(0, []), (1, [0, 1, 2, 3, 4]), (4, [0, 4])])
+def test_every_nth_step_trains_a_random_size_and_all_steps_the_listed_ones(ancestor, every, steps):
+    method = made(ancestor, random_every=every)
+    drawn = [method.draw(0, 1, step) for step in range(5)]
+    assert [step for step, sizes in enumerate(drawn) if len(sizes) == 3] == steps
+    assert all(sizes[:2] == method.measured for sizes in drawn)
 
 
 class Kept:
@@ -238,7 +246,7 @@ def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
 
 
 def test_a_plan_counts_every_slice_and_holds_the_activations_of_the_largest(ancestor, images):
-    given = arguments("plan", "Family", images, images, f"--model.ancestor={ancestor}", "--model.draws=0")[1:]
+    given = arguments("plan", "Family", images, images, f"--model.ancestor={ancestor}", "--model.random_every=0")[1:]
     plans = [
         make_plan([*given, f"--model.sizes={sizes}"]) for sizes in ('["depth=4"]', '["depth=2"]', "[depth=4,depth=2]")
     ]
@@ -257,7 +265,7 @@ def test_a_plan_counts_every_slice_and_holds_the_activations_of_the_largest(ance
         (['--model.sizes=["build=3"]'], "expected KEY=NUMBER"),
         (['--model.sizes=["depth=2","depth=2"]'], "lists a size twice"),
         (["--model.sizes=[]"], "at least one size"),
-        (["--model.draws=-1"], "model.draws"),
+        (["--model.random_every=-1"], "model.random_every"),
         (["--trainer.callbacks+=GradientNorms"], "GradientNorms cannot measure family"),
         (["--data.labels=false"], "needs labels"),
     ],
