@@ -41,12 +41,12 @@ class Family(SlicedNetwork):
     """Train one network whose slices are finished networks of every smaller size for the task.
 
     The ancestor is fine-tuned on the task before; the slices start from its weights, head and all. Each step trains the
-    listed sizes on one batch, and some steps a random size. The largest slice of the step learns from the labels. The others also
-    learn from its logits p_t in this step (in-place distillation): their loss is ``(1 - α) CE(p, y) + α τ² CE(softmax(p
-    / τ), softmax(p_t / τ))``; the factor τ² keeps the size of the gradients (Hinton et al., 2015, Sec. 2). In-place
-    distillation is of Yu & Huang, Universally Slimmable Networks, ICCV 2019, Sec. 3.2, where the others learn from the
-    largest network alone, and this is always the whole one. The gradient of a step is the average over its slices,
-    which run one after the other, so that a step needs the memory of its largest slice. See
+    listed sizes on one batch, and some steps also a random size. The largest slice of the step learns from the labels.
+    The others also learn from its logits p_t in this step (in-place distillation): their loss is ``(1 - α) CE(p, y) + α
+    τ² CE(softmax(p / τ), softmax(p_t / τ))``; the factor τ² keeps the size of the gradients (Hinton et al., 2015, Sec.
+    2). In-place distillation is of Yu & Huang, Universally Slimmable Networks, ICCV 2019, Sec. 3.2, where the others
+    learn from the largest network alone, and this is always the whole one. The gradient of a step is the average over
+    its slices, which run one after the other, so that a step needs the memory of its largest slice. See
     :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the slices, and
     :class:`~lgx.methods.nested.method.Nested` for the papers. Here slices are not pulled to the ancestor.
 
