@@ -1,7 +1,7 @@
 """The base class of all architecture descriptions, the registry of their families, and the papers' names."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
@@ -283,25 +283,6 @@ def name_of(architecture: Architecture) -> str:
     """
     plain = architecture.without_task()
     return next((name for name, named in NAMED.items() if named == plain), architecture.spec())
-
-
-def read_options(
-    text: str, options: Sequence[str], read: Callable[[str, str], dict[str, Any]], words: str, known: Collection[str]
-) -> dict[str, Any]:
-    """The values of the ``key=value`` options of a specification; ``words`` names the known keys in a message."""
-    values: dict[str, Any] = {}
-    keys = [option.partition("=")[0] for option in options]
-    for option in options:
-        key, _, value = option.partition("=")
-        if keys.count(key) > 1:
-            raise UserError(f"architecture {text!r}: {key} is given twice; leave one out")
-        if key not in known:
-            raise UserError(f"architecture {text!r}: unknown key {key!r}; known are {words}")
-        try:
-            values |= read(key, value)
-        except ValueError:
-            raise UserError(f"architecture {text!r}: {key} must be a number, got {value!r}") from None
-    return values
 
 
 @contextmanager

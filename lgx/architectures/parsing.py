@@ -4,7 +4,7 @@ import difflib
 from dataclasses import fields
 from typing import Any
 
-from lgx.architectures.base import DEFAULT_FAMILY, FAMILIES, NAMED, Architecture, read_options
+from lgx.architectures.base import DEFAULT_FAMILY, FAMILIES, NAMED, Architecture
 from lgx.architectures.describing import describe_timm_model
 from lgx.architectures.vit import ViTArchitecture, vit_only
 from lgx.core.task import Kind
@@ -48,9 +48,7 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
         values = NAMED[first].to_dict()
     else:
         raise _unknown(first, [name for name, named in NAMED.items() if not prefix or isinstance(named, family)])
-    known = [field.name for field in fields(family) if field.name != "kind"]  # the kind belongs to the task
-    values |= read_options(text, options, family.parse_option, ", ".join(known), known)
-    return family.from_dict({**values, **overrides})
+    return family.from_dict({**values, **_read_options(text, options, family), **overrides})
 
 
 def parse_for(text: str, kind: Kind | None, num_classes: int | None = None) -> Architecture:
@@ -81,6 +79,24 @@ def parse_like(text: str, base: Architecture) -> Architecture:
     _check_kind(text, base.kind)
     shared = {key: getattr(base, key) for key in base.shared_keys if f"{key}=" not in text}
     return parse_any_architecture(text, num_classes=base.num_classes, **shared)
+
+
+def _read_options(text: str, options: list[str], family: type[Architecture]) -> dict[str, Any]:
+    """The values of the ``key=value`` options of a specification."""
+    values: dict[str, Any] = {}
+    known = [field.name for field in fields(family) if field.name != "kind"]  # the kind belongs to the task
+    keys = [option.partition("=")[0] for option in options]
+    for option in options:
+        key, _, value = option.partition("=")
+        if keys.count(key) > 1:
+            raise UserError(f"architecture {text!r}: {key} is given twice; leave one out")
+        if key not in known:
+            raise UserError(f"architecture {text!r}: unknown key {key!r}; known are {', '.join(known)}")
+        try:
+            values |= family.parse_option(key, value)
+        except ValueError:
+            raise UserError(f"architecture {text!r}: {key} must be a number, got {value!r}") from None
+    return values
 
 
 def family_of(text: str) -> type[Architecture]:

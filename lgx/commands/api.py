@@ -9,7 +9,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
-from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
@@ -76,7 +75,7 @@ def init(
     with _ONE_AT_A_TIME, seeded_rng(seed):
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
     origin = initializer.origin()
-    if isinstance(architecture, ViTArchitecture | LibraryModel):
+    if isinstance(architecture, ViTArchitecture):
         channels = architecture.in_chans
         known = getattr(start.model, "pretrained_cfg", None) or {}
         size = (channels, *height_width(architecture.img_size))

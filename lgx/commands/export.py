@@ -6,7 +6,6 @@ from lgx.errors import UserError
 
 if TYPE_CHECKING:
     from lgx.architectures import Architecture
-    from lgx.architectures.library_models import LibraryModel
     from lgx.artifacts.pretrained import PretrainedNetwork
 
 _WRITER = "lgx export"
@@ -107,7 +106,7 @@ def _latency(model: Any, architecture: "Architecture") -> str:
     return f"{1e3 * seconds:.2f} ms for a batch of 1 in float32, {hardware(False)}, {threads} threads"
 
 
-def load_tokenizer_of(architecture: "Architecture | LibraryModel", tokenizer: str) -> Any:
+def load_tokenizer_of(architecture: "Architecture", tokenizer: str) -> Any:
     """The tokenizer that is written beside a text model.
 
     Args:

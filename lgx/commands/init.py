@@ -11,8 +11,6 @@ import torch
 from jsonargparse.typing import PositiveInt
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of
-from lgx.architectures.describing import describe_timm_model
-from lgx.architectures.library_models import LIBRARIES, LibraryModel, parse_library_model
 from lgx.artifacts.export import check_model_place, write_descendant
 from lgx.artifacts.source_names import path_of, public_name
 from lgx.artifacts.sources import resolve_options
@@ -20,10 +18,10 @@ from lgx.artifacts.start_record import StartRecord
 from lgx.commands.export import load_tokenizer_of
 from lgx.errors import UserError
 from lgx.host.safety import non_finite_allowed
-from lgx.initialization import Initialization, Initializer, initialize, initialize_library_model
+from lgx.initialization import Initialization, Initializer, initialize
 from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import Budget, parse_budgets
-from lgx.methods.initializers import initializer_for, initializer_options, methods_for_any_model, takes_option
+from lgx.methods.initializers import initializer_for, initializer_options, takes_option
 
 further_options = initializer_options
 """``method`` and the options of all initializers."""
@@ -57,7 +55,7 @@ def init(
     Args:
         out: Folder, or file ending in .safetensors.
         arch: The descendant: a name (6-Small), a specification (depth=6,embed_dim=384,num_heads=6,img_size=224), or a
-            model of timm or torchvision (timm:resnet34; timm:resnet34,img_size=64,in_chans=1; torchvision:resnet34).
+            ViT of timm (timm:vit_small_patch14_dinov2; timm:deit_tiny_patch16_224,img_size=64,in_chans=1).
             For text a name (6-GPT2) or a specification (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
             budget (--params, --macs, --latency) only the fixed values: depth=6, or a model of timm for form and inputs
             (timm:vit_small_patch14_dinov2,img_size=56).
@@ -106,7 +104,7 @@ def _record(out: str, initializer: Initializer, named: Mapping[str, Any], force:
 def _write(
     out: str,
     initializer: Initializer,
-    architecture: Architecture | LibraryModel,
+    architecture: Architecture,
     start: Initialization,
     record: StartRecord,
     source: str | None,
@@ -115,13 +113,9 @@ def _write(
     keep_names: bool,
 ) -> None:
     """Print a summary of the descendant, and write it with its origin; class names only if it has the source's head."""
-    if isinstance(architecture, LibraryModel):
-        name, method = architecture.name, initializer.method
-    else:
-        name, method = name_of(architecture), initializer.named(architecture)
-    origin = initializer.origin()
+    origin, method = initializer.origin(), initializer.named(architecture)
     print(f"method    {method}{f' from {source}' if source else ''}")
-    print(f"built     {name}, {architecture.num_classes} classes\n{start.describe()}")
+    print(f"built     {name_of(architecture)}, {architecture.num_classes} classes\n{start.describe()}")
     if source is not None and isinstance(architecture, ViTArchitecture):
         unknown = (
             f"mean 0.5, std 0.5, because {source} does not contain its normalization; "
@@ -136,13 +130,6 @@ def _write(
     reading = origin.reading
     write_descendant(out, start.model, architecture, *inputs, label_names, card, "lgx init", record, words, reading)
     print(f"written   {out}")
-
-
-def _is_vit(arch: str, initializer: Initializer) -> bool:
-    """Whether a model of timm is treated as a ViT, whose sizes may change."""
-    zoo, _, model = arch.split(",")[0].partition(":")
-    known = describe_timm_model(model).architecture if zoo == "timm" else None
-    return known is not None and (known.is_plain or initializer.is_random or not initializer.starts_any_model)
 
 
 def data_for_sizes(options: Mapping[str, Any], budgets: Sequence[Budget]) -> tuple[str | None, dict[str, Any]]:
@@ -167,7 +154,7 @@ def start_descendant(
     budgets: Sequence[Budget] = (),
     batch_size: int = 1,
     data: str | None = None,
-) -> tuple[Architecture | LibraryModel, Initialization]:
+) -> tuple[Architecture, Initialization]:
     """Build the descendant and initialize it.
 
     Args:
@@ -195,14 +182,6 @@ def start_descendant(
         raise UserError(f"task {origin.task}: the images have no classes; give --num_classes")
     classes = head or num_classes or origin.num_classes
     torch.default_generator.manual_seed(seed)
-    if arch.startswith(LIBRARIES) and not _is_vit(arch, initializer):
-        model = parse_library_model(arch, classes or 1000)
-        if not initializer.starts(model):
-            others = " or ".join(methods_for_any_model())
-            raise UserError(
-                f"--arch {arch}: {initializer.method} does not initialize this kind of model; use --method {others}"
-            )
-        return model, initialize_library_model(model, initializer, head="new" if head else "keep")
     architecture = initializer.named_size(arch, classes)
     needed, most = 4 * architecture.count_parameters(), _memory()
     if needed > most:

@@ -7,9 +7,8 @@ from lgx.hypernet.graph import Graph, computational_graph
 from lgx.hypernet.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.low_rank_decoder import Layout
 from lgx.hypernet.low_rank_tensor import LowRankTensor
-from lgx.hypernet.tracing import trace
 
 __all__ = [
     "Graph", "Hypernet", "HypernetConfig", "Layout", "LowRankTensor", "Projection", "ShapeEmbedding", "SizeEmbedding",
-    "computational_graph", "functional_forward", "load", "meta_batch_loss", "read_config", "skeleton", "trace",
+    "computational_graph", "functional_forward", "load", "meta_batch_loss", "read_config", "skeleton",
 ]  # fmt: skip

@@ -150,7 +150,7 @@ def postprocess(
         vectors = _dense(decoded)
         tiled = _deinterleaved(tile(vectors, (len(vectors), *shape)), node.fused)
         return [{"{0}": vector} for vector in normalize_bias(tiled)]
-    if op in ("ln", "bn"):
+    if op == "ln":
         pairs = _dense(decoded)
         raw_weights, raw_biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
         weights = 2 * torch.sigmoid(0.5 * raw_weights)  # between 0 and 2 (GHN-3)

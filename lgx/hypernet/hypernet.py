@@ -265,7 +265,7 @@ class Hypernet(nn.Module):
         most, shape = self.config.max_shape, node.shape
         own_head = node.head and self.config.decoder == "conv"  # GHN-3 has a layer of its own for heads
         out = min(shape[0], self.config.num_classes if own_head else most[0])
-        if node.op in ("bias", "ln", "bn"):
+        if node.op in ("bias", "ln"):
             kind: TargetKind = "norm" if node.op != "bias" else "head_bias" if node.head else "bias"
             return Target(kind, (out,), count)
         _, inputs, height, width = (*shape, 1, 1)[:4]

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, name_of, naming_source
 from lgx.architectures.base import class_order, with_class_order
 from lgx.architectures.forms import fill_buffers
-from lgx.architectures.library_models import LibraryModel
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.initialization.initializer import Head, Initializer
@@ -157,28 +156,3 @@ def _summary(names: tuple[str, ...]) -> str:
     folded = len(layers) == last - first + 1 > 1
     blocks = [f"blocks.{first}-{last}"] if folded else [f"blocks.{layer}" for layer in layers]
     return ", ".join([*blocks, *parts]) or "none"
-
-
-_STATISTICS = (
-    "note      batch norm's means and variances are 0 and 1; estimate them on data before you use the model untrained"
-)
-
-
-def initialize_library_model(
-    architecture: LibraryModel, initializer: Initializer, head: Head = "keep"
-) -> Initialization:
-    """Build a model of timm or torchvision and initialize it.
-
-    Args:
-        architecture: The model, with the descendant's number of classes.
-        initializer: An initializer that starts this model.
-        head: ``keep`` takes the head from the initializer, too; ``new`` initializes it at random.
-
-    Returns:
-        The model and a record of its initialization.
-    """
-    model = architecture.build()
-    tensors, notes = initializer.start_model(model, architecture, head)
-    if any(name.endswith("running_var") for name, _ in model.named_buffers()):
-        notes += (_STATISTICS,)
-    return load_parameters(model, tensors, initializer.stored_parameters, notes)

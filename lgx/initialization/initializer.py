@@ -5,10 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, parse_for
-from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.start_record import StartRecord
 from lgx.core.reading import AS_STORED, Reading
@@ -86,7 +85,6 @@ class Initializer(ABC):
     random initialization.
 
     Attributes:
-        starts_any_model: Whether it also initializes models of timm and torchvision, see :meth:`start_model`.
         shared: Whether one stored source initializes descendants of several architectures; False if each architecture
             needs its own.
         is_random: Whether all parameters are random: training from this start is training from scratch.
@@ -94,7 +92,6 @@ class Initializer(ABC):
         reads_source: Whether it reads a ``source``, its first argument; False for a start in closed form.
     """
 
-    starts_any_model: ClassVar[bool] = False
     shared: ClassVar[bool] = True
     is_random: ClassVar[bool] = False
     predicts_heads: ClassVar[bool] = False
@@ -165,10 +162,6 @@ class Initializer(ABC):
         """Facts that a descendant inherits beside the weights; empty without a source."""
         return Origin()
 
-    def starts(self, described: LibraryModel) -> bool:
-        """Whether it initializes a model of timm or torchvision; override it to accept some models."""
-        return self.starts_any_model
-
     def normalization(self, task: Task | None = None) -> Normalization | None:
         """Normalization of the source's training images; None if unknown, and for texts.
 
@@ -184,24 +177,6 @@ class Initializer(ABC):
             UserError: If it has no range of sizes, or only starts text models.
         """
         raise UserError(f"{self.method}: does not support budgets; give --arch")
-
-    def start_model(
-        self, model: nn.Module, described: LibraryModel, head: Head
-    ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-        """Initialize a model of timm or torchvision; initializers that start some (:meth:`starts`) override this.
-
-        Args:
-            model: Gives the names and shapes of the parameters.
-            described: Description of the model.
-            head: ``keep`` also gives the head's parameters.
-
-        Returns:
-            Parameters under the model's names, some may be missing, and further lines for the terminal.
-
-        Raises:
-            UserError: If the initializer does not know such models, or the model cannot be traced.
-        """
-        raise UserError(f"{self.method}: initializes plain ViTs and GPT-2s only, not {described.name}")
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Further lines for the terminal.

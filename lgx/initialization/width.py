@@ -1,6 +1,6 @@
 """Select a part of a ViT's width: the same elements in all parameters that share an axis."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -97,11 +97,3 @@ def evenly_spaced(source: int, target: int) -> list[int]:
         return list(range(0, source, source // target))
     points: list[int] = torch.linspace(0, source - 1, target, dtype=torch.float32).round().long().tolist()
     return points
-
-
-def take_evenly(tensor: Tensor, shape: Sequence[int]) -> Tensor:
-    """A copy with ``shape[i]`` evenly spaced elements along each dimension i (uniform element selection)."""
-    for dim, size in enumerate(shape):
-        if tensor.shape[dim] != size:
-            tensor = tensor.index_select(dim, torch.tensor(evenly_spaced(tensor.shape[dim], size)))
-    return tensor.clone()

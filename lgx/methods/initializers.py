@@ -61,11 +61,6 @@ def _option(name: str, methods: list[str]) -> InitializerOption:
     return InitializerOption(name, kind | None, f"{text} Methods: {', '.join(methods)}.{shown}")
 
 
-def methods_for_any_model() -> list[str]:
-    """Names of the methods whose initializers also start models of timm and torchvision."""
-    return [name for name in names_with_initializer() if _class_of(name).starts_any_model]
-
-
 def takes_option(method: str | None, option: str) -> bool:
     """Whether the initializer of a known method has an option; False without a method."""
     return method in names_with_initializer() and _takes(_class_of(str(method)), option)

@@ -160,7 +160,7 @@ def test_numbers_are_budgets_and_wrong_values_are_one_sentence():
         ({"arch": ARCH, "seed": 1.5}, "seed: a seed is a whole number"),
         ({"arch": ARCH, "head": 0}, "head: expected at least 1 class"),
         ({"arch": f"{ARCH},depth=5"}, "depth is given twice"),
-        ({"arch": "timm:resnet18,img_size=32,img_size=64"}, "img_size is given twice"),
+        ({"arch": "timm:deit_tiny_patch16_224,img_size=32,img_size=64"}, "img_size is given twice"),
         ({"arch": "depth=96,embed_dim=16384,num_heads=128"}, "this machine has"),
         ({"arch": ARCH, "source": "hf://../.."}, "expected hf://ORGANIZATION/NAME"),
     ):
@@ -174,8 +174,11 @@ def test_every_model_says_how_its_images_are_prepared(sws, tmp_path):
     torch.save(weights.state_dict(), tmp_path / "w.pth")
     ok(lgx("import", "timm:deit_tiny_patch16_224", "--weights", tmp_path / "w.pth", "--img_size=32", "--out",
                tmp_path / "imported"))  # fmt: skip
-    ok(lgx("init", "--arch=timm:resnet18,img_size=32", "--num_classes=3", "--out", tmp_path / "library"))
-    models = [package.init(sws / f"best{SUFFIX}", ARCH), package.init(arch="timm:resnet18,img_size=32", num_classes=3)]
+    ok(lgx("init", "--arch=timm:vit_tiny_patch16_224,img_size=32", "--num_classes=3", "--out", tmp_path / "library"))
+    models = [
+        package.init(sws / f"best{SUFFIX}", ARCH),
+        package.init(arch="timm:vit_tiny_patch16_224,img_size=32", num_classes=3),
+    ]
     models += [timm.create_model(f"local-dir:{tmp_path / name}", pretrained=True) for name in ("imported", "library")]
     for model in models:
         config = timm.data.resolve_model_data_config(model)

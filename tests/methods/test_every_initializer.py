@@ -3,9 +3,7 @@
 from functools import partial
 
 import pytest
-from torch import nn
 
-from lgx.architectures.library_models import parse_library_model
 from lgx.artifacts.learngene import SUFFIX
 from lgx.errors import UserError
 from lgx.initialization import Origin, initialize
@@ -20,14 +18,11 @@ from lgx.methods import (
 )
 from lgx.methods.initializers import initializer_for
 from lgx.methods.structured_pruning.initializer import StructuredPruning
-from tests.support.command_line import lgx, refusal
 from tests.support.learngenes import NETWORK, TASK, initializers_with_source, learners_of, save_source, start_from
 from tests.support.untrained_learngenes import BIG
 
 CLASSES = registry.initializer_classes()
 PAIRS = [(name, method) for name in initializers_with_source() for method in learners_of(CLASSES[name])]
-NOT_ANY = [name for name in initializers_with_source() if not CLASSES[name].starts_any_model]
-"""Initializers that start only the networks of lgx."""
 
 
 @pytest.fixture(params=PAIRS, ids="-".join)
@@ -54,26 +49,6 @@ def test_a_start_takes_parameters_from_the_source_and_says_what_it_stores(initia
     start = initialize(NETWORK, initializer, head="new")
     assert start.taken
     assert start.stored == initializer.stored_parameters > 0
-
-
-@pytest.mark.parametrize("name", NOT_ANY)
-def test_an_initializer_refuses_models_that_it_does_not_know(name, tmp_path):
-    initializer = start_from(CLASSES[name], save_source(CLASSES[name], tmp_path / f"best{SUFFIX}"))
-    with pytest.raises(UserError, match="initializes plain ViTs and GPT-2s only, not timm:resnet18"):
-        initializer.start_model(nn.Identity(), parse_library_model("timm:resnet18", 10), "new")
-
-
-@pytest.mark.parametrize("name", NOT_ANY)
-def test_lgx_init_names_every_method_that_starts_models_of_other_libraries(name, tmp_path):
-    specs = [spec for spec in registry.specs().values() if spec.initializer]
-    source = save_source(CLASSES[name], tmp_path / f"best{SUFFIX}")
-    method = next(spec.name for spec in specs if registry.initializer_class(spec) is CLASSES[name])
-    given = ("--source", source, "--method", method, "--out", tmp_path / "out")
-    refused, _, named = refusal(lgx("init", "--arch", "timm:resnet18", *given)).partition("; use --method ")
-    assert f"{method} does not initialize this" in refused
-    able = {name for spec in specs if registry.initializer_class(spec).starts_any_model for name in spec.names}
-    assert set(named.split(" or ")) == able
-    assert {"tal", "logah_aligned"} <= able
 
 
 def test_the_registry_finds_the_method_in_the_file(ancestor_file, sws_file):

@@ -14,22 +14,19 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
-from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.export.folders import WRITER_KEY, made, model_card, quoted
 from lgx.artifacts.safetensors_files import write_safetensors
 from lgx.artifacts.source_names import CONFIG, WEIGHTS, TimmSource
 from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.artifacts.timm_models import normalization_of
 from lgx.core.eval_transforms import as_in_timm, resize_of_timm
-from lgx.core.image_size import height_width, size_text
+from lgx.core.image_size import height_width
 from lgx.core.reading import AS_STORED, Reading
 from lgx.core.task import Normalization
 from lgx.core.version import __version__
-from lgx.errors import UserError
 from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
 
-_OfImages = ViTArchitecture | LibraryModel
 _DECODING = """
 scores = model(images)[:, {prefix}:].mT.unflatten(2, {grid})  # of each patch, without {prefix} other token(s)
 logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")"""
@@ -41,7 +38,7 @@ _TEXT_CLASS = "GPT2ForSequenceClassification"
 def write_descendant(
     out: str | Path,
     model: nn.Module,
-    architecture: Architecture | LibraryModel,
+    architecture: Architecture,
     mean: tuple[float, ...] | None = None,
     std: tuple[float, ...] | None = None,
     label_names: tuple[str, ...] | None = None,
@@ -57,8 +54,8 @@ def write_descendant(
     layers of a ViT are written one by one, so the result is an ordinary ViT.
 
     Args:
-        out: A folder, or a path ending in ``.safetensors``; a model of torchvision needs such a path.
-        model: The model, under timm's, torchvision's or transformers' names.
+        out: A folder, or a path ending in ``.safetensors``.
+        model: The model, under timm's or transformers' names.
         architecture: Its description.
         mean: Per-channel mean of its inputs, for timm's ``resolve_data_config``.
         std: Per-channel standard deviation of its inputs.
@@ -70,11 +67,9 @@ def write_descendant(
         reading: How its images are read.
     """
     out = Path(out)
-    if out.suffix != ".safetensors" and isinstance(architecture, LibraryModel) and architecture.library != "timm":
-        raise UserError(f"{out}: a folder is for timm's models; give a path ending in .safetensors for torchvision's")
     if isinstance(architecture, ViTArchitecture):
         architecture = architecture.unshared()
-    channels = architecture.in_chans if isinstance(architecture, _OfImages) else 0
+    channels = architecture.in_chans if isinstance(architecture, ViTArchitecture) else 0
     inputs = Normalization(mean, std).for_channels(channels) if mean and std and channels else None
     if out.suffix == ".safetensors":
         metadata = _own_kind(architecture) or {"format": "pt"}
@@ -88,7 +83,7 @@ def write_descendant(
         with _folder(out, _text_card(out, architecture, model, card or {}, writer), record) as temporary:
             _write_text(temporary, model, tokenizer, label_names or ())
         return
-    assert isinstance(architecture, _OfImages)
+    assert isinstance(architecture, ViTArchitecture)
     plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
     config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
@@ -97,29 +92,25 @@ def write_descendant(
         save_for_hf(plain, str(temporary), model_config=config, model_args=arguments, safe_serialization=True)
 
 
-def _own_kind(architecture: Architecture | LibraryModel) -> dict[str, str]:
+def _own_kind(architecture: Architecture) -> dict[str, str]:
     """The kind of a network with other outputs than one class per image; timm does not record it."""
     kind = architecture.kind if isinstance(architecture, ViTArchitecture) else "classification"
     return {} if kind == "classification" else {"kind": kind}
 
 
 def _model_of_timm(
-    tensors: dict[str, Tensor], architecture: _OfImages, inputs: Normalization | None, reading: Reading
+    tensors: dict[str, Tensor], architecture: ViTArchitecture, inputs: Normalization | None, reading: Reading
 ) -> tuple[Any, dict[str, Any]]:
     """The same weights in timm's own class, and the arguments of ``timm.create_model``."""
     arguments = architecture.timm_args()
     arguments.pop("num_classes", None)  # timm reads it from the configuration's top level
-    name = architecture.timm_name if isinstance(architecture, ViTArchitecture) else architecture.model
+    name = architecture.timm_name
     model: Any = timm.create_model(name, pretrained=False, num_classes=architecture.num_classes, **arguments)
     model.load_state_dict(tensors)
     channels, size = architecture.in_chans, height_width(architecture.img_size)
-    shape: dict[str, Any] = {**as_in_timm(reading.resize), "input_size": (channels, *size), "tag": None}
-    known = Normalization((0.5,) * channels, (0.5,) * channels)
-    if isinstance(architecture, ViTArchitecture):
-        shape["fixed_input_size"] = True
-    elif channels == 3:  # a library's model keeps its own
-        known = Normalization(model.pretrained_cfg["mean"], model.pretrained_cfg["std"])
-    model.pretrained_cfg = {**model.pretrained_cfg, **shape, **(inputs or known)._asdict()}
+    shape = {**as_in_timm(reading.resize), "input_size": (channels, *size), "fixed_input_size": True, "tag": None}
+    known = inputs or Normalization((0.5,) * channels, (0.5,) * channels)
+    model.pretrained_cfg = {**model.pretrained_cfg, **shape, **known._asdict()}
     return model, arguments
 
 
@@ -147,18 +138,15 @@ def _folder(out: Path, card: str, record: StartRecord | None) -> Iterator[Path]:
             record.write(temporary)
 
 
-def _card(out: Path, architecture: _OfImages, model: nn.Module, facts: dict[str, Any], writer: str) -> str:
+def _card(out: Path, architecture: ViTArchitecture, model: nn.Module, facts: dict[str, Any], writer: str) -> str:
     size = sum(tensor.nbytes for tensor in model.state_dict().values()) / 1e6
     sizes = {"parameters": _parameters(model), "size": f"{size:.2f} MB in float32"}
+    sizes["MACs per image"] = f"{architecture.count_macs():,}"
     tag, imports, use = "image-classification", "import timm\n", ""
-    if isinstance(architecture, ViTArchitecture):
-        sizes["MACs per image"] = f"{architecture.count_macs():,}"
-        what = f"A vision transformer {made(facts)} by lgx {__version__}: {architecture.spec()}"
-        if architecture.kind == "segmentation":
-            tag, imports = "image-segmentation", "import timm\nimport torch\n"
-            use = _DECODING.format(grid=architecture.grid, prefix=architecture.num_prefix_tokens)
-    else:
-        what = f"{architecture.model} {made(facts)} by lgx {__version__}: {size_text(architecture.img_size)} px"
+    what = f"A vision transformer {made(facts)} by lgx {__version__}: {architecture.spec()}"
+    if architecture.kind == "segmentation":
+        tag, imports = "image-segmentation", "import timm\nimport torch\n"
+        use = _DECODING.format(grid=architecture.grid, prefix=architecture.num_prefix_tokens)
     code = f"{imports}\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True){use}"
     summary = f"{what}, {architecture.num_classes} classes."
     return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, facts, code, writer)

@@ -56,6 +56,6 @@ WEIGHT_SELECTION = MethodSpec(
     url="https://arxiv.org/abs/2311.18823",
     summary="Evenly spaced elements of the first layers of a larger trained network become the weights.",
     looks=(Look("weight_selection", "weight selection", ORANGE),),
-    initializer="lgx.methods.baselines.weight_selection:WeightSelection",
+    initializer="lgx.methods.baselines.from_source:WeightSelection",
     order=50,
 )

@@ -1,17 +1,18 @@
-"""Starts that are taken from one pretrained network: their base, and Vanilla-LG. The random start."""
+"""Starts that are taken from one pretrained network: their base, Vanilla-LG, weight selection. The random start."""
 
+from collections.abc import Collection
 from functools import cached_property
 from typing import Literal
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from lgx.architectures import Architecture, ViTArchitecture
-from lgx.architectures.library_models import LibraryModel
+from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.initialization import Head, Initializer, Origin, Sizes
+from lgx.initialization import Initializer, Origin, Sizes
 from lgx.initialization.expansion import take_layers
+from lgx.initialization.width import evenly, narrow
 
 
 class FromSource(Initializer):
@@ -125,12 +126,51 @@ def _shift(name: str, by: int) -> str:
     return f"blocks.{int(index) + by}.{rest}"
 
 
+class WeightSelection(FromSource):
+    """Evenly spaced elements of the ancestor's first layers (weight selection; IMwLM in SWS's tables).
+
+    The descendant's L layers are the ancestor's first L (the paper's "first-N layer selection"). Of every parameter,
+    uniform element selection takes evenly spaced elements along every dimension, with the rule of the released code
+    (:func:`~lgx.initialization.width.evenly_spaced`). The head is selected as well; the released code skips it. A new
+    head gives the same.
+
+    Queries, keys and values are each selected from their own third of the fused projection. The released code selects
+    from the fused matrix as a whole. Both rules agree if one width divides the other. Otherwise, the fused rule takes
+    different elements for keys and queries, although attention multiplies element i of a query with element i of a key.
+    Our rule keeps such pairs together.
+
+    Xu et al., "Initializing Models with Larger Ones", ICLR 2024, https://arxiv.org/abs/2311.18823
+
+    Args:
+        source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
+    """
+
+    method = "weight_selection"
+
+    def sizes(self) -> Sizes:
+        """Neither deeper nor wider than the source."""
+        return Sizes.within(self.vit)
+
+    def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
+        """Selected elements of every parameter whose layer exists in the descendant."""
+        self.check_depth(architecture.depth)
+        if architecture.embed_dim == self.vit.embed_dim:  # narrower networks mix the elements of heads anyway
+            self.check_heads(architecture)
+        first = take_layers(self.loaded.tensors, range(architecture.depth))
+        return narrow(first, self.vit, vit_only(architecture, self.method), evenly)
+
+    def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
+        """Which layers of the source were taken."""
+        whole, own = self.vit.depth, vit_only(architecture, self.method).depth
+        layers = f"all {whole} of the source" if own == whole else f"the first {own} of the source's {whole}"
+        return (f"layers    {layers}",)
+
+
 class RandomStart(Initializer):
     """The random initialization of timm or transformers."""
 
     method = "random"
 
-    starts_any_model = True
     is_random = True
     reads_source = False
 
@@ -141,9 +181,3 @@ class RandomStart(Initializer):
     def sizes(self) -> Sizes:
         """Any size."""
         return Sizes.free()
-
-    def start_model(
-        self, model: nn.Module, described: LibraryModel, head: Head
-    ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-        """Nothing: every parameter keeps its random start."""
-        return {}, ()

@@ -10,18 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, GPT2Architecture, name_of, vit_only
-from lgx.architectures.library_models import LibraryModel
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
 from lgx.host.safety import read_json
-from lgx.hypernet import Graph, Hypernet, HypernetConfig, ShapeEmbedding, computational_graph, load, read_config, trace
-from lgx.initialization import Head, Initializer, Origin, Sizes
+from lgx.hypernet import Graph, Hypernet, HypernetConfig, ShapeEmbedding, computational_graph, load, read_config
+from lgx.initialization import Initializer, Origin, Sizes
 
 Spectrum = Literal["predicted", "random"]
-_IN_A_BLOCK = re.compile(r"(?:^|\.)(?:blocks|layers|h)\..*weight$")
-"""Names of the weights of blocks, as timm, torchvision and transformers write them: no embeddings, no heads."""
+_IN_A_BLOCK = re.compile(r"(?:^|\.)(?:blocks|h)\..*weight$")
+"""Names of the weights of blocks, as timm and transformers write them: no embeddings, no heads."""
 
 
 def with_noise(predicted: Mapping[str, Tensor], share: float, seed: int = 0) -> dict[str, Tensor]:
@@ -55,8 +54,6 @@ def with_random_spectrum(predicted: Mapping[str, Tensor], seed: int = 0) -> dict
         seed: Seed of the random start, whose weights follow a truncated normal distribution of deviation 0.02.
     """
     matrices = {name for name, tensor in predicted.items() if _IN_A_BLOCK.search(name) and tensor.ndim == 2}
-    if not matrices:
-        raise UserError("spectrum: this network has no matrices in blocks; leave the option out")
     if wrong := next((name for name in sorted(matrices) if not predicted[name].isfinite().all()), None):
         raise UserError(f"spectrum: the prediction of {wrong} has values that are not finite; leave the option out")
     generator = torch.Generator().manual_seed(seed)
@@ -86,7 +83,6 @@ class HypernetPrediction(Initializer):
         seed: Seed of the noise and of the random start.
     """
 
-    starts_any_model = True
     predicts_heads = True
 
     def __init__(
@@ -221,34 +217,9 @@ class HypernetPrediction(Initializer):
         except UserError as error:
             raise UserError(f"{self.source}: {error}") from error
 
-    def for_model(self, model: nn.Module, graph: Graph) -> dict[str, Tensor]:
-        """Predict all parameters of any model.
-
-        Returns:
-            Parameters under the model's names; class tokens, which the graph does not contain, are zero.
-        """
-        with torch.no_grad():
-            predicted = self._adjusted(self.loaded.predict_graphs([graph], self.embedding())[0])
-        fitted = {}
-        for name, parameter in model.named_parameters():
-            tensor = predicted.get(name, parameter.new_zeros(()).expand_as(parameter))
-            if tensor.numel() != parameter.numel():
-                tensor = tensor[:, 1:]  # a position embedding without the class token's row
-            fitted[name] = tensor.reshape(parameter.shape).clone()
-        return fitted
-
-    def start_model(
-        self, model: nn.Module, described: LibraryModel, head: Head
-    ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-        """Trace the model and predict all its parameters."""
-        graph = trace(model, described.image, self.loaded.config.convention, described.name)
-        heads = {node.parameter for node in graph.nodes if node.head}
-        tensors = {name: t for name, t in self.for_model(model, graph).items() if head == "keep" or name not in heads}
-        return tensors, self.tiled(graph, tensors)
-
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Notes: tiled weights, untrained sizes, and a task embedding by another ancestor."""
-        tiled = self.tiled(computational_graph(architecture, self.loaded.config.convention), taken)
+        tiled = self._tiled(computational_graph(architecture, self.loaded.config.convention), taken)
         width, inputs = self._untrained_width(architecture.embed_dim), self._untrained_inputs(architecture)
         return *tiled, *(f"check     {note}" for note in (width, inputs, self._foreign_ancestor()) if note)
 
@@ -280,8 +251,8 @@ class HypernetPrediction(Initializer):
             return ""
         return f"{self.task_embeddings} is by {self.known_tasks.ancestor}, the learngene was tuned by {tuned}"
 
-    def tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
-        """A line on weights larger than the hypernetwork's ``max_shape``; None if all fit."""
+    def _tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
+        """A line on weights larger than the hypernetwork's ``max_shape``; none if all fit."""
         names = [name for name in self.loaded.tiled_parameters(graph) if name in taken]
         if not names:
             return ()
