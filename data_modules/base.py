@@ -137,11 +137,6 @@ class TaskDataModule(LightningDataModule, ABC):
         """
         raise UserError(f"data: {type(self).__name__} does not count the examples of each class")
 
-    @property
-    def is_augmented(self) -> bool:
-        """Whether a training example may differ between epochs."""
-        return any(module.is_augmented for module in self.members() if module is not self)
-
     def reference_dataloader(self, limit: int, is_shared: bool = True) -> Iterable[Batch]:
         """Training examples in the form of evaluation: once each, without augmentation; after ``setup("fit")``.
 

@@ -272,11 +272,6 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         return files_of(self._splits["test"])
 
     @property
-    def is_augmented(self) -> bool:
-        """See :class:`~data_modules.base.TaskDataModule`."""
-        return self.augment != "none" or bool(self.transforms)
-
-    @property
     def num_classes(self) -> int:
         """Number of classes, known before any file is read; 0 without labels."""
         return super().num_classes if self.labels else 0

@@ -3,7 +3,6 @@
 import copy
 import shlex
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -15,10 +14,12 @@ from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, before_head, read_features
 from lgx.components.normalization import renormalize
-from lgx.components.teacher_cache import Answer, TeacherCache
 from lgx.core.image_size import size_text
 from lgx.core.task import Task
 from lgx.errors import UserError
+
+Answer = tuple[Tensor, ...]
+"""Tensors whose first dimension is the batch, (B, …)."""
 
 
 class TeacherRequest(NamedTuple):
@@ -28,13 +29,11 @@ class TeacherRequest(NamedTuple):
         source: What :func:`lgx.artifacts.pretrained.load_pretrained` reads.
         task: The task that it teaches.
         features_only: Whether only features are compared, so that its classes do not matter.
-        cached: Whether its outputs are stored on disk.
     """
 
     source: str
     task: Task
     features_only: bool = False
-    cached: bool = False
 
 
 class Teacher:
@@ -50,7 +49,6 @@ class Teacher:
 
     Attributes:
         name: Name or path that the network was loaded from.
-        cache: The stored outputs; None without storage.
     """
 
     def __init__(self, source: PretrainedNetwork, task: Task) -> None:
@@ -58,7 +56,6 @@ class Teacher:
         self._model: Any = source.model.requires_grad_(False).eval()
         self._mean, self._std, self._label_names = source.mean, source.std, source.label_names
         self._task = task
-        self.cache: TeacherCache | None = None
 
     @classmethod
     def of(cls, source: PretrainedNetwork, task: Task, *, features_only: bool = False) -> "Teacher":
@@ -85,22 +82,9 @@ class Teacher:
         return teacher
 
     @classmethod
-    def answering(cls, request: TeacherRequest, images_vary: bool = False) -> "Teacher":
-        """Load the teacher that a method requests.
-
-        Args:
-            request: The method's request.
-            images_vary: Whether training images differ from epoch to epoch.
-        """
-        if request.cached and images_vary:
-            raise UserError(
-                "model.cache_ancestor: the ancestor's outputs can be stored only for images that are equal in each "
-                "epoch; set data.augment to none and data.transforms to null, and model.mixup and model.cutmix to 0"
-            )
-        teacher = cls.of(load_pretrained(request.source), request.task, features_only=request.features_only)
-        if request.cached:
-            teacher.cache = TeacherCache(teacher.model)
-        return teacher
+    def requested(cls, request: TeacherRequest) -> "Teacher":
+        """Load the teacher that a method requests."""
+        return cls.of(load_pretrained(request.source), request.task, features_only=request.features_only)
 
     @property
     def model(self) -> nn.Module:
@@ -178,13 +162,13 @@ class Teacher:
         return other
 
     def _answer(self, part: str, inputs: Tensor, compute: Callable[[Any, Tensor], Answer]) -> Answer:
-        """The network's outputs for inputs (B, ...), computed or from the cache."""
+        """The network's outputs for inputs (B, ...)."""
         model, own = self._model, renormalize(inputs, self._task, self._mean, self._std)
         known: Tensor = next(model.parameters())
         dtype = inputs.dtype if inputs.is_floating_point() else known.dtype  # token ids have no floating-point type
         if (known.device, known.dtype) != (inputs.device, dtype):
             model.to(inputs.device, dtype)
-        return self.cache.answer(part, own, partial(compute, model)) if self.cache else compute(model, own)
+        return compute(model, own)
 
 
 def check_kind(source: PretrainedNetwork, task: Task, features_only: bool = False) -> None:

@@ -210,9 +210,7 @@ class Method(EvaluatedModule):
         self.learn_tasks()
         needs_teacher = stage == "fit" or (self.evaluates_with_teacher and stage != "plan")
         if needs_teacher and (request := self.teacher_request()) is not None:
-            self.teacher = Teacher.answering(request, self.data_module().is_augmented or self.mix is not None)
-            if cache := self.teacher.cache:
-                self.print(cache.describe())
+            self.teacher = Teacher.requested(request)
 
     def learn_tasks(self) -> None:
         """Read the tasks from the data module, whose images follow the start's normalization.

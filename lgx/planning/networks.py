@@ -19,8 +19,7 @@ from torch.overrides import TorchFunctionMode
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource
 from lgx.artifacts.timm_models import normalization_of
-from lgx.components.teacher import Teacher
-from lgx.components.teacher_cache import Answer
+from lgx.components.teacher import Answer, Teacher
 from lgx.core.task import Task
 from lgx.methods.planned_step import PlannedStep
 

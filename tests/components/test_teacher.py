@@ -1,31 +1,20 @@
 """A teacher is never trained, saved or in train mode, and it normalizes its inputs as it was trained to."""
 
-import copy
-import multiprocessing
-import os
 import re
 import shlex
-import sqlite3
-from contextlib import closing
-from typing import Any
 
 import pytest
 import timm
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from timm.models import save_for_hf
-from torch import Tensor, nn
+from torch import nn
 
-from lgx.architectures import parse_architecture
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import sum_features
-from lgx.components.teacher import Teacher, TeacherRequest
-from lgx.components.teacher_cache import TeacherCache
-from lgx.core.rows import read_rows
+from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.errors import UserError
-from tests.support.command_line import arguments, lgx, ok, refusal
+from tests.support.command_line import arguments, lgx, ok
 
 TASK = Task("shapes", 5, in_chans=3, img_size=32, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
 
@@ -104,176 +93,3 @@ def test_features_after_a_hidden_layer_of_the_head_have_its_width(tmp_path):
     teacher = Teacher.of(load_pretrained(f"local-dir:{tmp_path / 'mobile'}"), TASK)
     total, count = sum_features(teacher, [torch.randn(2, 3, 32, 32)])
     assert (total.shape, count) == ((teacher.width,), 2)
-
-
-FEATURES = ("--model.guidance=features", "--data.labels=false")
-
-
-class Counting(nn.Linear):
-    """Counts the inputs that it reads."""
-
-    def __init__(self, *sizes: int) -> None:
-        super().__init__(*sizes)
-        self.rows: list[int] = []  # a number would count as an option of the module
-
-    @property
-    def seen(self) -> int:
-        return sum(self.rows)
-
-    @seen.setter
-    def seen(self, value: int) -> None:
-        self.rows[:] = [value]
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        self.rows.append(len(inputs))
-        return super().forward(inputs)
-
-
-def network(seed: int = 0) -> Counting:
-    torch.manual_seed(seed)
-    return Counting(6, 3)
-
-
-def ask(cache: TeacherCache, model: nn.Module, inputs: Tensor, part: str = "logits") -> Tensor:
-    with torch.no_grad():
-        return cache.answer(part, inputs, lambda rows: (model(rows),))[0]
-
-
-@given(rows=st.lists(st.integers(0, 9), min_size=1, max_size=12), before=st.lists(st.integers(0, 9), max_size=12))
-def test_answers_are_those_of_the_network_whatever_came_before(rows, before):
-    model, examples = network(), torch.randn(10, 6, generator=torch.Generator().manual_seed(1))
-    cache = TeacherCache(model)
-    if before:
-        ask(cache, model, examples[before])
-    torch.testing.assert_close(ask(cache, model, examples[rows]), model(examples[rows]).detach())
-
-
-def test_each_input_is_computed_once_for_all_runs():
-    model, inputs = network(), torch.randn(8, 6)
-    first = ask(TeacherCache(model), model, inputs)
-    assert torch.equal(ask(TeacherCache(model), model, inputs.flip(0)), first.flip(0))
-    assert model.seen == 8
-    ask(TeacherCache(model), model, torch.cat([inputs[:2], torch.randn(3, 6)]))
-    assert model.seen == 11
-
-
-def test_another_network_part_or_precision_has_answers_of_its_own():
-    model, other, inputs = network(), network(1), torch.randn(4, 6)
-    ask(TeacherCache(model), model, inputs)
-    assert not torch.equal(ask(TeacherCache(other), other, inputs), model(inputs))
-    assert other.seen == 4
-    model.seen = 0
-    ask(TeacherCache(model), model, inputs, "features")
-    with torch.autocast("cpu", torch.bfloat16):
-        half = ask(TeacherCache(model), model, inputs)
-    assert (model.seen, half.dtype) == (8, torch.bfloat16)
-
-
-@pytest.mark.parametrize("change", ["heads", "epsilon", "buffer"])
-def test_a_network_that_prints_the_same_has_answers_of_its_own(change):
-    def vit(heads: int = 2) -> Any:
-        torch.manual_seed(0)
-        return parse_architecture(f"depth=1,embed_dim=16,num_heads={heads},patch_size=4,img_size=8").build().eval()
-
-    model, other = vit(), vit(4 if change == "heads" else 2)
-    for network_ in (model, other):
-        network_.register_buffer("offset", torch.zeros(1), persistent=False)
-    if change == "epsilon":
-        other.blocks[0].attn.scale *= 2
-    elif change == "buffer":
-        other.offset += 1
-    assert str(model) == str(other)
-    assert TeacherCache(model).path != TeacherCache(other).path
-    assert TeacherCache(model).path == TeacherCache(copy.deepcopy(model)).path
-
-
-@pytest.mark.parametrize("damage", ["a flipped bit", "garbage", "nothing"])
-def test_a_damaged_answer_is_computed_again(damage):
-    model, inputs = network(), torch.randn(4, 6)
-    first, cache = ask(TeacherCache(model), model, inputs), TeacherCache(model)
-    with closing(sqlite3.connect(cache.path)) as file, file:
-        for key, value in file.execute("SELECT key, value FROM answers").fetchall():
-            flipped = value[:-1] + bytes([value[-1] ^ 64])
-            wrong = {"a flipped bit": flipped, "garbage": b"{" * 99, "nothing": b""}[damage]
-            file.execute("UPDATE answers SET value = ? WHERE key = ?", (wrong, key))
-    for seen in (8, 8):  # the second time it is read
-        assert torch.equal(ask(TeacherCache(model), model, inputs), first)
-        assert model.seen == seen
-
-
-def fill(seed: int) -> None:
-    model = network()
-    ask(TeacherCache(model), model, torch.randn(64, 6, generator=torch.Generator().manual_seed(seed)))
-
-
-def test_processes_share_the_answers():
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=fill, args=(seed % 2,)) for seed in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0] * 4
-    model = network()
-    for seed in (0, 1):
-        ask(TeacherCache(model), model, torch.randn(64, 6, generator=torch.Generator().manual_seed(seed)))
-    assert model.seen == 0
-
-
-@pytest.mark.parametrize("damage", ["cut", "overwritten", "a file in place of the folder"])
-def test_without_a_usable_file_the_network_answers(damage):
-    model, inputs = network(), torch.randn(4, 6)
-    cache = TeacherCache(model)
-    wanted = ask(cache, model, inputs)
-    if damage == "cut":
-        os.truncate(cache.path, 5000)
-    elif damage == "overwritten":
-        cache.path.write_bytes(b"no database" * 1000)
-    else:
-        cache.path.unlink()
-        cache.path.parent.rmdir()
-        cache.path.parent.write_text("")
-    again = TeacherCache(model)
-    assert torch.equal(ask(again, model, inputs), wanted)
-    assert again.failure
-    assert torch.equal(ask(again, model, inputs), wanted)
-
-
-def test_a_teacher_keeps_the_answers_to_what_it_reads_in_its_own_normalization(ancestor, monkeypatch):
-    task = Task("shapes", 3, in_chans=3, img_size=16, mean=(0.4,) * 3, std=(0.2,) * 3)
-    source = str(ancestor / "best.learngene.safetensors")
-    plain = Teacher.of(load_pretrained(source), task)
-    kept = Teacher.answering(TeacherRequest(source, task, cached=True))
-    images = torch.randn(5, 3, 16, 16)
-    for writes in (TeacherCache._write, None):  # the second time nothing is computed that would be written
-        monkeypatch.setattr(TeacherCache, "_write", writes)
-        torch.testing.assert_close(kept(images), plain(images))
-        torch.testing.assert_close(kept.features(images), plain.features(images))
-        for own, wanted in zip(kept.image_features(images), plain.image_features(images), strict=True):
-            torch.testing.assert_close(own, wanted)
-
-
-@pytest.mark.parametrize("guidance", [(), FEATURES], ids=["logits", "features"])
-def test_a_run_is_the_same_with_and_without_kept_answers(fit, ancestor, tmp_path, guidance):
-    source = ancestor / "best.learngene.safetensors"
-    losses = {}
-    for name, option in (("plain", "false"), ("first", "true"), ("second", "true")):
-        result = ok(fit(
-            "SWS", f"--model.ancestor={source}", "--model.stages=[2,2]", f"--model.cache_ancestor={option}",
-            "--trainer.max_epochs=3", f"--name={name}", *guidance,
-        ))  # fmt: skip
-        assert ("answers    in " in result.out) == (option == "true")
-        rows = read_rows(next((tmp_path / "runs").glob(f"test/{name}/seed*/results.csv")))
-        losses[name] = [row.value for row in rows if row.metric == "loss"]
-    assert losses["first"] == losses["second"] != []
-    assert losses["first"] == pytest.approx(losses["plain"], rel=1e-5)
-
-
-def test_answers_to_images_that_vary_are_not_kept(fit, ancestor):
-    source = ancestor / "best.learngene.safetensors"
-    sentence = refusal(fit(
-        "SWS", f"--model.ancestor={source}", "--model.stages=[2,2]", "--model.cache_ancestor=true",
-        "--data.augment=crop_flip",
-    ))  # fmt: skip
-    assert "model.cache_ancestor" in sentence
-    assert "data.augment" in sentence

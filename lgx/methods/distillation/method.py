@@ -58,9 +58,6 @@ class Distill(Method):
             parts. Layer i is the ``middle`` layer of part i, or the ``mean`` of part i. All other parameters then come
             from the ancestor, the head only if the classes agree. From a wider ancestor, evenly spaced elements are
             taken, as in weight selection. The start is a part of the method's name: ``simple_lg_from_middle``.
-        cache_ancestor: Whether to store the ancestor's outputs on disk, below ``$LGX_CACHE`` (``~/.cache/lgx``). It
-            then reads each image once for all epochs and runs. Training images must not be augmented. Costs in tables
-            and plans still count the ancestor in every step.
         kwargs: Arguments of every method.
     """
 
@@ -76,14 +73,12 @@ class Distill(Method):
         temperature: float = 1.0,
         guidance: Guidance = "logits",
         start: Start = "random",
-        cache_ancestor: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_option("alpha", alpha, 0 <= alpha <= 1, "a share in [0, 1]")
         check_option("temperature", temperature, temperature > 0, "a positive number")
         self.ancestor, self.alpha, self.temperature, self.guidance = ancestor, alpha, temperature, guidance
-        self.cache_ancestor = cache_ancestor
         self.has_labels = self.parsed_architecture.num_classes > 0
         self.evaluates_with_teacher = not self.has_labels  # then the loss has only the ancestor
         if guidance == "features" and ancestor is None:
@@ -141,7 +136,7 @@ class Distill(Method):
         if self.ancestor is None or self.task is None:
             return None
         features_only = not self.has_labels or self.guidance == "features"
-        return TeacherRequest(self.ancestor, self.task, features_only, self.cache_ancestor)
+        return TeacherRequest(self.ancestor, self.task, features_only)
 
     def build_network(self) -> nn.Module:
         """The network at its start; the ancestor's layers are not read if a checkpoint follows."""
@@ -154,7 +149,7 @@ class Distill(Method):
         if self.guidance == "features":
             if self.teacher is None and self._trainer is not None and self._trainer.state.fn == "fit":
                 # Lightning's averaging of weights reads the network before setup.
-                self.teacher = Teacher.answering(cast(TeacherRequest, self.teacher_request()))
+                self.teacher = Teacher.requested(cast(TeacherRequest, self.teacher_request()))
             if self.teacher is not None:
                 network.projection = FeatureProjection(self.architecture.embed_dim, *self.teacher.widths)
         return network

@@ -129,9 +129,6 @@ class TAL(HypernetMethod):
         rank: Rank r of every predicted weight.
         max_size: Largest number of rows or columns of the low-rank decoder's factors.
         layout: Layout of the decoder's factors.
-        cache_ancestor: Whether to store the ancestor's outputs on disk, below ``$LGX_CACHE`` (``~/.cache/lgx``). It
-            then reads each image once for all epochs and runs. Training images must not be augmented. Costs in tables
-            and plans still count the ancestor in every step.
         kwargs: Arguments of ``HypernetMethod`` and of every method.
     """
 
@@ -152,7 +149,6 @@ class TAL(HypernetMethod):
         rank: int = 90,
         max_size: int = 32768,
         layout: Layout = "official",
-        cache_ancestor: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -172,7 +168,7 @@ class TAL(HypernetMethod):
         self.decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
         self.ancestor, self.alpha, self.guidance, self.temperature = ancestor, alpha, guidance, temperature
         self.start, self.freeze_encoder, self.loss_temperature = start, freeze_encoder, loss_temperature
-        self.task_embeddings, self.cache_ancestor = task_embeddings, cache_ancestor
+        self.task_embeddings = task_embeddings
 
     @cached_property
     def embeddings(self) -> TaskEmbeddings | None:
@@ -252,7 +248,7 @@ class TAL(HypernetMethod):
                 "features"
             )
         task = next(iter(self.tasks.values()))
-        return TeacherRequest(self.ancestor, task, self.guidance != "logits", self.cache_ancestor)
+        return TeacherRequest(self.ancestor, task, self.guidance != "logits")
 
     def task_embedding(self, task: str) -> Tensor | None:
         """The task's embedding, (T,); None without task information."""

@@ -79,9 +79,7 @@ class Family(SlicedNetwork):
         temperature: float = 2.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            guidance="logits", ancestor=ancestor, alpha=alpha, temperature=temperature, cache_ancestor=False, **kwargs
-        )
+        super().__init__(guidance="logits", ancestor=ancestor, alpha=alpha, temperature=temperature, **kwargs)
         check_option("random_every", random_every, random_every >= 0, "a number of steps, or 0 for no random sizes")
         if sizes is not None and not sizes:
             raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")

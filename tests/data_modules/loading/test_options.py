@@ -64,7 +64,6 @@ def test_members_of_several_sets_take_over_the_options() -> None:
         assert (member.root, member.task.img_size, member.augment) == ("somewhere", 24, "crop_flip")
         assert (member.limit_train, member.val_fraction) == (7, 0.1)
         assert [type(own) for own in member.transforms] == [v2.RandomInvert]
-    assert several.is_augmented
     own = MultiTask(("cifar10", "svhn"), "somewhere", augment="crop_flip", augment_of={"svhn": "crop"})
     images = {name: member for name, member in own.sets.items() if isinstance(member, ImageDataModule)}
     assert {name: member.augment for name, member in images.items()} == {"cifar10": "crop_flip", "svhn": "crop"}
