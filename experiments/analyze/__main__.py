@@ -13,8 +13,7 @@ from lgx.host.failures import describe
 from lgx.host.outputs import has_mark
 
 if TYPE_CHECKING:
-    from experiments.analyze.task_maps import Heads
-    from lgx.methods.hypernetworks.panel_evaluation import TaskMap
+    from experiments.analyze.task_maps import Heads, TaskMap
 
 
 PROGRAM = "python -m experiments.analyze"
@@ -53,9 +52,8 @@ def tasks(
     Raises:
         UserError: If the learngene has no task conditioning, there are fewer than two tasks, or the place is taken.
     """
-    from experiments.analyze.task_maps import map_learngene
+    from experiments.analyze.task_maps import map_learngene, task_figure
     from lgx.components.figures import write_svg
-    from lgx.methods.hypernetworks.panel_evaluation import task_figure
 
     _check_svg(out, f"{PROGRAM} tasks", force)
     members = None if archs is None else _parts(archs, ";" if "=" in archs else ",")

@@ -130,7 +130,6 @@ def test_tal_learns_several_text_tasks_with_a_row_per_token_and_maps_them(tal, t
     ok(analyze("tasks", "--source", tal / "best.learngene.safetensors", "--out", tmp_path / "map.svg",
                "--archs", "gpt2:depth=2,embed_dim=16,num_heads=2;gpt2:depth=3,embed_dim=16,num_heads=2"))  # fmt: skip
     assert (tmp_path / "map.svg").is_file()
-    assert (tal / "task_map.svg").is_file()
 
 
 @pytest.mark.parametrize("guidance", ["features", pytest.param("official", marks=pytest.mark.slow), "logits"])

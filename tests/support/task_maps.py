@@ -1,7 +1,7 @@
 """Untrained hypernetworks for three tasks, which do or do not distinguish the tasks."""
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -10,7 +10,7 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.learngene import EMBEDDING_PREFIX, Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.hypernet import Hypernet, HypernetConfig
-from tests.support.command_line import ARCH, arguments
+from tests.support.command_line import ARCH
 from tests.support.images import write_images
 
 CONFIG = {
@@ -28,18 +28,6 @@ def write_tasks(root: Path) -> Path:
         write_images(root / task, {"train": 18, "val": 6, "test": 6})
     TaskEmbeddings({task: EMBEDDINGS[task] for task in ("circles", "dots")}).save(root / "e.safetensors")
     return root
-
-
-def tal_arguments(places: Path, runs: Path, tasks: Sequence[str], *options: object) -> list[str]:
-    """The command line of a run of two steps on some of these tasks."""
-    return [
-        *(word for word in arguments("fit", "TAL", places, runs) if not word.startswith("--data")),
-        "--data=MultiTask", f"--data.tasks=[{','.join(str(places / task) for task in tasks)}]",
-        f"--data.root={places}", "--data.img_size=16", "--data.batch_size=6", "--data.steps_per_epoch=2",
-        "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.rank=4",
-        "--model.max_size=128", "--model.set_size=5", '--model.panel=["depth=2,embed_dim=16,num_heads=2"]',
-        "--name=tal", *map(str, options),
-    ]  # fmt: skip
 
 
 def hypernet_of(tells_tasks: bool) -> Hypernet:

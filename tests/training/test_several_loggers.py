@@ -8,11 +8,13 @@ import yaml
 from lightning.pytorch.loggers import MLFlowLogger
 from PIL import Image
 
+from lgx.methods import Pretrained
 from lgx.training.loggers import RunLoggers, RunPlace
 from lgx.training.run_folder import check_claim
 from tests.support.command_line import arguments, free_port, lgx, ok
+from tests.support.learngenes import save_source
 from tests.support.mlflow_server import served
-from tests.support.task_maps import tal_arguments, write_tasks
+from tests.support.task_maps import write_tasks
 from tests.support.wandb_runs import forget, points, read_run
 
 pytestmark = pytest.mark.slow
@@ -40,7 +42,9 @@ def environment():
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    return write_tasks(tmp_path_factory.mktemp("tasks"))
+    root = write_tasks(tmp_path_factory.mktemp("tasks"))
+    save_source(Pretrained, root / "best.learngene.safetensors")
+    return root
 
 
 @pytest.fixture(scope="module")
@@ -49,34 +53,40 @@ def run(places, tmp_path_factory):
     runs = tmp_path_factory.mktemp("runs")
     (runs / "loggers.yaml").write_text(yaml.safe_dump({"trainer": {"logger": LOGGERS}}))
     _train_resume_test(places, runs, "--config", runs / "loggers.yaml")
-    return runs / "test/tal/seed0"
+    return runs / "test/small/seed0"
 
 
 def _train_resume_test(places, runs, *options):
     for more in (["--trainer.max_epochs=1"], ["--trainer.max_epochs=2", "--ckpt_path=last"]):
         ok(lgx(*_arguments(places, runs), *options, *more))
-    ok(lgx("test", "--config", runs / "test/tal/seed0/config.yaml", "--ckpt_path=last"))
+    ok(lgx("test", "--config", runs / "test/small/seed0/config.yaml", "--ckpt_path=last"))
     assert not set(OURS) & set(os.environ)  # the next run of this process has its own loggers
 
 
 def _arguments(places, runs):
-    embedded = f"--model.task_embeddings={places / 'e.safetensors'}"
-    return tal_arguments(places, runs, ["circles", "dots"], embedded, "--trainer.log_every_n_steps=1")
+    """A selection with two steps an epoch, which draws its routing."""
+    sets = ",".join(str(places / name) for name in ("circles", "dots"))
+    return [
+        *(word for word in arguments("fit", "LSAMD", places, runs) if not word.startswith("--data")),
+        f"--model.ancestor={places / 'best.learngene.safetensors'}",
+        "--data=MultiTask", f"--data.tasks=[{sets}]", f"--data.root={places}", "--data.img_size=16",
+        "--data.batch_size=6", "--data.steps_per_epoch=2", "--name=small", "--trainer.log_every_n_steps=1",
+    ]  # fmt: skip
 
 
 def test_wandb_continues_one_run_with_options_curves_and_figures(run):
     folders = sorted((run / "wandb").glob("offline-run-*"))
     first, resumed, tested = map(read_run, folders)
     assert len({part["id"] for part in (first, resumed, tested)}) == 1
-    assert (first["project"], first["name"], first["group"], first["exit_code"]) == ("test", "tal-seed0", "tal", 0)
-    assert first["config"]["model"] == "TAL"
+    assert (first["project"], first["name"], first["group"], first["exit_code"]) == ("test", "small-seed0", "small", 0)
+    assert first["config"]["model"] == "LSAMD"
     assert [part["config"]["trainer.max_epochs"] for part in (first, resumed)] == [1, 2]
     assert [step for part in (first, resumed) for step, _ in points(part, "train/loss")] == [0, 1, 2, 3]
     assert [step for step, _ in points(tested, "test/acc")] == [4]
     for part, folder, step in ((first, folders[0], 2), (resumed, folders[1], 4)):
-        rows = [row for row in part["history"] if row.get("task_map.filenames") or "task_map" in row]
+        rows = [row for row in part["history"] if row.get("routing.filenames") or "routing" in row]
         assert [row["trainer/global_step"] for row in rows] == [step]
-        (picture,) = (folder / "files/media/images").glob("task_map_*.png")
+        (picture,) = (folder / "files/media/images").glob("routing_*.png")
         assert Image.open(picture).width > 100
 
 
@@ -88,7 +98,7 @@ def test_every_file_of_the_loggers_is_known(run):
 def test_mlflow_continues_one_run_with_options_curves_and_figures(places, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _train_resume_test(places, tmp_path / "runs", "--trainer.logger=MLFlowLogger")
-    run = tmp_path / "runs/test/tal/seed0"
+    run = tmp_path / "runs/test/small/seed0"
     _check_mlflow(f"sqlite:///{run / 'mlflow.db'}")
     (picture,) = (run / "mlartifacts").rglob("step_00000004.png")
     assert Image.open(picture).width > 100
@@ -100,7 +110,7 @@ def test_a_run_is_logged_to_an_mlflow_server(places, tmp_path):
     with served(tmp_path / "server", free_port()) as uri:
         options = ["--trainer.logger=MLFlowLogger", f"--trainer.logger.tracking_uri={uri}"]
         _train_resume_test(places, tmp_path / "runs", *options)
-        assert not (tmp_path / "runs/test/tal/seed0/mlflow.db").exists()
+        assert not (tmp_path / "runs/test/small/seed0/mlflow.db").exists()
         _check_mlflow(uri, tmp_path / "fetched")
         ok(lgx(*_arguments(places, tmp_path / "runs"), *options, "--trainer.max_epochs=1", "--overwrite"))
         assert len(_mlflow_runs(uri)) == 2  # a run that replaces another is another run
@@ -159,16 +169,16 @@ def _check_mlflow(uri: str, fetched: Path | None = None) -> None:
 
     client = MlflowClient(uri)
     (found,) = _mlflow_runs(uri)
-    assert (found.info.run_name, found.info.status) == ("tal-seed0", "FINISHED")
-    assert (found.data.params["model"], found.data.params["trainer.max_epochs"]) == ("TAL", "1")
-    assert found.data.tags["lgx.run"] == "test-tal-seed0"
+    assert (found.info.run_name, found.info.status) == ("small-seed0", "FINISHED")
+    assert (found.data.params["model"], found.data.params["trainer.max_epochs"]) == ("LSAMD", "1")
+    assert found.data.tags["lgx.run"] == "test-small-seed0"
     history = {
         name: [metric.step for metric in client.get_metric_history(found.info.run_id, name)]
         for name in ("train/loss", "val/acc", "test/acc")
     }
     assert history == {"train/loss": [0, 1, 2, 3], "val/acc": [1, 3], "test/acc": [4]}
-    pictures = [file.path for file in client.list_artifacts(found.info.run_id, "task_map")]
-    assert pictures == ["task_map/step_00000002.png", "task_map/step_00000004.png"]
+    pictures = [file.path for file in client.list_artifacts(found.info.run_id, "routing")]
+    assert pictures == ["routing/step_00000002.png", "routing/step_00000004.png"]
     if fetched is not None:
         fetched.mkdir()
         path = client.download_artifacts(found.info.run_id, pictures[-1], str(fetched))

@@ -1,29 +1,12 @@
-"""The task map: projection, silhouette and figure, compared with known geometry, and the map that a run draws."""
+"""The task map: projection, silhouette and figure, compared with known geometry."""
 
 import pytest
 import torch
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from experiments.analyze.task_maps import embed_graphs, project, task_figure, task_map
 from lgx.components.figures import to_svg
-from lgx.core.rows import read_rows
 from lgx.hypernet.graph import computational_graph
-from lgx.methods.hypernetworks.panel_evaluation import embed_graphs, project, task_figure, task_map
-from tests.support.command_line import analyze, lgx, ok
-from tests.support.task_maps import (
-    BASE,
-    CLASSES,
-    EMBEDDINGS,
-    FOUR,
-    hypernet_of,
-    points_and_words,
-    tal_arguments,
-    write_tasks,
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    return write_tasks(tmp_path_factory.mktemp("tasks"))
+from tests.support.task_maps import BASE, CLASSES, EMBEDDINGS, FOUR, hypernet_of, points_and_words
 
 
 def test_the_silhouette_is_one_for_tasks_far_apart_and_zero_for_shuffled_ones():
@@ -78,28 +61,3 @@ def test_the_figure_has_every_point_and_every_task():
     assert {word.strip() for word in words} >= {"_$x$", "<b>", "dots", f"silhouette by task {found.silhouette:.2f}"}
     sizes = [point.parameters for point in found.points[:4]]
     assert sizes == sorted(set(sizes))
-
-
-def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
-    task_option = f"--model.task_embeddings={places / 'e.safetensors'}"
-    ok(lgx(*tal_arguments(places, tmp_path, ("circles", "dots"), task_option, "--trainer.max_epochs=2")))
-    run = tmp_path / "test/tal/seed0"
-    count, words = points_and_words((run / "task_map.svg").read_text())
-    assert count == 2 * 10
-    assert {"circles", "dots"} <= {word.strip() for word in words}
-    events = EventAccumulator(str(run), size_guidance={"images": 0}).Reload()
-    assert [event.step for event in events.Images("task_map")] == [2, 4]
-    assert all(-1 <= event.value <= 1 for event in events.Scalars("val/silhouette"))
-    # The training loss of a hypernetwork is not that of a descendant.
-    assert {row.split for row in read_rows(run / "results.csv")} == {"val"}
-    learngene = run / "best.learngene.safetensors"
-    ok(analyze("tasks", "--source", learngene, "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg"))
-
-
-def test_no_map_is_drawn_for_one_task_or_without_embeddings(places, tmp_path):
-    task_option = f"--model.task_embeddings={places / 'e.safetensors'}"
-    both, dry = ("circles", "dots"), "--trainer.fast_dev_run=true"
-    assert lgx(*tal_arguments(places, tmp_path / "one", ("dots",), task_option)).code == 0
-    assert lgx(*tal_arguments(places, tmp_path / "untold", both)).code == 0
-    assert lgx(*tal_arguments(places, tmp_path / "dry", both, task_option, dry)).code == 0
-    assert not list(tmp_path.rglob("task_map.svg"))
