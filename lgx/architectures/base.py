@@ -1,8 +1,7 @@
 """The base class of all architecture descriptions, the registry of their families, and the papers' names."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -283,23 +282,6 @@ def name_of(architecture: Architecture) -> str:
     """
     plain = architecture.without_task()
     return next((name for name, named in NAMED.items() if named == plain), architecture.spec())
-
-
-@contextmanager
-def naming_source(source: Architecture | None, architecture: Architecture) -> Iterator[None]:
-    """Add the architecture of a start's source to errors, if it is another architecture.
-
-    Args:
-        source: Architecture of the source; None without one.
-        architecture: Architecture of the started network.
-    """
-    try:
-        yield
-    except UserError as error:
-        source_name = name_of(source) if source else ""
-        if source_name in str(error) or source == architecture:  # also if there is none
-            raise
-        raise UserError(f"{error} (the source is {source_name})") from error
 
 
 def class_order(known: Sequence[str], wanted: Sequence[str], place: str) -> list[int] | None:

@@ -6,7 +6,6 @@ ranges are read from these generators, because the papers give only the limits.
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -18,19 +17,6 @@ from lgx.errors import UserError
 from lgx.host.safety import LARGEST_JSON, parse_json, read_at_most
 
 A = TypeVar("A", bound=Architecture)
-
-
-@dataclass(frozen=True)
-class ArchitectureSet:
-    """A distribution of architectures.
-
-    Attributes:
-        draw: Random generator -> depth, embed_dim, num_heads.
-        family: Family of the architectures.
-    """
-
-    draw: Callable[[random.Random], tuple[int, int, int]]
-    family: type[Architecture] = ViTArchitecture
 
 
 def _heads(rng: random.Random, embed_dim: int) -> int:
@@ -55,12 +41,12 @@ def _gpts_1k(rng: random.Random) -> tuple[int, int, int]:
     return depth, rng.randrange(low, high + 1, 8), 8
 
 
-SETS: dict[str, ArchitectureSet] = {
-    "ViTs-1K": ArchitectureSet(_vits_1k),
-    "ViTs+-1K": ArchitectureSet(_vits_plus_1k),
-    "GPTs-1K": ArchitectureSet(_gpts_1k, GPT2Architecture),
+SETS: dict[str, tuple[type[Architecture], Callable[[random.Random], tuple[int, int, int]]]] = {
+    "ViTs-1K": (ViTArchitecture, _vits_1k),
+    "ViTs+-1K": (ViTArchitecture, _vits_plus_1k),
+    "GPTs-1K": (GPT2Architecture, _gpts_1k),
 }
-"""Sets by name.
+"""Sets by name: their family, and what draws depth, embed_dim and num_heads.
 
 - ViTs-1K: 3-9 layers, at most about 10 M parameters.
 - ViTs+-1K: 3-12 layers, width 192-768 in steps of 64, so it has more large networks. The steps are those of the
@@ -86,16 +72,16 @@ def sample_architectures(
         raise UserError(f"architecture set {name!r} is unknown; known are {', '.join(SETS)}")
     if count < 1:
         raise UserError(f"count must be at least 1, got {count}")
-    rng, family = random.Random(seed), SETS[name].family
+    rng, (family, draw) = random.Random(seed), SETS[name]
     base = base or family()
     if not isinstance(base, family):
-        fitting = [other for other, known in SETS.items() if isinstance(base, known.family)]
+        fitting = [other for other, (known, _) in SETS.items() if isinstance(base, known)]
         raise UserError(
             f"architecture set {name} holds {family.label}s, but {name_of(base)} is a {base.label}; use "
             f"{' or '.join(fitting) or 'a file of architectures'}"
         )
     for _ in range(count):
-        depth, embed_dim, num_heads = SETS[name].draw(rng)
+        depth, embed_dim, num_heads = draw(rng)
         yield base.unshared().replace(depth=depth, embed_dim=embed_dim, num_heads=num_heads)
 
 

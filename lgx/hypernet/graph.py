@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of
+from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, vit_only
 from lgx.errors import UserError
 
 PRIMITIVES = (
@@ -137,8 +137,6 @@ class GraphBatch:
         Args:
             graphs: G graphs; N is the number of nodes of the largest.
         """
-        if not graphs:
-            raise UserError("a hypernetwork needs at least one architecture, got an empty list")
         most = max(len(graph.nodes) for graph in graphs)
         # A vector has one input channel; a node without a parameter has zeros.
         sizes_of = [[(*n.shape, 1, 1, 1)[:4] if n.shape else (0, 0, 0, 0) for n in graph.nodes] for graph in graphs]
@@ -172,14 +170,10 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
     Returns:
         The graph. Its distances are cached and must not be changed.
     """
-    if not isinstance(architecture, ViTArchitecture | GPT2Architecture):
-        raise UserError(
-            f"architecture: expected a ViTArchitecture or GPT2Architecture, got {architecture!r}; "
-            f"lgx.architectures.parse_architecture makes one from a name"
-        )
     if isinstance(architecture, GPT2Architecture):
         lengths = path_lengths(_GPT2_STEM, architecture.depth, 2, convention)
         return Graph(_gpt2_nodes(architecture, convention), lengths)
+    architecture = vit_only(architecture, "hypernetworks")
     if not architecture.is_plain:
         raise UserError(
             f"architecture {name_of(architecture)}: hypernetworks predict plain ViTs, not form {architecture.form}"
