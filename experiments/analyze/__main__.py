@@ -1,4 +1,4 @@
-"""``python -m experiments.analyze``: maps of tasks, trained parameters, paths of a selection, training length."""
+"""``python -m experiments.analyze``: maps of tasks, trained parameters, paths of a selection, length, MACs."""
 
 import csv
 import sys
@@ -219,7 +219,28 @@ def _print_maps(maps: "Mapping[Heads, TaskMap]", num_classes: int) -> None:
         print("With heads of one size the encoder does not separate the tasks.")
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"tasks": tasks, "parameters": parameters, "paths": paths, "length": length}
+def macs(names: list[str], num_classes: int = 1000) -> None:
+    """Print parameters and MACs as LSAMD's Table 2 counts them; `lgx arch` counts everything.
+
+    Args:
+        names: Names (Des-B-5) or specifications of ViTs.
+        num_classes: Number of classes of the head.
+
+    Raises:
+        UserError: If a name is unknown or that of a text model.
+    """
+    from experiments.analyze.module_costs import cost_in_modules
+    from lgx.architectures import parse_architecture
+    from lgx.core.readable import aligned
+
+    costs = {name: cost_in_modules(parse_architecture(name, num_classes=num_classes)) for name in names}
+    lines = [(name, f"{cost.parameters / 1e6:.2f} M", f"{cost.macs / 1e9:.2f} G") for name, cost in costs.items()]
+    print("\n".join(aligned([("architecture", "parameters", "MACs"), *lines], left=1)))
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "tasks": tasks, "parameters": parameters, "paths": paths, "length": length, "macs": macs,
+}  # fmt: skip
 
 
 def main(argv: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+from experiments.analyze.module_costs import cost_in_modules
 from experiments.reproduce.paper import load_table
 from lgx.architectures import (
     NAMES,
@@ -29,7 +30,6 @@ from lgx.architectures import (
 from lgx.architectures.cost import cost_of
 from lgx.architectures.meta_device import building_on
 from lgx.errors import UserError
-from tests.support.command_line import lgx, refusal
 from tests.support.fake_masks import SMALL
 from tests.support.families import EACH, tiny
 
@@ -201,7 +201,7 @@ def test_every_row_of_lsamds_table_2_is_counted_as_printed():
     parameters, flops = printed("lsamd/table2", "params"), printed("lsamd/table2", "flops")
     assert list(parameters) == list(flops) == [f"Des-B-{depth}" for depth in range(5, 16)]
     for name in parameters:
-        cost = cost_of(NAMES[name].replace(num_classes=100), "modules")
+        cost = cost_in_modules(NAMES[name].replace(num_classes=100))
         assert round(cost.parameters / 1e6, 2) == parameters[name]
         assert round(cost.macs / 1e9, 2) == flops[name]
 
@@ -218,17 +218,13 @@ def test_the_tables_of_sws_agree_within_rounding(table, classes):
 
 def test_counting_conventions_differ_in_positions_attention_and_norms_and_count_shared_layers_once():
     base = NAMES["12-Base"]
-    whole, modules = cost_of(base), cost_of(base, "modules")
+    whole, modules = cost_of(base), cost_in_modules(base)
     assert whole.parameters - modules.parameters == 198 * 768  # 197 positions and the class token
     attention, norms = 12 * 2 * 197 * 197 * 768, 25 * 4 * 197 * 768
     assert whole.macs - modules.macs == attention - norms
     shared, twice = NAMES["Aux-B"], NAMES["Des-B-16"]
-    assert cost_of(shared, "modules").macs == cost_of(twice, "modules").macs
-    assert cost_of(shared, "modules").parameters == cost_of(NAMES["Des-B-5"], "modules").parameters
-
-
-def test_a_text_model_is_not_counted_as_lsamd_counts_images():
-    assert "supports image models only" in refusal(lgx("arch", "3-GPT2", "--count", "modules"))
+    assert cost_in_modules(shared).macs == cost_in_modules(twice).macs
+    assert cost_in_modules(shared).parameters == cost_in_modules(NAMES["Des-B-5"]).parameters
 
 
 @pytest.mark.parametrize("family", EACH)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from experiments.analyze.module_costs import cost_in_modules
 from lgx.architectures import NAMES
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX
@@ -65,7 +66,7 @@ def test_sws_trains_less_than_scratch_and_tleg_by_what_the_paper_says():
 
 
 def test_lsamd_saves_95_percent_of_the_storage():
-    counted = {f"Des-B-{d}": cost_of(NAMES[f"Des-B-{d}"].replace(num_classes=100), "modules") for d in range(5, 16)}
+    counted = {f"Des-B-{d}": cost_in_modules(NAMES[f"Des-B-{d}"].replace(num_classes=100)) for d in range(5, 16)}
     tuned = Work.of(None, 50, None)
     descendants = [Descendant(name, "cifar100", cost.macs, cost.parameters, tuned) for name, cost in counted.items()]
     cost = method_cost("lsamd", descendants, stored=counted["Des-B-5"].parameters)
