@@ -19,7 +19,6 @@ from lgx.artifacts.sources import resolve_options
 from lgx.artifacts.start_record import StartRecord
 from lgx.commands.export import load_tokenizer_of
 from lgx.errors import UserError
-from lgx.host.safety import non_finite_allowed
 from lgx.initialization import Initialization, Initializer, initialize, initialize_library_model
 from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import Budget, parse_budgets
@@ -42,7 +41,6 @@ def init(
     num_classes: PositiveInt | None = None,
     tokenizer: str | None = None,
     seed: int = 0,
-    allow_non_finite: bool = False,
     force: bool = False,
     options: Mapping[str, Any],
 ) -> None:
@@ -73,7 +71,6 @@ def init(
         tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub. The tokenizer is
             written beside a text model.
         seed: Seed of all random initialization.
-        allow_non_finite: Accept a learngene that contains NaN or infinity.
         force: Replace what another command, program, method or source wrote. The command never replaces its inputs.
         options: ``method`` and those of its initializer; None where an option is not given.
     """
@@ -82,10 +79,9 @@ def init(
     named, read = resolve_options({"source": source, **options})
     reads = [path_of(place) for place in read.values() if isinstance(place, str)]
     check_model_place(out, "lgx init", force, [tokenizer, *reads], tokenizer)
-    with non_finite_allowed(allow_non_finite):
-        initializer = initializer_for(**read, seed=seed)
-        record = _record(out, initializer, named, force)
-        architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, batch_size, data)
+    initializer = initializer_for(**read, seed=seed)
+    record = _record(out, initializer, named, force)
+    architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, batch_size, data)
     _write(out, initializer, architecture, start, record, named["source"], seed, tokenizer, keep_names=not head)
 
 

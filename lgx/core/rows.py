@@ -73,9 +73,6 @@ class Row:
         )  # fmt: skip
 
 
-LARGEST = 2**26
-"""Most bytes of a file that is read: some 300,000 rows."""
-
 _SIGNED = ("mcc", "score")  # a correlation, and a mean that may hold one
 
 COLUMNS = tuple(field.name for field in fields(Row))
@@ -101,8 +98,6 @@ def read_rows(path: str | Path) -> list[Row]:
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: no such results file; a run writes it when it validates or tests")
-    if (size := path.stat().st_size) > LARGEST:
-        raise UserError(f"{path}: has {size:,} bytes, more than {LARGEST:,}; give the file that the run wrote")
     with path.open(newline="", encoding="utf-8-sig") as file:  # Excel writes a byte-order mark
         return _parse(csv.DictReader(file), path)
 

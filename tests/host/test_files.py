@@ -111,22 +111,21 @@ def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
         (b"[" * 100_000, "not valid JSON (maximum recursion depth"),
         (b"1" * 10_000, "not valid JSON (Exceeds the limit"),
         (b'"\xff"', "'utf-8' codec"),
-        (b"[1, 2, 3, 4, 5]" * 7_000, "more than 100,000 characters of JSON"),
     ],
 )
 def test_json_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text, words):
     (tmp_path / "a.json").write_bytes(text)
     with pytest.raises(UserError) as caught:
-        read_json(tmp_path / "a.json", "mend it", largest=100_000)
+        read_json(tmp_path / "a.json", "mend it")
     message = str(caught.value)
     assert message.startswith(str(tmp_path / "a.json"))
     assert message.endswith("; mend it")
     assert words in message
     with pytest.raises(UserError, match=r"^key: "):
-        parse_json(text, "key", "mend it", largest=100_000)
+        parse_json(text, "key", "mend it")
 
 
-@pytest.mark.parametrize("text", [b"a: [", b"a: 2020-99-99", b"\xff", b"a: " + b"1" * 30, b"[" * 200])
+@pytest.mark.parametrize("text", [b"a: [", b"a: 2020-99-99", b"\xff", b"[" * 200])
 def test_yaml_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text):
     (tmp_path / "a.yaml").write_bytes(text)
     with pytest.raises(UserError, match=r"a\.yaml: not valid YAML \(.*\); mend it"):
