@@ -26,7 +26,6 @@ from lgx.core.schema import (
 from lgx.core.task import Kind
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
-from lgx.host.safety import refuse_non_finite
 
 AGAIN = "save it again"
 """Remedy for a file that contradicts itself."""
@@ -92,6 +91,16 @@ def check_weights(tensors: Mapping[str, Tensor], place: str) -> None:
                 "learning rate, or give another file"
             )
     refuse_non_finite(tensors, place)
+
+
+def refuse_non_finite(tensors: Mapping[str, Tensor], place: str) -> None:
+    """Refuse tensors with NaN or infinity."""
+    wrong = [name for name, tensor in tensors.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
+    if wrong:
+        raise UserError(
+            f"{place}: {wrong[0]} has values that are not finite, because training diverged; train again with a lower "
+            "learning rate"
+        )
 
 
 def is_weight(value: Any) -> bool:

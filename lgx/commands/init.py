@@ -59,8 +59,8 @@ def init(
             For text a name (6-GPT2) or a specification (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
             budget (--params, --macs, --latency) only the fixed values: depth=6, or a model of timm for form and inputs
             (timm:vit_small_patch14_dinov2,img_size=56).
-        source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file,
-            with #sha256=… if wanted; without it the start is random, or a --method that needs none.
+        source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file.
+            Without it the start is random, or a --method that needs none.
         params: Budget of parameters, e.g. 9M; chooses depth, width and MLP ratio. With --data (train/<class>/<image>),
             it chooses the start whose untrained features have the highest k-NN accuracy.
         macs: Budget of multiply-accumulates of one example, e.g. 1.2G.

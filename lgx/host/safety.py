@@ -6,9 +6,8 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import yaml
 from PIL import EpsImagePlugin, Image
@@ -16,9 +15,6 @@ from PIL import EpsImagePlugin, Image
 from lgx.errors import UserError
 from lgx.host.failures import reason_of
 from lgx.host.files import walk
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 IMAGE_SUFFIXES = (
     ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp", ".gif", ".jfif", ".pbm", ".pgm", ".tif", ".tiff", ".npy", ".avif",
@@ -161,13 +157,3 @@ def skipped_files(unread: Counter[str]) -> str:
 
 def _refuse(error: OSError) -> NoReturn:
     raise UserError(f"{error.filename}: {error.strerror}; set permissions to read it") from error
-
-
-def refuse_non_finite(tensors: "Mapping[str, Tensor]", place: str) -> None:
-    """Refuse tensors with NaN or infinity."""
-    wrong = [name for name, tensor in tensors.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
-    if wrong:
-        raise UserError(
-            f"{place}: {wrong[0]} has values that are not finite, because training diverged; train again with a lower "
-            "learning rate"
-        )

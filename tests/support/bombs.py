@@ -30,7 +30,6 @@ from data_modules.text.tokens import _read_vocabulary
 from lgx.core.rows import COLUMNS, read_rows
 from lgx.errors import UserError
 from lgx.host.safety import read_json
-from lgx.runs.sweeps import load_sweep
 
 MEMORY, SECONDS = 2**30, 30
 """Bytes of address space above those of this process before it reads, and seconds, that a reader may take."""
@@ -175,8 +174,6 @@ def shard(path: Path) -> Any:
 
 BIG = (13_300, 13_300)
 DEEP = "[" * 10**6
-MATRIX = ", ".join(f"v{k}: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]" for k in range(12))
-SWEEP = f"experiment: a\nseeds: [0]\nruns:\n- {{name: a, config: a, matrix: {{{MATRIX}}}}}\n"
 HOLES = {"GNU's old": old_holes, "GNU's new": new_holes}
 HEADERS = {
     "name": tarfile.GNUTYPE_LONGNAME, "link": tarfile.GNUTYPE_LONGLINK,
@@ -191,7 +188,6 @@ PICTURES: dict[str, Reader] = {
 }
 
 BOMBS: dict[str, Reader] = {
-    "sweep: 10^12 runs": in_file(SWEEP, "a.yaml", load_sweep),
     "JSON: depth": in_file(DEEP, "a.json", lambda path: read_json(path, "x")),
     "results: a line": in_file(",".join(COLUMNS) + "\n" + "a" * 2**25, "results.csv", read_rows),
     **{f"tar: {name} header": in_file(partial(tar_of, kind), "a.tgz", check_tar) for name, kind in HEADERS.items()},
