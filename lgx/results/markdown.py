@@ -40,6 +40,7 @@ td:has(strong) { background: var(--soft); }
 .scroll { overflow-x: auto; max-width: 100%; margin: 1rem 0; }
 .scroll:focus-visible { outline: 2px solid var(--accent); }
 .figure { display: block; margin-bottom: .2rem; }
+.figure > svg { max-width: max(100%, 40rem); height: auto; }
 p:has(.figure) { max-width: none; }
 p:has(.figure) + p { font-size: .9rem; opacity: .85; }
 svg text { font-family: system-ui, sans-serif !important; fill: currentColor; }
@@ -172,7 +173,5 @@ class _Renderer(RendererHTML):
         """The figure in a box that can be scrolled, in the ink of the page, instead of its file."""
         figure: ReportFigure = env["figures"][tokens[i].attrs["src"]]
         box = f'class="scroll figure" tabindex="0" role="img" aria-label="{escape(figure.label)}"'
-        in_ink = re.sub(
-            r"#000000\b", "currentColor", figure.svg
-        )  # black has the color of the text, also on a dark page
+        in_ink = re.sub(r"#000000\b", "currentColor", figure.svg)  # black would be lost on a dark page
         return f"<span {box}>{in_ink}</span>"
