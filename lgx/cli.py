@@ -15,7 +15,7 @@ from lgx.errors import Preempted, UserError
 from lgx.host import launcher
 from lgx.host.failures import describe
 from lgx.host.signals import one_interrupt
-from lgx.host.startup import collect_rarely, exit_at_once, skip_unused_imports
+from lgx.host.startup import collect_rarely, skip_unused_imports
 
 TRAINING = {
     "fit": "train an ancestor, a learngene or a descendant",
@@ -75,14 +75,13 @@ a first run:
 
 
 def program() -> None:
-    """Run the command line of this process, with fast start and exit: the ``lgx`` program.
+    """Run the command line of this process, with a fast start: the ``lgx`` program.
 
     Raises:
         SystemExit: As :func:`main`.
     """
     collect_rarely()
-    with exit_at_once():
-        main()
+    main()
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -131,7 +130,6 @@ def run_command(argv: Sequence[str]) -> None:
     elif command in ("-V", "--version"):
         print(f"lgx {__version__}", flush=True)
     elif command in TRAINING and not _is_for_exported(argv):
-        launcher.check_numbers()
         if {"-h", "--help"} & {*argv[1:]}:
             importlib.import_module("lgx.commands.training_help").print_help(command)
             return
@@ -140,7 +138,6 @@ def run_command(argv: Sequence[str]) -> None:
         with importlib.import_module("lgx.host.signals").STOP.requeue_noted():  # before long imports
             importlib.import_module("lgx.training.cli").run(list(argv))
     elif command in {**TRAINING, **COMMANDS}:
-        launcher.check_numbers()
         importlib.import_module("lgx.commands.run").run(command, list(argv[1:]))
     else:
         close = difflib.get_close_matches(command, [*TRAINING, *COMMANDS], n=1)

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from lgx.core.csv_cells import refuse_doubles
-from lgx.core.schema import shortened
+from lgx.core.schema import refuse_doubles, shortened
 from lgx.errors import UserError
 
 LONGEST_LINE = 2**20

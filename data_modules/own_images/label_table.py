@@ -17,8 +17,7 @@ from data_modules.images.examples import ImageFiles, Images
 from data_modules.own_images.base import OwnImages
 from data_modules.splits import Indices, stratified_order
 from lgx.core.batch import IGNORE
-from lgx.core.csv_cells import refuse_doubles
-from lgx.core.schema import LINE, shortened
+from lgx.core.schema import LINE, refuse_doubles, shortened
 from lgx.errors import UserError
 
 FILE, LABELS, SPLIT = "file", "labels", "split"

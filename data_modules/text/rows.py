@@ -8,8 +8,7 @@ from typing import NamedTuple
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
 from data_modules.files.tables import LONGEST_LINE, read_lines
-from lgx.core.csv_cells import refuse_doubles
-from lgx.core.schema import shortened
+from lgx.core.schema import refuse_doubles, shortened
 from lgx.errors import UserError
 from lgx.host.extras import extra
 from lgx.host.hub import hub_or_cache

@@ -11,6 +11,7 @@ from experiments.analyze.__main__ import PROGRAM as ANALYZE
 from experiments.analyze.__main__ import is_svg_of
 from experiments.analyze.__main__ import main as analyze
 from experiments.reproduce.costs import costs_as_markdown
+from experiments.reproduce.hours import sweep_hours
 from experiments.reproduce.judged_claims import claims_as_markdown, judged_claims
 from experiments.reproduce.judging import compare_and_judge
 from experiments.reproduce.paper import table_names
@@ -21,7 +22,6 @@ from lgx.commands.run import call
 from lgx.errors import UserError
 from lgx.host.failures import describe
 from lgx.host.outputs import check_output
-from lgx.planning import sweep_hours
 from lgx.results.markdown import escape_markdown, piped
 from lgx.results.merging import find_results
 from lgx.results.report_files import report_path, write_comparison

@@ -14,7 +14,7 @@ from lgx.architectures.gpt2 import GPT2Architecture
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import check_fields, shortened
 from lgx.errors import UserError
-from lgx.host.safety import LARGEST_JSON, parse_json, read_at_most
+from lgx.host.safety import parse_json, read_bytes
 
 A = TypeVar("A", bound=Architecture)
 
@@ -96,10 +96,7 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
         base: Every line must have its image size and channels, or its vocabulary and longest text; None accepts any.
     """
     remedy = "give a file that `lgx sample --out FILE.jsonl` wrote"
-    content = read_at_most(Path(path), LARGEST_JSON + 1, remedy)
-    if len(content) > LARGEST_JSON:
-        raise UserError(f"{path}: more than {LARGEST_JSON:,} bytes; {remedy}")
-    lines = enumerate(content.splitlines(), 1)
+    lines = enumerate(read_bytes(Path(path), remedy).splitlines(), 1)
     read = [_read_line(f"{path}, line {n}", line, base) for n, line in lines if line.strip()]
     if not read:
         raise UserError(f"{path}: holds no architecture; write one with `lgx sample ViTs-1K --out {path}`")

@@ -9,7 +9,6 @@ from typing import Any, Self
 import torch
 from torch.serialization import get_unsafe_globals_in_checkpoint
 
-from lgx.artifacts.safety import check_pickle
 from lgx.errors import UserError
 from lgx.host.failures import checkpoint_errors
 
@@ -67,7 +66,6 @@ def load_checkpoint(path: str | Path, also: Sequence[type] = (), skips_others: b
     if not path.is_file():
         raise UserError(f"{path}: {'is a folder, no' if path.is_dir() else 'no such'} checkpoint")
     with checkpoint_errors(path):
-        check_pickle(path)
         known: list[Any] = [*also]
         if skips_others:
             with suppress(ValueError):  # unknown in the format before torch 1.6

@@ -11,13 +11,21 @@ from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of
 from lgx.artifacts.safetensors_files import read_header, read_metadata, read_safetensors, write_safetensors
-from lgx.artifacts.safety import AGAIN, TASK, check_shapes, check_weights, count_layers, described_architecture
+from lgx.artifacts.safety import (
+    AGAIN,
+    TASK,
+    check_shapes,
+    check_weights,
+    count_layers,
+    described_architecture,
+    refuse_non_finite,
+)
 from lgx.artifacts.source_names import LEARNGENE
 from lgx.artifacts.sources import recorded_name
 from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, at_most, check_fields, list_of, mapping_of, one_of
 from lgx.core.version import __version__
 from lgx.errors import UserError
-from lgx.host.safety import parse_json, refuse_non_finite
+from lgx.host.safety import parse_json
 
 Content = Literal["network", "layers", "templates", "slices", "family", "hypernetwork"]
 """What a learngene holds: a whole network, layers that are expanded to a network, templates of which matrices are made,

@@ -20,7 +20,6 @@ from lgx.artifacts.safety import (
     AGAIN,
     TASK,
     check_shapes,
-    check_timm_folder,
     check_weights,
     described_architecture,
     is_number_tensor,
@@ -174,7 +173,7 @@ def _from_folder(name: str) -> PretrainedNetwork:
     if about.get("model_type") == GPT2Architecture.family:
         weights, architecture, has_head, names = read_gpt2(about, tensors, config)
         return replace(_network(name, architecture, weights, {"class_names": names}), has_head=has_head)
-    check_timm_folder(about, tensors, config)
+    check_weights(tensors, str(path))
     network = _from_timm(f"{FOLDER}{path}")
     values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
     network = replace(network, reading=network.reading._replace(value_range=tuple(values)))

@@ -4,7 +4,6 @@ A command line, a configuration of ``lgx fit`` and the Python API call :func:`re
 code reads :attr:`Source.place` and never asks a server. The Hugging Face hub is read through its client's cache.
 """
 
-import hashlib
 import os
 import re
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from huggingface_hub import HfApi, hf_hub_download, snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, RevisionNotFoundError
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from lgx.artifacts.checkpoints import weights_of_run
@@ -37,16 +36,14 @@ from lgx.core.readable import some
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host import launcher
-from lgx.host.failures import is_full_memory, reason_of
+from lgx.host.failures import reason_of
 from lgx.host.hub import SECONDS, hub_or_cache
 from lgx.host.safety import parse_json
 
 _HUB_NAME = re.compile(
     r"hf://(?P<repository>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>refs/(?:convert|pr)/[^/#]+|[^/#]+))?"
-    r"(?:/(?P<inside>[^#]+?))?/?(?:#sha256=(?P<sha256>[0-9a-fA-F]{64}))?"
+    r"(?:/(?P<inside>[^#]+?))?/?"
 )
-LARGEST = 16 * 2**30
-"""Largest size of a download, in bytes."""
 _MAIN = "main"
 
 _names: dict[str, str] = {}
@@ -79,8 +76,8 @@ def resolve(text: str, download: bool = True) -> Source:
     """Find the current version of a source; download it if needed.
 
     Args:
-        text: ``hf://org/name``, with ``@revision``, ``/file`` and ``#sha256=…`` if needed, or a model of timm whose
-            weights have such a name (``timm:NAME,weights=…``). URLs are refused. Every other text is its own name and
+        text: ``hf://org/name``, with ``@revision`` and ``/file`` if needed, or a model of timm whose weights have such
+            a name (``timm:NAME,weights=…``). URLs are refused. Every other text is its own name and
             place.
         download: Whether the hub may be asked; otherwise only what was downloaded before is found.
     """
@@ -148,32 +145,27 @@ class HubName:
         repository: ``org/name``.
         revision: Branch, tag or commit; None for the branch ``main``.
         inside: File or folder in the repository; empty for the whole.
-        sha256: Checksum of the file, of a folder that of its ``model.safetensors``; empty compares nothing.
     """
 
     repository: str
     revision: str | None = None
     inside: str = ""
-    sha256: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``hf://org/name@revision/file#sha256=…``; all but organization and name may be left out."""
+        """Read ``hf://org/name@revision/file``; all but organization and name may be left out."""
         found = _HUB_NAME.fullmatch(text)
         try:
             validate_repo_id(found["repository"] if found else "")
         except HFValidationError:
             found = None
         if found is None or ".." in (found["inside"] or "").split("/"):
-            raise UserError(
-                f"{text[:300]}: expected hf://ORGANIZATION/NAME, then @REVISION, /FILE, and #sha256= with 64 "
-                f"hexadecimal digits if needed"
-            )
-        return cls(found["repository"], found["revision"], found["inside"] or "", (found["sha256"] or "").lower())
+            raise UserError(f"{text[:300]}: expected hf://ORGANIZATION/NAME, then @REVISION and /FILE if needed")
+        return cls(found["repository"], found["revision"], found["inside"] or "")
 
     def __str__(self) -> str:
         revision, inside = self.revision and f"@{self.revision}", self.inside and f"/{self.inside}"
-        return f"{HUB}{self.repository}{revision or ''}{inside}{self.sha256 and f'#sha256={self.sha256}'}"
+        return f"{HUB}{self.repository}{revision or ''}{inside}"
 
 
 def _fetched(name: HubName, download: bool) -> Source:
@@ -201,12 +193,7 @@ def _fetched(name: HubName, download: bool) -> Source:
         raise UserError(f"{place}: has not been downloaded yet; `lgx init --source {place} …` does")
     if path is None or (download and not is_final):
         path = _newest(name, place, path)
-    weights = path if path.is_file() else path / WEIGHTS
-    read_header(weights, place)
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest() if name.sha256 else ""
-    if digest != name.sha256:
-        raise UserError(f"{place}: has the SHA-256 {digest}, expected {name.sha256}; it is another file, or damaged")
+    read_header(path if path.is_file() else path / WEIGHTS, place)
     return Source(str(_name_in_cache(name, path)), str(path))
 
 
@@ -215,27 +202,27 @@ def _newest(name: HubName, place: str, kept: Path | None) -> Path:
     with hub_or_cache(place, "give a local file") as reason:
         if reason and kept is None:
             return _kept(name)
-        failure = f"cannot be reached ({reason})"
         if not reason:
             try:
                 return _downloaded(name, place)
+            except UserError:
+                raise
             except Exception as error:
-                failure = _failure(error, place)
+                reason = getattr(error, "server_message", None) or reason_of(error)
                 if kept is None:
-                    raise UserError(f"{place}: the Hugging Face hub {failure}") from error
-    print(f"{place}: the Hugging Face hub {failure}; the cached copy is read", file=sys.stderr)
+                    raise UserError(
+                        f"{place}: the Hugging Face hub does not give it ({reason}); check the name, or try again "
+                        f"later; for what is private log in with `hf auth login`, or set HF_TOKEN"
+                    ) from error
+    print(f"{place}: the Hugging Face hub does not give it ({reason}); the cached copy is read", file=sys.stderr)
     assert kept is not None
     return kept
 
 
 def _downloaded(name: HubName, place: str) -> Path:
-    info = HfApi(library_name="lgx", library_version=__version__).model_info(
-        name.repository, revision=name.revision, timeout=SECONDS, files_metadata=True
-    )
-    sizes = {entry.rfilename: entry.size for entry in info.siblings or ()}
-    first, *others = _chosen(name, [*sizes], place)
-    if large := next((file for file in (first, *others) if (sizes[file] or 0) > LARGEST), None):
-        raise UserError(f"{place}: {large}: is larger than {LARGEST:,} bytes; download it, and give its path")
+    hub = HfApi(library_name="lgx", library_version=__version__)
+    info = hub.model_info(name.repository, revision=name.revision, timeout=SECONDS)
+    first, *others = _chosen(name, [entry.rfilename for entry in info.siblings or ()], place)
     # The first request has the revision's name: the client then stores its commit.
     path = Path(hf_hub_download(name.repository, first, revision=name.revision or _MAIN, library_name="lgx"))
     commit = _name_in_cache(name, path).revision
@@ -279,24 +266,3 @@ def _name_in_cache(name: HubName, path: Path) -> HubName:
     parts = path.parts
     at = parts.index("snapshots", max(i for i, part in enumerate(parts) if part.startswith("models--")))
     return replace(name, revision=parts[at + 1], inside="/".join(parts[at + 2 :]))
-
-
-def _failure(error: Exception, place: str) -> str:
-    """How the hub or the connection to it fails, in words; the error itself where the hub refuses what is asked."""
-    if isinstance(error, UserError) or is_full_memory(error):
-        raise error
-    if isinstance(error, RevisionNotFoundError):
-        raise UserError(f"{place}: the repository has no such revision; give a branch or commit after @") from error
-    reason = reason_of(error)
-    if isinstance(error, HfHubHTTPError):
-        reason = error.server_message or reason
-        is_failure = error.response.status_code >= 500 or error.response.status_code == 429
-    else:  # errors of this machine, such as a full disk, have a number
-        is_connection = isinstance(error, ConnectionError | TimeoutError) or getattr(error, "errno", None) is None
-        is_failure = is_connection and not isinstance(error, HFValidationError)
-    if is_failure:
-        return f"fails ({reason}); try again later"
-    raise UserError(
-        f"{place}: the hub refuses it ({reason}); check the name; for what is private log in with `hf auth login`, or "
-        f"set HF_TOKEN"
-    ) from error

@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_weights, is_number_tensor
 from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
-from lgx.artifacts.sources import recorded_name
 from lgx.artifacts.transformers_files import has_transformers_names, timm_names
 from lgx.core.image_size import image_size, size_text
 from lgx.core.readable import some
@@ -51,10 +49,7 @@ _BESIDE_WEIGHTS = {"config.json": _INPUTS, "preprocessor_config.json": ("image_m
 
 
 def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
-    """Load a model of timm with its weights, resampled to the sizes that the source names.
-
-    RGB weights become one channel such that a gray image has the same logits as in RGB, see :func:`_gray`. timm sums
-    the channels, which ignores that each channel has its own mean and standard deviation.
+    """Load a model of timm with its weights, resampled by timm to the sizes that the source names.
 
     Args:
         source: The model, the path of its weights, and its sizes.
@@ -63,35 +58,40 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
         The model, in eval mode, and the names of the source's unused parameters.
     """
     _check_sizes(source)
-    tensors = read_weights(source.weights) if source.weights else None
-    kernels = [tensor.shape for tensor in (tensors or {}).values() if tensor.ndim == 4]
-    if source.in_chans == 1 and (not tensors or any(shape[1] == 3 for shape in kernels)):
-        network, ignored = import_timm(replace(source, in_chans=None))
-        return _gray(source, network), ignored
-    if source.weights is None or tensors is None:
-        classes = getattr(timm.get_pretrained_cfg(source.model), "num_classes", None)
-        if source.num_classes not in (None, 0, classes):
-            raise UserError(
-                f"{source.name}: timm's weights have {classes} classes; leave out num_classes, or give 0 for no head"
-            )
-        with _logged():
-            return load_timm(source.model, **source.arguments()), ()
-    if has_transformers_names(tensors):
-        check_weights(tensors, source.weights)  # before queries, keys and values are fused
-        tensors = timm_names(tensors, source.weights)
-    tensors = _without_prefix(source, tensors)
-    check_weights(tensors, source.weights)
-    model, ignored = _loaded(source, tensors)
+    model, ignored = _with_timms_weights(source) if source.weights is None else _with_file(source, source.weights)
     timms: Any = model
-    timms.pretrained_cfg = {**timms.pretrained_cfg, **stated_normalization(source)[0]._asdict()}
+    inputs, shape = stated_normalization(source)[0], {}
+    if source.in_chans:
+        inputs = inputs.for_channels(source.in_chans)
+        shape = {"input_size": (source.in_chans, *timms.pretrained_cfg["input_size"][1:])}
+    timms.pretrained_cfg = {**timms.pretrained_cfg, **shape, **inputs._asdict()}
     return model, ignored
+
+
+def _with_timms_weights(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
+    classes = getattr(timm.get_pretrained_cfg(source.model), "num_classes", None)
+    if source.num_classes not in (None, 0, classes):
+        raise UserError(
+            f"{source.name}: timm's weights have {classes} classes; leave out num_classes, or give 0 for no head"
+        )
+    with _logged():
+        return load_timm(source.model, **source.arguments()), ()
+
+
+def _with_file(source: TimmSource, weights: str) -> tuple[nn.Module, tuple[str, ...]]:
+    tensors = read_weights(weights)
+    if has_transformers_names(tensors):
+        check_weights(tensors, weights)  # before queries, keys and values are fused
+        tensors = timm_names(tensors, weights)
+    tensors = _without_prefix(source, tensors)
+    check_weights(tensors, weights)
+    return _loaded(source, tensors)
 
 
 def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
     """The mean and std of a model's images, and why it has them, in words.
 
-    Networks of one shape have different ones: DeiT-Tiny's are not ViT-Tiny's. What the file of weights says, or the
-    configuration beside it, counts before what timm says of the model.
+    What the file of weights says, or the configuration beside it, counts before what timm says of the model.
     """
     default: Any = timm.get_pretrained_cfg(source.model)
     of_timm = Normalization(tuple(default.mean), tuple(default.std))
@@ -101,18 +101,6 @@ def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
         if values.keys() >= {*_INPUTS}:
             values = check_fields({key: values[key] for key in _INPUTS}, {key: TASK[key] for key in _INPUTS}, place)
             return Normalization(*(tuple(values[key]) for key in _INPUTS)), f"as {place} says"
-    for part in recorded_name(source.weights).partition("#")[0].split("/")[-2:]:
-        words = re.findall(r"\w+", part)
-        if not words or not timm.is_model(words[0]):
-            continue
-        tagged = ".".join(words[:2])
-        name = tagged if tagged in timm.list_pretrained(f"{words[0]}.*") else words[0]
-        other: Any = timm.get_pretrained_cfg(name)
-        if (tuple(other.mean), tuple(other.std)) != of_timm:
-            raise UserError(
-                f"{source.weights}: has the name of {name}, whose mean and std differ from {source.model}'s; give "
-                f"timm:{name}, or rename it"
-            )
     return of_timm, f"timm's of {source.model}, because the weights name none"
 
 
@@ -126,33 +114,6 @@ def _stated(weights: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         values = values.get("pretrained_cfg", values) if isinstance(values, dict) else {}
         held = values if isinstance(values, dict) else {}
         yield str(file), {key: held[theirs] for key, theirs in zip(_INPUTS, keys, strict=True) if theirs in held}
-
-
-def _gray(source: TimmSource, network: Any) -> nn.Module:
-    """A network of one channel whose logits for a gray image equal the RGB network's.
-
-    A gray value g = mean + std y is (g - mean_c) / std_c in channel c: the factors std / std_c of the first layer's
-    weights and, where the means differ, a constant, which its bias takes.
-    """
-    config, (means, stds) = dict(network.pretrained_cfg), normalization_of(network)
-    gray, name = Normalization(means, stds).for_channels(1), str(config.get("first_conv"))
-    with timm_errors(source.name):
-        model = replace(source, num_classes=network.num_classes).build()
-        layer, state = network.get_submodule(name), network.state_dict()
-    weight = state[f"{name}.weight"].double()
-    mean, std = (weight.new_tensor(values)[:, None, None] for values in (means, stds))
-    constant = (weight * (gray.mean[0] - mean) / std).sum(dim=(1, 2, 3))
-    if constant.any():
-        if f"{name}.bias" not in state or any(layer.padding):
-            raise UserError(
-                f"{source.name}: in_chans 1 would change the predictions, because the mean differs between channels "
-                f"and {name} has no bias or a padding; keep 3 channels, which also read gray images"
-            )
-        state[f"{name}.bias"] = (state[f"{name}.bias"].double() + constant).float()
-    state[f"{name}.weight"] = (weight * gray.std[0] / std).sum(dim=1, keepdim=True).float()
-    model.load_state_dict(state)
-    model.pretrained_cfg = {**config, **gray._asdict(), "input_size": (1, *config["input_size"][1:])}
-    return model.eval()  # type: ignore[no-any-return]
 
 
 def _without_prefix(source: TimmSource, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -263,26 +224,8 @@ def _loaded(source: TimmSource, tensors: dict[str, Tensor]) -> tuple[nn.Module, 
                 raise
             raise _explained(source, error) from error
     missing, ignored = _names(logged, "Missing"), _names(logged, "Unexpected")
-    _check_pooling(source, getattr(model, "global_pool", None), {*missing, *ignored})
     _check_names(source, len(tensors), missing, ignored)
     return model, ignored
-
-
-def _check_pooling(source: TimmSource, pool: Any, different: set[str]) -> None:
-    """Refuse weights whose head reads other features, e.g. the mean of the tokens instead of the class token.
-
-    timm norms a mean by ``fc_norm``. Without this norm the tensors have the same names, and only the configuration
-    beside them names the pooling.
-    """
-    beside = Path(source.weights or "").with_name("config.json")
-    about = read_json(beside, "write it again") if beside.is_file() else None
-    stated = about.get("global_pool", pool) if isinstance(about, dict) else pool
-    if stated != pool or "fc_norm.weight" in different:
-        theirs = stated if stated != pool else "token" if pool == "avg" else "avg"
-        raise UserError(
-            f"{source.weights}: the head reads global_pool {theirs}, but {source.model} reads {pool}; give a folder "
-            "of the whole model, which timm.models.save_for_hf writes"
-        )
 
 
 def _explained(source: TimmSource, error: Exception) -> UserError:

@@ -28,9 +28,8 @@ def list_sets(root: str = "data", json: bool = False) -> None:
     """
     from lgx.core.markers import any_exist
     from lgx.core.readable import aligned
-    from lgx.host.cache import remembered
 
-    sets = remembered("data-sets", _facts)  # the data modules take seconds to import
+    sets = _facts()
     present = {facts["name"] for facts in sets if any_exist(Path(root), facts["markers"])}
     if json:
         shown = [{**facts, "present": facts["name"] in present} for facts in sets]

@@ -16,7 +16,6 @@ def import_weights(
     patch_size: int | None = None,
     in_chans: int | None = None,
     num_classes: int | None = None,
-    allow_non_finite: bool = False,
     force: bool = False,
 ) -> None:
     """Turn a file of weights of a timm model into a model folder that lgx and plain timm read.
@@ -35,7 +34,6 @@ def import_weights(
         patch_size: Height and width of a patch in pixels; by default the model's own.
         in_chans: Channels of the images; by default the model's own.
         num_classes: Classes of the head in the file, if they differ from timm's model; 0 leaves the head out.
-        allow_non_finite: Accept weights that contain NaN or infinity.
         force: Replace what another command or program wrote. The command never replaces its inputs.
     """
     from lgx.artifacts.export import check_model_place
@@ -44,15 +42,13 @@ def import_weights(
     from lgx.artifacts.sources import resolve
     from lgx.artifacts.timm_models import import_timm, stated_normalization
     from lgx.errors import UserError
-    from lgx.host.safety import non_finite_allowed
 
     if out.endswith((".safetensors", ".pth", ".pt", ".bin")):
         raise UserError(f"--out {out}: expected a folder, because a file of weights does not name its model")
     found = resolve(weights) if weights else None
     check_model_place(out, WRITER, force, (found.place if found else None,))
     source = TimmSource(model.removeprefix(TIMM), weights, img_size, patch_size, in_chans, num_classes)
-    with non_finite_allowed(allow_non_finite):
-        network, ignored = import_timm(located := replace(source, weights=found.place if found else None))
+    network, ignored = import_timm(located := replace(source, weights=found.place if found else None))
     print(f"read      {weights or 'what timm downloaded'}\nignored   {', '.join(ignored) or 'nothing'}")
     print("\n".join(describe_model(network, stated_normalization(located)[1])))
     write_imported(out, network, replace(source, weights=found.name if found else None), WRITER)

@@ -17,7 +17,6 @@ from lgx.artifacts.sources import resolve_options
 from lgx.artifacts.start_record import StartRecord
 from lgx.commands.export import load_tokenizer_of
 from lgx.errors import UserError
-from lgx.host.safety import non_finite_allowed
 from lgx.initialization import Initialization, Initializer, initialize
 from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import Budget, parse_budgets
@@ -40,7 +39,6 @@ def init(
     num_classes: PositiveInt | None = None,
     tokenizer: str | None = None,
     seed: int = 0,
-    allow_non_finite: bool = False,
     force: bool = False,
     options: Mapping[str, Any],
 ) -> None:
@@ -59,8 +57,8 @@ def init(
             For text a name (6-GPT2) or a specification (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
             budget (--params, --macs, --latency) only the fixed values: depth=6, or a model of timm for form and inputs
             (timm:vit_small_patch14_dinov2,img_size=56).
-        source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file,
-            with #sha256=… if wanted; without it the start is random, or a --method that needs none.
+        source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file.
+            Without it the start is random, or a --method that needs none.
         params: Budget of parameters, e.g. 9M; chooses depth, width and MLP ratio. With --data (train/<class>/<image>),
             it chooses the start whose untrained features have the highest k-NN accuracy.
         macs: Budget of multiply-accumulates of one example, e.g. 1.2G.
@@ -71,7 +69,6 @@ def init(
         tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub. The tokenizer is
             written beside a text model.
         seed: Seed of all random initialization.
-        allow_non_finite: Accept a learngene that contains NaN or infinity.
         force: Replace what another command, program, method or source wrote. The command never replaces its inputs.
         options: ``method`` and those of its initializer; None where an option is not given.
     """
@@ -80,10 +77,9 @@ def init(
     named, read = resolve_options({"source": source, **options})
     reads = [path_of(place) for place in read.values() if isinstance(place, str)]
     check_model_place(out, "lgx init", force, [tokenizer, *reads], tokenizer)
-    with non_finite_allowed(allow_non_finite):
-        initializer = initializer_for(**read, seed=seed)
-        record = _record(out, initializer, named, force)
-        architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, batch_size, data)
+    initializer = initializer_for(**read, seed=seed)
+    record = _record(out, initializer, named, force)
+    architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, batch_size, data)
     _write(out, initializer, architecture, start, record, named["source"], seed, tokenizer, keep_names=not head)
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from jsonargparse.typing import PositiveInt
 
-from lgx.core.csv_cells import escape_cell
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.outputs import check_output, first_line
@@ -184,7 +183,7 @@ def _write(
             if read:
                 inputs = normalized(torch.stack([*read.values()]), model.task)
                 for name, row in zip(read, _answers(model.logits(inputs), model.task, top_k), strict=True):
-                    writer.writerow([escape_cell(name), *row, *([escape_cell(true.get(name, ""))] if true else [])])
+                    writer.writerow([name, *row, *([true.get(name, "")] if true else [])])
                     known += name in true
                     correct += name in true and model.task.class_names[int(str(row[0]))] == true[name]
         if len(unread) == len(files):
@@ -197,7 +196,7 @@ def _write(
 def _header(task: "Task", top_k: int, with_true: bool = False) -> list[str]:
     """Names of the columns."""
     if task.kind == "multilabel":
-        return ["file", *map(escape_cell, task.class_names or map(str, range(task.num_classes)))]
+        return ["file", *(task.class_names or map(str, range(task.num_classes)))]
     others = [f"{column}_{rank}" for rank in range(2, top_k + 1) for column in _HEADER]
     return ["file", *_HEADER, *others, *(["true_name"] if with_true else [])]
 
@@ -223,7 +222,7 @@ def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[ob
     for values, labels in zip(probabilities.tolist(), classes.tolist(), strict=True):
         row: list[object] = []
         for value, label in zip(values, labels, strict=True):
-            row += [label, escape_cell(task.class_names[label]) if task.class_names else "", f"{value:.6f}"]
+            row += [label, task.class_names[label] if task.class_names else "", f"{value:.6f}"]
         yield row
 
 

@@ -6,14 +6,11 @@ from io import StringIO
 from itertools import pairwise
 from math import log10
 from pathlib import Path
-from typing import Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-from matplotlib.transforms import Bbox
 
 from lgx.host.files import atomic_path
 
@@ -40,40 +37,8 @@ def make_panels(
     for axes in panels:
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(labelleft=True)  # a page may show a panel without its neighbor
+        axes.tick_params(labelleft=True)
     return figure, panels
-
-
-def to_panels(figure: Figure, prefix: str) -> list[str]:
-    """Each panel of a figure as an ``<svg>`` of its own, in the ink of the page, so that a page can place them."""
-    _lay_out(figure)  # hidden parts keep their place
-    panels, hidden = list(figure.axes), [*figure.axes, *figure.legends]
-    inches = figure.dpi_scale_trans.inverted()
-    boxes = [axes.get_tightbbox() for axes in panels]
-    for part in hidden:
-        part.set_visible(False)
-    found = []
-    for number, (axes, box) in enumerate(zip(panels, boxes, strict=True)):
-        if box is not None:
-            axes.set_visible(True)
-            found.append(in_ink(to_svg(figure, f"{prefix}p{number}", box.transformed(inches).padded(0.05))))
-            axes.set_visible(False)
-    for part in hidden:
-        part.set_visible(True)
-    return found
-
-
-def in_ink(svg: str) -> str:
-    """An ``<svg>`` element whose black parts take the color of the surrounding text, also on a dark page."""
-    return re.sub(r"#000000\b", "currentColor", svg)
-
-
-def glyph(color: str, dash: Literal["-", "--", ":", "-."], marker: str, prefix: str) -> str:
-    """A short line with a marker, as an ``<svg>`` element for a legend."""
-    figure = Figure(figsize=(0.5, 0.16))
-    at = [0.06, 0.5, 0.94]
-    figure.add_artist(Line2D(at, [0.5] * 3, color=color, linestyle=dash, marker=marker, markersize=5, markevery=[1]))
-    return in_ink(to_svg(figure, prefix))
 
 
 def plain(text: str) -> str:
@@ -82,19 +47,18 @@ def plain(text: str) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
-def to_svg(figure: Figure, prefix: str, part: Bbox | None = None) -> str:
+def to_svg(figure: Figure, prefix: str) -> str:
     """The figure as one ``<svg>`` element to stand inside HTML, the same text for the same figure.
 
     Args:
-        figure: The figure; its layout is then fixed, so that drawing it again takes half of the time.
+        figure: The figure; its layout is then fixed.
         prefix: Set before every id, so that figures of one page do not refer to each other's parts.
-        part: The part to show, inches; None for the whole figure.
     """
     _lay_out(figure)
     buffer = StringIO()
     with mpl.rc_context({"svg.hashsalt": prefix, "svg.fonttype": "none"}):
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", metadata=nothing, transparent=True, bbox_inches=part)
+        figure.savefig(buffer, format="svg", metadata=nothing, transparent=True)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

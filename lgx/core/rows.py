@@ -6,9 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lgx.core.csv_cells import escape_cell, refuse_doubles, unescape_cell
-from lgx.core.readable import is_share
-from lgx.core.schema import LINE, shortened
+from lgx.core.schema import LINE, refuse_doubles, shortened
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.locks import changing
@@ -73,11 +71,6 @@ class Row:
         )  # fmt: skip
 
 
-LARGEST = 2**26
-"""Most bytes of a file that is read: some 300,000 rows."""
-
-_SIGNED = ("mcc", "score")  # a correlation, and a mean that may hold one
-
 COLUMNS = tuple(field.name for field in fields(Row))
 
 
@@ -87,8 +80,7 @@ def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
-        for row in unique.values():
-            writer.writerow({k: escape_cell(v) if isinstance(v, str) else v for k, v in asdict(row).items()})
+        writer.writerows(map(asdict, unique.values()))
 
 
 def read_rows(path: str | Path) -> list[Row]:
@@ -101,8 +93,6 @@ def read_rows(path: str | Path) -> list[Row]:
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: no such results file; a run writes it when it validates or tests")
-    if (size := path.stat().st_size) > LARGEST:
-        raise UserError(f"{path}: has {size:,} bytes, more than {LARGEST:,}; give the file that the run wrote")
     with path.open(newline="", encoding="utf-8-sig") as file:  # Excel writes a byte-order mark
         return _parse(csv.DictReader(file), path)
 
@@ -115,11 +105,6 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
         refuse_doubles(reader.fieldnames or (), f"{path}, line 1")
         for cells in reader:
             row = Row(**{column: _READERS.get(column, _text)(cells[column]) for column in COLUMNS})
-            name, least = row.metric.strip().lower(), -1 if row.metric in _SIGNED else 0
-            if is_share(row.metric) and (row.value < least or row.value > 1):
-                raise ValueError(f"{row.metric} is a number from {least} to 1, got {row.value}")
-            if row.split not in ("train", "val", "test") or (name != row.metric and is_share(name)):
-                raise ValueError(f"{row.split} {row.metric} is no value that a run writes")
             if (first := rows.setdefault(row.key, row)) is not row and first.value != row.value:
                 raise ValueError(f"a second value of {row.split} {row.metric} of this run, {row.value}")
     except UnicodeDecodeError as error:
@@ -133,7 +118,7 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
 def _text(cell: str) -> str:
     if not LINE.holds(cell):
         raise ValueError(f"{shortened(cell)} is not {LINE.words}")
-    return unescape_cell(cell)
+    return cell
 
 
 def _whole(cell: str) -> int:

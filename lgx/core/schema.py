@@ -3,7 +3,7 @@
 import math
 import reprlib
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lgx.errors import UserError
@@ -100,3 +100,9 @@ def check_fields(values: Any, fields: Mapping[str, Field], place: str, complete:
         if key in values and not field.holds(values[key]):
             raise UserError(f"{place}: {key} is {shortened(values[key])}, expected {field.words}")
     return values
+
+
+def refuse_doubles(header: Sequence[str], place: str) -> None:
+    """Refuse a table with two columns of the same name."""
+    if twice := next((name for k, name in enumerate(header) if name in header[:k]), None):
+        raise UserError(f"{place}: the column {shortened(twice)} occurs twice; rename or remove one")

@@ -2,23 +2,15 @@
 
 import errno
 import hashlib
-import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-
-from lgx.errors import UserError
-from lgx.host.files import atomic_path
 
 _MOST = 16 * 2**30
 """Largest size of all files of one kind, in bytes; the least recently used files are removed."""
-
-_PACKAGES = ("lgx", "data_modules")
 
 
 def cache_root() -> Path:
@@ -79,21 +71,3 @@ def make_room(path: Path, needed: int = 0) -> None:
             break
         file.unlink(missing_ok=True)
         total -= state.st_size
-
-
-def remembered(name: str, compute: Callable[[], Any]) -> Any:
-    """A fact about this version of the code, in plain values: from the cache, or computed and cached if possible.
-
-    Args:
-        name: Name of the fact.
-        compute: Computes it.
-    """
-    root = Path(__file__).parents[2]
-    code = sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py"))
-    file = cached_file("facts", "json", [name.encode(), *map(stamp, code)])
-    with suppress(OSError, ValueError):
-        return json.loads(file.read_text(encoding="utf-8"))
-    value = compute()
-    with suppress(OSError, UserError), atomic_path(file) as temporary:
-        temporary.write_text(json.dumps(value), encoding="utf-8")
-    return value

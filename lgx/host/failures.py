@@ -188,16 +188,8 @@ def write_errors(kinds: Kinds = Exception) -> Iterator[None]:
     except OSError:
         raise
     except kinds as error:
-        raise _system_error(error) from error
-
-
-def _system_error(error: Exception) -> OSError:
-    """The system's error that a message quotes: safetensors quotes its number, torch no cause."""
-    if found := re.search(r"\(os error (\d+)\)", str(error)):
-        return OSError(int(found[1]), os.strerror(int(found[1])))
-    if number := next((number for number in _DISK_FULL if os.strerror(number) in str(error)), None):
-        return OSError(number, os.strerror(number))
-    return OSError(f"the file could not be written completely ({reason_of(error, 100)}); is the disk full?")
+        reason = reason_of(error, 100)
+        raise OSError(f"the file could not be written completely ({reason}); is the disk full?") from error
 
 
 def refused_by_lightning(error: Exception) -> str | None:

@@ -1,21 +1,18 @@
 """Write files and folders atomically, and walk through folders."""
 
-import hashlib
 import os
 import re
 import shutil
-import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 
 from lgx.errors import UserError
 
 _LONGEST_WRITE = 24 * 3600
-"""Age in seconds from which a temporary file of another machine counts as left by a killed process."""
+"""Age in seconds from which a temporary file counts as left by a killed process."""
 
 
 @contextmanager
@@ -23,7 +20,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; rename it to ``path`` if the block succeeds, else remove it.
 
     It works for a file and for a folder, which the block creates. Missing parent folders are created. An existing file
-    or folder is replaced. Temporary files of ``path`` that killed processes left are removed.
+    or folder is replaced. Temporary files of ``path`` that killed processes left are removed after a day.
 
     Args:
         path: Path of the finished file or folder.
@@ -32,7 +29,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         The temporary path to write to.
     """
     path = Path(path)
-    temporary = path.parent / f".{path.name}.{_machine()}-{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.tmp"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)
@@ -84,36 +81,13 @@ def _remove(path: Path) -> None:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove temporary files of ``path`` whose writers were killed.
+    """Remove temporary files of ``path`` whose writers were killed: those of more than a day.
 
     An old folder that was moved aside is kept while ``path`` does not exist: it is the only copy.
     """
-    writer = r"(?:(?P<machine>\w{8})-(?P<pid>\d+)\.)?\w{8}"
-    pattern = re.compile(rf"\.{re.escape(path.name)}\.{writer}\.(?:tmp|old)")
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.\w{{8}}\.(?:tmp|old)")
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:
-            found = pattern.fullmatch(entry.name)
-            if found and _is_abandoned(entry, found) and (entry.name.endswith(".tmp") or path.exists()):
-                _remove(Path(entry.path))
-
-
-def _is_abandoned(entry: "os.DirEntry[str]", name: re.Match[str]) -> bool:
-    """Whether the writer of a temporary file has ended; on another machine: must have ended."""
-    if name["machine"] != _machine():
-        return time.time() - entry.stat(follow_symlinks=False).st_mtime > _LONGEST_WRITE
-    try:
-        os.kill(int(name["pid"]), 0)
-    except ProcessLookupError:
-        return True
-    except (PermissionError, OverflowError):
-        return False
-    return False
-
-
-@cache
-def _machine() -> str:
-    """Short name of the space in which a process number is unique: machine, its last start, container."""
-    facts = [socket.gethostname()]
-    with suppress(OSError):  # Linux only
-        facts += [Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8"), os.readlink("/proc/self/ns/pid")]
-    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:8]
+            if pattern.fullmatch(entry.name) and (entry.name.endswith(".tmp") or path.exists()):
+                if time.time() - entry.stat(follow_symlinks=False).st_mtime > _LONGEST_WRITE:
+                    _remove(Path(entry.path))

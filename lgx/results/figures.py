@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from lgx.components.figures import glyph, make_panels, plain, step_ticks, to_panels, to_svg, whole_ticks
+from lgx.components.figures import make_panels, plain, step_ticks, to_svg, whole_ticks
 from lgx.core.rows import Row
 from lgx.methods.spec import GRAY
 from lgx.results.architecture_names import architecture_order, depth_of, family_of
@@ -28,20 +28,6 @@ _TAGS = ("val/acc", "val/loss", "train/loss")
 _MOST_MARKERS = 30
 """Largest number of points with markers; longer curves are plain lines."""
 _SPLITS = {"val": "validation", "train": "training", "test": "test"}
-
-
-def drawn(figure: Figure, name: str, label: str, caption: str, lines: Sequence[Style] = ()) -> ReportFigure:
-    """A figure for a report.
-
-    Args:
-        figure: The figure.
-        name: Name of its file without suffix.
-        label: Description for readers who cannot see it.
-        caption: Text below the figure, with hints for reading it.
-        lines: Style of each line, if the panels need a legend.
-    """
-    legend = [(glyph(s.color, s.dash, s.marker, f"{name}g{i}"), s.label) for i, s in enumerate(lines)]
-    return ReportFigure(name, to_svg(figure, name), label, caption, to_panels(figure, name), legend)
 
 
 def add_legend(figure: Figure, lines: Sequence[Style]) -> None:
@@ -83,7 +69,8 @@ def average_figure(
     better = "left" if lower_is_better(metric) else "right"
     caption = f"See which method is farthest to the {better}{_apart(seeds)}.{_spread(seeds)}"
     caption += " A dashed line near the dots is chance." if any(c is not None for c in chances) else ""
-    return drawn(figure, "averages", f"averages of {in_words(metric)}, the best first; {ranks}", caption)
+    label = f"averages of {in_words(metric)}, the best first; {ranks}"
+    return ReportFigure("averages", to_svg(figure, "averages"), label, caption)
 
 
 def depth_section(
@@ -170,7 +157,8 @@ def curve_section(
         over = "One seed each." if is_single else "Lines are means over seeds, bands their range."
         label = f"training curves, task {task}, architecture {architecture}, methods {', '.join(methods)}"
         caption = f"{task}, {architecture}. See which line leads early, and which at the end. {over}"
-        figures.append(drawn(figure, f"curves-{len(figures)}", label, caption, lines))
+        name = f"curves-{len(figures)}"
+        figures.append(ReportFigure(name, to_svg(figure, name), label, caption))
     return Section("Training curves", figures=figures) if figures else None
 
 
@@ -210,7 +198,7 @@ def _depth_figure(
     caption = f"{where}. See which line is {best}{_apart(seeds)}, and whether this holds at every depth."
     caption += _spread(seeds) + ("" if chance is None else f" Chance is {with_unit(chance, metric)}.")
     label = f"{metric} against depth, {where}, methods {', '.join(methods)}"
-    return drawn(figure, name, label, caption, lines)
+    return ReportFigure(name, to_svg(figure, name), label, caption)
 
 
 def _draw_curve(axes: Axes, seeds: Sequence[Curve], look: Style, factor: float) -> None:

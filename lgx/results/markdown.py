@@ -39,13 +39,11 @@ th:first-child { text-align: left; position: sticky; left: 0; background: Canvas
 td:has(strong) { background: var(--soft); }
 .scroll { overflow-x: auto; max-width: 100%; margin: 1rem 0; }
 .scroll:focus-visible { outline: 2px solid var(--accent); }
-.panels { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; align-items: flex-start; }
-p:has(.panels) { max-width: none; margin-bottom: .2rem; }
-p:has(.panels) + p { font-size: .9rem; opacity: .85; }
-.panels > svg { max-width: 100%; height: auto; }
+.figure { display: block; margin-bottom: .2rem; }
+.figure > svg { max-width: max(100%, 40rem); height: auto; }
+p:has(.figure) { max-width: none; }
+p:has(.figure) + p { font-size: .9rem; opacity: .85; }
 svg text { font-family: system-ui, sans-serif !important; fill: currentColor; }
-.legend { display: flex; flex-wrap: wrap; gap: .1rem 1.4rem; font-size: .9rem; }
-.legend svg { vertical-align: middle; margin-right: .4rem; }
 @media (max-width: 40rem) {
   main { padding: 1rem .9rem 2rem; }
   th, td { padding: .25rem .5rem; }
@@ -172,9 +170,8 @@ class _Renderer(RendererHTML):
         return "</table></div>\n"
 
     def image(self, tokens: Sequence[Token], i: int, options: Any, env: Mapping[str, Any]) -> str:
-        """The panels of a figure and their legend, instead of its file."""
+        """The figure in a box that can be scrolled, in the ink of the page, instead of its file."""
         figure: ReportFigure = env["figures"][tokens[i].attrs["src"]]
-        marks = "".join(f"<span>{mark}{escape(words)}</span>" for mark, words in figure.legend)
-        legend = f'<span class="legend">{marks}</span>' if marks else ""
-        panels = f'<span class="panels">{"".join(figure.panels)}</span>'
-        return f'<span role="img" aria-label="{escape(figure.label)}">{legend}{panels}</span>'
+        box = f'class="scroll figure" tabindex="0" role="img" aria-label="{escape(figure.label)}"'
+        in_ink = re.sub(r"#000000\b", "currentColor", figure.svg)  # black would be lost on a dark page
+        return f"<span {box}>{in_ink}</span>"

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from lgx.core.csv_cells import unescape_cell
 from lgx.core.readable import clipped
 from lgx.core.readable import in_words as in_words
 from lgx.core.readable import is_share as is_share
@@ -78,5 +77,5 @@ def _largest(table: Path) -> str:
 def examples_of(table: Path) -> dict[str, int]:
     """Examples of each class in a test, from the file beside its rows; empty without a file."""
     with suppress(OSError, ValueError, KeyError), table.open(encoding="utf-8", newline="") as file:
-        return {unescape_cell(row["class"]): int(row["examples"]) for row in csv.DictReader(file)}
+        return {row["class"]: int(row["examples"]) for row in csv.DictReader(file)}
     return {}

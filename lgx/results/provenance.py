@@ -40,22 +40,15 @@ def health_section(rows: Iterable[Row], merged: Merged) -> Section | None:
         rows: Rows of the runs.
         merged: All rows, with the folders of their runs.
     """
-    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    found: dict[str, list[Mapping[str, Any]]] = {}
     for method, run in dict.fromkeys((row.method, row.run) for row in rows):
         if isinstance(health := merged.summary(run).get("health"), Mapping):
-            found.setdefault(method, {})[run] = health
+            found.setdefault(method, []).append(health)
     if not found:
         return None
-    lines = tuple((label_of(method), _health(found[method].values())) for method in sorted(found, key=method_order))
-    diverged = [
-        f"{run} (step {health['first_non_finite_step']})"
-        for runs in found.values()
-        for run, health in runs.items()
-        if health.get("first_non_finite_step") is not None
-    ]
+    lines = tuple((label_of(method), _health(found[method])) for method in sorted(found, key=method_order))
     text = ["Medians over runs. The minimized losses differ between methods."]
-    text += [f"Not finite from a step on: {', '.join(diverged)}."] if diverged else []
-    heads = ("runs", "loss at start", "loss at end", "gradient norm at end", "runs with a loss that is not finite")
+    heads = ("runs", "loss at start", "loss at end", "gradient norm at end")
     return Section("Training health", text, [Table("", heads, lines)])
 
 
@@ -83,12 +76,10 @@ def origin_section(rows: Sequence[Row], files: Iterable[Path] = ()) -> Section:
     )
 
 
-def _health(runs: Iterable[Mapping[str, Any]]) -> tuple[Cell, ...]:
-    runs = list(runs)
+def _health(runs: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
     values = ([value for health in runs if isinstance(value := health.get(key), int | float)] for key in _HEALTH)
     medians = (f"{median(known):.4g}" if known else "-" for known in values)
-    diverged = sum(health.get("first_non_finite_step") is not None for health in runs)
-    return tuple(map(Cell, (str(len(runs)), *medians, str(diverged))))
+    return tuple(map(Cell, (str(len(runs)), *medians)))
 
 
 def _today() -> datetime:

@@ -43,16 +43,12 @@ class ReportFigure:
         svg: The ``<svg>`` element with legend, trusted.
         label: Description for readers who cannot see it.
         caption: Text below the figure, with hints for reading it.
-        panels: Its panels without legend, an ``<svg>`` element each, which a page places side by side.
-        legend: Glyph (an ``<svg>`` element) and words of each line style of the panels.
     """
 
     name: str
     svg: str
     label: str
     caption: str
-    panels: Sequence[str]
-    legend: Sequence[tuple[str, str]] = ()
 
 
 class Item(NamedTuple):

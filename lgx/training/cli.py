@@ -23,7 +23,6 @@ from lgx.core.provenance import commit
 from lgx.errors import Preempted, UserError
 from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning, worker_was_killed
 from lgx.host.launcher import check_job
-from lgx.host.safety import non_finite_allowed
 from lgx.host.signals import STOP
 from lgx.host.startup import collect_as_usual, keep_freed_memory
 from lgx.methods.base import Method
@@ -121,7 +120,6 @@ class LgxCLI(LightningCLI):
         versions = {"commit": commit(), **package_versions()}
         files = self.sources.digests() if self.command == "fit" else {}
         self.identity = RunIdentity(configuration_text(self.run_parser, config), versions, files)
-        self.held.enter_context(non_finite_allowed(config.allow_non_finite))
         writes = self.command == "fit" and not config.trainer.fast_dev_run and _is_first_process()
         self.claim = FolderClaim(self.run_dir, config.ckpt_path == "last", config.overwrite, writes)
         self.held.enter_context(self.claim.held())
@@ -143,7 +141,7 @@ class LgxCLI(LightningCLI):
         logger, step = built.trainer.logger, resumed.step if resumed else None
         wanted = [] if logger is False or self.command == "predict" else as_list(True if logger is None else logger)
         self.loggers = RunLoggers(wanted, self.place, step if self.command == "fit" else _ALL, self.config.overwrite)
-        self.health = TrainingHealth(self.config.allow_non_finite)
+        self.health = TrainingHealth()
         self._monitor(built.checkpoint)
         options: Any = built.trainer
         plugins, self.checkpoint_io = every_plugin(options.plugins)

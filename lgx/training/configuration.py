@@ -42,7 +42,6 @@ _FLAGS = {
     "test_end": "Test the final weights after training.",
     "untrained": "Evaluate the untrained start, without a checkpoint.",
     "split_batch": "Divide data.batch_size by the number of processes, so that more GPUs do not change the recipe.",
-    "allow_non_finite": "Continue training after a loss that is not finite; accept NaN and infinity in learngenes.",
 }
 """Boolean options -> help."""
 
@@ -130,7 +129,7 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
 
 def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     """Parse a command line and the configuration files that it names."""
-    written = [*written_options(argv)]  # reads at most a fixed size: jsonargparse would read an endless pipe
+    written = [*written_options(argv)]  # refuses a pipe, which jsonargparse would read without end
     check_classes(written)
     for _, option, value in written:
         if option.removesuffix(".class_path") in ("model.optimizer", "model.scheduler"):

@@ -1,9 +1,8 @@
-"""Parse command lines with jsonargparse: bounded YAML, known classes, flags, one sentence for any mistake."""
+"""Parse command lines with jsonargparse: known classes, flags, one sentence for any mistake."""
 
 import difflib
 import importlib
 import inspect
-import itertools
 import os
 import re
 import sys
@@ -19,7 +18,7 @@ from jsonargparse import ArgumentError, Namespace, get_loader, set_dumper, set_l
 
 from lgx.errors import UserError
 from lgx.host import launcher
-from lgx.host.safety import DEEPEST, LONGEST, MOST_OPTIONS, TooLarge, check_text, check_yaml, load_plain, read_yaml
+from lgx.host.safety import load_plain, read_yaml
 from lgx.training.lightning_internals import option_strings
 
 _PACKAGES = {
@@ -238,12 +237,6 @@ def parse(parser: Any, argv: Sequence[str]) -> Namespace:
     # The layout of jsonargparse's own files, with keys in the order of the parser.
     layout: Any = {"default_flow_style": False, "allow_unicode": True, "sort_keys": False}
     set_dumper("yaml", lambda data: yaml.dump(data, Dumper=_Dumper, **layout))
-    for before, word in itertools.pairwise(["", *argv]):  # jsonargparse reads some values past its loader
-        option, equals, value = word.partition("=")
-        try:
-            check_text(value if equals else word, MOST_OPTIONS, LONGEST)
-        except TooLarge as error:
-            raise UserError(f"{(option if equals else before)[:100]}: {error}; give a shorter value") from error
     try:
         return cast(Namespace, parser.parse_args(underscored(argv)))
     except ArgumentError as error:
@@ -261,12 +254,11 @@ def underscored(argv: Sequence[str]) -> list[str]:
     return words
 
 
-def written_options(argv: Sequence[str], depth: int = DEEPEST) -> Iterator[tuple[str, str, Any]]:
+def written_options(argv: Sequence[str]) -> Iterator[tuple[str, str, Any]]:
     """The options of a command line and of its files: file, if any; name without dashes and ``init_args``; value.
 
     Args:
         argv: The command line without the command.
-        depth: Levels of keys to go through in files, and in values that are mappings.
     """
     words = list(argv)
     while words and (word := words.pop(0)) != "--":
@@ -279,24 +271,23 @@ def written_options(argv: Sequence[str], depth: int = DEEPEST) -> Iterator[tuple
             yield place, name, value
         is_file = name in ("model", "data") and value.endswith((".yaml", ".yml")) and os.path.isfile(value)
         if is_file or (option in ("-c", "--config") and value):
-            place, content = f"{value}: ", read_yaml(Path(value), "give a configuration file", MOST_OPTIONS, LONGEST)
+            place, content = f"{value}: ", read_yaml(Path(value), "give a configuration file")
             if not isinstance(content, dict):
                 raise UserError(f"{value}: holds no mapping from keys to values; give a configuration file")
         elif name and value.startswith("{"):
             with suppress(yaml.YAMLError, ValueError, RecursionError):  # which the parser reports
-                check_yaml(value, MOST_OPTIONS, LONGEST)
                 content = load_plain(value)
         if isinstance(content, dict):
-            for key, inner in _nested(content, depth, name and f"{name}."):
+            for key, inner in _nested(content, name and f"{name}."):
                 yield place, _NO_NAME.sub("", key), inner
 
 
-def _nested(content: dict[Any, Any], depth: int, above: str = "") -> Iterator[tuple[str, Any]]:
+def _nested(content: dict[Any, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in content.items():
         if not _NO_NAME.fullmatch(f".{key}"):
             yield f"{above}{key}", value
-        if isinstance(value, dict) and depth > 1:
-            yield from _nested(value, depth - 1, f"{above}{key}.")
+        if isinstance(value, dict):
+            yield from _nested(value, f"{above}{key}.")
 
 
 def _explain(message: str, argv: Sequence[str], options: Sequence[str]) -> str:
@@ -353,8 +344,6 @@ _Dumper.add_multi_representer(str, _represent_text)
 
 
 def _load_yaml(text: str) -> Any:
-    if len(text) > DEEPEST:  # shorter texts can stand for little, and are read often
-        check_yaml(text, MOST_OPTIONS, LONGEST)
     try:
         value = _jsonargparse_yaml(text)
         is_word = "\n" not in text and text[:1] not in ("'", '"')  # a word has no comments, tags and anchors

@@ -1,17 +1,15 @@
-"""Files are written completely or not at all; foreign ones are refused in a sentence; facts about the code are kept."""
+"""Files are written completely or not at all; foreign ones are refused in a sentence."""
 
 import os
-import signal
 import time
 
 import pytest
 import torch
 
+from lgx.artifacts.safety import refuse_non_finite
 from lgx.errors import UserError
-from lgx.host import cache
 from lgx.host.files import atomic_path
-from lgx.host.safety import parse_json, read_json, read_yaml, refuse_non_finite
-from tests.support.command_line import python
+from lgx.host.safety import parse_json, read_json, read_yaml
 
 
 def test_a_folder_that_cannot_be_replaced_stays(tmp_path):
@@ -33,31 +31,7 @@ def test_a_folder_that_cannot_be_replaced_stays(tmp_path):
     assert [p.name for p in (tmp_path / "model").iterdir()] == ["b"]
 
 
-KILLED = """
-import os, signal, sys
-from lgx.host.files import atomic_path
-with atomic_path(sys.argv[1]) as temporary:
-    if sys.argv[2] == "folder":
-        temporary.mkdir()
-        (temporary / "half").write_text("half")
-    else:
-        temporary.write_text("half")
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_a_killed_writer_left_is_removed_when_the_file_is_next_written(tmp_path, kind):
-    assert python("-c", KILLED, tmp_path / "last.ckpt", kind).returncode == -signal.SIGKILL
-    (left,) = tmp_path.iterdir()
-    other = tmp_path / left.name.replace("last.ckpt", "best.ckpt")  # of another file
-    other.write_text("")
-    with atomic_path(tmp_path / "last.ckpt") as temporary:
-        temporary.write_text("whole")
-    assert sorted(tmp_path.iterdir()) == sorted([other, tmp_path / "last.ckpt"])
-
-
-def test_temporary_files_of_running_writers_stay(tmp_path):
+def test_temporary_files_are_removed_after_a_day(tmp_path):
     with atomic_path(tmp_path / "a") as outer:
         outer.write_text("one")
         with atomic_path(tmp_path / "a") as inner:
@@ -66,7 +40,6 @@ def test_temporary_files_of_running_writers_stay(tmp_path):
     day = 24 * 3600
     for name, age in (
         (".a.12345678.tmp", day / 2),
-        (".a.0badcafe-1.12345678.tmp", day / 2),
         (".a.87654321.tmp", 2 * day),
     ):
         (tmp_path / name).write_text("")
@@ -74,7 +47,7 @@ def test_temporary_files_of_running_writers_stay(tmp_path):
     with atomic_path(tmp_path / "a") as temporary:
         temporary.write_text("three")
     left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == [".a.0badcafe-1.12345678.tmp", ".a.12345678.tmp", "a"]
+    assert left == [".a.12345678.tmp", "a"]
 
 
 def test_a_folder_that_was_moved_aside_is_kept_while_it_is_the_only_copy(tmp_path):
@@ -90,20 +63,6 @@ def test_a_folder_that_was_moved_aside_is_kept_while_it_is_the_only_copy(tmp_pat
     assert not aside.exists()
 
 
-def test_a_fact_is_computed_again_after_a_change_of_the_code_alone(tmp_path, monkeypatch):
-    monkeypatch.setenv("LGX_CACHE", str(tmp_path))
-    values = iter([1, 2])
-    assert [cache.remembered("x", lambda: next(values)) for _ in range(2)] == [1, 1]
-    monkeypatch.setattr(cache, "stamp", lambda path: b"another")
-    assert cache.remembered("x", lambda: next(values)) == 2
-
-
-def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
-    (tmp_path / "blocked").write_text("")
-    monkeypatch.setenv("LGX_CACHE", str(tmp_path / "blocked"))
-    assert [cache.remembered("x", lambda: 1) for _ in range(2)] == [1, 1]
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -111,22 +70,21 @@ def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
         (b"[" * 100_000, "not valid JSON (maximum recursion depth"),
         (b"1" * 10_000, "not valid JSON (Exceeds the limit"),
         (b'"\xff"', "'utf-8' codec"),
-        (b"[1, 2, 3, 4, 5]" * 7_000, "more than 100,000 characters of JSON"),
     ],
 )
 def test_json_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text, words):
     (tmp_path / "a.json").write_bytes(text)
     with pytest.raises(UserError) as caught:
-        read_json(tmp_path / "a.json", "mend it", largest=100_000)
+        read_json(tmp_path / "a.json", "mend it")
     message = str(caught.value)
     assert message.startswith(str(tmp_path / "a.json"))
     assert message.endswith("; mend it")
     assert words in message
     with pytest.raises(UserError, match=r"^key: "):
-        parse_json(text, "key", "mend it", largest=100_000)
+        parse_json(text, "key", "mend it")
 
 
-@pytest.mark.parametrize("text", [b"a: [", b"a: 2020-99-99", b"\xff", b"a: " + b"1" * 30, b"[" * 200])
+@pytest.mark.parametrize("text", [b"a: [", b"a: 2020-99-99", b"\xff", b"[" * 200])
 def test_yaml_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text):
     (tmp_path / "a.yaml").write_bytes(text)
     with pytest.raises(UserError, match=r"a\.yaml: not valid YAML \(.*\); mend it"):

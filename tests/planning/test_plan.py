@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from experiments.reproduce.hours import sweep_hours
 from lgx.architectures import parse_architecture, read_architectures
 from lgx.architectures.cost import cost_of
-from lgx.planning import make_plan, sweep_hours
+from lgx.planning import make_plan
 from lgx.planning.configured import configure
 from lgx.planning.cost import mean_over, spread
 from tests.planning.helpers import BASE, LOW_RANK, OFFLINE, VIT, plan, run_folder, steps_of

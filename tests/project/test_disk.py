@@ -1,6 +1,5 @@
 """Full disks, unwritable folders, files damaged during a run: one sentence, and no partial files."""
 
-import errno
 import resource
 import sys
 import time
@@ -205,10 +204,7 @@ def test_a_message_names_the_file_and_not_its_temporary_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_is_recognized_in_errors_of_libraries():
-    with pytest.raises(OSError, match="No space left") as caught, write_errors():
-        raise RuntimeError('I/O error: No space left on device (os error 28) at path "/x/.tmpA"')
-    assert caught.value.errno == errno.ENOSPC
+def test_errors_of_libraries_that_cannot_write_ask_for_space():
     with pytest.raises(OSError, match="is the disk full"), write_errors():
         raise RuntimeError("[enforce fail at inline_container.cc:671] .\nmore")
 

@@ -12,9 +12,9 @@ from experiments.pages import values
 from experiments.pages.render import Pages
 from experiments.pages.sources import FAULTS
 from experiments.pages.values import Refuted
+from experiments.reproduce.hours import sweep_hours
 from experiments.reproduce.recipes import load_recipes
 from lgx.core.rows import Row, read_rows
-from lgx.planning import sweep_hours
 from tests.support.paths import EXPERIMENTS, ROOT
 
 RESULTS = sorted((EXPERIMENTS / "results").glob("*.csv"))

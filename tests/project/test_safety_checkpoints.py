@@ -1,4 +1,4 @@
-"""Foreign learngenes, checkpoints and model folders run no code, and take little time and memory."""
+"""Foreign learngenes, checkpoints and model folders run no code, and take no more memory than they hold."""
 
 import json
 import struct
@@ -118,15 +118,10 @@ def test_a_folder_of_transformers_runs_no_code(tmp_path):
     assert not (tmp_path / "evidence").exists()
 
 
-def test_a_timm_folder_is_no_larger_than_its_weights(tmp_path):
+def test_a_timm_folder_names_no_other_file_of_weights(tmp_path):
     folder = tmp_path / "vit"
     write_descendant(folder, SMALL.build(), SMALL)
     about = json.loads((folder / "config.json").read_text())
-    started = time.perf_counter()
-    for changes in ({"depth": 10**6}, {"embed_dim": 65_536}, {"num_classes": 10**9}):
-        (folder / "config.json").write_text(json.dumps({**about, "model_args": {**about["model_args"], **changes}}))
-        assert str(folder) in refusal(lgx("export", folder, "--out", tmp_path / "out"))
-    assert time.perf_counter() - started < 30
     torch.save({"x": Payload(tmp_path / "evidence")}, tmp_path / "evil.pt")
     for changes in (
         {"file": str(tmp_path / "evil.pt"), "source": ""},

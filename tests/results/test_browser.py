@@ -1,13 +1,7 @@
-"""Reports and TensorBoard in a real browser."""
+"""Reports in a real browser."""
 
-import json
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -18,8 +12,8 @@ from lgx.results.arena.arena_file import load_arena
 from lgx.results.arena.points import read_points
 from lgx.results.arena.report import whole_report
 from lgx.results.report_files import write_report
-from tests.support.browser import DIRECTLY, Browser, browser
-from tests.support.command_line import arguments, free_port, lgx, ok
+from tests.support.browser import Browser, browser
+from tests.support.command_line import arguments, lgx, ok
 from tests.support.paths import EXPERIMENTS
 
 ROWS = EXPERIMENTS / "results" / "sws_fashion_mnist.csv"
@@ -80,9 +74,6 @@ FIRST_ELEMENTS = """
 const picked = document.querySelectorAll("h1, .headline p, table, h2");
 return [...picked].slice(0, 4).map(element => element.tagName + ": " + element.textContent.slice(0, 60));
 """
-
-
-GROUPS = "return [...document.querySelectorAll('.card-group .group-title')].map(title => title.textContent.trim())"
 
 
 @pytest.fixture(scope="module")
@@ -158,67 +149,3 @@ def test_a_run_with_one_validation_is_shown_as_a_table_and_a_line(window, report
     text = window.run("return document.querySelector('main').textContent")
     assert "nothing is compared" in text
     assert "Chance is 33.33 %." in text  # three shapes, as the run has stored
-
-
-@pytest.fixture(scope="module")
-def tensorboard(runs: Path) -> Iterator[str]:
-    """Address of a TensorBoard that shows the runs."""
-    port = free_port()
-    command = [sys.executable, "-m", "tensorboard.main", f"--logdir={runs}", f"--port={port}", "--load_fast=false"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(120):
-            try:
-                if b"seed0" in DIRECTLY.open(f"{address}/data/runs", timeout=5).read():
-                    break
-            except (URLError, ConnectionError, TimeoutError):
-                pass
-            time.sleep(0.5)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def test_tensorboard_shows_runs_by_name_with_their_curves(tensorboard, window):
-    window.look(1280, dark=False)
-    window.open(f"{tensorboard}/#timeseries")
-    for word in ("test/shapes-3-random/seed0", "train", "val"):
-        assert window.wait_for(f"return document.body.innerText.replace(/\\s/g, '').includes('{word}')"), word
-    for group in ("test", "train", "val"):  # scores and losses are open
-        assert window.wait_for(f"{GROUPS}.includes('{group}')"), group
-    assert [line for line in window.console() if "Uncaught" in line or "Failed to load" in line] == []
-
-
-@pytest.mark.slow
-def test_tensorboard_shows_hyper_parameters_and_scores(tensorboard, runs, window, tmp_path):
-    """The tab is a closed component: the test repeats its request, and looks at the picture that it paints."""
-    asked = DIRECTLY.open(f"{tensorboard}/data/plugin/hparams/experiment?request=%7B%7D", timeout=30)
-    answer = json.loads(asked.read())
-    names = [parameter["name"] for parameter in answer["hparamInfos"]]
-    assert {"model", "model.arch", "data", "data.batch_size", "seed_everything", "model.optimizer.lr"} <= set(names)
-    tags = {metric["name"]["tag"] for metric in answer["metricInfos"]}
-    assert tags == {"hp_metric"}
-    wanted = {
-        "colParams": [{"metric": {"tag": tag}} for tag in sorted(tags)],
-        "sliceSize": 9,
-        "allowedStatuses": [0, 1, 2, 3],
-    }
-    query = urllib.request.Request(
-        f"{tensorboard}/data/plugin/hparams/session_groups", json.dumps(wanted).encode(),
-        {"Content-Type": "application/json"},
-    )  # fmt: skip
-    (group,) = json.loads(DIRECTLY.open(query, timeout=30).read())["sessionGroups"]
-    shown = {value["name"]["tag"]: value["value"] for value in group["metricValues"]}
-    (run,) = runs.glob("*/shapes-3-random/seed0")
-    rows = {(row.split, row.metric): row.value for row in read_rows(run / "results.csv")}
-    assert shown == {"hp_metric": pytest.approx(rows["val", "acc"])}
-    picture = tmp_path / "tab.png"
-    window.look(1280, dark=False)
-    window.open(f"{tensorboard}/#hparams")
-    time.sleep(5)
-    assert [line for line in window.console() if "Uncaught" in line or "Failed to load" in line] == []
-    window.picture(picture)
-    with Image.open(picture) as painted:
-        assert len(np.unique(np.asarray(painted.convert("L")))) > 10

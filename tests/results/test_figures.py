@@ -7,13 +7,15 @@ from itertools import pairwise
 import pytest
 from matplotlib.axes import Axes
 
-from lgx.components.figures import glyph, in_ink, log_ticks, make_panels, step_ticks, to_panels, to_svg, whole_ticks
+from lgx.components.figures import log_ticks, make_panels, step_ticks, to_svg, whole_ticks
 from lgx.core.rows import write_rows
 from lgx.methods import registry
 from lgx.methods.spec import BLUE, Look
 from lgx.results.figures import average_figure, curve_section, curves_of_runs, depth_section
 from lgx.results.looks import label_of, method_order, styles
+from lgx.results.markdown import to_html
 from lgx.results.merging import merge
+from lgx.results.report import Report, ReportFigure, Section
 from lgx.results.standings import standings
 from tests.results.helpers import row
 
@@ -78,31 +80,18 @@ def test_ticks_of_compute_do_not_overlap(ends: tuple[float, float]) -> None:
     assert overlapping(axes) == []
 
 
-def test_panels_stand_alone_in_the_ink_of_the_page() -> None:
+def test_figures_of_a_page_have_its_ink_and_ids_of_their_own() -> None:
     figure, panels = make_panels(2, share_y=True)
-    for axes, title in zip(panels, ("left", "right"), strict=True):
+    for axes in panels:
         axes.plot([0, 1], [0, 1], color="#000000")
-        axes.set_title(title)
-    whole = to_svg(figure, "whole")
-    one, other = to_panels(figure, "part")
-    assert "left" in one
-    assert "right" not in one
-    assert "left" not in other
-    assert ">0.0<" in other  # its own numbers, although the axis is shared
-    assert "#000000" in whole
-    assert "#000000" not in one + other
-    assert "currentColor" in one
-    ids = re.findall(r' id="([^"]+)"', one + other)
+    drawn = [ReportFigure(name, to_svg(figure, name), "label", "caption") for name in ("one", "other")]
+    assert "#000000" in drawn[0].svg
+    page = to_html(Report("title", [], [], [Section("section", figures=drawn)]))
+    assert page.count("<svg") == 2
+    assert "#000000" not in page
+    assert "currentColor" in page.partition("<svg")[2]
+    ids = re.findall(r' id="([^"]+)"', "".join(figure.svg for figure in drawn))
     assert len(ids) == len(set(ids))
-    assert to_svg(figure, "again").count("<g") == whole.count("<g")  # everything is visible again
-
-
-def test_glyphs_show_color_dash_and_marker() -> None:
-    shown = glyph("#0072b2", "--", "s", "g")
-    assert "#0072b2" in shown
-    assert "stroke-dasharray" in shown
-    assert "currentColor" in glyph("#000000", "-", "o", "g")
-    assert in_ink("fill: #0000001") == "fill: #0000001"
 
 
 def test_curves_are_over_the_epochs_of_the_longest_run_of_a_seed():
@@ -118,7 +107,7 @@ def test_curves_are_over_the_epochs_of_the_longest_run_of_a_seed():
     assert set(curves_of_runs(rows, "loss", "train")["pocket", "6-Small"]) == {"train/loss"}
     rows += epochs({2: 0.4, 3: 0.5}, run="third", seed=2)
     (figure,) = curve_section(curves_of_runs(rows, "acc", "test"), LOOKS).figures
-    assert len(figure.panels) == 2
+    assert figure.svg.count("training epoch") == 2
 
 
 def test_a_run_keeps_its_curve_where_a_newer_run_has_measured_the_same(tmp_path):

@@ -4,10 +4,8 @@ import bz2
 import io
 import json
 import lzma
-import pickle
 import resource
 import signal
-import struct
 import tarfile
 import time
 import zipfile
@@ -18,29 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image, PngImagePlugin
 
 from data_modules.files.archives import check_tar, unzip
 from data_modules.images.examples import ImageFiles, LabeledImages
 from data_modules.sets.segmentation import MaskedImages
-from data_modules.shards.index import Shard, read_index
+from data_modules.shards.index import Shard
 from data_modules.shards.reading import ShardImages
 from data_modules.suites.decathlon import DECATHLON
 from data_modules.suites.mini_archives import EncodedImages, read_zip
 from data_modules.text.rows import read_json_lines, read_table
 from data_modules.text.tokens import _read_vocabulary
-from lgx.architectures.sets import read_architectures
-from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.pretrained import load_pretrained
-from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.rows import COLUMNS, read_rows
 from lgx.errors import UserError
 from lgx.host.safety import read_json
-from lgx.results.run_records import read_yaml
-from lgx.runs.sweeps import load_sweep
-from lgx.training.configuration import make_parser, parse_configuration
 
 MEMORY, SECONDS = 2**30, 30
 """Bytes of address space above those of this process before it reads, and seconds, that a reader may take."""
@@ -129,41 +118,6 @@ def zip_of(path: Path, method: int, size: int = 2**25) -> None:
         archive.writestr("train/a/1.png", bytes(size))
 
 
-def checkpoint(path: Path, pickled: bytes, method: int = zipfile.ZIP_STORED) -> None:
-    with zipfile.ZipFile(path, "w", method) as archive:
-        archive.writestr("archive/data.pkl", pickled)
-        archive.writestr("archive/version", "3\n")
-        archive.writestr("archive/data/0", bytes(2**20))
-
-
-def legacy(*pickles: bytes) -> bytes:
-    """A checkpoint in torch's older format, whose first three pickles are followed by others."""
-    facts = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
-    first = (torch.serialization.MAGIC_NUMBER, torch.serialization.PROTOCOL_VERSION, facts)
-    return b"".join([*(pickle.dumps(value, 2) for value in first), *pickles])
-
-
-def empty_zip() -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w"):
-        pass
-    return buffer.getvalue()
-
-
-def many_tensors(path: Path, metadata: str) -> None:
-    """A safetensors file of 300,000 empty tensors."""
-    tensors = ", ".join(f'"{k:030}": {{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}' for k in range(200_000))
-    text = f'{{"__metadata__": {{"{metadata}": "{{}}"}}, {tensors}}}'.encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text)
-
-
-def laughs(key: str) -> str:
-    """A few lines of YAML that stand for 10^9 values."""
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, 9)]
-    return "\n".join([*lines, f"{key}: *a8", ""])
-
-
 def in_file(content: Callable[[], bytes] | str | bytes, name: str, read: Reader) -> Reader:
     """A reader of a file with this content; a function makes it when it is read."""
 
@@ -188,10 +142,6 @@ def written(name: str, write: Callable[[Path], Any], read: Reader) -> Reader:
     return run
 
 
-def configure(*argv: str) -> Any:
-    return parse_configuration(make_parser("fit"), [*argv])
-
-
 def masked(path: Path) -> Any:
     return MaskedImages([(path, path)], {0: 0}, "x")[0]
 
@@ -214,13 +164,6 @@ def in_shard(path: Path) -> Any:
     return ShardImages([Shard(shard, 1, "")], "x")[0]
 
 
-def timm_folder(path: Path) -> Any:
-    from safetensors.numpy import save_file
-
-    save_file({"x": np.zeros(4, np.float32)}, path.parent / "model.safetensors")
-    return load_pretrained(str(path.parent))
-
-
 def devkit(path: Path) -> Any:
     return DECATHLON.prepare(path.parent / "data", "aircraft", path.parent)
 
@@ -229,24 +172,8 @@ def shard(path: Path) -> Any:
     return ShardImages([Shard(path, 1, "")], "x")
 
 
-BYTE_ARRAY = b"\x80\x02cbuiltins\nbytearray\nJ\0\0\0\x40\x85R."
-"""A pickle of a byte array of a gibibyte."""
-BEYOND = b"\x80\x05\x96" + (2**62).to_bytes(8, "little") + b"Z."
-DOUBLING = b"".join(b"h" + bytes([k]) + b"h" + bytes([k]) + b"\x86q" + bytes([k + 1]) for k in range(99))
-PICKLES = {
-    "a byte array by its old name": BYTE_ARRAY.replace(b"builtins", b"__builtin__"),
-    "tuples that double": b"\x80\x02})q\x00" + DOUBLING + b"K\x01s.",
-    "lists in lists": b"\x80\x02" + b"]" * 10**5 + b"a" * (10**5 - 1) + b".",
-    "a function": b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R.",
-}
-
-TIMM: dict[str, Any] = {"pretrained_cfg": {}}
 BIG = (13_300, 13_300)
-RUN = ("--model=Ancestor", "--model.arch=6-Tiny", "--model.optimizer=torch.optim.AdamW", "--data=CIFAR10")
-NUMBERS = ", ".join(["0"] * 4000)
-DEEP, LONG = "[" * 10**6, '["' + "a" * 2**24 + '"]'
-MATRIX = ", ".join(f"v{k}: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]" for k in range(12))
-SWEEP = f"experiment: a\nseeds: [0]\nruns:\n- {{name: a, config: a, matrix: {{{MATRIX}}}}}\n"
+DEEP = "[" * 10**6
 HOLES = {"GNU's old": old_holes, "GNU's new": new_holes}
 HEADERS = {
     "name": tarfile.GNUTYPE_LONGNAME, "link": tarfile.GNUTYPE_LONGLINK,
@@ -261,46 +188,8 @@ PICTURES: dict[str, Reader] = {
 }
 
 BOMBS: dict[str, Reader] = {
-    "configuration: 4000 devices": in_file(
-        f"trainer: {{devices: [{NUMBERS}]}}", "a.yaml", lambda path: configure("--config", str(path))
-    ),
-    "configuration: aliases": in_file(laughs("trainer"), "a.yaml", lambda path: configure("--config", str(path))),
-    "configuration: depth": in_file(f"trainer: {DEEP}", "a.yaml", lambda path: configure("--config", str(path))),
-    "configuration: many values": in_file(
-        "trainer: {" + ", ".join(f"a{k}: [0, 0, 0, 0]" for k in range(500)) + "}", "a.yaml",
-        lambda path: configure("--config", str(path)),
-    ),
-    "command line: 4000 devices": lambda folder: configure(*RUN, f"--trainer.devices=[{NUMBERS}]"),
-    "configuration: depth in a text": in_file(
-        f"trainer: {{max_epochs: '{DEEP}'}}", "a.yaml", lambda path: configure("--config", str(path))
-    ),
-    "command line: depth": lambda folder: configure(*RUN, f"--trainer.max_epochs={DEEP[:50_000]}"),
-    "saved configuration: aliases": in_file(laughs("a"), "a.yaml", lambda path: read_yaml(path, "x")),
-    "sweep: 10^12 runs": in_file(SWEEP, "a.yaml", load_sweep),
-    "sweep: aliases": in_file(laughs("runs"), "a.yaml", load_sweep),
     "JSON: depth": in_file(DEEP, "a.json", lambda path: read_json(path, "x")),
-    "JSON: length": in_file(LONG, "a.json", lambda path: read_json(path, "x")),
-    "architectures: length": in_file(LONG, "a.jsonl", lambda path: read_architectures(str(path))),
-    "learngene: many tensors": written(
-        "a.learngene.safetensors", lambda path: many_tensors(path, "lgx"), Learngene.load
-    ),
-    "embeddings: many tensors": written("a.safetensors", lambda path: many_tensors(path, "lgx"), TaskEmbeddings.load),
-    "checkpoint: many objects": written(
-        "a.ckpt", lambda path: checkpoint(path, b"\x80\x02" + b"}" * (20 * 2**20) + b"."), load_checkpoint
-    ),
-    "checkpoint: compressed": written(
-        "a.ckpt", lambda path: checkpoint(path, b"\x80\x02" + b"}" * 2**24, zipfile.ZIP_BZIP2), load_checkpoint
-    ),
-    **{
-        f"pickle: {name}": written("a.ckpt", partial(checkpoint, pickled=pickled), load_checkpoint)
-        for name, pickled in PICKLES.items()
-    },
-    "pickle: a byte array": in_file(BYTE_ARRAY, "a.ckpt", load_checkpoint),
-    "pickle: a length beyond the file": in_file(BEYOND, "a.ckpt", load_checkpoint),
-    "pickle: before a zip file": in_file(BYTE_ARRAY + empty_zip(), "a.ckpt", load_checkpoint),
-    "pickle: names of storages": in_file(legacy(pickle.dumps({}, 2), BYTE_ARRAY), "a.ckpt", load_checkpoint),
     "results: a line": in_file(",".join(COLUMNS) + "\n" + "a" * 2**25, "results.csv", read_rows),
-    "results: length": in_file(",".join(COLUMNS) + "\n" + "a\n" * 2**25, "results.csv", read_rows),
     **{f"tar: {name} header": in_file(partial(tar_of, kind), "a.tgz", check_tar) for name, kind in HEADERS.items()},
     **{f"tar: {name} holes": in_file(make, "a.tgz", check_tar) for name, make in HOLES.items()},
     "tar: many headers": in_file(many_headers, "a.tgz", check_tar),
@@ -330,17 +219,7 @@ BOMBS: dict[str, Reader] = {
         "a\tb\n" + "a\t1\n" * 2_000_001, "a.tsv", lambda path: read_table(path, ["a"], "b", {"1": 1})
     ),
     "JSON lines: depth": in_file(DEEP, "a.jsonl", lambda path: read_json_lines(path, "a", "b", 2)),
-    "vocabulary: length": in_file(LONG, "encoder.json", lambda path: _read_vocabulary(path, "x")),
     "vocabulary: depth": in_file(DEEP, "encoder.json", lambda path: _read_vocabulary(path, "x")),
-    "shard index: length": in_file(LONG, "index.json", lambda path: read_index(path.parent)),
-    "timm folder: depth": in_file(
-        json.dumps({"architecture": "vit_tiny_patch16_224", "model_args": {"depth": 10**7}}), "config.json", timm_folder
-    ),
-    "timm folder: width": in_file(
-        json.dumps({"architecture": "vit_tiny_patch16_224", "model_args": {"embed_dim": 60_000}, **TIMM}),
-        "config.json",
-        timm_folder,
-    ),
 }  # fmt: skip
 """What is too large -> writes it to a folder and reads it."""
 

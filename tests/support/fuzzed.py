@@ -280,7 +280,7 @@ METADATA, JSON, SAVED = (load_metadata, save_metadata), (load_json, save_json), 
 VALUES: dict[str, tuple[Callable[[Path], Any], Callable[[Path, Any], object]]] = {
     **dict.fromkeys(("learngene", "ancestor", "selected", "hypernetwork", "embeddings"), METADATA),
     **dict.fromkeys(("checkpoint", "selection", "saved hypernetwork"), SAVED),
-    **dict.fromkeys(("timm folder", "gpt2 folder", "index of shards", "imdb", "vocabulary", "architectures"), JSON),
+    **dict.fromkeys(("gpt2 folder", "index of shards", "imdb", "vocabulary", "architectures"), JSON),
     "results": (load_rows, save_rows),
     "sweep": (lambda file: yaml.safe_load(file.read_text()), lambda file, new: file.write_text(yaml.safe_dump(new))),
 }

@@ -7,13 +7,14 @@ import pytest
 import torch
 import yaml
 
+from experiments.reproduce.hours import sweep_hours
 from lgx.architectures import GPT2Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import architecture_of
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
 from lgx.methods import Finetune
-from lgx.planning import make_plan, sweep_hours
+from lgx.planning import make_plan
 from lgx.training.configuration import instantiate, make_parser, parse_configuration
 from lgx.training.loggers import RunPlace
 from lgx.training.run_folder import run_place

@@ -89,7 +89,6 @@ UNCOUNTED = {
     "changes the recorded inputs alone": ["data.augment", "data.resize", "data.transforms", "data.value_range"],
     "what is saved or measured": ["checkpoint", "overwrite", "save_every", "test_end", "test_start", "untrained"],
     "of the command line": ["config", "help", "trainer"],
-    "of numbers that are not finite": ["allow_non_finite"],
 }
 """Why options without a row change no number."""
 NORMALIZATIONS = {

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lgx.components.figures import log_ticks, make_panels, plain
+from lgx.components.figures import log_ticks, make_panels, plain, to_svg
 from lgx.core.rows import Row
 from lgx.methods import registry
 from lgx.results.arena.arena_file import Arena
 from lgx.results.arena.sections import headlines, sections_of
 from lgx.results.arena.verdicts import Curves
-from lgx.results.figures import add_legend, drawn, legend_width
+from lgx.results.figures import add_legend, legend_width
 from lgx.results.looks import Style, styles
 from lgx.results.merging import Place
 from lgx.results.provenance import origin_section
@@ -92,4 +92,5 @@ def _curves_of(task: str, places: Sequence[Place], curves: Curves, looks: dict[s
         f"{spread}."
     )
     label = f"accuracy against total compute on {task}, starts {', '.join(curves)}"
-    return drawn(figure, f"curves-{task}", label, caption, list(looks.values()))
+    name = f"curves-{task}"
+    return ReportFigure(name, to_svg(figure, name), label, caption)

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from lgx.components.class_metrics import CONFUSION, COUNTS, ClassScores, confusions, scores_of_classes
 from lgx.core.batch import Batch
-from lgx.core.csv_cells import escape_cell
 from lgx.core.predictions import predicted_classes
 from lgx.core.readable import clipped, measured
 from lgx.core.rows import CLASS_TABLE
@@ -224,7 +223,7 @@ class ClassReport(Callback):
             table = csv.writer(file, lineterminator="\n")
             table.writerow(["class", "precision", "recall", "f1", "examples"])
             for name, own in zip(names, self.scores, strict=True):
-                table.writerow([escape_cell(name), own.precision, own.recall, own.f1, own.examples])
+                table.writerow([name, own.precision, own.recall, own.f1, own.examples])
         if self._matrix is not None and len(names) <= _DRAWN:
             draw(trainer, folder, {FIGURE: confusion_figure(self._matrix, names)})
 

@@ -21,20 +21,16 @@ _NEVER = 2**62
 
 
 class TrainingHealth(Callback):
-    """End training at the first loss that is not finite, or record it and continue; log the gradient norm.
+    """End training at the first loss that is not finite; log the gradient norm.
 
     The processes compare their losses every ``log_every_n_steps`` steps and before every checkpoint, so that a GPU does
     not wait at every step. The message still names the first such step.
-
-    Args:
-        allow_non_finite: Whether training continues.
 
     Attributes:
         report: The measured values, for ``summary.json``.
     """
 
-    def __init__(self, allow_non_finite: bool = False) -> None:
-        self.allow_non_finite = allow_non_finite
+    def __init__(self) -> None:
         self.report: dict[str, Any] = {}
         self._first: dict[str, Tensor] = {}  # name of a loss -> its first step with a value that is not finite
 
@@ -85,25 +81,18 @@ class TrainingHealth(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The values so far, as numbers."""
-        return {"report": self.numbers(), "first": {name: int(step) for name, step in self._first.items()}}
+        return {"report": self.numbers()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue a resumed run."""
-        report = {name: value for name, value in state_dict["report"].items() if value is not None}
-        report.pop("first_non_finite_step", None)  # computed from the steps of the losses
-        self.report = report
-        self._first = {name: torch.tensor(step) for name, step in state_dict["first"].items()}
+        self.report = {name: value for name, value in state_dict["report"].items() if value is not None}
 
     def numbers(self) -> dict[str, Any]:
-        """The values as plain numbers; ``first_non_finite_step`` is None for a healthy run."""
+        """The values as plain numbers; None where one is not finite."""
         found = {name: float(value) for name, value in self.report.items()}
-        finite = {name: value if math.isfinite(value) else None for name, value in found.items()}
-        first = min((int(step) for step in self._first.values()), default=_NEVER)
-        return {"first_non_finite_step": None if first == _NEVER else first, **finite}
+        return {name: value if math.isfinite(value) else None for name, value in found.items()}
 
     def _compare(self, trainer: Trainer) -> None:
-        if self.allow_non_finite:
-            return
         steps = {name: int(step) for name, step in self._first.items() if int(step) != _NEVER}
         if not trainer.strategy.reduce_boolean_decision(bool(steps), all=False):
             return
@@ -114,7 +103,7 @@ class TrainingHealth(Callback):
         where = " and ".join(names) or "a loss on another process"
         raise UserError(
             f"step {step}: not finite: {where}; lower model.optimizer.lr, clip gradients with "
-            "trainer.gradient_clip_val or use another trainer.precision; --allow_non_finite continues training"
+            "trainer.gradient_clip_val or use another trainer.precision"
         )
 
 

@@ -21,7 +21,6 @@ from data_modules.base import TaskDataModule
 from lgx.components.features import Probe
 from lgx.components.sharding import ShardedStrategy
 from lgx.core.batch import Batch
-from lgx.core.csv_cells import escape_cell
 from lgx.core.predictions import predicted_classes
 from lgx.core.provenance import commit, config_hash, hardware
 from lgx.core.rows import Row, add_rows
@@ -252,7 +251,7 @@ class SavePredictions(Callback):
                 f"predict_indices of {type(module).__name__} has {len(indices)} entries, but predict_dataloader gave "
                 f"{len(logits)} examples; expected one index per example"
             )
-        names = [escape_cell(name) for name in pl_module.task.class_names] if pl_module.task else []
+        names = list(pl_module.task.class_names) if pl_module.task else []
         several = pl_module.architecture.kind == "multilabel"
         true = torch.cat(self.targets).tolist() if pl_module.task and pl_module.task.is_labeled else []
         table = _of_labels(logits.sigmoid(), names) if several else _of_classes(logits, names, true)
@@ -265,7 +264,7 @@ class SavePredictions(Callback):
             writer = csv.writer(file)
             writer.writerow(["index", *next(table), *(["file"] if files else [])])
             for index, row in zip(indices, table, strict=True):
-                writer.writerow([index, *row, *([escape_cell(files[index])] if files else [])])
+                writer.writerow([index, *row, *([files[index]] if files else [])])
         print(f"predicted  {path}")
 
 

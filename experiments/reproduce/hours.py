@@ -1,0 +1,55 @@
+"""GPU hours of a sweep's training, from the plans of its runs."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lgx.planning import make_plan
+from lgx.runs.sweeps import RunSpec, load_sweep, option_arguments
+from lgx.training.parsing import written_options
+
+_WITHOUT_COST = ("model.initializer", "model.start", "model.label", "model.head", "data.root")
+"""Options of starts and names, which do not change the time of training."""
+
+
+@dataclass(frozen=True)
+class SweepHours:
+    """GPU hours of a sweep's training, without validation and tests.
+
+    Attributes:
+        hours: GPU hours of all runs together.
+        runs: Number of runs that train.
+    """
+
+    hours: float
+    runs: int
+
+
+def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None = None) -> SweepHours:
+    """Plan every run of a sweep that trains; runs that differ only in their start are planned once.
+
+    Args:
+        file: The sweep file.
+        tflops: Peak TFLOP/s of a GPU at the runs' precision.
+        mfu: Share of it that training reaches.
+        samples: See :class:`~lgx.planning.configured.PlanOptions`.
+    """
+    known: dict[tuple[str, ...], float] = {}
+    speed_of = ["--gpus=1", f"--tflops={tflops}", f"--mfu={mfu}", *([f"--samples={samples}"] if samples else [])]
+    total, specs = 0.0, [spec for spec in load_sweep(file).runs if spec.command == "fit"]
+    for spec in specs:
+        key = ("--config", spec.config, *_costly_options(spec))
+        if key not in known:
+            hours = make_plan([*key, *speed_of]).hours  # on one GPU
+            assert hours is not None, "tflops is given"
+            known[key] = hours
+        total += known[key]
+    return SweepHours(total, len(specs))
+
+
+def _costly_options(spec: RunSpec) -> Iterator[str]:
+    every = option_arguments(spec.options)
+    names = {name for _, name, value in written_options(["--config", spec.config, *every]) if value is not None}
+    free = [name for name in _WITHOUT_COST if "model.arch" in names or name != "model.initializer"]  # may give it
+    return (text for text in every if not any(re.match(rf"--{name}[.=]", text) for name in free))
