@@ -46,72 +46,56 @@ MEMORY, SECONDS = 2**30, 30
 """Bytes of address space above those of this process before it reads, and seconds, that a reader may take."""
 
 Reader = Callable[[Path], Any]
+Content = Callable[[], bytes] | str | bytes
 
 
-def repeated(unit: bytes, times: int) -> bytes:
-    """A gzip file of ``unit`` many times, made in the time of one."""
+def repeated(unit: bytes, times: int, start: bytes = b"") -> bytes:
+    """A gzip file of ``start`` and of ``unit`` many times, made in the time of one."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed = packer.compress(unit) + packer.flush(zlib.Z_FULL_FLUSH)
-    return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + packed * times + b"\x03\0" + bytes(8)
+    first, packed = (packer.compress(part) + packer.flush(zlib.Z_FULL_FLUSH) for part in (start, unit))
+    return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + first + packed * times + b"\x03\0" + bytes(8)
 
 
-def header(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, old: bool = True) -> bytearray:
+def header(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, old: bool = True) -> bytes:
     """A header of a tar file."""
     info = tarfile.TarInfo(name)
     info.type, info.size = kind, size
-    return bytearray(info.tobuf(tarfile.GNU_FORMAT if old else tarfile.USTAR_FORMAT))
+    return info.tobuf(tarfile.GNU_FORMAT if old else tarfile.USTAR_FORMAT)
 
 
-def checksummed(block: bytearray) -> bytes:
-    """A header with a correct checksum."""
+def hole() -> bytes:
+    """The header of a sparse file in GNU's old format, whose list of holes goes on behind it."""
+    block = bytearray(header("a.png", tarfile.GNUTYPE_SPARSE))
+    block[482:483] = b"\1"
     block[148:156] = b" " * 8
-    block[148:156] = f"{sum(block):06o}\0 ".encode()
+    block[148:156] = f"{sum(block):06o}\0 ".encode()  # its checksum
     return bytes(block)
 
 
-def tar_of(kind: bytes, size: int = 2**30) -> bytes:
+def tar_of(kind: bytes) -> bytes:
     """An archive of a megabyte with one header of a gigabyte."""
-    unit = 2**20
-    packed = repeated(b"a" * unit, size // unit)
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    first = packer.compress(bytes(header("././@LongLink", kind, size))) + packer.flush(zlib.Z_FULL_FLUSH)
-    return packed[:10] + first + packed[10:]
+    return repeated(b"a" * 2**20, 2**10, header("././@LongLink", kind, 2**30))
 
 
 def many_headers() -> bytes:
     """Names of 200 kB each, every one of which stays in memory."""
     long = b"train/" + b"a" * 200_000 + b"\0"
     padded = long + bytes(-len(long) % 512)
-    return repeated(bytes(header("././@LongLink", tarfile.GNUTYPE_LONGNAME, len(long))) + padded + header("a"), 10_000)
+    return repeated(header("././@LongLink", tarfile.GNUTYPE_LONGNAME, len(long)) + padded + header("a"), 10_000)
 
 
 def old_holes() -> bytes:
     """A sparse file in GNU's old format whose list of holes has gigabytes."""
-    first = header("a.png", tarfile.GNUTYPE_SPARSE)
-    first[482:483] = b"\1"
     more = bytearray(b"00000000001\0" * 42 + bytes(8))
     more[504:505] = b"\1"
-    packed = repeated(bytes(more) * 2048, 4096)
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    return packed[:10] + packer.compress(checksummed(first)) + packer.flush(zlib.Z_FULL_FLUSH) + packed[10:]
+    return repeated(bytes(more) * 2048, 4096, hole())
 
 
 def new_holes() -> bytes:
     """A sparse file in GNU's newest format whose list of holes has gigabytes."""
-    facts = (
-        b"".join(f"{len(text) + 4} {text}\n".encode() for text in ("GNU.sparse.major=1", "GNU.sparse.minor=0"))
-        + b"26 GNU.sparse.realsize=10\n"
-    )
-    start = bytes(header("pax", tarfile.XHDTYPE, len(facts), old=False)) + facts + bytes(-len(facts) % 512)
-    start += header("a.png", size=2**30) + b"1000000000\n"
-    packed = repeated(b"0\n" * 2**19, 2048)
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    return packed[:10] + packer.compress(start) + packer.flush(zlib.Z_FULL_FLUSH) + packed[10:]
-
-
-def plain_tar(name: str, size: int) -> bytes:
-    """An archive with one member that claims a size."""
-    return bytes(header(name, size=size)) + bytes(1024)
+    facts = b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n26 GNU.sparse.realsize=10\n"
+    start = header("pax", tarfile.XHDTYPE, len(facts), old=False) + facts + bytes(-len(facts) % 512)
+    return repeated(b"0\n" * 2**19, 2048, start + header("a.png", size=2**30) + b"1000000000\n")
 
 
 def png(size: tuple[int, int], text: bool = False) -> bytes:
@@ -123,17 +107,23 @@ def png(size: tuple[int, int], text: bool = False) -> bytes:
     return buffer.getvalue()
 
 
-def zip_of(path: Path, method: int, size: int = 2**25) -> None:
-    """A zip file whose member is deflated or packed with another method."""
-    with zipfile.ZipFile(path, "w", method) as archive:
-        archive.writestr("train/a/1.png", bytes(size))
+def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
+    """A zip file whose members are deflated or packed with another method."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
 
 
-def checkpoint(path: Path, pickled: bytes, method: int = zipfile.ZIP_STORED) -> None:
-    with zipfile.ZipFile(path, "w", method) as archive:
-        archive.writestr("archive/data.pkl", pickled)
-        archive.writestr("archive/version", "3\n")
-        archive.writestr("archive/data/0", bytes(2**20))
+def zeros(method: int, size: int = 2**25) -> bytes:
+    """A zip file with one member of zeros."""
+    return zipped({"train/a/1.png": bytes(size)}, method)
+
+
+def checkpoint(pickled: bytes, method: int = zipfile.ZIP_STORED) -> bytes:
+    """A checkpoint of torch."""
+    return zipped({"archive/data.pkl": pickled, "archive/version": b"3\n", "archive/data/0": bytes(2**20)}, method)
 
 
 def legacy(*pickles: bytes) -> bytes:
@@ -143,18 +133,11 @@ def legacy(*pickles: bytes) -> bytes:
     return b"".join([*(pickle.dumps(value, 2) for value in first), *pickles])
 
 
-def empty_zip() -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w"):
-        pass
-    return buffer.getvalue()
-
-
-def many_tensors(path: Path, metadata: str) -> None:
-    """A safetensors file of 300,000 empty tensors."""
+def many_tensors() -> bytes:
+    """A safetensors file of 200,000 empty tensors."""
     tensors = ", ".join(f'"{k:030}": {{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}' for k in range(200_000))
-    text = f'{{"__metadata__": {{"{metadata}": "{{}}"}}, {tensors}}}'.encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text)
+    text = f'{{"__metadata__": {{"lgx": "{{}}"}}, {tensors}}}'.encode()
+    return struct.pack("<Q", len(text)) + text
 
 
 def laughs(key: str) -> str:
@@ -164,25 +147,13 @@ def laughs(key: str) -> str:
     return "\n".join([*lines, f"{key}: *a8", ""])
 
 
-def in_file(content: Callable[[], bytes] | str | bytes, name: str, read: Reader) -> Reader:
+def in_file(content: Content, name: str, read: Reader) -> Reader:
     """A reader of a file with this content; a function makes it when it is read."""
 
     def run(folder: Path) -> Any:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        made = content() if callable(content) else content
-        path.write_bytes(made.encode() if isinstance(made, str) else made)
-        return read(path)
-
-    return run
-
-
-def written(name: str, write: Callable[[Path], Any], read: Reader) -> Reader:
-    """A reader of a file that ``write`` writes."""
-
-    def run(folder: Path) -> Any:
         folder.mkdir(parents=True, exist_ok=True)
-        write(folder / name)
+        made = content() if callable(content) else content
+        (folder / name).write_bytes(made.encode() if isinstance(made, str) else made)
         return read(folder / name)
 
     return run
@@ -190,6 +161,10 @@ def written(name: str, write: Callable[[Path], Any], read: Reader) -> Reader:
 
 def configure(*argv: str) -> Any:
     return parse_configuration(make_parser("fit"), [*argv])
+
+
+def configuration(path: Path) -> Any:
+    return configure("--config", str(path))
 
 
 def masked(path: Path) -> Any:
@@ -229,6 +204,14 @@ def shard(path: Path) -> Any:
     return ShardImages([Shard(path, 1, "")], "x")
 
 
+def unzipped(path: Path) -> Any:
+    return unzip([path], path.parent / "out")
+
+
+def table(path: Path) -> Any:
+    return read_table(path, ["a"], "b", {"1": 1})
+
+
 BYTE_ARRAY = b"\x80\x02cbuiltins\nbytearray\nJ\0\0\0\x40\x85R."
 """A pickle of a byte array of a gibibyte."""
 BEYOND = b"\x80\x05\x96" + (2**62).to_bytes(8, "little") + b"Z."
@@ -240,14 +223,12 @@ PICKLES = {
     "a function": b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R.",
 }
 
-TIMM: dict[str, Any] = {"pretrained_cfg": {}}
 BIG = (13_300, 13_300)
 RUN = ("--model=Ancestor", "--model.arch=6-Tiny", "--model.optimizer=torch.optim.AdamW", "--data=CIFAR10")
 NUMBERS = ", ".join(["0"] * 4000)
 DEEP, LONG = "[" * 10**6, '["' + "a" * 2**24 + '"]'
 MATRIX = ", ".join(f"v{k}: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]" for k in range(12))
 SWEEP = f"experiment: a\nseeds: [0]\nruns:\n- {{name: a, config: a, matrix: {{{MATRIX}}}}}\n"
-HOLES = {"GNU's old": old_holes, "GNU's new": new_holes}
 HEADERS = {
     "name": tarfile.GNUTYPE_LONGNAME, "link": tarfile.GNUTYPE_LONGLINK,
     "pax": tarfile.XHDTYPE, "global pax": tarfile.XGLTYPE, "Solaris pax": tarfile.SOLARIS_XHDTYPE,
@@ -260,88 +241,82 @@ PICTURES: dict[str, Reader] = {
     "an image in a shard": in_shard,
 }
 
-BOMBS: dict[str, Reader] = {
-    "configuration: 4000 devices": in_file(
-        f"trainer: {{devices: [{NUMBERS}]}}", "a.yaml", lambda path: configure("--config", str(path))
-    ),
-    "configuration: aliases": in_file(laughs("trainer"), "a.yaml", lambda path: configure("--config", str(path))),
-    "configuration: depth": in_file(f"trainer: {DEEP}", "a.yaml", lambda path: configure("--config", str(path))),
-    "configuration: many values": in_file(
-        "trainer: {" + ", ".join(f"a{k}: [0, 0, 0, 0]" for k in range(500)) + "}", "a.yaml",
-        lambda path: configure("--config", str(path)),
-    ),
-    "command line: 4000 devices": lambda folder: configure(*RUN, f"--trainer.devices=[{NUMBERS}]"),
-    "configuration: depth in a text": in_file(
-        f"trainer: {{max_epochs: '{DEEP}'}}", "a.yaml", lambda path: configure("--config", str(path))
-    ),
-    "command line: depth": lambda folder: configure(*RUN, f"--trainer.max_epochs={DEEP[:50_000]}"),
-    "saved configuration: aliases": in_file(laughs("a"), "a.yaml", lambda path: read_yaml(path, "x")),
-    "sweep: 10^12 runs": in_file(SWEEP, "a.yaml", load_sweep),
-    "sweep: aliases": in_file(laughs("runs"), "a.yaml", load_sweep),
-    "JSON: depth": in_file(DEEP, "a.json", lambda path: read_json(path, "x")),
-    "JSON: length": in_file(LONG, "a.json", lambda path: read_json(path, "x")),
-    "architectures: length": in_file(LONG, "a.jsonl", lambda path: read_architectures(str(path))),
-    "learngene: many tensors": written(
-        "a.learngene.safetensors", lambda path: many_tensors(path, "lgx"), Learngene.load
-    ),
-    "embeddings: many tensors": written("a.safetensors", lambda path: many_tensors(path, "lgx"), TaskEmbeddings.load),
-    "checkpoint: many objects": written(
-        "a.ckpt", lambda path: checkpoint(path, b"\x80\x02" + b"}" * (20 * 2**20) + b"."), load_checkpoint
-    ),
-    "checkpoint: compressed": written(
-        "a.ckpt", lambda path: checkpoint(path, b"\x80\x02" + b"}" * 2**24, zipfile.ZIP_BZIP2), load_checkpoint
-    ),
-    **{
-        f"pickle: {name}": written("a.ckpt", partial(checkpoint, pickled=pickled), load_checkpoint)
-        for name, pickled in PICKLES.items()
+FILES: dict[tuple[str, str, Reader], dict[str, Content]] = {
+    ("configuration", "a.yaml", configuration): {
+        "4000 devices": f"trainer: {{devices: [{NUMBERS}]}}",
+        "aliases": laughs("trainer"),
+        "depth": f"trainer: {DEEP}",
+        "many values": "trainer: {" + ", ".join(f"a{k}: [0, 0, 0, 0]" for k in range(500)) + "}",
+        "depth in a text": f"trainer: {{max_epochs: '{DEEP}'}}",
     },
-    "pickle: a byte array": in_file(BYTE_ARRAY, "a.ckpt", load_checkpoint),
-    "pickle: a length beyond the file": in_file(BEYOND, "a.ckpt", load_checkpoint),
-    "pickle: before a zip file": in_file(BYTE_ARRAY + empty_zip(), "a.ckpt", load_checkpoint),
-    "pickle: names of storages": in_file(legacy(pickle.dumps({}, 2), BYTE_ARRAY), "a.ckpt", load_checkpoint),
-    "results: a line": in_file(",".join(COLUMNS) + "\n" + "a" * 2**25, "results.csv", read_rows),
-    "results: length": in_file(",".join(COLUMNS) + "\n" + "a\n" * 2**25, "results.csv", read_rows),
-    **{f"tar: {name} header": in_file(partial(tar_of, kind), "a.tgz", check_tar) for name, kind in HEADERS.items()},
-    **{f"tar: {name} holes": in_file(make, "a.tgz", check_tar) for name, make in HOLES.items()},
-    "tar: many headers": in_file(many_headers, "a.tgz", check_tar),
-    "tar: content": in_file(lambda: tar_of(tarfile.REGTYPE), "a.tgz", check_tar),
-    "tar: bzip2": in_file(lambda: bz2.compress(bytes(2**25)) * 20, "a.tgz", check_tar),
-    "tar: xz": in_file(lambda: lzma.compress(bytes(2**25)) * 20, "a.tgz", check_tar),
-    "tar: a member": in_file(plain_tar("a", 2**40), "a.tar", check_tar),
-    "devkit: a header": in_file(partial(tar_of, tarfile.GNUTYPE_LONGNAME), "decathlon-1.0-devkit.tar.gz", devkit),
-    "devkit: many headers": in_file(many_headers, "decathlon-1.0-devkit.tar.gz", devkit),
-    "shard: a header": in_file(
-        bytes(header("././@LongLink", tarfile.GNUTYPE_LONGNAME, 2**26)) + b"a" * 2**26, "a.tar", shard
-    ),
-    "shard: a hole": in_file(checksummed(header("a.png", tarfile.GNUTYPE_SPARSE)) + bytes(1024), "a.tar", shard),
-    "shard: a member": in_file(plain_tar("a.png", 2**40), "a.tar", shard),
-    "zip: deflated": written(
-        "a.zip", lambda path: zip_of(path, zipfile.ZIP_DEFLATED, 2**28), lambda path: unzip([path], path.parent / "out")
-    ),
-    "zip: bzip2": written(
-        "a.zip", lambda path: zip_of(path, zipfile.ZIP_BZIP2), lambda path: unzip([path], path.parent / "out")
-    ),
-    "zip in memory: deflated": written("a.zip", lambda path: zip_of(path, zipfile.ZIP_DEFLATED, 2**28), read_zip),
-    "zip in memory: lzma": written("a.zip", lambda path: zip_of(path, zipfile.ZIP_LZMA), read_zip),
-    **{name: in_file(partial(png, BIG), "a.png", read) for name, read in PICTURES.items()},
-    "an image's comment": in_file(partial(png, (8, 8), text=True), "a.png", PICTURES["an image"]),
-    "table: a line": in_file("a\tb\n" + "a" * 2**21, "a.tsv", lambda path: read_table(path, ["a"], "b", {"1": 1})),
-    "table: many lines": in_file(
-        "a\tb\n" + "a\t1\n" * 2_000_001, "a.tsv", lambda path: read_table(path, ["a"], "b", {"1": 1})
-    ),
-    "JSON lines: depth": in_file(DEEP, "a.jsonl", lambda path: read_json_lines(path, "a", "b", 2)),
-    "vocabulary: length": in_file(LONG, "encoder.json", lambda path: _read_vocabulary(path, "x")),
-    "vocabulary: depth": in_file(DEEP, "encoder.json", lambda path: _read_vocabulary(path, "x")),
-    "shard index: length": in_file(LONG, "index.json", lambda path: read_index(path.parent)),
-    "timm folder: depth": in_file(
-        json.dumps({"architecture": "vit_tiny_patch16_224", "model_args": {"depth": 10**7}}), "config.json", timm_folder
-    ),
-    "timm folder: width": in_file(
-        json.dumps({"architecture": "vit_tiny_patch16_224", "model_args": {"embed_dim": 60_000}, **TIMM}),
-        "config.json",
-        timm_folder,
-    ),
-}  # fmt: skip
+    ("saved configuration", "a.yaml", lambda path: read_yaml(path, "x")): {"aliases": laughs("a")},
+    ("sweep", "a.yaml", load_sweep): {"10^12 runs": SWEEP, "aliases": laughs("runs")},
+    ("JSON", "a.json", lambda path: read_json(path, "x")): {"depth": DEEP, "length": LONG},
+    ("JSON lines", "a.jsonl", lambda path: read_json_lines(path, "a", "b", 2)): {"depth": DEEP},
+    ("architectures", "a.jsonl", lambda path: read_architectures(str(path))): {"length": LONG},
+    ("vocabulary", "encoder.json", lambda path: _read_vocabulary(path, "x")): {"length": LONG, "depth": DEEP},
+    ("shard index", "index.json", lambda path: read_index(path.parent)): {"length": LONG},
+    ("learngene", "a.learngene.safetensors", Learngene.load): {"many tensors": many_tensors},
+    ("embeddings", "a.safetensors", TaskEmbeddings.load): {"many tensors": many_tensors},
+    ("checkpoint", "a.ckpt", load_checkpoint): {
+        "many objects": lambda: checkpoint(b"\x80\x02" + b"}" * (20 * 2**20) + b"."),
+        "compressed": lambda: checkpoint(b"\x80\x02" + b"}" * 2**24, zipfile.ZIP_BZIP2),
+        **{name: partial(checkpoint, pickled) for name, pickled in PICKLES.items()},
+        "a byte array": BYTE_ARRAY,
+        "a length beyond the file": BEYOND,
+        "before a zip file": BYTE_ARRAY + zipped({}),
+        "names of storages": legacy(pickle.dumps({}, 2), BYTE_ARRAY),
+    },
+    ("results", "results.csv", read_rows): {
+        "a line": lambda: (",".join(COLUMNS) + "\n" + "a" * 2**25).encode(),
+        "length": lambda: (",".join(COLUMNS) + "\n" + "a\n" * 2**25).encode(),
+    },
+    ("tar", "a.tgz", check_tar): {
+        **{f"{name} header": partial(tar_of, kind) for name, kind in HEADERS.items()},
+        "GNU's old holes": old_holes,
+        "GNU's new holes": new_holes,
+        "many headers": many_headers,
+        "content": partial(tar_of, tarfile.REGTYPE),
+        "bzip2": lambda: bz2.compress(bytes(2**25)) * 20,
+        "xz": lambda: lzma.compress(bytes(2**25)) * 20,
+        "a member": header("a", size=2**40) + bytes(1024),
+    },
+    ("devkit", "decathlon-1.0-devkit.tar.gz", devkit): {
+        "a header": partial(tar_of, tarfile.GNUTYPE_LONGNAME),
+        "many headers": many_headers,
+    },
+    ("shard", "a.tar", shard): {
+        "a header": lambda: header("././@LongLink", tarfile.GNUTYPE_LONGNAME, 2**26) + b"a" * 2**26,
+        "a hole": hole() + bytes(1024),
+        "a member": header("a.png", size=2**40) + bytes(1024),
+    },
+    ("zip", "a.zip", unzipped): {
+        "deflated": partial(zeros, zipfile.ZIP_DEFLATED, 2**28),
+        "bzip2": partial(zeros, zipfile.ZIP_BZIP2),
+    },
+    ("zip in memory", "a.zip", read_zip): {
+        "deflated": partial(zeros, zipfile.ZIP_DEFLATED, 2**28),
+        "lzma": partial(zeros, zipfile.ZIP_LZMA),
+    },
+    **{(name, "a.png", read): {"size": partial(png, BIG)} for name, read in PICTURES.items()},
+    ("an image", "b.png", PICTURES["an image"]): {"comment": partial(png, (8, 8), text=True)},
+    ("table", "a.tsv", table): {"a line": "a\tb\n" + "a" * 2**21, "many lines": "a\tb\n" + "a\t1\n" * 2_000_001},
+    ("timm folder", "config.json", timm_folder): {
+        name: json.dumps({"architecture": "vit_tiny_patch16_224", "model_args": size, "pretrained_cfg": {}})
+        for name, size in {"depth": {"depth": 10**7}, "width": {"embed_dim": 60_000}}.items()
+    },
+}
+"""What is read, the name of its file and its reader -> what is too large in it, and the content."""
+
+BOMBS: dict[str, Reader] = {
+    "command line: 4000 devices": lambda folder: configure(*RUN, f"--trainer.devices=[{NUMBERS}]"),
+    "command line: depth": lambda folder: configure(*RUN, f"--trainer.max_epochs={DEEP[:50_000]}"),
+    **{
+        f"{what}: {name}": in_file(content, file, read)
+        for (what, file, read), contents in FILES.items()
+        for name, content in contents.items()
+    },
+}
 """What is too large -> writes it to a folder and reads it."""
 
 
