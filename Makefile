@@ -118,7 +118,7 @@ release-check: ## TAG=v1.2.3: the tag, lgx/core/version.py, CITATION.cff and CHA
 	@$(PYTHON) -m tests.support.release $(TAG)
 
 chaos: $(READY) ## 300 random attacks: pairs of commands, kills, limits, signals
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.chaos --seed 0 --cases 300
+	OMP_NUM_THREADS=1 LGX_CHAOS=75 $(BIN)/pytest -m slow tests/project/test_chaos.py
 
 mutants: $(READY) ## changes of the arithmetic, one at a time, that the tests must notice; 20 minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.mutants

@@ -118,7 +118,8 @@ class OfficialData(ImageDataModule):
             )
         if split == "test":
             return self._part("test")
-        if self._has_val():
+        is_official = self.is_official_form(self.folder)
+        if self.has_official_val if is_official else tree_split(self.folder, self.tree_names["val"]):
             return self._part(split)
         kept, held = self.hold_out(self._train)
         return self._train.take(held, f"{name} val") if split == "val" else self._train.take(kept)
@@ -131,11 +132,6 @@ class OfficialData(ImageDataModule):
     def _train(self) -> LabeledImages | ImageFiles:
         # Opened once, because both train and val are parts of it.
         return self._part("train")
-
-    def _has_val(self) -> bool:
-        if self.is_official_form(self.folder):
-            return self.has_official_val
-        return tree_split(self.folder, self.tree_names["val"]) is not None
 
     def _part(self, split: Split) -> LabeledImages | ImageFiles:
         where = f"{self.info.name} {split}"

@@ -7,8 +7,6 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.text.module import HELD_OUT, TextSet
 from data_modules.text.rows import Row, read_folders, read_json_lines
 
-__all__ = ["IMDB", "MNLI", "MRPC", "QNLI", "QQP", "RTE", "SST2", "WNLI", "CoLA", "IMDBSubset"]
-
 _GLUE = "https://gluebenchmark.com/tasks"
 _DEV = "test is the official dev (the test has no labels)"
 _TRAIN_AND_DEV: dict[Split, str] = {"train": "train", "test": "validation"}

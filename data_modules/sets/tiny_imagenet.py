@@ -42,7 +42,8 @@ class TinyImageNet(OfficialData):
 
     def open(self, folder: Path, split: Split) -> ImageFiles:
         """Training images by folder; val images by the table of their classes."""
-        base, where = _base(folder), f"{self.info.name} {split}"
+        inner, where = folder / _INNER, f"{self.info.name} {split}"
+        base = inner if inner.is_dir() else folder  # a user may have linked the inner folder
         classes = " ".join(read_lines(base / "wnids.txt")).split()
         if len(classes) != self.num_classes:
             raise UserError(f"{base / 'wnids.txt'}: has {len(classes)} classes, expected {self.num_classes}")
@@ -63,9 +64,3 @@ class TinyImageNet(OfficialData):
                 f"first {missing[0]}"
             )
         return ImageFiles(images, list(labels), list(labels.values()), where)
-
-
-def _base(folder: Path) -> Path:
-    """Folder of the archive's content: ``tiny-imagenet-200``, or ``folder`` itself if a user linked that one."""
-    inner = folder / _INNER
-    return inner if inner.is_dir() else folder

@@ -13,11 +13,6 @@ from data_modules.library_internals import image_files_of, omniglot_characters
 from data_modules.sets.official import TRAIN_AND_TEST, Archive, OfficialData, TorchvisionSet
 from data_modules.splits import Indices, grouped_split, stratified_order, stratified_split
 
-__all__ = [
-    "CIFAR10", "CIFAR100", "DTD", "GTSRB", "SVHN", "Caltech101", "EuroSAT", "FGVCAircraft", "Flowers102", "Food101",
-    "Omniglot", "OxfordIIITPet", "StanfordCars",
-]  # fmt: skip
-
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
 _CALTECH = "https://data.caltech.edu/records/mzrjq-6wc02"
 _VGG = "https://www.robots.ox.ac.uk/~vgg/data"

@@ -141,13 +141,11 @@ def tiny_imagenet(folder: Path) -> Splits:
 
 def without_repeats(images: EncodedImages, others: Sequence[EncodedImages]) -> EncodedImages:
     """Drop images whose bytes occur in ``others`` or earlier in ``images``."""
-    seen = {data for other in others for _, data in other.examples}
-    fresh = []
+    known = {data for other in others for _, data in other.examples}
+    first: dict[bytes, int] = {}
     for i, (_, data) in enumerate(images.examples):
-        if data not in seen:
-            seen.add(data)
-            fresh.append(i)
-    return images.take(np.array(fresh, np.int64))
+        first.setdefault(data, i)
+    return images.take(np.array([i for data, i in first.items() if data not in known], np.int64))
 
 
 def _is_image(name: PurePosixPath) -> bool:

@@ -60,7 +60,7 @@ def test_the_only_learngene_of_a_repository_is_a_source_and_its_commit_is_record
 def test_a_pinned_file_is_downloaded_once_and_then_read_without_a_request(hub, commit, sws_file, tmp_path):
     name = f"hf://lab/vit@{commit}/{FILE}"
     assert resolve(name) == resolve(name)
-    assert len([request for request in hub.requests if request.startswith("GET /storage/")]) == 1
+    assert len([request for request in hub.requests if request.startswith("GET /lab/vit/resolve/")]) == 1
     hub.requests.clear()
     assert init(name, tmp_path / "vit").code == 0
     assert hub.requests == []

@@ -12,7 +12,7 @@ from lgx.artifacts.export import write_descendant
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
 from lgx.host import hub
-from tests.support.hub import CLOSED, silent_hub
+from tests.support.fake_hub import CLOSED, silent_hub
 
 NAME = "vit_tiny_patch16_224.augreg_in21k_ft_in1k"
 GPT2 = "gpt2:openai-community/gpt2"

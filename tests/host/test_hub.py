@@ -8,7 +8,7 @@ from huggingface_hub import constants, get_session
 
 from lgx.errors import UserError
 from lgx.host import hub
-from tests.support.hub import CLOSED, empty_hub, silent_hub
+from tests.support.fake_hub import CLOSED, running_hub, silent_hub
 
 
 @pytest.fixture(autouse=True)
@@ -18,8 +18,8 @@ def forgotten():
 
 def test_a_hub_that_answers_anything_is_in_reach_and_its_client_waits_for_a_limited_time(monkeypatch):
     monkeypatch.setattr(get_session(), "timeout", None)
-    with empty_hub() as address:
-        monkeypatch.setattr(constants, "ENDPOINT", address)
+    with running_hub() as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
         with hub.hub_or_cache("x", "give a file"):
             assert get_session().timeout.read == hub._STALLED
             assert not constants.HF_HUB_OFFLINE

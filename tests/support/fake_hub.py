@@ -1,8 +1,9 @@
-"""A stand-in for the Hugging Face hub: what its client asks to read models; large files lie at another address."""
+"""Stand-ins for the Hugging Face hub: one has repositories, one never answers, one refuses connections."""
 
 import hashlib
 import json
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,18 @@ import pytest
 from lgx.host import hub
 
 TOKEN = "hf_secret_of_the_tests"
+CLOSED = "http://127.0.0.1:9"
+"""An address that refuses connections."""
+_NAME = r"(?P<name>[^/]+/[^/]+)"
+_INFO = rf"/api/models/{_NAME}(/revision/(?P<revision>.+))?"
+_FILE = rf"/{_NAME}/resolve/(?P<revision>[^/]+)/(?P<file>.+)"
+
+
+@contextmanager
+def silent_hub() -> Iterator[str]:
+    """The address of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
 @dataclass
@@ -36,14 +49,14 @@ class Repository:
         return sha
 
 
-class FakeHub:
-    """The server's content, and the requests that it got."""
+class FakeHub(ThreadingHTTPServer):
+    """The server, its content, and the requests that it got."""
 
     def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
         self.repositories: dict[str, Repository] = {}
-        self.stored: dict[str, bytes] = {}  # LFS: SHA-256 -> content
         self.requests: list[str] = []
-        self.url = self.storage = ""
         self.fails: int | None = None  # status of each answer to GET; 0 closes the connection instead
 
     def add(self, name: str, files: dict[str, bytes], **options: bool) -> str:
@@ -51,32 +64,18 @@ class FakeHub:
         return self.repositories.setdefault(name, Repository(**options)).commit(files)
 
 
-class _Refused(Exception):
-    def __init__(self, status: int, code: str, message: str = "") -> None:
-        self.status, self.code, self.message = status, code, message
-
-
 @contextmanager
 def running_hub() -> Iterator[FakeHub]:
     """Serve a hub at ``hub.url``."""
-    hub = FakeHub()
-
-    class Handler(_Handler):
-        content = hub
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    hub.url = f"http://127.0.0.1:{server.server_port}"
-    hub.storage = f"http://localhost:{server.server_port}"  # another host, to which the client sends no token
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
+    with FakeHub() as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
 
 
-def use_hub(monkeypatch: pytest.MonkeyPatch, url: str, cache: str, token: str | None = None) -> None:
+def use_hub(monkeypatch: pytest.MonkeyPatch, url: str, cache: str) -> None:
     """Let the hub's client, which reads its settings when it is imported, use this address and cache."""
     from huggingface_hub import constants
 
@@ -88,14 +87,12 @@ def use_hub(monkeypatch: pytest.MonkeyPatch, url: str, cache: str, token: str | 
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", f"{cache}/no_token")
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    if token is not None:
-        monkeypatch.setenv("HF_TOKEN", token)
 
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers requests."""
 
-    content: FakeHub
+    server: FakeHub
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: Any) -> None:
@@ -103,84 +100,47 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
-        self.content.requests.append(f"{self.command} {path}")
-        asked = f"{self.command.replace('HEAD', 'GET')} {path}"
-        if self.content.fails == 0 and self.command == "GET":
+        self.server.requests.append(f"{self.command} {path}")
+        if self.command == "GET" and self.server.fails is not None:
             self.close_connection = True
-            return
-        try:
-            if self.content.fails and self.command == "GET":
-                raise _Refused(self.content.fails, "", "busy")
-            for pattern, answer in _ROUTES.items():
-                if found := re.fullmatch(pattern, asked):
-                    answer(self, **found.groupdict())
-                    return
-            raise _Refused(404, "EntryNotFound", f"no {asked}")
-        except _Refused as refused:
-            headers = {"X-Error-Code": refused.code, "X-Error-Message": refused.message}
-            self._send(refused.status, json.dumps({"error": refused.message}).encode(), headers)
+            if self.server.fails:
+                self._send(self.server.fails, b"busy")
+        elif asked := re.fullmatch(_INFO, path) or re.fullmatch(_FILE, path):
+            self._answer(**asked.groupdict())
+        else:
+            self._send(404)
 
     do_HEAD = do_GET
 
-    def _send(self, status: int, content: bytes, headers: dict[str, str] | None = None) -> None:
+    def _answer(self, name: str, revision: str | None, file: str = "") -> None:
+        """A file, or the facts of a repository; without a token the hub hides whether it exists."""
+        knows = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+        repository = self.server.repositories.get(name)
+        if repository is None or (repository.private and not knows):
+            return self._send(404 if knows else 401, code="RepoNotFound", message="Repository not found")
+        if repository.gated and not knows:
+            return self._send(401, code="GatedRepo", message="Access to this model is restricted")
+        commit = repository.branches.get(revision or "main", revision or "")
+        files = repository.commits.get(commit)
+        if files is None:
+            return self._send(404, code="RevisionNotFound")
+        if not file:
+            siblings = [{"rfilename": file, "size": len(content)} for file, content in sorted(files.items())]
+            about = {"id": name, "sha": commit, "private": repository.private, "siblings": siblings}
+            return self._send(200, json.dumps(about).encode())
+        if file not in files:
+            return self._send(404, code="EntryNotFound", commit=commit)
+        return self._send(200, files[file], commit=commit)
+
+    def _send(self, status: int, content: bytes = b"", code: str = "", message: str = "", commit: str = "") -> None:
         self.send_response(status)
-        for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
-            self.send_header(name, value)
+        headers = {
+            "Content-Length": len(content), "X-Error-Code": code, "X-Error-Message": message, "X-Repo-Commit": commit,
+            "ETag": f'"{hashlib.sha256(content).hexdigest()}"',
+        }  # fmt: skip
+        for name, value in headers.items():
+            if value != "":
+                self.send_header(name, str(value))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
-
-    def _repository(self, name: str) -> Repository:
-        """A repository that the token may read; without a token the hub hides whether it exists."""
-        knows = self.headers.get("Authorization") == f"Bearer {TOKEN}"
-        found = self.content.repositories.get(name)
-        if found is None or (found.private and not knows):
-            raise _Refused(404 if knows else 401, "RepoNotFound", "Repository not found")
-        if found.gated and not knows:
-            raise _Refused(401, "GatedRepo", "Access to this model is restricted")
-        return found
-
-    def _files(self, repository: Repository, revision: str) -> tuple[str, dict[str, bytes]]:
-        commit = repository.branches.get(revision, revision)
-        if commit not in repository.commits:
-            raise _Refused(404, "RevisionNotFound", "Invalid rev id")
-        return commit, repository.commits[commit]
-
-    def info(self, name: str, revision: str | None = None) -> None:
-        """The commit and the files of a repository."""
-        repository = self._repository(name)
-        commit, files = self._files(repository, revision or "main")
-        siblings = [{"rfilename": file, "size": len(content)} for file, content in sorted(files.items())]
-        answer = {"id": name, "sha": commit, "private": repository.private, "siblings": siblings}
-        self._send(200, json.dumps(answer).encode(), {"Content-Type": "application/json"})
-
-    def resolve(self, name: str, revision: str, file: str) -> None:
-        """A file, or for large ones where it is stored."""
-        commit, files = self._files(self._repository(name), revision)
-        if file not in files:
-            self._send(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit})
-            return
-        content, headers = files[file], {"X-Repo-Commit": commit}
-        digest = hashlib.sha256(content).hexdigest()
-        if not file.endswith(".safetensors"):
-            blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-            self._send(200, content, {**headers, "ETag": f'"{blob}"'})
-            return
-        self.content.stored[digest] = content
-        linked = {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content))}
-        self._send(302, b"", {**headers, **linked, "Location": f"{self.content.storage}/storage/{digest}"})
-
-    def storage(self, digest: str) -> None:
-        """The content of a large file."""
-        if "Authorization" in self.headers:
-            raise _Refused(400, "", "the token must not reach the storage")
-        self._send(200, self.content.stored[digest], {"ETag": f'"{digest}"'})
-
-
-_NAME = r"(?P<name>[^/]+/[^/]+)"
-_ROUTES = {
-    rf"GET /api/models/{_NAME}": _Handler.info,
-    rf"GET /api/models/{_NAME}/revision/(?P<revision>.+)": _Handler.info,
-    rf"GET /{_NAME}/resolve/(?P<revision>[^/]+)/(?P<file>.+)": _Handler.resolve,
-    r"GET /storage/(?P<digest>\w+)": _Handler.storage,
-}

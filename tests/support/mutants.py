@@ -1,9 +1,9 @@
 """Change the arithmetic of lgx one operation at a time, and run the tests that execute it: ``make mutants``.
 
 Each file is compiled once with all of its mutants, each behind a switch: ``a < b`` becomes
-``(a >= b) if __mutant__(7) else a < b``. A process collects the tests, and records which switches each of them passes.
-For each mutant of a seeded sample it forks a process that turns the switch on and runs the tests that pass it, the
-fastest first, until one fails. Switches that imports pass are turned on in processes that have not imported lgx.
+``(a >= b) if __mutant__(7) else a < b``. A process runs the tests, and records which switches each of them passes. For
+each mutant of a seeded sample another process turns the switch on before it imports lgx, and runs the tests that pass
+it, the fastest first, until one fails.
 
 What is changed: operators of arithmetic; ``<`` to ``>=`` and so on; numbers that are calculated or compared with; sums,
 means, extremes and rounding; the sign of numbers that functions return. What is not: ``<`` to ``<=``, which is the same
@@ -63,8 +63,6 @@ class Mutant(NamedTuple):
     words: str
 
 
-Record = dict[str, tuple[float, set[Mutant]]]
-"""Seconds of each test, and the switches that it passes."""
 KNOWN: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")) or {}
 """Mutants that no test can tell from the code: file -> mutant -> reason."""
 
@@ -139,9 +137,10 @@ class Mutants:
         self.options = options
         self.all: list[Mutant] = []
         self.code: dict[str, tuple[str, Any]] = {}
-        self.on, self.passed = -1, set[int]()
+        self.on, self.passed, self.imported = -1, set[int](), frozenset[int]()
         self.parts: dict[str, tuple[float, set[int]]] = {}  # seconds and switches of tests and fixtures
         self.fixtures: dict[str, list[str]] = {}  # of each test
+        self.tests: dict[str, tuple[float, set[int]]] = {}  # seconds and switches of tests with their fixtures
         for room, pattern in ROOMS.items():
             for file in sorted(file for file in ROOT.glob(pattern) if file.name not in LEFT_OUT):
                 name = file.relative_to(ROOT).as_posix()
@@ -167,6 +166,9 @@ class Mutants:
         loader.get_code = lambda _: self.code[name][1]
         return spec_from_file_location(name, self.code[name][0], loader=loader)
 
+    def pytest_collection_finish(self) -> None:
+        self.imported = frozenset(self.passed)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[Any]:
         return (yield from self._measured(f"{fixturedef.baseid} {fixturedef.argname}"))
@@ -184,83 +186,45 @@ class Mutants:
         return result
 
     def run(self, tests: list[str], on: int = -1) -> int:
-        """Run pytest in a process that has not imported lgx; 0 if no test fails."""
+        """Run tests in a process that has not imported lgx, with a mutant until the first fails; 0 if none does."""
         self.on, builtins.__mutant__ = on, self.switch  # type: ignore[attr-defined]
         sys.meta_path.insert(0, self)
         with tempfile.TemporaryDirectory() as folder:
-            return int(pytest.main(["-xq", "-p", "no:cacheprovider", f"--basetemp={folder}/t", *tests], [self]))
+            words = ["-q", *["-x"] * (on >= 0), "-p", "no:cacheprovider", f"--basetemp={folder}/t", *tests]
+            return int(pytest.main(words, [self]))
 
-    def pytest_runtestloop(self, session: Any) -> bool | None:
-        """Run the tests with a mutant; without one record what they pass, and try the sample."""
-        if self.on >= 0:
-            return None
-        for module in self.code:
-            importlib.import_module(module)
-        imported, items = frozenset(self.passed), {item.nodeid: item for item in session.items}
-        if not self.options.hits.is_file():
-            forked(partial(self._record, session.items))
-        tests: Record = pickle.loads(self.options.hits.read_bytes())
-        print(f"{len(self.all):,} mutants, {len(tests):,} tests", file=self.options.out, flush=True)
-        slow: dict[int, list[str]] = {}
+    def record(self, tests: list[str], place: Path) -> int:
+        """Run tests, and write which switches imports pass, and the seconds and switches of each test."""
+        self.run(tests)
+        for test, fixtures in self.fixtures.items():
+            parts = [self.parts[name] for name in (test, *fixtures) if name in self.parts and test in self.parts]
+            passed = {number for _, numbers in parts for number in numbers}
+            self.tests[test] = sum(seconds for seconds, _ in parts), passed
+        place.write_bytes(pickle.dumps((self.imported, self.tests)))
+        return 0
 
-        def try_one(number: int) -> bool:
-            names = self._tests_of(number, tests, number in imported)
-            if not names or self.reason(number):
-                return self.survives(number, True, "" if names else "no test passes it")
-            if number in imported:
-                slow[number] = names
-                return False
-            return self.survives(number, forked(partial(self._try, [items[n] for n in names], number)) == 0)
-
-        with ThreadPoolExecutor(2) as pool:
-            alive = [number for number, alive in zip(self.chosen, pool.map(try_one, self.chosen), strict=True) if alive]
-        self.options.result.write_bytes(pickle.dumps((alive, slow)))
-        return True
+    def survives(self, number: int) -> bool:
+        """Whether a mutant is alive; it is printed then. One with a known reason is not tried."""
+        names, reason, mutant = self._tests_of(number), self.reason(number), self.all[number]
+        alive = bool(reason) or not names or forked(partial(self.run, names, number)) == 0
+        if alive:
+            note = reason or ("" if names else "no test passes it")
+            print(f"survives   {mutant.file} {mutant.words}  {note}", flush=True)
+        return alive
 
     def reason(self, number: int) -> str:
         """Why no test can notice a mutant, if this is known."""
         return KNOWN.get(self.all[number].file, {}).get(self.all[number].words, "")
 
-    def survives(self, number: int, alive: bool, note: str = "") -> bool:
-        """Whether a mutant is alive; it is printed then."""
-        if alive:
-            mutant = self.all[number]
-            print(
-                f"survives   {mutant.file} {mutant.words}  {self.reason(number) or note}",
-                file=self.options.out,
-                flush=True,
-            )
-        return alive
-
-    def _tests_of(self, number: int, tests: Record, is_imported: bool) -> list[str]:
+    def _tests_of(self, number: int) -> list[str]:
         """The fastest tests that pass a switch; of one that an import passes, those that pass any of its file."""
-        mutant, total, names = self.all[number], 0.0, []
-        own = {other for other in self.all if other.file == mutant.file} if is_imported else {mutant}
-        for seconds, name in sorted((seconds, name) for name, (seconds, passed) in tests.items() if own & passed):
+        total, names, own = 0.0, list[str](), {number}
+        if number in self.imported:
+            own = {other for other, mutant in enumerate(self.all) if mutant.file == self.all[number].file}
+        for seconds, name in sorted((seconds, name) for name, (seconds, passed) in self.tests.items() if own & passed):
             total += seconds
             names += [name] if total < SECONDS or not names else []
         return names
-
-    def _record(self, items: list[Any]) -> int:
-        self._try(items, -1)
-        found: Record = {}
-        for test, fixtures in self.fixtures.items():
-            parts = [self.parts[name] for name in (test, *fixtures) if name in self.parts and test in self.parts]
-            passed = {self.all[number] for _, numbers in parts for number in numbers}
-            found[test] = sum(seconds for seconds, _ in parts), passed
-        self.options.hits.write_bytes(pickle.dumps(found))
-        return 0
-
-    def _try(self, items: list[Any], on: int) -> int:
-        """Run collected tests until one fails with a mutant; 0 if none does."""
-        self.on, self.passed = on, set()
-        with tempfile.TemporaryDirectory() as folder:
-            items[0].config._tmp_path_factory._basetemp = Path(folder)
-            for item, following in zip(items, [*items[1:], None], strict=True):
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                if on >= 0 and item.session.testsfailed:
-                    return 1
-        return 0
 
 
 def forked(work: Callable[[], int]) -> int:
@@ -276,34 +240,23 @@ def forked(work: Callable[[], int]) -> int:
 
 def main() -> None:
     """See the module."""
-    parser, folder = ArgumentParser(description=__doc__), Path(tempfile.mkdtemp())
+    parser = ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=60, help="mutants of each room; 0 for all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="mutants whose file and words contain this")
-    parser.add_argument(
-        "--hits", type=Path, default=folder / "hits", help="keep here what the tests pass, for the next run"
-    )
-    options = parser.parse_args()
+    mutants, place = Mutants(parser.parse_args()), Path(tempfile.mkdtemp()) / "passed"
     for name in ("lightning.pytorch", "torchmetrics", "timm.data", "jsonargparse", "scipy.stats", "torchvision"):
         importlib.import_module(name)
-    mutants = Mutants(options)
-    options.out, options.result = os.fdopen(os.dup(1), "w"), folder / "result"
     files = [str(f) for name in TESTS for f in sorted((ROOT / "tests" / name).rglob("test_*.py")) or [f"tests/{name}"]]
-    forked(partial(mutants.run, files))
-    alive, slow = pickle.loads(options.result.read_bytes())
+    forked(partial(mutants.record, files, place))
+    mutants.imported, mutants.tests = pickle.loads(place.read_bytes())
     with ThreadPoolExecutor(2) as pool:
-        codes = pool.map(lambda number: forked(partial(mutants.run, slow[number], number)), slow)
-        alive += [number for number, code in zip(slow, codes, strict=True) if mutants.survives(number, code == 0)]
-    tried, share, with_reason = (
-        len(mutants.chosen),
-        len(alive) / max(1, len(mutants.chosen)),
-        len([n for n in alive if mutants.reason(n)]),
-    )
-    print(
-        f"mutants: {tried} tried, {tried - len(alive)} killed, {len(alive)} survive ({share:.1%}), "
-        f"of them {with_reason} with a reason"
-    )
-    sys.exit(share > 0.05 or with_reason < len(alive))
+        survives = pool.map(mutants.survives, mutants.chosen)
+        alive = [number for number, lives in zip(mutants.chosen, survives, strict=True) if lives]
+    tried, share = len(mutants.chosen), len(alive) / max(1, len(mutants.chosen))
+    known = sum(bool(mutants.reason(number)) for number in alive)
+    print(f"mutants: {tried} tried, {len(alive)} survive ({share:.1%}), {known} of them with a reason")
+    sys.exit(share > 0.05 or known < len(alive))
 
 
 if __name__ == "__main__":

@@ -123,11 +123,9 @@ def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indic
             for label, name in enumerate(drawing.classes)
         ]
         images, labels = np.concatenate(parts), np.repeat(np.arange(len(parts)), n)
-        fresh = []
-        for i, image in enumerate(images):
-            if (data := image.tobytes()) not in seen:
-                seen.add(data)
-                fresh.append(i)
+        first = {image.tobytes(): i for i, image in reversed([*enumerate(images)])}
+        fresh = sorted(i for data, i in first.items() if data not in seen)
+        seen |= first.keys()
         drawn[split] = images[fresh], labels[fresh]
     return drawn
 

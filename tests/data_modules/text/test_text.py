@@ -13,8 +13,8 @@ from data_modules.registry import TEXT_SETS
 from lgx.errors import UserError
 from tests.data_modules.text.text_helpers import decoded, opened
 from tests.support.extras import import_transformers
+from tests.support.fake_hub import CLOSED, running_hub
 from tests.support.fake_text import sentences, write_sets
-from tests.support.hub import CLOSED, empty_hub
 from tests.support.paths import SHARED
 
 import_transformers()
@@ -134,8 +134,8 @@ def test_what_the_hub_lacks_ends_with_one_sentence(text_root, vocabulary, monkey
         raise ConnectionError("Couldn't reach\nthe set")
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    with empty_hub() as address:
-        monkeypatch.setattr(constants, "ENDPOINT", address)
+    with running_hub() as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
         with pytest.raises(UserError, match=r"glue \(cola\) train: could not be loaded .*reach the set.*source files"):
             opened("cola", text_root, vocabulary, source="hub")
     for columns, words in (

@@ -13,8 +13,8 @@ from data_modules.text.tokens import END, load_tokenizer, tokenize
 from lgx.errors import UserError
 from lgx.host import hub
 from tests.data_modules.text.text_helpers import opened
+from tests.support.fake_hub import CLOSED, running_hub, silent_hub
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
-from tests.support.hub import CLOSED, empty_hub, silent_hub
 from tests.support.paths import SHARED
 
 
@@ -94,8 +94,8 @@ def test_an_unknown_name_on_the_hub_ends_with_one_sentence(monkeypatch):
         raise OSError(f"{name} is not a local folder\nand more")
 
     monkeypatch.setattr(transformers.GPT2Tokenizer, "from_pretrained", from_pretrained)
-    with empty_hub() as address:
-        monkeypatch.setattr(constants, "ENDPOINT", address)
+    with running_hub() as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
         with pytest.raises(UserError, match="someone/gpt2 is not a folder and could not be loaded") as caught:
             load_tokenizer("someone/gpt2", SIZE)
     assert "\n" not in str(caught.value)
