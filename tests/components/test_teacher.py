@@ -1,7 +1,6 @@
 """A teacher is never trained, saved or in train mode, and it normalizes its inputs as it was trained to."""
 
 import copy
-import multiprocessing
 import os
 import re
 import shlex
@@ -199,25 +198,6 @@ def test_a_damaged_answer_is_computed_again(damage):
     for seen in (8, 8):  # the second time it is read
         assert torch.equal(ask(TeacherCache(model), model, inputs), first)
         assert model.seen == seen
-
-
-def fill(seed: int) -> None:
-    model = network()
-    ask(TeacherCache(model), model, torch.randn(64, 6, generator=torch.Generator().manual_seed(seed)))
-
-
-def test_processes_share_the_answers():
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=fill, args=(seed % 2,)) for seed in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0] * 4
-    model = network()
-    for seed in (0, 1):
-        ask(TeacherCache(model), model, torch.randn(64, 6, generator=torch.Generator().manual_seed(seed)))
-    assert model.seen == 0
 
 
 @pytest.mark.parametrize("damage", ["cut", "overwritten", "a file in place of the folder"])
