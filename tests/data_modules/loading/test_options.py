@@ -1,6 +1,7 @@
 """Options of data modules: what the command line shows and refuses, and what members of several sets take over."""
 
 import os
+from functools import cache
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ NAMES = """CIFAR10 ADE20K ImageNet ImageFolderData UnlabeledFolderData MultiLabe
     Decathlon MultiTask CoLA MultiText""".split()
 
 
+@cache
 def parser_of(name: str) -> LightningArgumentParser:
     parser = LightningArgumentParser(exit_on_error=False)
     parser.add_lightning_class_args(getattr(data_modules, name), "data")

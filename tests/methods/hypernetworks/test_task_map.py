@@ -94,12 +94,3 @@ def test_a_run_maps_its_tasks_after_every_validation(places, tmp_path):
     assert {row.split for row in read_rows(run / "results.csv")} == {"val"}
     learngene = run / "best.learngene.safetensors"
     ok(analyze("tasks", "--source", learngene, "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg"))
-
-
-def test_no_map_is_drawn_for_one_task_or_without_embeddings(places, tmp_path):
-    task_option = f"--model.task_embeddings={places / 'e.safetensors'}"
-    both, dry = ("circles", "dots"), "--trainer.fast_dev_run=true"
-    assert lgx(*tal_arguments(places, tmp_path / "one", ("dots",), task_option)).code == 0
-    assert lgx(*tal_arguments(places, tmp_path / "untold", both)).code == 0
-    assert lgx(*tal_arguments(places, tmp_path / "dry", both, task_option, dry)).code == 0
-    assert not list(tmp_path.rglob("task_map.svg"))
