@@ -11,7 +11,6 @@ from torch.nn import functional as F
 from lgx.components.class_metrics import Matthews, PositiveF1
 from lgx.components.losses import label_loss
 from lgx.components.metrics import metric_names, metrics_for, update_metrics, was_measured
-from lgx.components.normalization import renormalize
 from lgx.core.batch import IGNORE
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -104,8 +103,3 @@ def test_a_predictor_of_one_class_has_no_correlation_and_no_warning(predicted, t
         metric.update(logits, torch.tensor(targets))
     assert matthews.compute().item() == 0.0
     assert f1.compute().item() == pytest.approx(f1_score(targets, [predicted] * 5, zero_division=0))
-
-
-def test_the_same_statistics_return_the_same_tensor():
-    task, inputs = Task("shapes", 5, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4)), torch.randn(2, 3, 4, 4)
-    assert renormalize(inputs, task, task.mean, task.std) is inputs

@@ -1,14 +1,11 @@
 """The interface that methods and plans see of every data module."""
 
-from pathlib import Path
-
 import pytest
 from lightning.pytorch import LightningDataModule, Trainer
 
-from data_modules import CIFAR10, CoLA, ImageNet, MultiTask
+from data_modules import CIFAR10, CoLA, ImageNet
 from lgx.errors import UserError
 from lgx.methods.baselines.finetune import Finetune
-from tests.support.command_line import lgx
 
 
 def test_an_announced_size_is_counted_by_the_loader_and_no_file_is_read() -> None:
@@ -31,14 +28,6 @@ def test_the_published_size_holds_for_the_usual_share_of_validation_only_and_not
         CoLA(root="/nowhere", source="hub").count_train()
 
 
-def test_several_sets_have_a_member_for_each() -> None:
-    module = MultiTask(tasks=("cifar10", "svhn"), root="/nowhere", img_size=32, batch_size=100)
-    for member, size in zip(module.members(), (300, 700), strict=True):
-        member.announce_train_size(size)
-    assert {name: task.num_train for name, task in module.all_tasks.items()} == {"cifar10": 300, "svhn": 700}
-    assert module.train_dataloader().epoch_length == 10
-
-
 def test_a_bare_lightning_data_module_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     method = Finetune(arch="depth=1,embed_dim=16,num_heads=2,img_size=16", optimizer=None)
     trainer = Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
@@ -48,15 +37,3 @@ def test_a_bare_lightning_data_module_is_refused_in_one_sentence(monkeypatch: py
     trainer.datamodule = LightningDataModule()
     with pytest.raises(UserError, match="give one with --data, not LightningDataModule"):
         method.data_module()
-
-
-def test_the_command_line_takes_task_data_modules_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "own_data.py").write_text(
-        "from lightning.pytorch import LightningDataModule\n\n\nclass Bare(LightningDataModule):\n    pass\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "own_data")
-    done = lgx("fit", "--model=Finetune", "--data=own_data.Bare")
-    assert done.code == 2
-    assert done.sentence.startswith("lgx fit: data: ")
-    assert "TaskDataModule" in done.sentence

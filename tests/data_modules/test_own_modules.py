@@ -20,7 +20,7 @@ from lgx.core.batch import Batch
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.errors import UserError
-from tests.support.command_line import ARCH, Result, free_port, lgx, python
+from tests.support.command_line import ARCH, Result, lgx, python
 from tests.support.images import write_images
 from tests.support.paths import ROOT
 
@@ -113,20 +113,6 @@ def test_the_command_of_the_page_runs_in_a_process_of_its_own(photos: Path) -> N
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-@pytest.mark.slow
-def test_two_processes_train_as_one(photos: Path) -> None:
-    one = run("fit", "one", "--test_end")
-    assert one.code == 0, one.err
-    given = ["--data.batch_size=8", "--test_end", "--trainer.devices=2", "--trainer.strategy=ddp"]
-    port = {"MASTER_PORT": str(free_port())}
-    done = python("-m", "lgx", *words("fit", "two", *given), **environment(), **port, timeout=400)
-    assert done.returncode == 0, done.stderr[-2000:]
-    for name, tensor in weights("one").items():
-        torch.testing.assert_close(tensor, weights("two")[name], atol=1e-5, rtol=1e-4)
-    tested = {row.run: row.n for row in read_rows("runs/test/two/seed0/results.csv") if row.split == "test"}
-    assert set(tested.values()) == {12}
-
-
 class Mine(TaskDataModule):
     """A data module that keeps its promises; the tests break one at a time."""
 
@@ -160,13 +146,6 @@ def test_a_custom_data_module_needs_a_task_and_a_loader() -> None:
         _ = module.predict_indices
 
 
-@pytest.mark.parametrize("missing", ["task", "train_dataloader"])
-def test_a_data_module_without_task_or_loader_cannot_be_made(missing: str) -> None:
-    kind = type("Partial", (TaskDataModule,), {k: v for k, v in vars(Mine).items() if k not in (missing, "__dict__")})
-    with pytest.raises(TypeError, match=missing):
-        kind()
-
-
 class Lengthless(list[Any]):
     """Batches without ``epoch_length``."""
 
@@ -192,12 +171,8 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("num_workers", None, "num_workers of Mine is None, expected a whole number of at least 0"),
     ("known", replace(Mine.known, std=(1.0,)), "task of Mine: mean and std have 3 and 1 values, expected one for each"),
     ("known", replace(Mine.known, class_names=("a",)), "class_names has 1 names, expected one for each of 3 classes"),
-    ("known", replace(Mine.known, kind="regression"), "kind is 'regression', expected classification or segmentation"),
-    ("known", replace(Mine.known, num_classes=2.0), "num_classes is 2.0, expected a whole number"),
     ("known", replace(Mine.known, kind="text"), "max_len and vocab_size are 0 and 0, expected those of the texts"),
-    ("known", replace(Mine.known, name=""), "name is '', expected a short name in one line"),
     ("known", replace(Mine.known, kind="multilabel", metric="map"), "are int64, (2), expected int64, (2, 3)"),
-    ("known", replace(Mine.known, kind="segmentation", metric="miou"), "expected int64, (2, 4, 4)"),
     ("all_tasks", {"other": Mine.known}, "all_tasks of Mine has mine under the name other"),
     ("train_dataloader", lambda self: None, "train_dataloader of Mine gives None, expected an iterable of batches"),
     ("train_dataloader", batches(GOOD, epoch_length=None), "epoch_length of the train_dataloader of Mine is None"),
@@ -207,7 +182,6 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("train_dataloader", batches(GOOD._replace(inputs=torch.zeros(2, 4, 4))),
      "inputs of train_dataloader of Mine are float32, (2, 4, 4), expected normalized images, floating-"),
     ("train_dataloader", batches(GOOD._replace(inputs=GOOD.inputs.byte())), "are uint8, (2, 3, 4, 4), expected norm"),
-    ("train_dataloader", batches(GOOD._replace(targets=[0, 1])), "targets of train_dataloader of Mine are a list"),
     ("train_dataloader", batches(GOOD._replace(targets=torch.zeros(2, 3))), "float32, (2, 3), expected int64, (2)"),
     ("train_dataloader", batches(GOOD._replace(targets=torch.tensor([1, 3]))), "1 to 3, expected 0 to 2 for 3 classes"),
     ("train_dataloader", batches(Batch(GOOD.inputs[:1], GOOD.targets[:1], "mine")),

@@ -4,9 +4,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from benchmarks.steps import peak_mb
-from lgx.architectures import ViTArchitecture
-from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features
 from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
 from tests.support.command_line import DEVICES
@@ -97,21 +94,3 @@ def test_autocast_agrees_with_full_precision(architecture, dtype, device):
     (logits, gradient), (exact, exact_gradient) = results
     torch.testing.assert_close(logits, exact, rtol=0.1, atol=0.05)
     assert F.cosine_similarity(gradient, exact_gradient, dim=0) > 0.99
-
-
-def test_a_training_step_takes_less_memory_than_the_dense_weights():
-    wide = ViTArchitecture(2, 1024, 8, patch_size=16, img_size=32, num_classes=10)
-    dense = 4 * wide.count_parameters() / 2**20
-    peaks = {}
-    for form in (False, True):
-        hypernet = Hypernet(HypernetConfig(width=16, layers=1, heads=2, rank=4, num_classes=10))
-
-        def step(hypernet=hypernet, form=form):
-            parameters = hypernet.predict(wide, dense=form)
-            norms = torch.stack([frobenius_norm(p) for p in parameters.values()]).sum()
-            (functional_forward(wide, parameters, torch.randn(2, 3, 32, 32)).square().sum() + norms).backward()
-            hypernet.zero_grad()
-
-        step()
-        peaks[form] = peak_mb(step)
-    assert peaks[False] < 0.5 * dense < dense < peaks[True]

@@ -2,13 +2,11 @@
 
 import os
 import shutil
-import unicodedata
 from pathlib import Path
 
 import pytest
 
 from data_modules import ImageFolderData
-from data_modules.images.class_trees import read_class_tree
 from data_modules.images.examples import ImageFiles
 from lgx.errors import UserError
 from lgx.host.safety import list_images
@@ -46,49 +44,12 @@ def test_a_class_folder_with_unread_files_only_is_named(tree: Path, caplog: pyte
     assert f"no image is left in {tree / 'test' / 'circle'}" in caplog.text
 
 
-def test_an_unreadable_class_folder_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scandir, closed = os.scandir, str(tree / "train" / "circle")
-
-    def refuse(place: str) -> object:  # root may read every folder, whatever its mode
-        if os.fspath(place) == closed:
-            raise PermissionError(13, os.strerror(13), closed)
-        return scandir(place)
-
-    monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(UserError, match=rf"^{closed}: Permission denied; "):
-        ImageFolderData(root=str(tree)).read("train")
-
-
 @pytest.mark.parametrize("name", ["a\tb", "a\nb", os.fsdecode(b"caf\xe9")])
 def test_a_class_name_that_cannot_be_printed_is_refused(tree: Path, name: str) -> None:
     (tree / "train" / "circle").rename(tree / "train" / name)
     with pytest.raises(UserError) as caught:
         ImageFolderData(root=str(tree))
     assert f"the class folder {name!a} has a tab, a line break or another character" in str(caught.value)
-
-
-def test_a_folder_whose_name_cannot_be_a_task_is_refused(tree: Path) -> None:
-    odd = tree.rename(tree.parent / "my\nset")
-    with pytest.raises(UserError, match=r"data\.root: the name of the folder 'my\\nset' .* --data\.name"):
-        ImageFolderData(root=str(odd))
-    assert ImageFolderData(root=str(odd), name="mine").info.name == "mine"
-
-
-def test_names_that_look_the_same_are_told_apart(tree: Path) -> None:
-    nfc, nfd = (unicodedata.normalize(form, "pâté") for form in ("NFC", "NFD"))
-    (tree / "train" / "circle").rename(tree / "train" / nfc)
-    for split in ("val", "test"):
-        (tree / split / "circle").rename(tree / split / nfd)
-    with pytest.raises(UserError, match=r"lacks 'p\\xe2t\\xe9' and has the unknown class folders 'pa\\u0302te\\u0301'"):
-        ImageFolderData(root=str(tree)).read("test")
-
-
-def test_files_that_belong_to_a_set_are_not_reported(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tree / "test" / "circle" / "boxes.txt").write_text("0 0 8 8")
-    classes = sorted(path.name for path in (tree / "test").iterdir())
-    with caplog.at_level("INFO", "lightning.pytorch.utilities.rank_zero"):
-        assert len(read_class_tree(tree / "test", classes, "mine test", others=(".txt",))) == 3
-    assert not caplog.records
 
 
 def test_linked_folders_are_read_once_and_hidden_ones_never(tree: Path, tmp_path: Path) -> None:

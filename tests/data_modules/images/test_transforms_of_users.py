@@ -128,10 +128,7 @@ def test_a_configuration_and_the_command_line_name_classes_and_their_arguments(f
     ("value", "reason"),
     [
         ("[RandomInvrt]", "data.transforms: Expected a dot import path string: RandomInvrt"),
-        ("[{class_path: RandomInvert, init_args: {q: 1}}]", "q"),
-        ("[RandomRotation]", "degrees"),
         ("[{class_path: RandomRotation, init_args: {degrees: -5}}]", "must be positive"),
-        ("{degrees: 5}", "transforms"),
         ("[os.system]", "importing os.system is not allowed"),
         ("[{class_path: RandomApply, init_args: {transforms: [os.system]}}]", "importing os.system is not allowed"),
         ("[{class_path: own_darker.Darker}]", "LGX_ALLOW_IMPORTS=own_darker also admits own_darker"),

@@ -9,10 +9,10 @@ import pytest
 
 from data_modules import ADE20K, CIFAR10, CoLA, MultiTask
 from data_modules.images.examples import ImageFiles
-from data_modules.loading.loaders import MOST_WORKERS, check_shared_memory, example_bytes
+from data_modules.loading.loaders import check_shared_memory, example_bytes
 from lgx.core.task import Task
 from lgx.errors import UserError
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments
 from tests.support.disks import mounted
 
 
@@ -61,15 +61,6 @@ def test_several_training_processes_share_the_memory(small_memory):
 def test_systems_without_that_folder_are_not_checked(monkeypatch):
     monkeypatch.setattr("data_modules.loading.loaders._SHARED", Path("/nowhere"))
     check_shared_memory(64, 2**60)
-
-
-def test_embed_checks_its_processes_too(images, ancestor, small_memory, tmp_path):
-    command = ["embed", "--ancestor", ancestor / "best.learngene.safetensors", "--data", images, "--img_size=16"]
-    command += ["--out", tmp_path / "e.safetensors", "--accelerator=cpu", "--batch_size=400"]
-    result = lgx(*command, "--num_workers=1")
-    assert (result.code, result.sentence[:54]) == (2, "lgx embed: --num_workers: 1 loader processes hold 2 ba")
-    result = lgx(*command, "--num_workers=1000000")
-    assert f"--num_workers: expected 0 to {MOST_WORKERS}" in result.sentence
 
 
 @pytest.mark.slow

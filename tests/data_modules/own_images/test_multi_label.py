@@ -1,6 +1,5 @@
 """Images with several labels: the table, its splits, and mistakes in it."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -113,19 +112,15 @@ def test_images_without_their_labels_have_no_classes(tmp_path: Path) -> None:
 
 MISTAKES: dict[str, tuple[str, str]] = {
     "no header": ("images/000.png,bar\n", r"line 1: the header is .*; expected file,labels or file and a column"),
-    "only files": ("file\nimages/000.png\n", "line 1: the header is 'file'"),
     "no row": ("file,labels\n\n", "has no rows below its header"),
     "columns twice": ("file,bar,bar\n", "line 1: the column 'bar' occurs twice"),
     "cells": ("file,labels\nimages/000.png,bar,dot\n", r"line 2: 3 cells, expected 2 \(file, labels\)"),
     "value": ("file,bar,dot\nimages/000.png,1,-2\n", "line 2: dot is '-2', expected 0, 1, or -1 for unknown"),
-    "value 2": ("file,bar,dot\n\nimages/000.png,1,yes\n", "line 3: dot is 'yes', expected 0, 1, or -1"),
-    "known nowhere": ("file,bar,dot\nimages/000.png,1,\nimages/001.png,1,-1\n", "no training image has the label dot"),
     "unknown": ("file,labels,split\na.png,bar;dot,train\nb.png,dott,test\n",
                 r"line 3: the label 'dott' is not among the labels of the training images; did you mean dot\?"),
     "one label": ("file,labels\nimages/000.png,bar\n", "expected at least 2 labels, found 1"),
     "split": ("file,labels,split\nimages/000.png,bar;dot,tset\n", "line 2: the split 'tset', expected train, val, te"),
     "twice": ("file,labels\na.png,bar\na.png,dot\n", "names a.png 2 times; give one row per image"),
-    "twice in two splits": ("file,labels,split\na.png,bar;dot,train\n./a.png,bar,test\n", "names a.png 2 times"),
     "outside": ("file,labels\n../a.png,bar;dot\n", "line 2: the file '../a.png' is not a path below the folder"),
     "absolute": ("file,labels\n/a.png,bar;dot\n", "line 2: the file '/a.png' is not a path below the folder"),
     "missing": ("file,labels\nimages/000.png,bar;dot\nimages/no.png,bar\n",
@@ -152,14 +147,8 @@ def test_mistakes_in_the_table_name_file_and_line(root: Path, tmp_path: Path, na
     assert str(tmp_path / "labels.csv") in str(refused.value)
 
 
-def test_a_folder_without_a_table_and_a_damaged_image_are_named(root: Path, tmp_path: Path) -> None:
+def test_a_folder_without_a_table_is_named(root: Path, tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=r"data\.root: .* has no labels\.csv; expected a table with the header file,lab"
     ):
         module(tmp_path)
-    own = write_labeled(tmp_path / "shapes")
-    (own / "images/000.png").write_bytes(b"no image")
-    made = module(own, num_workers=1, val_fraction=0.1)
-    made.setup("fit")
-    with pytest.raises(UserError, match=r"shapes (train|val): .*000\.png cannot be decoded"):
-        list(itertools.chain(made.train_dataloader(), made.val_dataloader()))  # type: ignore[call-overload]

@@ -87,8 +87,6 @@ def test_damage_of_tiny_imagenet_ends_with_one_sentence(root: Path) -> None:
     (base / "away.JPEG").rename(image)
     table.write_text(table.read_text().replace("n02124075", "n99999999", 1))
     says(TinyImageNet, root, "test", r"txt: val_0\.JPEG is of class n99999999, which .*wnids\.txt does not name")
-    table.write_text("val_0.JPEG\n")
-    says(TinyImageNet, root, "test", "tiny_imagenet test: .* incomplete or corrupted .*lgx data prepare")
     classes.write_text("n02124075\n")
     says(TinyImageNet, root, "train", r"wnids\.txt: has 1 classes, expected 2")
 
@@ -96,15 +94,10 @@ def test_damage_of_tiny_imagenet_ends_with_one_sentence(root: Path) -> None:
 def test_damage_of_inaturalist_ends_with_one_sentence(root: Path) -> None:
     base = root / "inat2019"
     table = base / "val2019.json"
-    whole = json.loads(table.read_text())
     (base / "train_val2019" / "Plants").rename(base / "Plants")
     says(INaturalist2019, root, "test", "1 of its image folders are missing, first .*Plants/12; unpack train_val2019")
-    edit(table, annotations=[{"id": 0, "image_id": 5, "category_id": 7}])
-    says(INaturalist2019, root, "test", "names image 5, which the table does not list")
     edit(table, annotations=[{"id": 0, "image_id": 100, "category_id": 8}])
     says(INaturalist2019, root, "test", "names category 8, which the table does not list")
-    edit(table, categories=whole["categories"][:2])
-    says(INaturalist2019, root, "test", "has 2 categories, expected 3")
     table.write_text(table.read_text()[:-9])
     says(INaturalist2019, root, "test", r"inat2019/val2019\.json: not valid JSON .*; unpack its archive again")
 

@@ -1,6 +1,5 @@
 """Segmentation sets: masks, transforms of images together with masks, and mistakes in files."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from data_modules.images.transforms import MaskTransform
 from data_modules.registry import IMAGE_SETS
 from data_modules.sets.bring import bring
 from data_modules.sets.segmentation import SegmentationSet
-from data_modules.shards.writing import write_shards
 from data_modules.suites.pocket import scenes
 from lgx.core.batch import IGNORE
 from lgx.core.task import Task
@@ -166,15 +164,6 @@ def test_missing_folders_masks_and_lists_are_named(tmp_path):
     listed.unlink()
     with pytest.raises(UserError, match=r"trainaug\.txt is missing; expected one image name per line"):
         module("voc12_aug", tmp_path).read("train")
-    next(tmp_path.rglob("JPEGImages/2007_000001.jpg")).write_bytes(b"no jpeg")
-    with pytest.raises(UserError, match=r"2007_000001\.jpg cannot be decoded .*; restore the file"):
-        module("voc12_aug", tmp_path).read("test")[1]
-
-
-def test_shards_of_masks_are_refused(root, tmp_path):
-    made = module("voc12", root)
-    with pytest.raises(UserError, match="masks cannot be written as shards"):
-        write_shards(made.read("test"), tmp_path / "s", "test", replace(made.info, sizes=(8, 2, 6)))
 
 
 @pytest.mark.slow

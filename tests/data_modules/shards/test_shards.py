@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,13 +29,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """23 / 9 / 7 examples in shards of 5."""
     root = tmp_path_factory.mktemp("shards") / "toy"
     return fake_data.toy_shards(root)
-
-
-def test_a_written_set_is_read_and_not_written_again(folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(folder, tmp_path / "toy")
-    assert ShardedData(name="toy", root=str(tmp_path)).info == fake_data.TOY
-    write_shards(fake_data.numbered(23), tmp_path / "toy", "train", fake_data.TOY, shard_size=5)
-    assert (tmp_path / "toy" / INDEX).read_text() == (folder / INDEX).read_text()
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -121,40 +113,10 @@ def test_a_damaged_or_absent_place_for_headers_does_no_harm(folder, damage, monk
     assert ShardImages(parts, "toy").labels.tolist() == labels
 
 
-def test_a_shard_that_vanishes_ends_with_a_sentence(tmp_path: Path) -> None:
-    write_shards(fake_data.numbered(6), tmp_path, "train", fake_data.TOY, shard_size=5)
-    back = ShardImages(read_index(tmp_path)[1]["train"], "toy")
-    (tmp_path / "train-000001.tar").unlink()
-    assert back[0]
-    with pytest.raises(UserError, match=r"train-000001\.tar cannot be read"):
-        back[5]
-
-
 def test_another_set_does_not_overwrite_shards(folder: Path) -> None:
     other = DatasetInfo("other", 4, (1, 1, 1), "none", "here", "made up")
     with pytest.raises(UserError, match="holds shards of toy, not other"):
         write_shards(fake_data.numbered(3), folder, "train", other)
-
-
-@pytest.mark.parametrize(
-    ("keep", "in_memory", "workers"),
-    [(700, True, 0), (700, False, 1), (5000, True, 0), (5000, False, 0), (4096, True, 0), (4096, False, 0)],
-)
-def test_a_truncated_shard_is_named_in_one_sentence(folder, tmp_path, keep, in_memory, workers):
-    write_shards(fake_data.numbered(23), tmp_path / "toy", "train", fake_data.TOY, shard_size=5)
-    write_shards(fake_data.numbered(9), tmp_path / "toy", "val", fake_data.TOY, shard_size=5)
-    path = tmp_path / "toy" / "train-000002.tar"
-    path.write_bytes(path.read_bytes()[:keep])
-    module = ShardedData(name="toy", root=str(tmp_path), in_memory=in_memory, batch_size=4, num_workers=workers)
-
-    def read() -> None:
-        module.setup("fit")
-        list(module.train_dataloader())
-
-    with pytest.raises(UserError) as error:
-        read()
-    assert str(error.value).startswith(f"shard {path} ")
-    assert "\n" not in str(error.value)
 
 
 def test_a_missing_index_a_url_and_a_pipe_are_refused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from torch.testing import assert_close
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import FeatureProjection, Features, _patches, feature_losses, read_features
 from lgx.components.teacher import Teacher
 from lgx.core.batch import IGNORE, Batch
@@ -66,6 +66,8 @@ def test_the_feature_loss_is_that_of_the_formula_image_by_image():
 
 def test_patches_keep_their_places_in_a_grid_that_is_not_square():
     assert _patches(SimpleNamespace(num_prefix_tokens=1), torch.randn(2, 2, 3)).shape == (2, 3, 1, 1)
+    maps = torch.randn(2, 3, 4, 5)
+    assert torch.equal(_patches(SimpleNamespace(output_fmt="NHWC"), maps), maps.permute(0, 3, 1, 2))
     found, output = read_features(timm.create_model("test_resnet").eval(), torch.randn(2, 3, 48, 32))
     assert torch.equal(found.patches, output)
     vit = timm.create_model("vit_tiny_patch16_224", img_size=(48, 32), depth=1).eval()
@@ -86,17 +88,6 @@ def test_equal_features_have_no_loss_other_grids_are_resampled_and_equal_widths_
     projected = FeatureProjection(6, 6, 4)(own)
     assert torch.equal(projected.summary, own.summary)
     assert projected.patches.shape == (2, 4, 3, 3)
-
-
-@pytest.mark.parametrize("name", ["resnet18", "swin_tiny_patch4_window7_224", "levit_128s", "vit_tiny_patch16_224"])
-@pytest.mark.slow
-def test_teachers_of_other_families_give_features(name):
-    model = timm.create_model(name, num_classes=0)
-    task = Task("t", 0, img_size=224)
-    teacher = Teacher(PretrainedNetwork(name, model, None, (0.5,) * 3, (0.5,) * 3), task)
-    found = teacher.image_features(torch.zeros(1, 3, 224, 224))
-    assert (found.summary.shape[1], found.patches.shape[1]) == teacher.widths
-    assert found.patches.shape[2] == found.patches.shape[3] > 1
 
 
 @pytest.mark.parametrize(
@@ -156,43 +147,27 @@ def test_labels_and_features_are_learned_together_and_a_test_does_not_need_the_a
     assert "give best.learngene.safetensors" in refused.sentence
 
 
-def test_a_resumed_run_ends_with_the_same_projection_bit_for_bit(fit, headless, tmp_path):
-    options = ("TLEG", "--name=r", FEATURES, UNLABELED, f"--model.ancestor={headless}")
-    options += ("--model.drop_path_rate=0.2", "--model.scheduler=null")
-    ok(fit(*options, "--trainer.max_epochs=2", "--experiment=whole"))
-    assert fit(*options).code == 0
-    assert fit(*options, "--trainer.max_epochs=2", "--ckpt_path=last").code == 0
-    states = [load_checkpoint(tmp_path / f"runs/{name}/r/seed0/checkpoints/last.ckpt") for name in ("whole", "test")]
-    expected, found = (state["state_dict"] for state in states)
-    assert "network.projection.summary.weight" in expected
-    assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
-
-
-@pytest.mark.parametrize(("model", "options"), [("SWS", ["--model.stages=[2,2]"]), ("TLEG", [])])
-def test_a_plan_counts_network_and_projection(images, headless, tmp_path, model, options):
-    given = [FEATURES, UNLABELED, f"--model.ancestor={headless}", *options]
-    plan = plan_of(configure(arguments("fit", model, images, tmp_path, *given)[1:]))
-    network = TINY.replace(num_classes=0).count_parameters()
-    assert plan.parameters.trained == network + 2 * (16 * 24 + 24)
-    assert plan.learngene_bytes == 4 * network
-
-
-def test_a_plan_needs_no_features_of_an_ancestor_that_does_not_exist_yet(images, tmp_path):
-    given = [FEATURES, "--model.ancestor=runs/missing/best.learngene.safetensors"]
-    assert "Not counted: the teacher" in ok(lgx("plan", *arguments("fit", "Distill", images, tmp_path, *given)[1:])).out
+MISSING = "--model.ancestor=runs/missing/best.learngene.safetensors"
+PROJECTED = [FEATURES, UNLABELED, "--model.ancestor={headless}"]
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "network", "note"),
+    ("model", "options", "network", "teacher_width", "note"),
     [
-        ("Distill", [UNLABELED], {"depth": 4, "num_classes": 1000}, "1000 classes"),
-        ("SWS", ["--model.start=mean", "--model.stages=[2,2]"], {}, ""),
+        ("TLEG", PROJECTED, {"num_classes": 0}, 24, ""),
+        ("Distill", [FEATURES, MISSING], {"depth": 4}, 768, "Not counted: the teacher"),
+        ("Distill", [UNLABELED, MISSING], {"depth": 4, "num_classes": 1000}, 0, "1000 classes"),
+        ("SWS", ["--model.start=mean", "--model.stages=[2,2]", MISSING], {}, 0, ""),
     ],
 )
-def test_a_plan_of_logits_and_one_of_a_start_need_no_ancestor_file(images, tmp_path, model, options, network, note):
-    given = [*options, "--model.ancestor=runs/missing/best.learngene.safetensors"]
+def test_a_plan_counts_network_and_projection_and_needs_no_ancestor_file(
+    images, headless, tmp_path, model, options, network, teacher_width, note
+):
+    given = [option.format(headless=headless) for option in options]
     plan = plan_of(configure(arguments("fit", model, images, tmp_path, *given)[1:]))
-    assert plan.parameters.trained == TINY.replace(**network).count_parameters()
+    parameters = TINY.replace(**network).count_parameters()
+    assert plan.parameters.trained == parameters + 2 * (16 + 1) * teacher_width
+    assert plan.learngene_bytes == 4 * parameters
     assert note in " ".join(plan.notes)
 
 

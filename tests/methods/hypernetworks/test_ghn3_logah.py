@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from lgx.architectures import parse_architecture, read_architectures
 from lgx.artifacts.checkpoints import load_checkpoint
@@ -117,9 +117,10 @@ def test_a_hypernetwork_is_refused_as_classifier_and_as_teacher(fit, logah):
         assert words in result.sentence
 
 
-def test_noise_changes_neurons_and_keeps_vectors(logah):
-    path, architecture = str(logah / "best.learngene.safetensors"), parse_architecture(ARCH, num_classes=3)
-    plain, noisy = HypernetPrediction(path)(architecture), HypernetPrediction(path, noise=0.1)(architecture)
+def test_noise_changes_neurons_and_keeps_vectors_also_of_a_runs_checkpoint(logah):
+    path, architecture = str(logah / "checkpoints/last.ckpt"), parse_architecture(ARCH, num_classes=3)
+    plain, noisy, again = (HypernetPrediction(path, noise=noise)(architecture) for noise in (0, 0.1, 0.1))
+    assert torch.equal(noisy["head.weight"], again["head.weight"])
     change = (noisy["head.weight"] - plain["head.weight"]).std() / plain["head.weight"].std()
     assert 0.05 < change < 0.2
     assert torch.equal(plain["norm.weight"], noisy["norm.weight"])
@@ -149,9 +150,6 @@ def test_a_hypernetwork_file_that_does_not_fit_is_refused(logah, sws, tmp_path):
         load(learngene.tensors, {**learngene.hypernet, "max_size": 256})
     with pytest.raises(UserError, match=r"unknown key\(s\) widht"):
         load(learngene.tensors, {"widht": 16})
-    for key in ("max_shape", "convention", "attention_gain", "layout"):
-        with pytest.raises(UserError, match=f"the configuration lacks {key}; give"):
-            load(learngene.tensors, {k: value for k, value in learngene.hypernet.items() if k != key})
     with pytest.raises(UserError, match="does not store the hypernetwork's configuration"):
         load(learngene.tensors)
     with pytest.raises(UserError, match="a learngene of logah, not of ghn3"):
@@ -183,14 +181,11 @@ def test_an_architecture_set_is_read_from_json_lines(fit, tmp_path):
         (['{"depth": 2}', "", "[3]"], ("line 3", "expected keys and values")),
         (['{"deph": 2}'], ("line 1", "deph")),
         (['{"depth": 2, "embed_dim": 10, "num_heads": 3}'], ("line 1", "num_heads 3")),
-        (['{"depth": "two"}'], ("line 1", "depth is 'two', expected a whole number")),
-        (['{"depth": 2.5}'], ("line 1", "2.5")),
-        (['{"mlp_ratio": 0.001}'], ("line 1", "mlp_ratio")),
         (['{"depth": 2, "img_size": 64}'], ("line 1", "img_size is 64", "16")),
         ([""], ("no architecture",)),
         ([json.dumps({"depth": 2, "embed_dim": 16, "num_heads": 2})], ("no architectures besides",)),
     ],
-    ids=["json", "object", "key", "value", "type", "fraction", "mlp", "images", "empty", "panel"],
+    ids=["json", "object", "key", "value", "images", "empty", "panel"],
 )
 def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, words):
     sentence = refusal(fit("LoGAH", *TINY, *LOW_RANK, write_set(tmp_path / "set.jsonl", *lines), "--name=bad"))
@@ -202,10 +197,7 @@ def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, wor
     ("option", "words"),
     [
         ("--model.panel=[]", ("model.panel", "at least one")),
-        ("--model.test_panel=[]", ("model.test_panel", "at least one")),
-        ("--model.set=nowhere.jsonl", ("nowhere.jsonl", "no such file")),
         ("--model.width=30", ("width 30", "multiple of 4")),
-        ("--model.rank=0", ("rank is 0", "1 to 65,536")),
         ("--model.set_size=0", ("count must be at least 1",)),
         ("--model.drop_path_rate=0.1", ("stochastic depth",)),
         ("--model.arch=stages=2-2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", ("stages",)),
@@ -231,18 +223,6 @@ def test_a_compiled_encoder_predicts_the_same():
     assert list(hypernet.state_dict()) == names
     for architecture, tensors in zip(panel, expected, strict=True):
         torch.testing.assert_close(hypernet.predict(architecture), tensors)
-
-
-def test_descendants_start_from_a_runs_checkpoint_with_noise(logah, tmp_path):
-    arch = "depth=1,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
-    init = ["init", "--source", logah / "checkpoints/last.ckpt", "--method=logah", "--arch", arch]
-    weights = []
-    for name, options in (("plain", []), ("noisy", ["--noise=0.1"]), ("again", ["--noise=0.1"])):
-        out = tmp_path / f"{name}.safetensors"
-        ok(lgx(*init, "--out", out, "--num_classes=3", *options))
-        weights.append(load_file(out)["blocks.0.mlp.fc1.weight"])
-    assert not torch.equal(weights[0], weights[1])
-    assert torch.equal(weights[1], weights[2])
 
 
 def test_the_configuration_of_bare_weights_is_read_from_a_file(tmp_path):

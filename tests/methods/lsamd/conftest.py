@@ -12,7 +12,7 @@ from lgx.methods.lsamd.super_ancestor import SuperAncestor
 ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # the data beside it are drawn once
 def ancestor(tmp_path_factory):
     torch.manual_seed(3)
     architecture: ViTArchitecture = parse_architecture(ARCH, num_classes=10)

@@ -11,7 +11,7 @@ from scipy import stats
 from torch import nn
 
 from data_modules.multi_task.modules import MultiTask
-from experiments.analyze.paths import against_chance, agreement, load_runs, ranked_layers
+from experiments.analyze.paths import against_chance, agreement, ranked_layers
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.components.normalization import renormalize
@@ -23,7 +23,7 @@ from lgx.methods.base import label_loss
 from lgx.methods.lsamd.selection import Selection, SelectionRun
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, Gating, ImageSums, SuperAncestor, swapped_paths
 from tests.methods.lsamd.conftest import ARCH, arguments, images, super_ancestor
-from tests.support.command_line import analyze, lgx, ok
+from tests.support.command_line import lgx, ok
 
 
 @pytest.mark.parametrize("p", [0.9, 0.2])
@@ -214,14 +214,3 @@ def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
     expected = (sums[:, 1:] - sums[:, :1]).tolist()
     for rise, name in zip(expected, ("pocket_digits", "pocket_persons"), strict=True):
         assert stored.selection.swap_rise[name] == pytest.approx(rise, abs=2e-3)
-
-
-def test_analyze_compares_the_selections(selections, tmp_path):
-    runs = [str(selections / name / "seed0") for name in ("dear", "free", "drawn")]
-    text = ok(analyze("paths", f"--runs={','.join(runs)}", f"--out={tmp_path / 'p.svg'}"))
-    assert f"{runs[0]}: usage against coin flips: one kind of block alone" in text.out
-    assert "layers from the one whose own block is needed least: " in text.out
-    assert text.out.count("Spearman's ρ of the swap profiles") == 3
-    found = load_runs(runs)
-    assert sorted(ranked_layers(list(found.values()))) == [0, 1, 2, 3]
-    assert found[runs[1]].swap_rise.keys() == {"pocket_digits", "pocket_persons"}

@@ -46,15 +46,6 @@ def test_aux_b_has_the_parameters_of_the_papers_mini_deit():
     assert parameters - base.count_parameters() == own
 
 
-def test_layers_of_a_stage_share_weights_and_nothing_else(network):
-    first, second, third = network.blocks[0], network.blocks[1], network.blocks[2]
-    assert first.attn.qkv.weight is second.attn.qkv.weight
-    assert first.mlp.fc2.bias is second.mlp.fc2.bias
-    assert first.attn.qkv.weight is not third.attn.qkv.weight
-    for own in ("norm1.weight", "norm2.bias", "attn.before", "attn.after", "mlp.local.weight"):
-        assert first.get_parameter(own) is not second.get_parameter(own)
-
-
 def test_heads_are_mixed_before_and_after_the_softmax_as_in_a_loop(network):
     torch.manual_seed(2)
     attention, x = network.blocks[0].attn, torch.randn(2, 5, 24)

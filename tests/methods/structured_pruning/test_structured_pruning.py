@@ -79,12 +79,3 @@ def test_shares_leave_exactly_what_is_wanted_however_they_are_rounded(kept, more
     share = share_to_remove(kept, count)
     assert int(count * (1 - share)) == kept
     assert math.ceil(share * count) == count - kept
-
-
-@pytest.mark.parametrize(("heads", "wanted"), [(6, 2), (12, 11)])
-def test_common_sizes_are_reached(tmp_path, heads, wanted):
-    wide = ViTArchitecture(1, 32 * heads, heads, patch_size=8, img_size=16, num_classes=3)
-    path = tmp_path / f"best{SUFFIX}"
-    Learngene("ancestor", wide, dict(wide.build().state_dict())).save(path)
-    narrow = wide.replace(embed_dim=32 * wanted, num_heads=wanted)
-    assert initialize(narrow, StructuredPruning(str(path))).model.state_dict()["norm.weight"].shape == (32 * wanted,)

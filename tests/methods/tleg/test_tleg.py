@@ -11,10 +11,8 @@ from lgx.architectures import ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.components.optim import parameter_groups
-from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import LinearExpansion
-from lgx.methods.initializers import initializer_for
 from lgx.methods.tleg.method import linearly_expanded
 from tests.support.command_line import ARCH, lgx, ok
 
@@ -108,16 +106,6 @@ def test_descendants_of_any_depth_are_expanded_exactly(network, learngene_file, 
         assert_close(tensor, expected[name], rtol=1e-6, atol=1e-8, msg=name)  # equal up to rounding
     assert start.random == ()
     assert start.stored == AUX.replace(depth=2).count_parameters()
-
-
-def test_the_registry_finds_it_and_refuses_what_it_cannot_expand(learngene_file, tmp_path):
-    assert initializer_for(learngene_file).method == "tleg"
-    with pytest.raises(UserError, match="a learngene of tleg, not of sws"):
-        initializer_for(learngene_file, "sws")
-    other = tmp_path / "sws.learngene.safetensors"
-    Learngene("sws", AUX, {}).save(other)
-    with pytest.raises(UserError, match="a learngene of sws, not of LinearExpansion"):
-        initialize(AUX, LinearExpansion(str(other)))
 
 
 def test_a_run_leaves_a_learngene_of_two_layers(fit, ancestor, tmp_path):

@@ -110,23 +110,16 @@ def test_the_importance_of_layers_and_neurons_is_that_of_a_naive_loop():
             x = after
 
 
-def test_layers_without_effect_are_dropped_first_and_the_network_is_left_as_it_was(sparse):
-    model = WIDE.build().eval()
-    model.load_state_dict(Learngene.load(sparse).tensors)
-    images = torch.randn(4, 3, 16, 16)
-    before = model(images)
-    assert layers_by_change(model, images, 3)[:3] == list(LAYERS)
-    assert torch.equal(model(images), before)
-
-
-def test_the_first_and_the_last_layer_are_kept_even_without_effect():
+def test_the_first_and_the_last_layer_are_kept_even_without_effect_and_the_network_stays_as_it_was():
     torch.manual_seed(2)
     model = WIDE.build().eval()
     for block in (model.blocks[0], model.blocks[-1]):
         for layer in (block.attn.proj, block.mlp.fc2):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
-    order = layers_by_change(model, torch.randn(4, 3, 16, 16))
+    images = torch.randn(4, 3, 16, 16)
+    before, order = model(images), layers_by_change(model, images)
+    assert torch.equal(model(images), before)
     assert (order[:2], sorted(order)) == ([0, 4], [0, 1, 2, 3, 4])
 
 
@@ -141,18 +134,11 @@ def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
     assert torch.equal(state["blocks.0.attn.qkv.bias"], source)
 
 
-def test_images_are_normalized_and_wrong_options_refused_in_a_sentence(sparse, tmp_path):
-    (tmp_path / "empty").mkdir()
+def test_images_are_normalized_and_magnitudes_need_some(sparse, tmp_path):
     Image.new("RGB", (16, 16), "white").save(tmp_path / "white.png")
     assert_close(WeightSubcloning(sparse, str(tmp_path), images=1)._sample, torch.ones(1, 3, 16, 16))
-    for options, sentence in [
-        ({"drop": "magnitude"}, "needs images; give a folder"),
-        ({"images": 0}, "images: expected at least 1"),
-        ({"data": "nowhere"}, "data nowhere: is not a folder"),
-        ({"data": str(tmp_path / "empty")}, "no images in"),
-    ]:
-        with pytest.raises(UserError, match=sentence):
-            initialize(SMALL, WeightSubcloning(sparse, **options))
+    with pytest.raises(UserError, match="needs images; give a folder"):
+        initialize(SMALL, WeightSubcloning(sparse, drop="magnitude"))
 
 
 def test_commands_write_and_train_a_subcloned_descendant(sparse, images, fit, tmp_path):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from data_modules import PocketDecathlon
-from data_modules.suites import suite
 from data_modules.suites.pocket.tasks import POCKET, POCKET_TASKS, SPLITS, PocketTask, draw_task
 from tests.support.forks import PROCESSES
 
@@ -77,16 +76,3 @@ def test_processes_that_make_a_task_at_once_leave_one_whole_task(tmp_path: Path)
     assert [process.exitcode for process in processes] == [0, 0]
     assert [p.name for p in (tmp_path / "pocket").iterdir()] == ["digits"]
     assert len(PocketDecathlon(task="digits", root=str(tmp_path)).read("train")) == 1_258
-
-
-def test_an_interrupted_task_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*args: object, **kwargs: object) -> None:
-        raise KeyboardInterrupt
-
-    real = suite.write_shards
-    monkeypatch.setattr(
-        suite, "write_shards", lambda i, f, s, *a, **k: real(i, f, s, *a, **k) if s == "train" else interrupted()
-    )
-    with pytest.raises(KeyboardInterrupt):
-        POCKET.prepare(tmp_path, "digits")
-    assert list((tmp_path / "pocket").iterdir()) == []
