@@ -186,9 +186,8 @@ def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer
     """
     out, timms = Path(out), cast(Any, model)
     config, size = dict(timms.pretrained_cfg), getattr(getattr(timms, "patch_embed", None), "img_size", None)
-    shape = (source.in_chans or config["input_size"][0], *(size or config["input_size"][1:]))
-    inputs = normalization_of(timms).for_channels(shape[0])._asdict()
-    timms.pretrained_cfg = {**config, **inputs, **as_in_timm(resize_of_timm(config)), "input_size": shape}
+    shape = (config["input_size"][0], *(size or config["input_size"][1:]))
+    timms.pretrained_cfg = {**config, **as_in_timm(resize_of_timm(config)), "input_size": shape}
     arguments = {key: value for key, value in source.arguments().items() if key != "num_classes"}
     sizes = {"parameters": _parameters(timms), "license": str(timms.pretrained_cfg.get("license") or "unknown")}
     facts = {"weights": Path(source.weights).name if source.weights else None, "model": source.model}
