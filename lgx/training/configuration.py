@@ -2,16 +2,18 @@
 
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from importlib import resources
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any, ClassVar, cast
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ActionConfigFile, ActionYesNo, Namespace
+from jsonargparse import ActionYesNo, Namespace
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser
@@ -25,16 +27,21 @@ from lgx.components.optim import check_class, length_argument
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
+from lgx.host import launcher
 from lgx.host.failures import blame
 from lgx.host.startup import silence_known_warnings
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks.run_weights import BestCheckpoint
 from lgx.training.loggers import UNSET
-from lgx.training.parsing import check_classes, check_dropped, parse, restrict_imports, written_options
+from lgx.training.parsing import ConfigFile, DroppedOptions, parse, restrict_imports, underscored
 
 _RATES = ("model.optimizer.", "model.scheduler.")
 REFUSED = "the configuration contains an invalid value"
+
+_LINKED = {"--model.num_classes": "the data", "--model.kind": "the data", "--data.seed": "--seed_everything"}
+"""Options that follow something else -> what."""
+_DROPPED = DroppedOptions()
 
 _FLAGS = {
     "overwrite": "Replace the run that the folder already holds.",
@@ -109,9 +116,10 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
         default_config_files=[str(resources.files("lgx.training") / "defaults.yaml")],
         dump_header=[f"lightning.pytorch=={lightning.pytorch.__version__}"],
         exit_on_error=False,
+        logger=_DROPPED.logger,
         allow_abbrev=False,  # an abbreviation would accept a misspelt option
     )
-    parser.add_argument("-c", "--config", action=ActionConfigFile, help="Configuration file in YAML.")
+    parser.add_argument("-c", "--config", action=ConfigFile, help="Configuration file in YAML.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of the run; false sets none.")
     parser.add_lightning_class_args(Trainer, "trainer")
     parser.add_lightning_class_args(Method, "model", subclass_mode=True)
@@ -128,22 +136,22 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
 
 
 def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
-    """Parse a command line and the configuration files that it names."""
-    written = [*written_options(argv)]  # refuses a pipe, which jsonargparse would read without end
-    check_classes(written)
-    for _, option, value in written:
-        if option.removesuffix(".class_path") in ("model.optimizer", "model.scheduler"):
-            check_class(option, str(value))
-    words = [word for word in argv if not word.startswith(("--print_config", "--print-config"))]
+    """Parse a command line and the configuration files that it names; print the options that a class replaces."""
+    for word, after in pairwise([*underscored(argv), ""]):
+        option, _, value = word.partition("=")
+        if option in _LINKED:
+            raise UserError(f"{option}: follows {_LINKED[option]}; leave it out")
+        if option in ("--model.optimizer", "--model.scheduler"):
+            check_class(option, value or after)
+    _DROPPED.messages.clear()
     try:
-        config = parse(parser, words)
-    except UserError:
-        if words == [*argv]:
-            raise
-    else:
-        check_dropped(written, config)
-    if words != [*argv]:
-        config = parse(parser, argv)  # prints the configuration, complete or not, and exits
+        config = parse(parser, argv)
+    finally:
+        for message in _DROPPED.messages if launcher.rank() == 0 else ():
+            print(f"dropped   {message}", file=sys.stderr)
+    for name in ("optimizer", "scheduler"):
+        if chosen := config.model.init_args.get(name):
+            check_class(f"model.{name}", chosen.class_path)
     _check_values(config)
     return config
 
