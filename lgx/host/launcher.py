@@ -36,6 +36,13 @@ def job_rank() -> int:
     return int(os.environ.get("SLURM_PROCID", 0)) if os.environ.get("SUBMITIT_EXECUTOR") == "slurm" else 0
 
 
-def is_launched() -> bool:
-    """Whether srun or torchrun has started this process; they start all processes of a run at the same time."""
-    return "SLURM_STEP_ID" in os.environ or "TORCHELASTIC_RUN_ID" in os.environ
+def _number(name: str) -> int:
+    """Value of a variable; 0 if it is not set."""
+    value = os.environ.get(name, "0")
+    if not _is_number(value):
+        raise UserError(f"the environment variable {name} must be a whole number, got {value[:50]!r}; {_REMEDY}")
+    return int(value)
+
+
+def _is_number(value: str) -> bool:
+    return value.isascii() and value.isdigit() and len(value) < 19

@@ -1,7 +1,6 @@
 """Parse the configuration of a training command, and build the objects that it describes."""
 
 import inspect
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
@@ -36,12 +35,18 @@ from lgx.training.callbacks.run_weights import BestCheckpoint
 from lgx.training.loggers import UNSET
 from lgx.training.parsing import ConfigFile, DroppedOptions, parse, restrict_imports, underscored
 
-_RATES = ("model.optimizer.", "model.scheduler.")
 REFUSED = "the configuration contains an invalid value"
 
 _LINKED = {"--model.num_classes": "the data", "--model.kind": "the data", "--data.seed": "--seed_everything"}
 """Options that follow something else -> what."""
 _DROPPED = DroppedOptions()
+_UNSUITED = {
+    "GradientAccumulationScheduler": "changes the number of steps during the run, which schedules and plans need; give "
+    "trainer.accumulate_grad_batches",
+    "StochasticWeightAveraging": "replaces the schedule, and cannot resume; give EMA",
+    "EMAWeightAveraging": "has a constant decay, also in short runs; give EMA",
+}
+"""Callbacks of Lightning -> why a run cannot have them."""
 
 _FLAGS = {
     "overwrite": "Replace the run that the folder already holds.",
@@ -241,17 +246,12 @@ def _check_values(config: Namespace) -> None:
     ):
         raise UserError(f"trainer.strategy: the processes of {strategy} return no results; give ddp")
     for place, value in all_values(config.as_dict()):
-        if place.endswith(".class_path") and value.endswith("GradientAccumulationScheduler"):
-            raise UserError(
-                f"{place}: {value} changes the number of steps during the run, which schedules and plans need; give "
-                "trainer.accumulate_grad_batches"
-            )
+        if place.endswith(".class_path") and (why := _UNSUITED.get(value.rpartition(".")[2])):
+            raise UserError(f"{place}: {value} {why}")
         if place.endswith((".filename", ".sub_dir")) and isinstance(value, str):
             check_name(value, place)
         elif place.startswith("model.scheduler.") and type(value) is int and value < 1 and "last_epoch" not in place:
             raise UserError(f"{place}: expected at least 1 update, got {value}")
-        elif isinstance(value, float) and (math.isnan(value) or (math.isinf(value) and place.startswith(_RATES))):
-            raise UserError(f"{place}: expected a finite number, got {value}")
 
 
 def all_values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:

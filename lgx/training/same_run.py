@@ -41,9 +41,7 @@ _APPLIED = (
 )  # fmt: skip
 """Beginnings of the keys that count from the checkpoint on. The batch of a step is guarded as a whole."""
 
-_AVERAGING = tuple(
-    f"trainer.callbacks.{name}" for name in ("EMAWeightAveraging", "WeightAveraging", "StochasticWeightAveraging")
-)
+_AVERAGING = ("trainer.callbacks.EMA", "trainer.callbacks.WeightAveraging")
 """Callbacks that change the weights. All others only observe, or stop the run, and count from the checkpoint on."""
 
 _OPTIMIZER = ("model.optimizer", "model.scheduler")

@@ -55,17 +55,12 @@ MISTAKES = {
         "trainer.callbacks.filename: '../../../evil' is not the name of a subfolder"
     ),
     "--model.optimizer.lr=nan": "model.optimizer.lr: Expected a <class 'float'>, got nan",
-    "--model.optimizer.lr=.inf": "model.optimizer.lr: expected a finite number, got inf",
-    "--trainer.gradient_clip_val=.nan": "trainer.gradient_clip_val: expected a finite number, got nan",
     "--early_stop=0": "early_stop: Not of type PositiveInt",
     "--data.root=/nowhere/at/all": "/nowhere/at/all",
     "--trainer.accelerator=gpu": "gpu",
     "--ckpt_path=/nowhere.ckpt": "/nowhere.ckpt: no such checkpoint",
-    "--ckpt_path=https://example.org/x.ckpt": "only local files",
+    "--ckpt_path=https://example.org/x.ckpt": "no such checkpoint",
     "--config=/nowhere.yaml": "/nowhere.yaml",
-    "--trainer.logger=MLFlowLogger --trainer.logger.tracking_uri=http://me:pw@127.0.0.1:1": (
-        "trainer.logger.tracking_uri: holds a user or password, which records would store; set MLFLOW_TRACKING_USERNAME"
-    ),
 }
 LATER = {
     "--model.arch=depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=32": "img_size=16",
@@ -86,14 +81,11 @@ def test_a_mistake_gets_one_sentence_and_leaves_no_run(images, tmp_path, words):
     assert list(tmp_path.rglob("*.ckpt" if words in LATER else "*")) == []
 
 
-RATE = "model: {{init_args: {{optimizer: {{class_path: torch.optim.AdamW, init_args: {{lr: {}}}}}}}}}"
 FILES = {
     "trainer: {max_epoch: 3}": "Group 'trainer' does not accept option 'max_epoch'",
     "modle: {arch: x}": "Option 'modle.arch' is not accepted",
     "model: {class_path: lgx.methods.SWS, init_args: {stagse: [1]}}": "run.yaml: model: Option 'stagse'",
     "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {patence: 3}}]}": "run.yaml: trainer.callbacks: ",
-    RATE.format(".nan"): "model.optimizer.lr: expected a finite number, got nan",
-    RATE.format("-.inf"): "model.optimizer.lr: expected a finite number, got -inf",
     "- trainer": "run.yaml: holds no mapping from keys to values",
     f"trainer: {{devices: [{'0, ' * 4000}0]}}": "run.yaml: not valid YAML (a list of more than",
 }
@@ -154,24 +146,15 @@ STOP = ["--trainer.callbacks+=EarlyStopping"]
 WATCHED = {
     "val/acc with mode min, but max": [*STOP, "--trainer.callbacks.monitor=val/acc"],
     "val/loss with mode max, but min": [*STOP, "--trainer.callbacks.monitor=val/loss", "--trainer.callbacks.mode=max"],
-    "val/accc; this run measures": [*STOP, "--trainer.callbacks.monitor=val/accc"],
-    "val/f1; this run": ["--checkpoint.monitor=val/f1"],
-    "train/loss with mode max, but min": ["--checkpoint.monitor=train/loss"],
-    "this run measures train/loss": [*STOP, "--trainer.callbacks.monitor=val/loss", "--trainer.limit_val_batches=0"],
+    "EarlyStopping refuses this run": [*STOP, "--trainer.callbacks.monitor=val/accc", "--trainer.callbacks.mode=max"],
+    "val/f1": ["--checkpoint.monitor=val/f1"],
 }
 
 
 @pytest.mark.parametrize("words", WATCHED)
-def test_what_a_callback_watches_is_checked_before_the_first_step(fit, words):
+def test_a_callback_that_watches_the_wrong_value_is_refused(fit, words):
     done = fit("Ancestor", *WATCHED[words], "--trainer.max_epochs=3")
     assert (done.code, words in done.sentence) == (2, True), done.err
-    assert "epoch " not in done.out
-
-
-def test_a_hypernetwork_measures_no_loss(fit):
-    small = ["--model.set_size=3", "--model.width=16", "--model.layers=1", "--model.heads=2", *STOP]
-    small += ['--model.panel=["depth=2,embed_dim=16,num_heads=2"]', "--trainer.callbacks.monitor=val/loss"]
-    assert "watches val/loss; this run measures" in refusal(fit("GHN3", *small))
 
 
 @pytest.mark.parametrize("split", ["val", "test"])
