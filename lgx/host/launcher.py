@@ -34,15 +34,3 @@ def rank() -> int:
 def job_rank() -> int:
     """Rank of this process in its SLURM job; 0 outside of jobs that lgx submitted."""
     return int(os.environ.get("SLURM_PROCID", 0)) if os.environ.get("SUBMITIT_EXECUTOR") == "slurm" else 0
-
-
-def _number(name: str) -> int:
-    """Value of a variable; 0 if it is not set."""
-    value = os.environ.get(name, "0")
-    if not _is_number(value):
-        raise UserError(f"the environment variable {name} must be a whole number, got {value[:50]!r}; {_REMEDY}")
-    return int(value)
-
-
-def _is_number(value: str) -> bool:
-    return value.isascii() and value.isdigit() and len(value) < 19
