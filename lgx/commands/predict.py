@@ -29,9 +29,6 @@ _HEADER = ("class", "name", "probability")
 _THREADS = 4
 """Threads that decode images."""
 
-_LISTED = 20
-"""Most unreadable files that are listed."""
-
 INCOMPLETE = 3
 """Exit code if some files could not be decoded."""
 
@@ -95,11 +92,10 @@ def predict(
     true = {name: path.parent.name for name, path in files.items() if path.parent.name in classes}
     unread = _write(Path(out), files, exported, top_k, batch_size, true)
     print(f"predicted {out}: {len(files) - len(unread)} images")
-    for name, reason in unread[:_LISTED]:
+    for name, reason in unread:
         print(f"unread    {name}: {reason}", file=sys.stderr)
     if unread:
-        others = f", of which {_LISTED} are listed" if len(unread) > _LISTED else ""
-        print(f"unread    {len(unread)} of {len(files)} files could not be decoded{others}", file=sys.stderr)
+        print(f"unread    {len(unread)} of {len(files)} files could not be decoded", file=sys.stderr)
         raise SystemExit(INCOMPLETE)
 
 
