@@ -155,8 +155,7 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
         for message in _DROPPED.messages if launcher.rank() == 0 else ():
             print(f"dropped   {message}", file=sys.stderr)
     for name in ("optimizer", "scheduler"):
-        if chosen := config.model.init_args.get(name):
-            check_class(f"model.{name}", chosen.class_path)
+        check_class(f"model.{name}", str(getattr(config.model.init_args.get(name), "class_path", "")))
     _check_values(config)
     return config
 

@@ -42,12 +42,9 @@ def test_every_command_has_a_help_text(command):
         (["ft"], "lgx ft: unknown command 'ft'; did you mean 'fit'?"),
         (["xyzzy"], "lgx xyzzy: unknown command 'xyzzy'; see lgx --help"),
         (["data", "prepar"], "lgx data: unknown command 'prepar' of lgx data; the commands are list, prepare"),
-        (["export"], "lgx export: the following arguments are required: source"),
+        (["config"], "lgx config: the following arguments are required: name"),
         (["init", "--arch=2-Tiny"], "lgx init: the following arguments are required: out"),
-        (
-            ["fit", "--overwrite", "x"],
-            "lgx fit: overwrite: argument --overwrite/--no_overwrite: invalid _boolean_type value: 'x'",
-        ),
+        (["fit", "--overwrite", "x"], "lgx fit: argument --overwrite/--no_overwrite: invalid _boolean_type value: 'x'"),
         *(
             (
                 ["init", "--arch=2-Tiny", "--out=x", f"--source=hf://{name}"],
