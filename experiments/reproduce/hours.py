@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from lgx.host.safety import read_yaml
 from lgx.planning import make_plan
 from lgx.runs.sweeps import RunSpec, load_sweep, option_arguments
-from lgx.training.parsing import written_options
+from lgx.training.same_run import flat_options
 
 _WITHOUT_COST = ("model.initializer", "model.start", "model.label", "model.head", "data.root")
 """Options of starts and names, which do not change the time of training."""
@@ -50,6 +51,7 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
 
 def _costly_options(spec: RunSpec) -> Iterator[str]:
     every = option_arguments(spec.options)
-    names = {name for _, name, value in written_options(["--config", spec.config, *every]) if value is not None}
-    free = [name for name in _WITHOUT_COST if "model.arch" in names or name != "model.initializer"]  # may give it
+    written = {**flat_options(read_yaml(Path(spec.config), "give a configuration file")), **spec.options}
+    names_arch = written.get("model.arch") is not None  # otherwise the start may give it
+    free = [name for name in _WITHOUT_COST if names_arch or name != "model.initializer"]
     return (text for text in every if not any(re.match(rf"--{name}[.=]", text) for name in free))

@@ -1,6 +1,5 @@
 """The commands as Python functions: ``lgx.init``, ``lgx.embed_task``, ``lgx.load_learngene``, ``lgx.load_family``."""
 
-import threading
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -22,9 +21,6 @@ from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import parse_budgets
 from lgx.methods.initializers import initializer_for
 
-_ONE_AT_A_TIME = threading.RLock()
-"""Held while a start is drawn from the generators, which all threads share."""
-
 __all__ = ["embed_task", "init", "load_family", "load_learngene"]
 
 
@@ -43,8 +39,8 @@ def init(
 ) -> nn.Module:
     """Initialize a descendant, as ``lgx init`` does, and return it as a model of timm (for text of transformers).
 
-    The model trains in any loop. The state of the random generators does not change, and calls in several threads
-    run one after the other. ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images.
+    The model trains in any loop. The state of the random generators does not change.
+    ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images.
 
     Args:
         source: Learngene file, folder, checkpoint of a run, timm model name, or ``hf://org/name``; None for a method
@@ -72,7 +68,7 @@ def init(
     data, options = data_for_sizes({"method": method, **options}, budgets)
     _, read = resolve_options({"source": None if source is None else str(source), **options})
     initializer = initializer_for(**read, seed=seed)
-    with _ONE_AT_A_TIME, seeded_rng(seed):
+    with seeded_rng(seed):
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
     origin = initializer.origin()
     if isinstance(architecture, ViTArchitecture):
@@ -118,10 +114,8 @@ class NetworkFamily:
         initializer = initializer_for(source=place)
         if initializer.front is None:
             raise UserError(f"{source}: is not a family of finished networks; give a run of `lgx fit --model Family`")
-        self._source, self.front = (
-            str(source),
-            {size.spec(RATIO): score for size, score in initializer.front.scores.items()},
-        )
+        self._source = str(source)
+        self.front = {size.spec(RATIO): score for size, score in initializer.front.scores.items()}
 
     def __getitem__(self, arch: str) -> nn.Module:
         """The network of a size, a model of timm in evaluation mode.
@@ -183,7 +177,7 @@ def embed_task(
         )
     task = Task(name, num_classes, mean=means, std=stds, in_chans=channels, img_size=size)
     source = resolve(str(ancestor))
-    with _ONE_AT_A_TIME, seeded_rng(0):  # a network gets random values before its weights are read
+    with seeded_rng(0):  # a network gets random values before its weights are read
         teacher = Teacher.of(load_pretrained(source.place), task, features_only=True)
     total, count = sum_features(teacher, chain([first], found))
     described = {name: task.to_dict()} if num_classes else {}

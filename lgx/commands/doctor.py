@@ -100,8 +100,4 @@ def _hints() -> list[str]:
         hints.append(
             "Lightning ignores SLURM in jobs named bash or interactive: give the job another name, or use srun"
         )
-    if os.environ.get("NCCL_P2P_DISABLE") == "1" or os.environ.get("NCCL_IB_DISABLE") == "1":
-        hints.append(
-            "NCCL_P2P_DISABLE or NCCL_IB_DISABLE is set, so several GPUs will be slow: unset it unless it is needed"
-        )
     return hints

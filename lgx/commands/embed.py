@@ -119,9 +119,7 @@ def _embed_all(
     from lgx.components.teacher import Teacher
     from lgx.core.progress import tracked
     from lgx.errors import UserError
-    from lgx.host.startup import silence_known_warnings
 
-    silence_known_warnings()
     fabric = Fabric(accelerator=accelerator, devices=devices)
     fabric.launch()
     found = TaskEmbeddings({}, reader.ancestor.name)

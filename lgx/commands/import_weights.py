@@ -27,7 +27,7 @@ def import_weights(
     Example: lgx import timm:deit_tiny_patch16_224 --weights deit_tiny.safetensors --out ancestor
 
     Args:
-        model: The model's name in timm, e.g. timm:deit_tiny_patch16_224; `lgx backbones` lists them.
+        model: The model's name in timm, e.g. timm:deit_tiny_patch16_224.
         out: Folder to write.
         weights: File of weights (.safetensors, .pth, .pt or .bin); by default timm downloads the weights.
         img_size: Side of the images in pixels, or [height, width]; by default the model's own.

@@ -1,8 +1,6 @@
 """``lgx init``: write a descendant that plain timm or transformers loads."""
 
-import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +67,7 @@ def init(
         tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub. The tokenizer is
             written beside a text model.
         seed: Seed of all random initialization.
-        force: Replace what another command, program, method or source wrote. The command never replaces its inputs.
+        force: Replace what another command or program wrote. The command never replaces its inputs.
         options: ``method`` and those of its initializer; None where an option is not given.
     """
     budgets = parse_budgets(params, macs, latency)
@@ -78,23 +76,15 @@ def init(
     reads = [path_of(place) for place in read.values() if isinstance(place, str)]
     check_model_place(out, "lgx init", force, [tokenizer, *reads], tokenizer)
     initializer = initializer_for(**read, seed=seed)
-    record = _record(out, initializer, named, force)
+    record = _record(initializer, named)
     architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, batch_size, data)
     _write(out, initializer, architecture, start, record, named["source"], seed, tokenizer, keep_names=not head)
 
 
-def _record(out: str, initializer: Initializer, named: Mapping[str, Any], force: bool) -> StartRecord:
+def _record(initializer: Initializer, named: Mapping[str, Any]) -> StartRecord:
     """The record of its start that the descendant will contain."""
     arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
-    record = initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments)
-    former = None if force else StartRecord.read(out)
-    origin = former.arguments.get("source") if former else None
-    if former and (former.initializer, origin) != (record.initializer, record.arguments.get("source")):
-        raise UserError(
-            f"--out {out}: contains a descendant of method {former.method}{f' from {origin}' if origin else ''}; "
-            "choose another place, or replace it with --force"
-        )
-    return record
+    return initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments)
 
 
 def _write(
@@ -179,18 +169,4 @@ def start_descendant(
     classes = head or num_classes or origin.num_classes
     torch.default_generator.manual_seed(seed)
     architecture = initializer.named_size(arch, classes)
-    needed, most = 4 * architecture.count_parameters(), _memory()
-    if needed > most:
-        raise UserError(
-            f"--arch {arch}: its parameters take {needed / 2**30:,.1f} GiB, but this machine has {most / 2**30:,.1f}; "
-            f"choose a smaller descendant"
-        )
     return architecture, initialize(architecture, initializer, head="new" if head else "keep")
-
-
-def _memory() -> int:
-    """Bytes of memory of this machine or, within a container, of its limit."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, ValueError):  # no limit is written as the word max
-        return min(total, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8")))
-    return total

@@ -23,8 +23,10 @@ def load_chosen(
     Args:
         place: Place of a :class:`~lgx.artifacts.sources.Source`.
         arch: The network of a family.
-        budgets: Upper limits. Returns: The network and, for a member of a family, its measured score by tag
-            (``val/acc``); otherwise None.
+        budgets: Upper limits.
+
+    Returns:
+        The network and, for a member of a family, its measured score by tag (``val/acc``); otherwise None.
     """
     initializer = initializer_for(source=place) if place.endswith(SUFFIX) else None
     front = initializer.front if initializer else None

@@ -68,13 +68,8 @@ def plan_table(plan: "Plan") -> "Table":
 
 def _lines(plan: "Plan") -> Iterator[tuple[str, str, str] | None]:
     """Name, value and explanation of each number; None between groups."""
-    steps, parameters, flops, memory, on_gpu = (
-        plan.steps,
-        plan.parameters,
-        plan.flops,
-        plan.memory,
-        plan.device == "GPU",
-    )
+    steps, parameters, flops = plan.steps, plan.parameters, plan.flops
+    memory, on_gpu = plan.memory, plan.device == "GPU"
     yield "optimizer steps", f"{steps.total:,}", f"{steps.per_epoch:,} an epoch, {steps.epochs:.4g} epochs"
     parts = f"{steps.batch:,} x {steps.accumulate} accumulated x {steps.processes} {'GPUs' if on_gpu else 'processes'}"
     yield "effective batch", f"{steps.effective_batch:,}", parts

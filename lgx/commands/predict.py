@@ -29,9 +29,6 @@ _HEADER = ("class", "name", "probability")
 _THREADS = 4
 """Threads that decode images."""
 
-_LISTED = 20
-"""Most unreadable files that are listed."""
-
 INCOMPLETE = 3
 """Exit code if some files could not be decoded."""
 
@@ -95,11 +92,10 @@ def predict(
     true = {name: path.parent.name for name, path in files.items() if path.parent.name in classes}
     unread = _write(Path(out), files, exported, top_k, batch_size, true)
     print(f"predicted {out}: {len(files) - len(unread)} images")
-    for name, reason in unread[:_LISTED]:
+    for name, reason in unread:
         print(f"unread    {name}: {reason}", file=sys.stderr)
     if unread:
-        others = f", of which {_LISTED} are listed" if len(unread) > _LISTED else ""
-        print(f"unread    {len(unread)} of {len(files)} files could not be decoded{others}", file=sys.stderr)
+        print(f"unread    {len(unread)} of {len(files)} files could not be decoded", file=sys.stderr)
         raise SystemExit(INCOMPLETE)
 
 
@@ -204,10 +200,7 @@ def _header(task: "Task", top_k: int, with_true: bool = False) -> list[str]:
 def _is_table(file: Path, task: "Task") -> bool:
     """Whether a file has exactly the columns of predictions, for any number of classes per image."""
     cells = next(csv.reader([first_line(file)]), [])
-    if cells != _header(task, max(1, (len(cells) - 1) // len(_HEADER)), "true_name" in cells):
-        return False
-    with file.open(newline="", encoding="utf-8") as text:
-        return all(len(row) == len(cells) for row in csv.reader(text))
+    return cells == _header(task, max(1, (len(cells) - 1) // len(_HEADER)), "true_name" in cells)
 
 
 def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[object]]:

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 
 
 def sample(
@@ -25,11 +24,11 @@ def sample(
     from lgx.architectures import name_of, parse_any_architecture, sample_architectures
     from lgx.core.seed import check_seed
     from lgx.host.files import atomic_path
-    from lgx.host.outputs import check_output
+    from lgx.host.outputs import check_output, first_line
 
     check_seed(seed, "--seed")
     if out is not None:
-        check_output(out, "lgx sample", _is_own, force=force)
+        check_output(out, "lgx sample", lambda file: first_line(file).startswith('{"name": '), force=force)
     base = parse_any_architecture(arch) if arch else None
     lines = [
         json.dumps({"name": name_of(architecture), **architecture.to_dict()}) + "\n"
@@ -41,13 +40,3 @@ def sample(
     with atomic_path(out) as temporary:
         temporary.write_text("".join(lines), encoding="utf-8")
     print(f"written   {out}: {len(lines)} architectures of {name}")
-
-
-def _is_own(file: Path) -> bool:
-    """Whether a file is a list of architectures with their names, one JSON object per line."""
-    try:
-        with file.open(encoding="utf-8") as lines:
-            first = json.loads(lines.readline(10_000))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(first, dict) and {"name", "depth", "embed_dim"} <= first.keys()

@@ -77,6 +77,7 @@ def _results_below(folder: Path) -> list[Path]:
     """
     found = []
     for root, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]  # a run that is being deleted
         found += [Path(root, RESULTS)] if RESULTS in files else []
         links = (link for name in folders if (link := Path(root, name)).is_symlink())
         found += [file for link in links for depth in ("", "*/", "*/*/") for file in link.glob(depth + RESULTS)]

@@ -45,8 +45,6 @@ from lgx.training.sources import FirstRunEnded, do_first, resolve_sources
 from lgx.training.trainer_parts import as_list, every_callback, every_plugin
 
 _EVALUATED: dict[str, Loader] = {"validate": "val", "test": "test", "predict": "predict"}
-_ALL = 2**62
-"""Step from which an evaluation continues the logs of a run: no row is dropped."""
 
 
 def run(argv: list[str]) -> None:
@@ -60,7 +58,7 @@ def run(argv: list[str]) -> None:
         with ExitStack() as held, STOP.requeue_noted(), _command_line(argv):
             LgxCLI(argv[0], argv[1:], held).run()
     except FirstRunEnded as first:
-        run([*argv, *first.options])
+        run([*argv, *first.args])
     except MisconfigurationException as error:  # of Lightning's checks of its arguments
         raise UserError(" ".join(str(error).split())) from error
     except SystemExit as end:
@@ -138,15 +136,15 @@ class LgxCLI(LightningCLI):
         self.datamodule, self.model = built.data, built.model
         self.model.skips_start = self.checkpoint is not None
         resumed = self.checkpoint if self.checkpoint is not None and self.checkpoint.is_in(self.run_dir) else None
-        logger, step = built.trainer.logger, resumed.step if resumed else None
+        logger, continues = built.trainer.logger, resumed is not None or self.command != "fit"
         wanted = [] if logger is False or self.command == "predict" else as_list(True if logger is None else logger)
-        self.loggers = RunLoggers(wanted, self.place, step if self.command == "fit" else _ALL, self.config.overwrite)
+        self.loggers = RunLoggers(wanted, self.place, continues, self.config.overwrite)
         self.health = TrainingHealth()
         self._monitor(built.checkpoint)
         options: Any = built.trainer
         plugins, self.checkpoint_io = every_plugin(options.plugins)
         self.saved = SaveConfig(self.identity, resumed is not None)
-        first = [self.saved, self.claim] if self.command == "fit" else []
+        first = [self.saved] if self.command == "fit" else []
         callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health, self.checkpoint_io)
         if not self.datamodule.has_validation:
             options.limit_val_batches = 0
@@ -219,7 +217,7 @@ class LgxCLI(LightningCLI):
                 raise Preempted(words, 128 + stop) from error
             if not self.checkpoint_io.is_restoring:
                 owner = refused_by_lightning(error)
-                if owner is not None and isinstance(error, _REFUSALS):
+                if owner is not None and (isinstance(error, _REFUSALS) or owner == "EarlyStopping"):
                     raise UserError(f"trainer: {owner} refuses this run ({reason_of(error)})") from error
                 raise
             wrong = "--ckpt_path: the checkpoint is from another run, or is damaged"
@@ -247,12 +245,8 @@ class LgxCLI(LightningCLI):
             self.saved.identity = replace(self.identity, data=data)
             if self.claim.resumed is not None:
                 check_data(self.claim.resumed, self.saved.identity, self.run_dir)
-        resumed = self.loggers.step is not None
-        if resumed:
-            self.held.enter_context(self.loggers.started(self.trainer))  # if one cannot start, the run stays finished
         self.claim.begin()
-        if not resumed:
-            self.held.enter_context(self.loggers.started(self.trainer))
+        self.held.enter_context(self.loggers.started(self.trainer))
         if self.config.test_start and self.checkpoint is None:
             with self._blamed():
                 self.trainer.test(self.model, self.datamodule, verbose=False)

@@ -1,17 +1,18 @@
 """Parse the configuration of a training command, and build the objects that it describes."""
 
 import inspect
-import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from importlib import resources
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any, ClassVar, cast
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ActionConfigFile, ActionYesNo, Namespace
+from jsonargparse import ActionYesNo, Namespace
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser
@@ -25,16 +26,27 @@ from lgx.components.optim import check_class, length_argument
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
+from lgx.host import launcher
 from lgx.host.failures import blame
 from lgx.host.startup import silence_known_warnings
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks.run_weights import BestCheckpoint
 from lgx.training.loggers import UNSET
-from lgx.training.parsing import check_classes, check_dropped, parse, restrict_imports, written_options
+from lgx.training.parsing import ConfigFile, DroppedOptions, parse, restrict_imports, underscored
 
-_RATES = ("model.optimizer.", "model.scheduler.")
 REFUSED = "the configuration contains an invalid value"
+
+_LINKED = {"--model.num_classes": "the data", "--model.kind": "the data", "--data.seed": "--seed_everything"}
+"""Options that follow something else -> what."""
+_DROPPED = DroppedOptions()
+_UNSUITED = {
+    "GradientAccumulationScheduler": "changes the number of steps during the run, which schedules and plans need; give "
+    "trainer.accumulate_grad_batches",
+    "StochasticWeightAveraging": "replaces the schedule, and cannot resume; give EMA",
+    "EMAWeightAveraging": "has a constant decay, also in short runs; give EMA",
+}
+"""Callbacks of Lightning -> why a run cannot have them."""
 
 _FLAGS = {
     "overwrite": "Replace the run that the folder already holds.",
@@ -109,9 +121,10 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
         default_config_files=[str(resources.files("lgx.training") / "defaults.yaml")],
         dump_header=[f"lightning.pytorch=={lightning.pytorch.__version__}"],
         exit_on_error=False,
+        logger=_DROPPED.logger,
         allow_abbrev=False,  # an abbreviation would accept a misspelt option
     )
-    parser.add_argument("-c", "--config", action=ActionConfigFile, help="Configuration file in YAML.")
+    parser.add_argument("-c", "--config", action=ConfigFile, help="Configuration file in YAML.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of the run; false sets none.")
     parser.add_lightning_class_args(Trainer, "trainer")
     parser.add_lightning_class_args(Method, "model", subclass_mode=True)
@@ -128,22 +141,21 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
 
 
 def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
-    """Parse a command line and the configuration files that it names."""
-    written = [*written_options(argv)]  # refuses a pipe, which jsonargparse would read without end
-    check_classes(written)
-    for _, option, value in written:
-        if option.removesuffix(".class_path") in ("model.optimizer", "model.scheduler"):
-            check_class(option, str(value))
-    words = [word for word in argv if not word.startswith(("--print_config", "--print-config"))]
+    """Parse a command line and the configuration files that it names; print the options that a class replaces."""
+    for word, after in pairwise([*underscored(argv), ""]):
+        option, _, value = word.partition("=")
+        if option in _LINKED:
+            raise UserError(f"{option}: follows {_LINKED[option]}; leave it out")
+        if option in ("--model.optimizer", "--model.scheduler"):
+            check_class(option, value or after)
+    _DROPPED.messages.clear()
     try:
-        config = parse(parser, words)
-    except UserError:
-        if words == [*argv]:
-            raise
-    else:
-        check_dropped(written, config)
-    if words != [*argv]:
-        config = parse(parser, argv)  # prints the configuration, complete or not, and exits
+        config = parse(parser, argv)
+    finally:
+        for message in _DROPPED.messages if launcher.rank() == 0 else ():
+            print(f"dropped   {message}", file=sys.stderr)
+    for name in ("optimizer", "scheduler"):
+        check_class(f"model.{name}", str(getattr(config.model.init_args.get(name), "class_path", "")))
     _check_values(config)
     return config
 
@@ -233,17 +245,12 @@ def _check_values(config: Namespace) -> None:
     ):
         raise UserError(f"trainer.strategy: the processes of {strategy} return no results; give ddp")
     for place, value in all_values(config.as_dict()):
-        if place.endswith(".class_path") and value.endswith("GradientAccumulationScheduler"):
-            raise UserError(
-                f"{place}: {value} changes the number of steps during the run, which schedules and plans need; give "
-                "trainer.accumulate_grad_batches"
-            )
+        if place.endswith(".class_path") and (why := _UNSUITED.get(value.rpartition(".")[2])):
+            raise UserError(f"{place}: {value} {why}")
         if place.endswith((".filename", ".sub_dir")) and isinstance(value, str):
             check_name(value, place)
         elif place.startswith("model.scheduler.") and type(value) is int and value < 1 and "last_epoch" not in place:
             raise UserError(f"{place}: expected at least 1 update, got {value}")
-        elif isinstance(value, float) and (math.isnan(value) or (math.isinf(value) and place.startswith(_RATES))):
-            raise UserError(f"{place}: expected a finite number, got {value}")
 
 
 def all_values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:

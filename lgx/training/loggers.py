@@ -1,9 +1,8 @@
 """Lightning's loggers of a run: where they write, and which run of W&B or MLflow a resumed run continues."""
 
-import csv
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,16 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Trainer
-from lightning.pytorch.core.saving import save_hparams_to_yaml
 from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
-from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.loggers.logger import DummyLogger
-from torch import Tensor
 
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, reason_of
-from lgx.host.files import atomic_path
-from lgx.host.locks import changing
 
 UNSET: dict[str, Any] = {"save_dir": "", "experiment_name": "", "name": None}
 """Options of Lightning's loggers that follow the run -> the default that stands for this in a configuration."""
@@ -59,109 +53,20 @@ class RunPlace:
         return "-".join([*parts, self.name.replace("/", "-"), self.version])
 
 
-class MetricsTable:
-    """The file ``metrics.csv`` of a run.
-
-    It takes the place of Lightning's ``ExperimentWriter``, which deletes a file that exists. A test may add rows and
-    columns while the run trains. A kill can cut the last row short, which is then left out.
-
-    Args:
-        folder: Folder of the file.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self.folder, self.path = Path(folder), Path(folder, ExperimentWriter.NAME_METRICS_FILE)
-        self.metrics: list[dict[str, Any]] = []
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def read(self) -> list[dict[str, str]]:
-        """The rows of the file, if it exists, but those in which a killed process has left out columns."""
-        if not self.path.is_file():
-            return []
-        with self.path.open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if None not in row and None not in row.values()]
-        return [row for row in rows if row.get("step", "").isdecimal()]
-
-    def columns(self) -> list[str]:
-        """The columns of the file; none of a file that does not exist."""
-        if not self.path.is_file():
-            return []
-        with self.path.open(newline="", encoding="utf-8") as file:
-            return next(csv.reader(file), [])
-
-    def write(self, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the file in one step."""
-        with atomic_path(self.path) as temporary, temporary.open("w", newline="", encoding="utf-8") as new:
-            writer = csv.DictWriter(new, columns)
-            writer.writeheader()
-            writer.writerows(rows)
-
-    def log_metrics(self, metrics: Mapping[str, Any], step: int) -> None:
-        """Keep the values of a step until :meth:`save`."""
-        values = {name: value.item() if isinstance(value, Tensor) else value for name, value in metrics.items()}
-        self.metrics.append(values | {"step": step})
-
-    def log_hparams(self, params: dict[str, Any]) -> None:
-        """Write the options of the run beside the table."""
-        save_hparams_to_yaml(str(self.folder / ExperimentWriter.NAME_HPARAMS_FILE), params)
-
-    def save(self) -> None:
-        """Add the rows that were logged; one process at a time."""
-        if not self.metrics:
-            return
-        with changing(self.folder):
-            former = self.columns()
-            columns = sorted({*former}.union(*self.metrics))
-            if columns != former:
-                self.write(columns, [*self.read(), *self.metrics])
-            else:
-                with self.path.open("a", newline="", encoding="utf-8") as file:
-                    csv.DictWriter(file, columns).writerows(self.metrics)
-        self.metrics = []
-
-
-class TableLogger(CSVLogger):
-    """Lightning's ``CSVLogger`` with a table that goes on.
-
-    Args:
-        options: Those of ``CSVLogger``.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.table = MetricsTable(self.log_dir)
-
-    @property
-    def experiment(self) -> Any:
-        """The table."""
-        return self.table
-
-    def finalize(self, status: str) -> None:
-        """Save the rows of the last steps."""
-        self.save()
-
-
 class RunLoggers:
     """The loggers of a run; they start after its folder is claimed. Other processes than the first log nothing.
 
     Args:
         wanted: Lightning's loggers with the options that the user gives, to be called.
         place: The run.
-        step: Step of the checkpoint from which the run's logs go on, of an evaluation too; None for new logs.
-        overwrite: Whether a run of W&B with the run's id, or a table outside of the run's folder, may be replaced.
+        continues: Whether the run's logs go on: of a resumed run, or of an evaluation.
+        overwrite: Whether a run of W&B with the run's id may be replaced.
     """
 
     def __init__(
-        self, wanted: "list[partial[Logger]]", place: RunPlace, step: int | None, overwrite: bool = False
+        self, wanted: "list[partial[Logger]]", place: RunPlace, continues: bool, overwrite: bool = False
     ) -> None:
-        self.wanted, self.place, self.step, self.overwrite = wanted, place, step, overwrite
-        for logger in wanted:
-            uri = str(logger.keywords.get("tracking_uri") or "")
-            if "@" in uri.partition("://")[2].partition("/")[0]:
-                raise UserError(
-                    "trainer.logger.tracking_uri: holds a user or password, which records would store; set "
-                    "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead"
-                )
+        self.wanted, self.place, self.continues, self.overwrite = wanted, place, continues, overwrite
 
     @contextmanager
     def started(self, trainer: Trainer) -> Iterator[None]:
@@ -197,11 +102,8 @@ class RunLoggers:
             foreign_errors(kind.__name__, "cannot start", _REMEDY),
             _environment_kept("WANDB_MODE", "MLFLOW_TRACKING_URI"),  # both libraries change them for later runs
         ):
-            options = self._options(kind, wanted.keywords)
-            logger: Logger = TableLogger(**options) if kind is CSVLogger else kind(**options)
-            if isinstance(logger, TableLogger):
-                self._keep_rows(logger.table)
-            elif isinstance(logger, WandbLogger):
+            logger: Logger = kind(**self._options(kind, wanted.keywords))
+            if isinstance(logger, WandbLogger):
                 _ = logger.experiment
             elif isinstance(logger, MLFlowLogger):
                 logger.experiment.update_run(logger.run_id, status="RUNNING")
@@ -214,7 +116,7 @@ class RunLoggers:
         own = {key: value for key, value in options_of_user.items() if value is not None and value != UNSET.get(key)}
         place, folder = self.place, str(self.place.folder)
         if kind is WandbLogger:
-            resume = "allow" if self.step is not None else None if self.overwrite else "never"
+            resume = "allow" if self.continues else None if self.overwrite else "never"
             options = {
                 "project": os.environ.get("WANDB_PROJECT", place.experiment),
                 "name": os.environ.get("WANDB_NAME", place.joined()),
@@ -228,6 +130,8 @@ class RunLoggers:
             return options
         if kind is MLFlowLogger:
             return self._options_of_mlflow(own)
+        if kind is CSVLogger:  # Lightning's would delete the former table in a folder that it uses again
+            return {"save_dir": folder, "name": "csv", **own}
         return {"save_dir": place.runs, "name": place.name, "version": place.version, **own}
 
     def _options_of_mlflow(self, own: dict[str, Any]) -> dict[str, Any]:
@@ -245,29 +149,12 @@ class RunLoggers:
         run = place.joined(place.experiment)
         options["tags"] = {_TAG: run, **own.get("tags", {})}
         options.setdefault("run_id", os.environ.get("MLFLOW_RUN_ID"))
-        if self.step is not None and not options["run_id"]:
+        if self.continues and not options["run_id"]:
             client = MlflowClient(options["tracking_uri"])
             experiment = client.get_experiment_by_name(options["experiment_name"])
             found = experiment and client.search_runs([experiment.experiment_id], f"tags.`{_TAG}` = '{run}'")
             options["run_id"] = found[0].info.run_id if found else None  # the newest comes first
         return options
-
-    def _keep_rows(self, table: MetricsTable) -> None:
-        """Leave out the rows that a resumed run writes again; it does not repeat tests.
-
-        A new run finds a table outside of its folder alone, which may be another run's.
-        """
-        with changing(table.folder):
-            if self.step is None and self.overwrite:
-                table.path.unlink(missing_ok=True)
-            elif self.step is not None and (columns := table.columns()):
-                table.write(columns, [row for row in table.read() if _stays(row, self.step)])
-
-
-def _stays(row: Mapping[str, str], step: int) -> bool:
-    """Whether a row of ``metrics.csv`` was logged before the step, or holds a test of the checkpoint of the step."""
-    measured = {name for name, value in row.items() if value and name not in ("step", "epoch")}
-    return int(row["step"]) < step or (int(row["step"]) == step and all("test/" in name for name in measured))
 
 
 def _wandb_run() -> Any | None:

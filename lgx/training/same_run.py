@@ -23,8 +23,6 @@ IDENTITY = "lgx_run"
 _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse")
 
 _REMEDY = "give the former values, --overwrite to train anew, or --name to start another run"
-_LISTED = 6
-"""Most differences that a message lists."""
 
 _WITHOUT_INFLUENCE = (
     "ckpt_path", "overwrite", "runs_dir", "experiment", "name", "save_every", "early_stop", "split_batch", "untrained",
@@ -41,9 +39,7 @@ _APPLIED = (
 )  # fmt: skip
 """Beginnings of the keys that count from the checkpoint on. The batch of a step is guarded as a whole."""
 
-_AVERAGING = tuple(
-    f"trainer.callbacks.{name}" for name in ("EMAWeightAveraging", "WeightAveraging", "StochasticWeightAveraging")
-)
+_AVERAGING = ("trainer.callbacks.EMA", "trainer.callbacks.WeightAveraging")
 """Callbacks that change the weights. All others only observe, or stop the run, and count from the checkpoint on."""
 
 _OPTIMIZER = ("model.optimizer", "model.scheduler")
@@ -127,8 +123,7 @@ def check_data(record: RunIdentity, now: RunIdentity, folder: Path) -> None:
 
 def _refuse(changes: Sequence[str], what: str, remedy: str) -> None:
     if changes:
-        more = f", and {len(changes) - _LISTED} more" if len(changes) > _LISTED else ""
-        raise UserError(f"{what}: {'; '.join(changes[:_LISTED])}{more}; {remedy}")
+        raise UserError(f"{what}: {'; '.join(changes)}; {remedy}")
 
 
 def _changes(record: RunIdentity, now: RunIdentity) -> dict[str, str]:

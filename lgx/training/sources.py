@@ -123,15 +123,7 @@ def _texts(values: Any, place: str) -> Iterator[tuple[str, dict[str, Any], str]]
 
 
 class FirstRunEnded(Exception):
-    """The first run has ended; the command continues with further options.
-
-    Attributes:
-        options: They name the results of the first run.
-    """
-
-    def __init__(self, options: list[str]) -> None:
-        super().__init__(*options)
-        self.options = options
+    """The first run has ended; the command continues with further options, which name its results: ``args``."""
 
 
 def do_first(parser: RunParser, config: Namespace) -> None:
@@ -171,7 +163,7 @@ def do_first(parser: RunParser, config: Namespace) -> None:
         code = _run([sys.executable, "-m", "lgx", "fit", "--config", str(file), *again])
     if code:
         raise SystemExit(code if code > 0 else 128 - code)
-    raise FirstRunEnded([f"--model.ancestor={folder}"])
+    raise FirstRunEnded(f"--model.ancestor={folder}")
 
 
 def _run(command: list[str]) -> int:

@@ -7,14 +7,7 @@ from typing import Any
 
 from jsonargparse import Namespace
 from lightning.pytorch import Callback
-from lightning.pytorch.callbacks import (
-    EarlyStopping,
-    LearningRateMonitor,
-    ProgressBar,
-    RichProgressBar,
-    StochasticWeightAveraging,
-    WeightAveraging,
-)
+from lightning.pytorch.callbacks import EarlyStopping, LearningRateMonitor, ProgressBar, RichProgressBar
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
 
@@ -24,8 +17,7 @@ from lgx.training.callbacks.figures import ClassReport, DrawFigures, Gallery
 from lgx.training.callbacks.health import TrainingHealth
 from lgx.training.callbacks.report import PrintProgress, Report
 from lgx.training.callbacks.results import RunProbe, SavePredictions, SaveResults
-from lgx.training.callbacks.run_weights import BeginAveraging, RunWeights
-from lgx.training.lightning_internals import warm_up_average
+from lgx.training.callbacks.run_weights import RunWeights
 
 
 def as_list(value: Any) -> list[Any]:
@@ -45,13 +37,9 @@ def every_callback(
     """The callbacks of a run, in their order."""
     trainer, checkpoints, results = built.trainer, folder / "checkpoints", SaveResults()
     of_user = as_list(trainer.callbacks)
-    averages = [callback for callback in of_user if isinstance(callback, StochasticWeightAveraging | WeightAveraging)]
-    for average in averages:
-        warm_up_average(average)
-    callbacks: list[Callback] = [*map(BeginAveraging, averages), *of_user]
     weights, classes = RunWeights(), ClassReport()
-    callbacks += [health, FinalWeights(checkpoints), weights, results, classes, PrintProgress(results)]
-    callbacks.append(Report(command, weights, classes))
+    callbacks: list[Callback] = [*of_user, health, FinalWeights(checkpoints), weights, results, classes]
+    callbacks += [PrintProgress(results), Report(command, weights, classes)]
     if not any(isinstance(callback, ProgressBar) for callback in of_user):
         trainer.enable_progress_bar = trainer.enable_progress_bar is not False and sys.stdout.isatty()
         if trainer.enable_progress_bar:

@@ -281,7 +281,6 @@ def test_int8_keeps_the_accuracy_the_classes_and_a_third_of_the_size(ancestor, i
         (["--int8", "{images}", "--out", "small"], "ending in .onnx"),
         (["--int8", "{other}"], "which lacks 'stripe' and has 'wave' instead"),
         (["--int8", "nothing"], "nothing"),
-        (["--most_lost", 2], "--int8"),
     ],
 )
 def test_int8_that_loses_too_much_or_has_no_place_or_images_writes_nothing(

@@ -45,26 +45,6 @@ def test_init_replaces_its_own_file_and_folder_but_not_those_of_export(ancestor_
         assert "`lgx init` did not write it" in lgx(*init, "--out", out).sentence
 
 
-def test_init_replaces_a_folder_of_the_same_start_but_of_another_one_with_force_only(ancestor_file, tmp_path):
-    out, other = tmp_path / "x", tmp_path / "other.learngene.safetensors"
-    Learngene.load(ancestor_file).save(other)
-    of_ancestor = ["init", "--source", ancestor_file, "--arch", NETWORK, "--out", out]
-    for _ in range(2):
-        assert lgx(*of_ancestor).code == 0
-    before = (out / "model.safetensors").read_bytes()
-    for words in (
-        ["init", "--arch", NETWORK],
-        ["init", "--source", other, "--arch", NETWORK],
-        ["init", "--source", ancestor_file, "--method=weight_selection", "--arch", NETWORK],
-    ):
-        sentence = refusal(lgx(*words, "--out", out))
-        assert f"--out {out}: contains a descendant of method pretrained from {ancestor_file}; choose" in sentence
-        assert (out / "model.safetensors").read_bytes() == before
-    assert lgx("init", "--arch", NETWORK, "--out", out, "--force").code == 0
-    assert lgx("init", "--arch", NETWORK, "--out", out).code == 0
-    assert "contains a descendant of method random; choose" in lgx(*of_ancestor).sentence
-
-
 def test_a_source_is_never_replaced(ancestor_file, tmp_path):
     weights, folder = tmp_path / "a.safetensors", tmp_path / "model"
     assert lgx("init", "--arch", ARCH, "--out", weights).code == 0

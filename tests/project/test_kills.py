@@ -78,24 +78,20 @@ def test_twenty_kills_lose_nothing(name, commands, tmp_path):
     raise AssertionError(f"only {killed} kills")
 
 
-AVERAGES = {
-    "EMAWeightAveraging": ["--trainer.callbacks.decay=0.5"],
-    "StochasticWeightAveraging": ["--trainer.callbacks.swa_lrs=0.01", "--trainer.callbacks.swa_epoch_start=1"],
-}
 STEPS = 9
 MOMENTS = [("before_update", 5), ("after_update", 8), ("validation", 6), ("fit_end", STEPS), ("test", STEPS)]
 
 
-def command_of(images, average):
+def command_of(images):
     options = ["--name=r", "--trainer.max_epochs=3", "--save_every=1", "--test_start=true", "--test_end=true"]
-    callback = [f"--trainer.callbacks+={average}", *AVERAGES[average]]
+    callback = ["--trainer.callbacks+=EMA", "--trainer.callbacks.decay=0.5"]
     return [*arguments("fit", "Ancestor", images, "runs", *options), "--ckpt_path=last", *callback]
 
 
-@pytest.fixture(scope="module", params=AVERAGES)
-def undisturbed_average(request, images, tmp_path_factory):
+@pytest.fixture(scope="module")
+def undisturbed_average(images, tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed_average")
-    args = command_of(images, request.param)
+    args = command_of(images)
     finish(args, folder)
     return args, of_run(folder)
 

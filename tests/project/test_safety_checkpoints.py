@@ -138,8 +138,8 @@ def test_a_timm_folder_names_no_other_file_of_weights(tmp_path):
     ("change", "words"),
     [
         (lambda saved: saved["optimizer_states"][0]["state"][0].update(exp_avg=torch.zeros(3)), "exp_avg has shape"),
-        (lambda saved: saved["optimizer_states"][0]["state"].update({0: []}), "state of a parameter is []"),
-        (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(eps="x"), "eps of the optimizer is 'x'"),
+        (lambda saved: saved["optimizer_states"][0]["state"].update({0: []}), "is damaged"),
+        (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(eps="x"), "is damaged"),
         (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(betas=(0.9,)), "is damaged (ValueError"),
         (
             lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(weight_decay=torch.ones(3)),

@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from timm.data import Mixup
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
-from torch.optim.swa_utils import SWALR
 from torchmetrics import classification
 
 VOID, PATCH = 255, 8
@@ -24,7 +23,7 @@ OPTIMIZERS: dict[str, tuple[Any, dict[str, float]]] = {
     "AdamW": (torch.optim.AdamW, {"lr": 0.003, "weight_decay": 0.2, "eps": 1e-3}),
     "Lamb": (timm.optim.Lamb, {"lr": 0.01, "weight_decay": 0.2, "eps": 1e-3}),
 }
-SWA_RATE, SWA_START, EMA_DECAY = 0.02, 2, 0.9
+EMA_DECAY = 0.9
 CLIP = {"norm": 0.2, "value": 0.002}
 Batches = list[list[list[tuple[Tensor, Tensor]]]]
 """Epochs of steps of processes: inputs and targets."""
@@ -210,27 +209,19 @@ def train(
     optimizer, accumulate = make_optimizer(model, options), options["accumulate"]
     weights = class_weights(counts) if options["class_weights"] and counts is not None else None
     total = options["epochs"] * -(-len(batches[0]) // accumulate)
-    swa, stale, best = None, 0, -math.inf
+    stale, best = 0, -math.inf
     for epoch, steps in enumerate(batches):
         result.losses.append(0.0)
-        if options["average"] == "swa" and epoch >= SWA_START - 1:
-            if swa is None:
-                set_rates(optimizer, options["schedule"], result.steps, total)
-                swa = start_swa(optimizer, options["epochs"])
-            result.move_average(model, 1 / (epoch - SWA_START + 2))
         for first in range(0, len(steps), accumulate):
             part = enumerate(steps[first : first + accumulate], start=first)
-            if swa is None:
-                end = options["stop_at"] if result.steps < options["stop_at"] else total
-                set_rates(optimizer, options["schedule"], result.steps, end)
+            end = options["stop_at"] if result.steps < options["stop_at"] else total
+            set_rates(optimizer, options["schedule"], result.steps, end)
             window = [(step, process, *batch) for step, ranks in part for process, batch in enumerate(ranks)]
             result.losses[epoch] += update(model.train(), optimizer, options, epoch, window, weights)
             result.steps += 1
             if options["average"] == "ema":
                 result.move_average(model, 1 - min(EMA_DECAY, result.steps / (9 + result.steps)))
         result.losses[epoch] /= sum(len(targets) for ranks in steps for _, targets in ranks)
-        if swa is not None:
-            swa.step()
         if validation is None:
             continue
         shown = result.average if options["average"] == "ema" else model.state_dict()
@@ -241,10 +232,3 @@ def train(
             break
     result.weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
     return result
-
-
-def start_swa(optimizer: torch.optim.Optimizer, epochs: int) -> SWALR:
-    """The schedule of stochastic weight averaging, as Lightning makes it: stepped after every epoch."""
-    for group in optimizer.param_groups:
-        group["initial_lr"] = SWA_RATE
-    return SWALR(optimizer, SWA_RATE, anneal_epochs=10, anneal_strategy="cos", last_epoch=epochs)

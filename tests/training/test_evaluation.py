@@ -42,23 +42,6 @@ def test_evaluation_without_a_checkpoint_is_refused(fit):
     assert fit("Ancestor", "--untrained=true", "--name=u", command="test").code == 0
 
 
-def test_the_scores_of_a_checkpoint_stand_at_its_step_of_the_curves(fit, tmp_path):
-    run = tmp_path / "runs/test/c/seed0"
-    options = ["--name=c", "--trainer.max_epochs=2", "--trainer.log_every_n_steps=1"]
-    assert fit("Ancestor", *options, "--test_start=true").code == 0
-    before = curves(run)
-    assert [step for step, _ in before["test/acc"]] == [0]
-    for command, path in (("test", "last"), ("validate", "last")):
-        ok(lgx(command, "--config", run / "config.yaml", "--ckpt_path", path))
-    after = curves(run)
-    steps = max(step for step, _ in before["train/loss"]) + 1
-    assert [step for step, _ in after["test/acc"]] == [0, steps]
-    assert after["val/acc"][-1] == (steps, after["val/acc"][1][1])
-    old, new = (found["epoch"] for found in (before, after))
-    assert [value for _, value in new][: len(old)] == [value for _, value in old]
-    assert {value for step, value in new if step >= steps} <= {1.0, 2.0}
-
-
 def test_a_resumed_run_tests_at_its_own_last_step(fit, tmp_path):
     run = tmp_path / "runs/test/r/seed0"
     assert fit("Ancestor", "--name=r", "--trainer.max_epochs=1").code == 0
@@ -69,7 +52,7 @@ def test_a_resumed_run_tests_at_its_own_last_step(fit, tmp_path):
 
 
 def test_the_final_weights_of_a_run_that_averages_are_tested(fit, tmp_path):
-    averages = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5"]
+    averages = ["--trainer.callbacks+=EMA", "--trainer.callbacks.decay=0.5"]
     assert fit("Finetune", "--name=e", *averages).code == 0
     ok(lgx("test", "--config", tmp_path / "runs/test/e/seed0/config.yaml", "--ckpt_path=last"))
 

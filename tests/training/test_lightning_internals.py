@@ -8,8 +8,6 @@ from pathlib import Path
 
 import jsonargparse
 import lightning.pytorch
-from lightning.pytorch.trainer.connectors.logger_connector import logger_connector
-from torch import nn
 
 from lgx.training import lightning_internals as internals
 from lgx.training.configuration import make_parser
@@ -112,12 +110,7 @@ def test_no_other_module_touches_a_private_name_of_another_package():
     assert {file: uses for file, uses in others.items() if uses} == {}
 
 
-def test_an_evaluation_can_be_placed_at_its_step_and_ddp_can_expect_unused_parameters():
-    trainer = lightning.pytorch.Trainer(logger=False, enable_checkpointing=False, accelerator="cpu")
-    internals.place_evaluation(trainer, 7, 3)
-    assert "self.trainer.fit_loop.epoch_loop._batches_that_stepped" in inspect.getsource(logger_connector)
-    loop = trainer.fit_loop
-    assert (loop.epoch_loop._batches_that_stepped, loop.epoch_progress.current.completed) == (7, 3)
+def test_ddp_can_expect_unused_parameters():
     trainer = lightning.pytorch.Trainer(strategy="ddp", devices=1, accelerator="cpu", logger=False)
     internals.find_unused_parameters(trainer)
     assert "self._ddp_kwargs" in inspect.getsource(type(trainer.strategy)._setup_model)  # which reads them
@@ -130,13 +123,4 @@ def test_all_options_of_a_parser_are_listed():
     parser.add_argument("--count", type=int)
     assert internals.option_strings(parser)[-1] == "--count"
     assert "--trainer.max_epochs" in internals.option_strings(make_parser("fit"))
-
-
-def test_without_the_members_lgx_does_without_them(monkeypatch):
-    class Bare(nn.Module):
-        epoch_loop = nn.Module()
-
-    bare = nn.Module()
-    bare.fit_loop = Bare()
-    internals.place_evaluation(bare, 7, 3)
     assert internals.option_strings(object()) == []

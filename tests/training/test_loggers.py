@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from lgx.core.rows import read_rows
-from lgx.training.loggers import MetricsTable
 from lgx.training.run_folder import check_claim
 from tests.support.command_line import arguments, lgx, ok, python, refusal
 from tests.support.wandb_runs import forget
@@ -53,30 +52,31 @@ def test_a_run_without_a_logger_leaves_everything_else(fit, tmp_path, monkeypatc
     ok(lgx("test", "--config", run / "config.yaml", "--ckpt_path=best"))
 
 
-def test_metrics_go_into_a_table_that_a_resumed_run_continues(fit, tmp_path):
+def test_metrics_go_into_a_table_and_each_start_has_its_own(fit, tmp_path):
     run = tmp_path / "runs/test/c/seed0"
     assert fit("Ancestor", "--name=c", *CSV, "--test_start=true").code == 0
-    first = rows(run)
-    assert (steps(run, "train/loss"), steps(run, "val/acc"), steps(run, "test/acc")) == ([0, 1, 2], [2], [0])
-    hparams = yaml.safe_load((run / "hparams.yaml").read_text())
+    table = run / "csv/version_0"
+    assert [steps(table, name) for name in ("train/loss", "val/acc", "test/acc", "hp_metric")] == [
+        [0, 1, 2],
+        [2],
+        [0],
+        [3],
+    ]
+    hparams = yaml.safe_load((table / "hparams.yaml").read_text())
     assert (hparams["model.optimizer.lr"], hparams["trainer.max_epochs"], hparams["name"]) == (0.003, 1, "c")
-    for command in ("test", "validate"):
-        assert lgx(command, "--config", run / "config.yaml", "--ckpt_path=last").code == 0
-    assert (steps(run, "test/acc"), steps(run, "val/acc")) == ([0, 3], [2, 3])
+    before = rows(table)
+    assert lgx("test", "--config", run / "config.yaml", "--ckpt_path=last").code == 0
     ok(fit("Ancestor", "--name=c", *CSV, "--test_start=true", "--trainer.max_epochs=2", "--ckpt_path=last"))
-    assert steps(run, "train/loss") == [0, 1, 2, 3, 4, 5]
-    assert (steps(run, "val/acc"), steps(run, "test/acc")) == ([2, 5], [0, 3])  # later rows are logged anew
-    kept = [{name: row.get(name, "") for name in first[0]} for row in rows(run)]
-    assert kept[: len(first) - 1] == first[:-1]  # the last one holds the best score
-    assert steps(run, "hp_metric") == [6]
+    assert rows(table) == before
+    assert steps(run / "csv/version_2", "train/loss") == [3, 4, 5]
 
 
-@pytest.mark.parametrize(("option", "place"), [("version=mine", "a/mine"), ("name=", "seed0")])  # "" is no folder
+@pytest.mark.parametrize(("option", "place"), [("version=mine", "csv/mine"), ("name=mine", "mine/version_0")])
 def test_a_logger_writes_where_the_user_says(fit, tmp_path, option, place):
     options = ["--trainer.logger.save_dir", tmp_path / "logs", f"--trainer.logger.{option}"]
     assert fit("Ancestor", "--name=a", *CSV, *options).code == 0
     assert (tmp_path / "logs" / place / "metrics.csv").is_file()
-    assert not (tmp_path / "runs/test/a/seed0/metrics.csv").exists()
+    assert not list((tmp_path / "runs").rglob("metrics.csv"))
 
 
 def test_the_saved_configuration_names_the_loggers_and_no_folder(fit, tmp_path):
@@ -87,7 +87,7 @@ def test_the_saved_configuration_names_the_loggers_and_no_folder(fit, tmp_path):
     assert {logger["init_args"][key] for logger in loggers for key in ("save_dir", "name", "version")} == {None, ""}
     ok(lgx("fit", "--config", config, "--name=b", "--seed_everything=2"))
     again = tmp_path / "runs/test/b/seed2"
-    assert rows(again)
+    assert rows(again / "csv/version_0")
     assert len(list(again.glob("events.out.tfevents.*"))) == 1
     check_claim(again, overwrite=True, resumes=False)  # lgx knows every file of the folder
 
@@ -104,40 +104,7 @@ def test_the_first_of_several_processes_logs(images, tmp_path):
     words = [*CSV, "--name=d", "--trainer.devices=2", "--trainer.strategy=ddp", "--data.batch_size=8"]
     done = python("-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, *words), OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr[-2000:]
-    assert steps(tmp_path / "test/d/seed0", "train/loss") == [0, 1, 2]
-
-
-def test_a_table_that_another_run_may_own_is_replaced_on_request_alone(fit, tmp_path):
-    place = ["--trainer.logger.save_dir", tmp_path / "logs", "--trainer.logger.name=x", "--trainer.logger.version=y"]
-    options = [*CSV, *place]
-    assert fit("Ancestor", "--name=a", *options).code == 0
-    before = rows(tmp_path / "logs/x/y")
-    assert fit("Ancestor", "--name=b", *options, "--seed_everything=1").code == 0
-    after = rows(tmp_path / "logs/x/y")
-    assert after[: len(before)] == before
-    assert len(after) == 2 * len(before)
-    assert fit("Ancestor", "--name=c", *options, "--overwrite", "--seed_everything=1").code == 0
-    assert rows(tmp_path / "logs/x/y") == after[len(before) :]
-
-
-def test_a_table_is_never_half_written(tmp_path, monkeypatch):
-    def log(step, **metrics):
-        table = MetricsTable(str(tmp_path))
-        table.log_metrics(metrics, step)
-        table.save()
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    log(0, loss=3.0)
-    with monkeypatch.context() as patch:
-        patch.setattr(csv.DictWriter, "writerows", killed)
-        with pytest.raises(KeyboardInterrupt):
-            log(1, acc=0.5)
-    log(1, acc=0.5)
-    log(2, loss=2.0)
-    found = [(row["step"], row["loss"], row["acc"]) for row in rows(tmp_path)]
-    assert found == [("0", "3.0", ""), ("1", "", "0.5"), ("2", "2.0", "")]
+    assert steps(tmp_path / "test/d/seed0/csv/version_0", "train/loss") == [0, 1, 2]
 
 
 def test_wandb_without_an_account_names_what_to_do(images, tmp_path, monkeypatch):

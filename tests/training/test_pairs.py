@@ -43,7 +43,7 @@ FACTORS = {
     "data": ["folder", "cache", "shards", "stream", "multilabel", "masks"],
     "processes": [1, 2],
     "precision": ["32-true", "bf16-mixed", "64-true"],
-    "average": [None, "ema", "swa"],
+    "average": [None, "ema"],
     "accumulate": [1, 2, 4],
     "val": ["given", "held", "none"],
     "optimizer": ["SGD", "AdamW", "Lamb"],
@@ -72,8 +72,6 @@ REFUSED = [
     *({"data": "stream", name: FACTORS[name][1]} for name in ("class_weights", "balanced", "limit_train")),
     *({"data": data, "absent": True} for data in ("folder", "cache", "multilabel")),
     {"early_stop": 1, "val": "none"},
-    {"average": "swa", "early_stop": 1},
-    {"average": "swa", "resumed": True},
 ]
 """Pairs that one sentence refuses."""
 MEANINGLESS = [{"data": "masks", "absent": True}, {"data": "masks", "val": "given"}]
@@ -101,11 +99,7 @@ SCHEDULES = {
     "poly": "Poly",
     "steps": "StepLR --model.scheduler.step_size=2 --model.scheduler.gamma=0.5",
 }
-AVERAGES = {
-    "ema": f"EMAWeightAveraging --trainer.callbacks.decay={plain.EMA_DECAY}",
-    "swa": f"StochasticWeightAveraging --trainer.callbacks.swa_lrs={plain.SWA_RATE} "
-    f"--trainer.callbacks.swa_epoch_start={plain.SWA_START}",
-}
+AVERAGES = {"ema": f"EMA --trainer.callbacks.decay={plain.EMA_DECAY}"}
 
 
 @cache
@@ -244,7 +238,7 @@ def commands(row, folder, out):
         f"--trainer.gradient_clip_val={plain.CLIP.get(row['clip'], 'null')}",
         f"--trainer.gradient_clip_algorithm={row['clip'] or 'null'}",
         "--trainer.callbacks+=tests.support.probes.RecordBatches", f"--trainer.callbacks.file={out}/record",
-        *(f"--trainer.callbacks+=lightning.pytorch.callbacks.{AVERAGES[row['average']]}".split()
+        *(f"--trainer.callbacks+={AVERAGES[row['average']]}".split()
           if row["average"] else []),
     ]  # fmt: skip
     first = [[*line, f"--trainer.max_steps={options_of(row)['stop_at']}"]]

@@ -9,7 +9,7 @@ import torch
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
-from lgx.training.callbacks.checkpoints import LastCheckpoint, _mistake
+from lgx.training.callbacks.checkpoints import LastCheckpoint
 from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
 from tests.support.runs import kill_and_resume, last_checkpoint
 
@@ -87,14 +87,6 @@ def _state_of_best(checkpoint):
     return state
 
 
-def test_a_whole_number_as_default_of_a_learning_rate_is_a_number():
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1)
-    optimizer.param_groups[0]["lr"] = 0.5
-    assert _mistake(optimizer) is None
-    optimizer.param_groups[0]["lr"] = "x"
-    assert "lr of the optimizer is 'x'" in _mistake(optimizer)
-
-
 def saved_steps(monkeypatch):
     """The steps at which ``last.ckpt`` is saved, while a run goes on."""
     steps, save = [], LastCheckpoint.save
@@ -121,7 +113,7 @@ def test_no_checkpoint_is_saved_before_a_validation_that_counts_steps_of_all_epo
     assert steps == [1, 2, 3, 5, 6, 7]  # an epoch has three steps; steps 4 and 8 are followed by a validation
 
 
-EMA = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.9"]
+EMA = ["--trainer.callbacks+=EMA", "--trainer.callbacks.decay=0.9"]
 
 
 @pytest.mark.parametrize(

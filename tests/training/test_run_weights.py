@@ -7,7 +7,6 @@ import pytest
 import timm
 import torch
 from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.callbacks import EMAWeightAveraging
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
@@ -20,10 +19,8 @@ from lgx.core.rows import read_rows
 from lgx.results.model_facts import model_facts
 from lgx.runs.jobs import Job
 from lgx.runs.scheduler import run_rows
-from lgx.training.callbacks.run_weights import BestCheckpoint
-from lgx.training.lightning_internals import warm_up_average
+from lgx.training.callbacks.run_weights import EMA, BestCheckpoint
 from tests.support.command_line import lgx, ok, refusal
-from tests.support.runs import last_checkpoint
 
 CONSTANT = ["--name=c", "--model.scheduler=null", "--model.optimizer.lr=0.02", "--trainer.max_epochs=6", "--test_end"]
 ENDS = ["--name=e", "--model.optimizer.lr=0.02", "--trainer.max_epochs=6", "--test_end"]
@@ -143,14 +140,9 @@ def test_tests_of_the_same_weights_have_the_epochs_that_trained_these_weights(we
     assert [f["acc (%), test split"] for f in facts] == pytest.approx([100 * tested] * 2, abs=1e-3)
 
 
-EMA = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"]
-SWA = ["--trainer.callbacks+=StochasticWeightAveraging", "--trainer.callbacks.swa_lrs=0.01"]
-
-
 def test_the_decay_of_an_average_grows_with_its_steps():
-    callback, network = EMAWeightAveraging(decay=0.5), nn.Linear(1, 1)
-    warm_up_average(callback)
-    average, expected = AveragedModel(network, **callback._kwargs), 0.0
+    network, expected = nn.Linear(1, 1), 0.0
+    average = AveragedModel(network, avg_fn=EMA(0.5).average)
     for step in range(20):
         with torch.no_grad():
             network.weight.fill_(float(step))
@@ -160,26 +152,6 @@ def test_the_decay_of_an_average_grows_with_its_steps():
     assert float(average.module.weight) == pytest.approx(expected)
 
 
-def test_an_average_that_has_not_begun_is_the_weights(fit, tmp_path):
-    late = [*EMA, "--trainer.callbacks.update_starting_at_step=5", "--trainer.max_epochs=2"]
-    assert fit("Ancestor", "--name=e", *late).code == 0
-    assert fit("Ancestor", "--name=p", "--trainer.max_epochs=2").code == 0
-    runs = [tmp_path / "runs/test" / name / "seed0" for name in "ep"]
-    first = [{r.metric: r.value for r in read_rows(run / "results.csv") if r.epochs == 1} for run in runs]
-    assert first[0] == first[1]  # validation after three steps, before the first update
-    averaged, plain = map(last_checkpoint, runs)
-    assert all(torch.equal(value, plain["state_dict"][name]) for name, value in averaged["state_dict"].items())
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        [*EMA, "--trainer.callbacks.update_starting_at_step=3"],
-        [*EMA, "--trainer.callbacks.update_starting_at_epoch=1", "--trainer.callbacks.update_every_n_steps=0"],
-        [*SWA, "--trainer.callbacks.swa_epoch_start=3"],
-        [*SWA, "--trainer.max_steps=2"],
-        [*SWA, "--early_stop=1"],
-    ],
-)
-def test_an_average_that_the_run_would_not_have_is_refused(fit, options):
-    assert "Averaging" in refusal(fit("Ancestor", "--name=a", *options))
+@pytest.mark.parametrize("name", ["StochasticWeightAveraging", "EMAWeightAveraging"])
+def test_an_average_that_a_run_cannot_have_is_refused(fit, name):
+    assert "give EMA" in refusal(fit("Ancestor", "--name=a", f"--trainer.callbacks+={name}"))

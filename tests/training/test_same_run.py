@@ -47,7 +47,7 @@ CHANGES = [
     ("--trainer.precision=bf16-mixed", "trainer.precision was 32-true, is bf16-mixed"),
     ("--trainer.gradient_clip_val=0.1", "trainer.gradient_clip_val"),
     ("--data.limit_train=32", "data.limit_train"),
-    ("--trainer.callbacks+=EMAWeightAveraging", "trainer.callbacks.EMAWeightAveraging was null"),
+    ("--trainer.callbacks+=EMA", "trainer.callbacks.EMA was null"),
     ("--data.batch_size=8", "data.batch_size x processes was 16, is 8"),
 ]
 

@@ -14,21 +14,18 @@ from typing import Any
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint, StochasticWeightAveraging, WeightAveraging
-from torch import Tensor
+from lightning.pytorch.callbacks import Checkpoint, WeightAveraging
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.components.optim import check_length
 from lgx.core.rows import keep_rows
-from lgx.core.schema import shortened
 from lgx.errors import Preempted, UserError
 from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
 from lgx.host.signals import SIGNALS, STOP
 from lgx.methods.base import Method
-from lgx.training.lightning_internals import place_evaluation
 from lgx.training.run_folder import FINAL, LAST, run_folder
 
 
@@ -84,10 +81,8 @@ class LastCheckpoint(Checkpoint):
         """Whether a run that resumes after this batch continues exactly as this run does.
 
         False while gradients accumulate, because a checkpoint does not contain them. False before a validation, because
-        the resumed run would skip it. Lightning's averaging over epochs computes its schedule at the start of an epoch.
+        the resumed run would skip it.
         """
-        if self._averages(trainer, StochasticWeightAveraging):
-            return False
         by_total = trainer.check_val_every_n_epoch is None
         batches = 1 + (trainer.fit_loop.epoch_loop.total_batch_idx if by_total else batch_idx)
         validates = trainer.is_last_batch or batches % (trainer.val_check_batch or float("inf")) == 0
@@ -117,7 +112,7 @@ class LastCheckpoint(Checkpoint):
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save if the run ends within an epoch after this validation."""
-        if trainer.state.fn != "fit" or trainer.sanity_checking or self._averages(trainer, StochasticWeightAveraging):
+        if trainer.state.fn != "fit" or trainer.sanity_checking:
             return
         is_update = (trainer.fit_loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
         if _ends_within_epoch(trainer) and is_update:
@@ -146,15 +141,12 @@ class LastCheckpoint(Checkpoint):
             if trainer.global_step != self._saved_at:
                 self.save(trainer)
             return
-        if self._averages(trainer, StochasticWeightAveraging, WeightAveraging):
+        callbacks = trainer.callbacks  # type: ignore[attr-defined]
+        if any(isinstance(callback, WeightAveraging) for callback in callbacks):
             trainer.save_checkpoint(self.final, weights_only=True)
         if trainer.is_global_zero:
             os.replace(self._waiting, self.path)
         trainer.strategy.barrier()
-
-    def _averages(self, trainer: Trainer, *kinds: type[Callback]) -> bool:
-        callbacks = trainer.callbacks  # type: ignore[attr-defined]
-        return any(isinstance(callback, kinds) for callback in callbacks)
 
 
 class FinalWeights(Callback):
@@ -291,11 +283,8 @@ class Resume(Callback):
     """Complete Lightning's restoring.
 
     - Rows of ``results.csv`` after the checkpoint are removed: the resumed run writes them again, or ends earlier.
-    - If the folder was copied or moved, the path of the best checkpoint follows. Lightning stores absolute paths, and
-      drops the best score if the folder differs.
     - Errors from the reading of the checkpoint to the end of the first step, in which the optimizer uses its state, are
       errors of the checkpoint: ``io.is_restoring`` is then True, see ``LgxCLI.run``.
-    - ``lgx test`` and ``lgx validate`` log at the step of the checkpoint; Lightning logs at step 0.
 
     Args:
         io: What reads the run's checkpoints.
@@ -303,41 +292,33 @@ class Resume(Callback):
 
     def __init__(self, io: AtomicCheckpointIO) -> None:
         self._io = io
-        self._evaluated = (0, 0)  # step and finished epochs of the checkpoint that is evaluated
         self._start = 0  # step at which training starts
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Drop rows and follow a moved folder; for an evaluation, record the checkpoint's step."""
-        if trainer.state.fn != "fit":
-            self._evaluated = checkpoint["global_step"], checkpoint["epoch"]
-            return
+        """Drop rows."""
         folder, epochs = run_folder(trainer), checkpoint["lgx"]["epochs"]
-        if folder is None:
+        if trainer.state.fn != "fit" or folder is None:
             return
         if trainer.is_global_zero:
             keep_rows(folder / "results.csv", lambda row: row.epochs <= epochs)
-        if folder.resolve() in Path(str(trainer.ckpt_path)).resolve().parents:
-            _follow_moved_folder(trainer, checkpoint["callbacks"])
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Check the optimizers' state, and set the learning rate from this run's schedule.
 
-        torch's fused kernels do not check shapes and types, and may end the process. The checkpoint's rate may come
+        torch's fused kernels do not check shapes, and may end the process. The checkpoint's rate may come
         from a shorter schedule.
         """
         for optimizer in trainer.optimizers if self._io.is_restoring else ():
             if wrong := _mistake(optimizer):
                 raise UserError(f"--ckpt_path: the checkpoint is from another run, or is damaged: {wrong}")
         self._start = trainer.global_step
-        callbacks = trainer.callbacks  # type: ignore[attr-defined]
-        if self._io.is_restoring and not any(isinstance(each, StochasticWeightAveraging) for each in callbacks):
-            for schedule in (config.scheduler for config in trainer.lr_scheduler_configs):
-                if isinstance(schedule, LambdaLR):
-                    rates = zip(schedule.base_lrs, schedule.lr_lambdas, strict=True)
-                    for group, (base, factor) in zip(schedule.optimizer.param_groups, rates, strict=True):
-                        group["lr"] = base * factor(schedule.last_epoch)
-                elif isinstance(pl_module, Method) and pl_module.scheduler is not None:
-                    check_length(pl_module.scheduler, schedule, pl_module.total_steps())
+        for schedule in (config.scheduler for config in trainer.lr_scheduler_configs) if self._io.is_restoring else ():
+            if isinstance(schedule, LambdaLR):
+                rates = zip(schedule.base_lrs, schedule.lr_lambdas, strict=True)
+                for group, (base, factor) in zip(schedule.optimizer.param_groups, rates, strict=True):
+                    group["lr"] = base * factor(schedule.last_epoch)
+            elif isinstance(pl_module, Method) and pl_module.scheduler is not None:
+                check_length(pl_module.scheduler, schedule, pl_module.total_steps())
 
     def on_train_batch_end(self, trainer: Trainer, *args: Any) -> None:
         """The optimizer has used its state, unless gradients are still accumulated."""
@@ -345,55 +326,19 @@ class Resume(Callback):
             self._io.is_restoring = False
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Log at the step of the checkpoint."""
+        """An evaluation has restored its checkpoint."""
         if trainer.state.fn != "fit":
             self._io.is_restoring = False
-            if self._evaluated[0]:
-                place_evaluation(trainer, *self._evaluated)
 
     on_validation_start = on_predict_start = on_test_start
-
-
-def _follow_moved_folder(trainer: Trainer, states: dict[str, Any]) -> None:
-    """Replace the former folder in the states of the callbacks that keep checkpoints."""
-    for callback in trainer.checkpoint_callbacks:
-        state = states.get(callback.state_key)
-        if not isinstance(callback, ModelCheckpoint) or not state or not callback.dirpath:
-            continue
-        now = str(callback.dirpath)
-        former = state.get("dirpath", now)
-        if former != now and (Path(now) / Path(state["best_model_path"]).name).is_file():
-            states[callback.state_key] = _moved(state, former, now)
 
 
 def _mistake(optimizer: Any) -> str | None:
     """What is wrong with the restored state of an optimizer, in words; None if nothing is."""
     inner: Optimizer = getattr(optimizer, "optimizer", optimizer)
-    for group in inner.param_groups:
-        for key, default in inner.defaults.items():
-            value = group.get(key, default)
-            is_number = _is_number(default) and _is_number(value)
-            if default is not None and not is_number and not isinstance(value, type(default)):
-                return f"{key} of the optimizer is {shortened(value)}, expected a value like {default}"
-        for parameter in group["params"]:
-            state = inner.state.get(parameter, {})
-            if not isinstance(state, dict):
-                return f"state of a parameter is {shortened(state)}"
-            for name, value in state.items():
-                shape = tuple(getattr(value, "shape", ()))
-                if name in _MOMENTS and value is not None and shape != tuple(parameter.shape):
-                    return f"{name} has shape {shape}, its parameter {tuple(parameter.shape)}"
+    for parameter in (parameter for group in inner.param_groups for parameter in group["params"]):
+        for name, value in inner.state.get(parameter, {}).items():
+            shape = tuple(getattr(value, "shape", ()))
+            if name in _MOMENTS and value is not None and shape != tuple(parameter.shape):
+                return f"{name} has shape {shape}, its parameter {tuple(parameter.shape)}"
     return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | Tensor) and not isinstance(value, bool)
-
-
-def _moved(value: Any, former: str, now: str) -> Any:
-    """A state with other paths."""
-    if isinstance(value, dict):
-        return {_moved(key, former, now): _moved(part, former, now) for key, part in value.items()}
-    if isinstance(value, str) and (value == former or value.startswith(f"{former}/")):
-        return now + value.removeprefix(former)
-    return value

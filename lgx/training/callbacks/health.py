@@ -6,14 +6,12 @@ from typing import Any
 import torch
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from lgx.components.sharding import ShardedStrategy
-from lgx.core.task import shared_metric
 from lgx.errors import UserError
 from lgx.methods.base import Method
 
@@ -36,8 +34,7 @@ class TrainingHealth(Callback):
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Check what the callbacks watch."""
-        if isinstance(pl_module, Method):
-            check_monitors(trainer, pl_module)
+        _check_modes(trainer)
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         """Log the norm of the gradient before it is clipped, in the logged steps; record that of the first step."""
@@ -147,28 +144,13 @@ def _is_logged(trainer: Trainer, step: int) -> bool:
     return every > 0 and step % every == 0
 
 
-def check_monitors(trainer: Trainer, method: Method) -> None:
-    """Refuse a callback that watches what is not measured, or takes the worst for the best.
-
-    Args:
-        trainer: The trainer.
-        method: The method, which knows its tasks. One of another package may log any values.
-    """
-    known = {f"val/{name}" for name in (shared_metric(method.tasks.values()), *method.other_values)}
-    known |= set() if method.evaluates_starts else {"val/loss"}
-    known |= {f"{method.tag('val', name)}/{task.metric}" for name, task in method.tasks.items()}
-    for evaluation in method.evaluations("val"):
-        metrics = method.reported_metrics(method.tasks[evaluation.task], "val")
-        known |= {f"{evaluation.tag}/{name}" for name in (*metrics, *method.other_values)}
-    known = {"train/loss", *(known if trainer.limit_val_batches else ())}
-    is_own = type(method).__module__.startswith("lgx.")
+def _check_modes(trainer: Trainer) -> None:
+    """Refuse a callback that takes the worst for the best. Lightning refuses one that watches what is not measured."""
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         monitor, mode = getattr(callback, "monitor", None), getattr(callback, "mode", None)
-        place = f"trainer.callbacks: {type(callback).__name__}"
-        if not isinstance(monitor, str) or (isinstance(callback, ModelCheckpoint) and not trainer.limit_val_batches):
-            continue
-        if is_own and monitor not in known and not monitor.startswith("train/loss_"):
-            raise UserError(f"{place} watches {monitor}; this run measures {', '.join(sorted(known))}")
-        best = "min" if monitor.rpartition("/")[2].startswith("loss") else "max"
-        if mode in ("min", "max") and mode != best:
-            raise UserError(f"{place} watches {monitor} with mode {mode}, but {best} is the best; give mode {best}")
+        best = "min" if str(monitor).rpartition("/")[2].startswith("loss") else "max"
+        if isinstance(monitor, str) and mode in ("min", "max") and mode != best:
+            raise UserError(
+                f"trainer.callbacks: {type(callback).__name__} watches {monitor} with mode {mode}, but {best} is the "
+                f"best; give mode {best}"
+            )

@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import EarlyStopping
 from lgx.architectures import name_of
 from lgx.components.class_metrics import AUROC, CALIBRATION, TOP5, interval
 from lgx.components.metrics import metric_names
-from lgx.core.progress import FIRST, Progress
+from lgx.core.progress import Progress
 from lgx.core.provenance import hardware
 from lgx.core.readable import aligned, clipped, digits, in_words, lasting, measured, tag_in_words
 from lgx.core.rows import Row
@@ -33,7 +33,6 @@ class PrintProgress(Callback):
         self.results = results
         self._began, self._first_step = time.monotonic(), 0
         self._training: Progress | None = None
-        self._evaluating: Progress | None = None
         self._validated_at = -1  # step of the last validation: later lines do not repeat its scores
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -81,33 +80,18 @@ class PrintProgress(Callback):
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the progress of a long epoch, and the expected end of the run."""
         batches = trainer.num_training_batches
-        self._training = _progress(trainer, f"epoch {trainer.current_epoch + 1}", batches, 30)
+        if trainer.is_global_zero and trainer.progress_bar_callback is None:
+            total = int(batches) if math.isfinite(batches) else None
+            self._training = Progress(f"epoch {trainer.current_epoch + 1}", total, first=30)
         steps = pl_module.known_steps() if isinstance(pl_module, Method) else None
         if self._training is not None and steps:
             left = (steps - trainer.global_step) * trainer.accumulate_grad_batches
             self._training.later = max(0, left - int(batches))
 
-    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Print the progress of a long validation."""
-        self._evaluating = _progress(trainer, "validating", sum(trainer.num_val_batches))
-
-    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Print the progress of a long test."""
-        self._evaluating = _progress(trainer, "testing", sum(trainer.num_test_batches))
-
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *batch: Any) -> None:
         """Count a batch of training."""
         if self._training is not None:
             self._training.advance()
-
-    def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *batch: Any) -> None:
-        """Count a batch of an evaluation."""
-        if self._evaluating is not None:
-            self._evaluating.advance()
-
-    def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *batch: Any) -> None:
-        """Count a batch of an evaluation."""
-        self.on_validation_batch_end(trainer, pl_module)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the duration, and the reason of an early end."""
@@ -135,13 +119,6 @@ class PrintProgress(Callback):
         if steps is not None and done and steps > trainer.global_step:
             parts.append(f"{lasting(elapsed * (steps - trainer.global_step) / done)} left")
         print("  ".join(parts), flush=True)
-
-
-def _progress(trainer: Trainer, words: str, batches: float, first: float = FIRST) -> Progress | None:
-    """Lines of progress on the first process, if there is no progress bar."""
-    if trainer.sanity_checking or not trainer.is_global_zero or trainer.progress_bar_callback is not None:
-        return None
-    return Progress(words, int(batches) if math.isfinite(batches) else None, first=first)
 
 
 class Report(Callback):

@@ -2,17 +2,16 @@
 
 - ``BestCheckpoint`` keeps the best ones of its validations.
 - ``RunWeights`` chooses between the last and the best ones when training ends.
-- ``BeginAveraging`` looks after averages of weights: when they begin, and which runs they cannot end.
+- ``EMA`` averages the weights.
 """
 
 from dataclasses import replace
-from itertools import chain
 from math import hypot, inf, sqrt
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint, StochasticWeightAveraging, Timer, WeightAveraging
+from lightning.pytorch.callbacks import ModelCheckpoint, WeightAveraging
 from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from torch import Tensor
 
@@ -21,10 +20,8 @@ from lgx.artifacts.learngene import SUFFIX
 from lgx.components.class_metrics import BalancedAccuracy
 from lgx.core.readable import is_share, measured, tag_in_words
 from lgx.core.task import BALANCED
-from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.training.callbacks.figures import draw
-from lgx.training.lightning_internals import averaged_model
 from lgx.training.run_folder import best_checkpoint, run_folder
 
 Kind = Literal["best", "last"]
@@ -79,6 +76,9 @@ class BestCheckpoint(ModelCheckpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue with the state of an interrupted run."""
+        former, now = state_dict["dirpath"], str(self.dirpath)
+        if Path(now, Path(state_dict["best_model_path"]).name).is_file():  # the folder was moved; Lightning compares it
+            state_dict = {name: _moved(value, former, now) for name, value in state_dict.items()}
         super().load_state_dict(state_dict)
         self._best_loss = float(state_dict.get("best_loss", inf))
         self._best_error = float(state_dict.get("best_error", 0.0))
@@ -95,6 +95,13 @@ class BestCheckpoint(ModelCheckpoint):
             return self._best_error
         share = min(max(float(score), 0.0), 1.0)
         return sqrt(share * (1 - share) / self.examples)
+
+
+def _moved(value: Any, former: str, now: str) -> Any:
+    """A value of Lightning's state with its paths in another folder."""
+    if isinstance(value, dict):
+        return {_moved(path, former, now): score for path, score in value.items()}
+    return value.replace(former, now, 1) if isinstance(value, str) else value
 
 
 class RunWeights(Callback):
@@ -175,7 +182,7 @@ def _shown(tag: str, score: float | None) -> str:
 def _may_load(trainer: Trainer, method: Method, best: BestCheckpoint) -> bool:
     """Whether the best weights may become the run's."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
-    averages = any(isinstance(callback, StochasticWeightAveraging | WeightAveraging) for callback in callbacks)
+    averages = any(isinstance(callback, WeightAveraging) for callback in callbacks)
     is_whole = isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy)
     is_saved = bool(best.best_model_path) and Path(best.best_model_path).is_file()
     return is_saved and is_whole and not averages and method.learngene_of_best
@@ -187,54 +194,20 @@ def _has_ended(trainer: Trainer) -> bool:
     return bool(groups) and all(group["lr"] <= _ENDED * group.get("initial_lr", group["lr"]) for group in groups)
 
 
-class BeginAveraging(Callback):
-    """Let an average equal the weights until its first update; refuse a run that ends before the average exists.
+class EMA(WeightAveraging):
+    """Evaluate, and end with, the exponential moving average of the weights; buffers are copied.
 
-    Lightning's average equals the initial weights until then. They would be validated, and saved by a short run.
+    The decay begins small: min(decay, (1 + t) / (10 + t)) after t steps, as in timm. With a constant decay of 0.999 the
+    average of some hundred steps is mostly the start. Add it with ``--trainer.callbacks+=EMA``.
 
     Args:
-        average: The averaging callback, which comes after this one.
+        decay: The largest share of the former average.
     """
 
-    def __init__(self, average: WeightAveraging | StochasticWeightAveraging) -> None:
-        self.average, self._has_begun = average, False
+    def __init__(self, decay: float = 0.999) -> None:
+        self.decay = decay
+        super().__init__(use_buffers=False, avg_fn=self.average)
 
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Build the network, which Lightning's averaging over epochs needs in its own setup."""
-        pl_module.configure_model()
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Check that the average gets an update, and that training ends where Lightning uses the average."""
-        assert isinstance(pl_module, Method)
-        name, steps = f"trainer.callbacks: {type(self.average).__name__}", pl_module.known_steps()
-        epochs = -(-steps // _steps_of_epoch(trainer)) if steps is not None else None
-        if isinstance(self.average, StochasticWeightAveraging):
-            callbacks = trainer.callbacks  # type: ignore[attr-defined]
-            may_stop = trainer.early_stopping_callbacks or any(isinstance(callback, Timer) for callback in callbacks)
-            if may_stop or epochs is None or epochs != trainer.max_epochs or steps != epochs * _steps_of_epoch(trainer):
-                raise UserError(
-                    f"{name} uses its average only after all trainer.max_epochs; leave out early_stop, "
-                    "trainer.max_steps, trainer.max_time and EarlyStopping"
-                )
-            begins = self.average.swa_start < epochs
-        else:
-            updates, by_epoch = self.average.should_update, range(epochs or 0)
-            begins = steps is None or any(map(updates, range(steps))) or any(updates(epoch_idx=k) for k in by_epoch)
-        if not begins:
-            raise UserError(
-                f"{name} begins after the {steps} steps ({epochs} epochs) of this run; let it begin earlier"
-            )
-
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *args: object) -> None:
-        """Copy the weights until the first update."""
-        average = None if self._has_begun else averaged_model(self.average)
-        if average is None or average.n_averaged:  # asking waits for the device, so that it ends with the first update
-            self._has_begun = True
-        else:
-            copies = chain(average.module.parameters(), average.module.buffers())
-            for copy, original in zip(copies, chain(pl_module.parameters(), pl_module.buffers()), strict=True):
-                copy.data.copy_(original.data)
-
-
-def _steps_of_epoch(trainer: Trainer) -> int:
-    return -(-cast(int, trainer.num_training_batches) // trainer.accumulate_grad_batches)
+    def average(self, mean: Tensor, now: Tensor, steps: Tensor) -> Tensor:
+        """The next average, from the former one and the weights after so many steps."""
+        return mean + (1 - ((1 + steps) / (10 + steps)).clamp(max=self.decay)) * (now - mean)

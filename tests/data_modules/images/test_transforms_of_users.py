@@ -127,7 +127,7 @@ def test_a_configuration_and_the_command_line_name_classes_and_their_arguments(f
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("[RandomInvrt]", "data.transforms: Expected a dot import path string: RandomInvrt"),
+        ("[RandomInvrt]", "data.transforms: class 'RandomInvrt' is unknown; did you mean RandomInvert"),
         ("[{class_path: RandomRotation, init_args: {degrees: -5}}]", "must be positive"),
         ("[os.system]", "importing os.system is not allowed"),
         ("[{class_path: RandomApply, init_args: {transforms: [os.system]}}]", "importing os.system is not allowed"),

@@ -311,7 +311,7 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path):
         (["--model.learning_rates={cifar10: 0.1}"], "model.learning_rates: cifar10 is not a data set of this run"),
         (["--model.mixup=0.5"], "no path of one data set"),
         (["--model.drop_path_rate=0.1"], "model.drop_path_rate: a dropped layer"),
-        (["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.use_buffers=false"], "leave WeightAveraging"),
+        (["--trainer.callbacks+=EMA"], "leave WeightAveraging"),
         (["--trainer.limit_val_batches=1"], "would leave out whole tasks"),
     ],
 )
