@@ -10,7 +10,7 @@ import torch
 from lgx.errors import UserError
 from lgx.host import cache
 from lgx.host.files import atomic_path
-from lgx.host.safety import parse_json, read_json, read_yaml, refuse_non_finite
+from lgx.host.safety import parse_json, read_json, refuse_non_finite
 from tests.support.command_line import python
 
 
@@ -124,13 +124,6 @@ def test_json_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text, words
     assert words in message
     with pytest.raises(UserError, match=r"^key: "):
         parse_json(text, "key", "mend it", largest=100_000)
-
-
-@pytest.mark.parametrize("text", [b"a: [", b"a: 2020-99-99", b"\xff", b"a: " + b"1" * 30, b"[" * 200])
-def test_yaml_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text):
-    (tmp_path / "a.yaml").write_bytes(text)
-    with pytest.raises(UserError, match=r"a\.yaml: not valid YAML \(.*\); mend it"):
-        read_yaml(tmp_path / "a.yaml", "mend it")
 
 
 def test_tensors_that_are_not_finite_are_refused():
