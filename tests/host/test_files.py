@@ -9,7 +9,7 @@ import torch
 from lgx.artifacts.safety import refuse_non_finite
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.host.safety import parse_json, read_json, read_yaml
+from lgx.host.safety import parse_json, read_json
 
 
 def test_a_folder_that_cannot_be_replaced_stays(tmp_path):
@@ -82,13 +82,6 @@ def test_json_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text, words
     assert words in message
     with pytest.raises(UserError, match=r"^key: "):
         parse_json(text, "key", "mend it")
-
-
-@pytest.mark.parametrize("text", [b"a: [", b"a: 2020-99-99", b"\xff", b"[" * 200])
-def test_yaml_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text):
-    (tmp_path / "a.yaml").write_bytes(text)
-    with pytest.raises(UserError, match=r"a\.yaml: not valid YAML \(.*\); mend it"):
-        read_yaml(tmp_path / "a.yaml", "mend it")
 
 
 def test_tensors_that_are_not_finite_are_refused():

@@ -93,74 +93,63 @@ def test_rows_that_several_processes_add_at_the_same_time_are_all_kept(tmp_path)
 
 
 FOLDER = ("config.json", "README.md")
+own, foreign = lambda path: True, lambda path: False
 
 
-def own(path):
-    return True
-
-
-def foreign(path):
-    return False
-
-
-def test_a_new_place_and_an_own_file_are_free(tmp_path):
-    check_output(tmp_path / "new", "lgx x", foreign)
-    (tmp_path / "old").write_text("")
-    check_output(tmp_path / "old", "lgx x", own, reads=["no_such_file", None])
-
-
-@pytest.mark.parametrize("names", [None, FOLDER])
-def test_a_url_is_refused(names):
-    with pytest.raises(UserError, match="expected a local file or folder; upload with `hf upload`"):
-        check_output("hf://lab/vit", "lgx x", own, names)
-
-
-@pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_a_file_that_is_read_is_never_replaced_also_behind_a_link(tmp_path, link):
-    (tmp_path / "source").write_text("")
-    link(tmp_path / "source", tmp_path / "other")
-    for name in ("source", "other"):
-        with pytest.raises(UserError, match=r"would replace .*/source, which this command reads"):
-            check_output(tmp_path / name, "lgx x", own, force=True, reads=[tmp_path / "source"])
-
-
-def test_a_foreign_file_in_a_folder_that_is_read_is_never_replaced(tmp_path):
-    (tmp_path / "best.ckpt").write_text("")
-    with pytest.raises(UserError, match="is inside"):
-        check_output(tmp_path / "best.ckpt", "lgx x", foreign, force=True, reads=[tmp_path])
-    check_output(tmp_path / "best.ckpt", "lgx x", own, reads=[tmp_path])
-
-
-@pytest.mark.parametrize("place", ["folder", "pipe"])
-def test_a_file_never_replaces_a_folder_or_a_device(tmp_path, place):
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match="is a folder or a device, expected a file"):
-        check_output(tmp_path / place, "lgx x", own, force=True)
-
-
-def test_a_folder_is_replaced_as_a_whole_only_without_unknown_files(tmp_path):
-    folder = tmp_path / "model"
-    check_output(folder, "lgx x", foreign, FOLDER)
-    folder.mkdir()
-    check_output(folder, "lgx x", foreign, FOLDER)  # an empty one
-    (folder / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="did not write it"):
-        check_output(folder, "lgx x", foreign, FOLDER)
-    check_output(folder, "lgx x", foreign, FOLDER, force=True)
-    check_output(folder, "lgx x", own, FOLDER)
-    with pytest.raises(UserError, match="this command reads"):
-        check_output(folder, "lgx x", own, FOLDER, force=True, reads=[folder / "config.json"])
-    (folder / "thesis.txt").write_text("")
-    with pytest.raises(UserError, match=r"holds thesis\.txt, which does not belong to a model folder"):
-        check_output(folder, "lgx x", own, FOLDER, force=True)
-
-
-def test_the_current_folder_and_a_file_are_no_place_for_a_folder(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="is a file, expected a folder"):
-        check_output(tmp_path / "file", "lgx x", own, FOLDER, force=True)
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a file, two links to it, a folder, a pipe, a model's folder, and one with another file, too."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").unlink()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "symbolic").symlink_to("file")
+    os.link("file", "hard")
+    for name in ("empty", "model", "mixed"):
+        (tmp_path / name).mkdir()
+    for name in ("model/config.json", "mixed/config.json", "mixed/thesis.txt"):
+        (tmp_path / name).write_text("")
+    os.mkfifo("pipe")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "is_own", "options"),
+    [
+        ("new", foreign, {}),
+        ("file", own, {"reads": ["no_such_file", None]}),
+        ("file", own, {"reads": ["."]}),
+        ("new", foreign, {"names": FOLDER}),
+        ("empty", foreign, {"names": FOLDER}),
+        ("model", own, {"names": FOLDER}),
+        ("model", foreign, {"names": FOLDER, "force": True}),
+    ],
+)
+def test_new_places_own_files_and_what_is_forced_are_free(place, name, is_own, options):
+    check_output(place / name, "lgx x", is_own, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_own", "options", "words"),
+    [
+        ("hf://lab/vit", own, {}, "expected a local file or folder; upload with `hf upload`"),
+        ("hf://lab/vit", own, {"names": FOLDER}, "expected a local file or folder; upload with `hf upload`"),
+        ("file", own, {"reads": ["file"]}, "would replace .*file, which this command reads"),
+        ("symbolic", own, {"reads": ["file"]}, "would replace .*file, which this command reads"),
+        ("hard", own, {"reads": ["file"]}, "would replace .*file, which this command reads"),
+        ("file", foreign, {"reads": ["."]}, "is inside"),
+        ("empty", own, {}, "is a folder or a device, expected a file"),
+        ("pipe", own, {}, "is a folder or a device, expected a file"),
+        ("model", foreign, {"names": FOLDER, "force": False}, "did not write it"),
+        ("model", own, {"names": FOLDER, "reads": ["model/config.json"]}, "this command reads"),
+        ("mixed", own, {"names": FOLDER}, r"holds thesis\.txt, which does not belong to a model folder"),
+        ("file", own, {"names": FOLDER}, "is a file, expected a folder"),
+    ],
+)
+def test_other_places_are_refused_also_by_force(place, name, is_own, options, words):
+    with pytest.raises(UserError, match=words):
+        check_output(name, "lgx x", is_own, **{"force": True, **options})
+
+
+def test_the_current_folder_is_never_replaced(place, monkeypatch):
+    monkeypatch.chdir("empty")
     with pytest.raises(UserError, match="current folder"):
         check_output(".", "lgx x", own, FOLDER, force=True)

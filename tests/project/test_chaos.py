@@ -11,7 +11,6 @@ import shutil
 import signal
 import time
 from functools import cache
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,10 @@ from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments
 from tests.support.forks import Command, finish, start
-from tests.support.kills import of_run
+from tests.support.kills import attack, ended, of_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 each_case = pytest.mark.parametrize("case", range(int(os.environ.get("LGX_CHAOS", "2"))))
-PATIENCE = 150.0
-"""Seconds after which a command counts as hanging."""
 RUN = Path("runs/test/r/seed0")
 RESUME, ANEW, WORKERS = "--ckpt_path=last", "--model.optimizer.lr=0.01", "--data.num_workers=2"
 SWA = ("--trainer.callbacks.swa_lrs=0.01", "--trainer.callbacks.swa_epoch_start=1")
@@ -72,47 +69,11 @@ def undisturbed(images, tmp_path_factory):
     return finished
 
 
-def ended(process: BaseProcess, folder: Path, log: str = "log") -> int:
-    """Wait for a command; it must end with a sentence, and leave whole files."""
-    process.join(PATIENCE)
-    text = (folder / log).read_text(errors="replace") if (folder / log).exists() else ""
-    if process.exitcode is None:
-        send(process, signal.SIGKILL)
-        raise AssertionError(f"hangs: {text[-1000:]}")
-    assert "Traceback (most recent call last)" not in text, text[-3000:]
-    said = f"exit {process.exitcode}: {text[-1500:]}"
-    # SIGTERM ends a command at once, unless it trains: then it saves first.
-    assert process.exitcode in (0, 1, 2, 130, 143, -signal.SIGKILL, -signal.SIGTERM), said
-    assert process.exitcode not in (1, 2) or text.strip().splitlines()[-1].startswith("lgx "), said
-    return process.exitcode
-
-
 def check_files(folder: Path) -> None:
     """Files with their final names are whole."""
     for pattern, read in (("*.ckpt", load_checkpoint), ("*.learngene.*", Learngene.load), ("results.csv", read_rows)):
         for path in folder.rglob(pattern):
             read(path)
-
-
-def send(process: BaseProcess, number: signal.Signals) -> None:
-    """Signal a command and its children."""
-    try:
-        os.killpg(process.pid, number)
-    except ProcessLookupError:  # it has no process group yet
-        os.kill(process.pid, number)
-
-
-def attack(args: Command, folder: Path, seconds: float, number: signal.Signals) -> int:
-    """Signal a command and its children after some seconds; returns its exit code."""
-    process = start(args, folder)
-    while process.exitcode is None and os.getpgid(process.pid) != process.pid:
-        time.sleep(0.001)  # before, a signal would reach the test's own process
-    process.join(seconds)
-    if process.exitcode is None:
-        send(process, number)
-    code = ended(process, folder)
-    check_files(folder)
-    return code
 
 
 @each_case
@@ -148,6 +109,7 @@ def test_kills_and_interruptions_of_a_run(undisturbed, images, tmp_path, case):
     for _ in range(rng.randint(1, 3)):
         moment = rng.random() * 1.3 * undisturbed()[2]
         attack(args, tmp_path, moment, rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
+        check_files(tmp_path)
     finish(args, tmp_path)
     assert of_run(tmp_path) == undisturbed(*options)[1]
 
@@ -175,6 +137,7 @@ def test_sigterm_to_all_processes_of_a_run_saves_it(undisturbed, images, tmp_pat
     rng, args = random.Random(f"group {case}"), fit(images, RESUME, "--overwrite", WORKERS)
     for _ in range(rng.randint(1, 2)):
         code = attack(args, tmp_path, rng.random() * 4 * undisturbed()[2], signal.SIGTERM)
+        check_files(tmp_path)
         assert code not in (1, 2), (tmp_path / "log").read_text()[-1500:]
     finish(args, tmp_path)
     assert of_run(tmp_path) == undisturbed(WORKERS)[1]

@@ -16,7 +16,7 @@ from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments
 from tests.support.fake_data import class_tree
 from tests.support.forks import Command, finish, start
-from tests.support.kills import Outcome, contents, kill_during, of_run, of_sweep
+from tests.support.kills import Outcome, attack, contents, of_run, of_sweep
 from tests.support.sweeps import write_chain
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,7 @@ def test_twenty_kills_lose_nothing(name, commands, tmp_path):
     expected, rng, killed = outcome(tmp_path / "once"), random.Random(name), 0
     for k in range(100):
         place, moment = tmp_path / str(k), rng.random()
-        if not kill_during(args, place, moment * seconds):
+        if attack(args, place, moment * seconds) == 0:
             continue  # it had finished before the kill
         killed += 1
         if outcome is contents:  # files with their final names are complete, even before the command runs again

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -29,12 +30,7 @@ print("RESULTS" + json.dumps(ended))
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package, installed by pip into a folder of its own."""
     copy, site = tmp_path_factory.mktemp("source") / "toy", tmp_path_factory.mktemp("site")
-    copy.mkdir()
-    for file in TOY.rglob("*.*"):
-        if "__pycache__" not in file.parts:
-            target = copy / file.relative_to(TOY)
-            target.parent.mkdir(exist_ok=True)
-            target.write_bytes(file.read_bytes())
+    shutil.copytree(TOY, copy, ignore=shutil.ignore_patterns("__pycache__"))
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, "--target", site, copy], check=True, timeout=120)
     return site

@@ -12,9 +12,7 @@ from packaging.version import Version
 
 from experiments.reproduce.recipes import load_recipes
 from lgx.core.rows import read_rows
-from tests.support.minimum import oldest
 from tests.support.paths import ROOT
-from tests.support.release import PLACES, differences
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -59,26 +57,6 @@ def test_the_image_holds_what_the_wheel_is_built_from_and_runs_without_root():
     assert [name for name in kept if not (ROOT / name).exists()] == []
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
     assert {pattern.rstrip("*") for pattern in packages} <= kept
-
-
-def test_a_tag_is_refused_if_a_place_has_another_version(tmp_path):
-    for place in PLACES:
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / "lgx/core/version.py").write_text('"""The version."""\n\n__version__ = "1.2.3"\n')
-    (tmp_path / "CITATION.cff").write_text("cff-version: 1.2.0\nversion: 1.2.3\n")
-    (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n\n## [1.2.3] - 2026-11-24\n\n## [1.2.2]\n")
-    assert differences("v1.2.3", tmp_path) == []
-    assert differences("1.2.3", tmp_path) == ["tag '1.2.3': expected v and a version, e.g. v1.2.3"]
-    assert len(differences("v1.2.4", tmp_path)) == len(PLACES)
-    (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n")
-    assert differences("v1.2.3", tmp_path) == ["CHANGELOG.md: has no version, the tag is v1.2.3"]
-
-
-def test_the_oldest_versions_are_the_lower_bounds():
-    found = oldest(ROOT / "pyproject.toml")
-    assert found["torch"] == re.search(r'"torch>=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
-    assert {"jsonargparse", "transformers", "submitit", "torch-pruning"} <= found.keys()
-    assert not found.keys() & {"pytest", "ruff", "mkdocs"}
 
 
 STATED = [*PROJECT["dependencies"], *(text for extra in PROJECT["optional-dependencies"].values() for text in extra)]

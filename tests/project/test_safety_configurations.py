@@ -102,13 +102,6 @@ def test_damaged_yaml_ends_with_one_sentence(tmp_path, name):
     assert time.perf_counter() - started < 20
 
 
-def test_braces_in_a_sweep_fetch_no_attributes(tmp_path):
-    entry = {"name": "{seed.__class__.__init__}", "config": "run.yaml"}
-    (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0], "runs": [entry]}))
-    with pytest.raises(UserError, match="unknown variable"):
-        load_sweep(tmp_path / "s.yaml")
-
-
 def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path):
     for name in ("sweep.yaml", "set.jsonl", "config.json", "results.csv", "x.learngene.safetensors", "x.ckpt"):
         os.mkfifo(tmp_path / name)

@@ -13,6 +13,7 @@ from lgx.host.locks import is_locked, locked
 from lgx.runs.executors import LocalExecutor, _share
 from lgx.runs.jobs import is_finished, mark_finished
 from lgx.runs.scheduler import Pool
+from tests.support.command_line import wait_until
 
 
 @pytest.fixture
@@ -101,33 +102,23 @@ def test_a_run_that_another_process_left_unfinished_is_started(make_job, pool):
     assert Path(one.log).exists()
 
 
-def child_of(pid):
-    """Wait until a process has a child, and return its process id."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        children = " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
-        if children:
-            (child,) = children
-            return int(child)
-        time.sleep(0.01)
-    raise AssertionError(f"process {pid} never had a child")
+def children_of(pid):
+    return " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
 
 
 def test_a_run_stays_locked_when_its_parent_is_killed(make_job, pool):
     """``fit --help-all`` takes as long as torch's import."""
     slow = make_job("slow", "fit", "--help-all")
     pool.start([slow])
-    deadline = time.monotonic() + 60
     (submission,) = pool._submissions
-    run = child_of(submission.handle.pid)
+    wait_until(lambda: children_of(submission.handle.pid), 60, "the process of the run starts")
+    (run,) = children_of(submission.handle.pid)
     submission.handle.kill()
     ((_, outcome),) = pool.wait()
     assert outcome.reason == "its process was killed"
     assert is_locked(slow.folder)
-    os.kill(run, signal.SIGKILL)
-    while is_locked(slow.folder) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_locked(slow.folder)
+    os.kill(int(run), signal.SIGKILL)
+    wait_until(lambda: not is_locked(slow.folder), 60, "the run ends")
 
 
 @pytest.mark.parametrize(

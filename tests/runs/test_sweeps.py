@@ -10,7 +10,7 @@ from lightning.pytorch import Trainer
 
 from lgx.core.rows import read_rows
 from lgx.runs.sweeps import RunSpec, load_sweep, pending_runs, run_arguments
-from tests.support.command_line import ARCH, arguments, lgx, ok, python, refusal
+from tests.support.command_line import ARCH, lgx, ok, python, refusal
 from tests.support.sweeps import config_of, write_chain, write_sweep
 
 
@@ -93,7 +93,8 @@ def test_options_become_text_that_the_command_line_reads_back(tmp_path, value, t
         ({"experiment": True}, "s.yaml: experiment is True, expected a line of text"),
         ({"runs": [{"name": "x", "config": "c", "options": {"model.label": True}}]}, "model.label is True, expected"),
         ({"runs": [{"name": "x"}]}, "must have name and config"),
-        ({"runs": [{"name": "{seed.x}", "config": "a"}]}, "run '{seed.x}': unknown variable"),
+        ({"runs": [{"name": "{seed.__class__}", "config": "a"}]}, "run '{seed.__class__}': unknown variable"),
+        ({"runs": [{"name": "{seed:999999999}", "config": "a"}]}, "run '{seed:999999999}': unknown variable"),
         ({"runs": [{"name": "../../evil", "config": "c"}]}, "s.yaml: name: '../../evil' is not the name"),
         ({"runs": [{"name": "x", "config": "c", "command": "fti"}]}, "run 'x': command is 'fti', expected fit or test"),
         ({"runs": [{"name": "x", "config": 3}]}, "run 'x': config is 3, expected a line of text"),
@@ -119,17 +120,14 @@ def test_a_wrong_value_in_a_sweep_file_is_named(tmp_path, change, words):
 
 @pytest.mark.slow
 def test_a_sweep_starts_all_processes_of_every_run(images, tmp_path):
-    args = arguments("fit", "Ancestor", images, tmp_path / "runs")
-    options = dict(a.removeprefix("--").split("=", 1) for a in args[3:] if a.startswith("--") and "=" in a)
-    options = {k: v for k, v in options.items() if k not in ("runs_dir", "experiment", "trainer.devices")}
-    (tmp_path / "c.yaml").write_text("model: Ancestor\n")
-    options |= {"trainer.devices": 2, "trainer.strategy": "ddp", "data.batch_size": 8, "test_end": True}
-    sweep = {"experiment": "e", "seeds": [0, 1], "runs": [{"name": "x", "config": "c.yaml", "options": options}]}
-    (tmp_path / "s.yaml").write_text(yaml.safe_dump(sweep))
-    done = python("-m", "lgx", "sweep", tmp_path / "s.yaml", "--runs_dir", tmp_path / "runs", OMP_NUM_THREADS="1")
+    trainer = {"devices": 2, "strategy": "ddp"}
+    config = config_of("Ancestor", images, {"batch_size": 8}, trainer=trainer, test_end=True)
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
+    sweep = write_sweep(tmp_path, {"name": "x", "config": "c.yaml"}, seeds=(0, 1))
+    done = python("-m", "lgx", "sweep", sweep, "--runs_dir", tmp_path / "runs", OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr[-3000:]
     for seed in (0, 1):
-        assert json.loads((tmp_path / f"runs/e/x/seed{seed}/summary.json").read_text())["processes"] == 2
+        assert json.loads((tmp_path / f"runs/s/x/seed{seed}/summary.json").read_text())["processes"] == 2
 
 
 @pytest.fixture

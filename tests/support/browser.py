@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 
 import pytest
 
-from tests.support.command_line import free_port
+from tests.support.command_line import answers, free_port, wait_until
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -86,7 +85,7 @@ def browser(profile: Path) -> Iterator[Browser]:
     address = f"http://127.0.0.1:{(port := free_port())}"
     process = subprocess.Popen([driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        _wait_for(f"{address}/status")
+        wait_until(lambda: answers(f"{address}/status"), 30, "chromedriver answers")
         options = {"binary": CHROMIUM, "args": [*_OPTIONS, f"--user-data-dir={profile}"]}
         wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
         session = _request(f"{address}/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
@@ -104,13 +103,3 @@ def _request(url: str, content: dict[str, Any] | None = None, method: str | None
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
     with DIRECTLY.open(request, timeout=180) as answer:
         return json.load(answer)["value"]
-
-
-def _wait_for(url: str) -> None:
-    for _ in range(300):
-        try:
-            DIRECTLY.open(url, timeout=5).close()
-            return
-        except (URLError, ConnectionError, TimeoutError):
-            time.sleep(0.1)
-    raise TimeoutError(url)

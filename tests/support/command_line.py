@@ -8,6 +8,8 @@ import random
 import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -25,6 +27,22 @@ def free_port() -> int:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+
+
+def answers(url: str) -> bool:
+    """Whether a server of this machine answers, even if a proxy is set."""
+    with contextlib.suppress(OSError):
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=5).close()
+        return True
+    return False
+
+
+def wait_until(what: Callable[[], object], seconds: float, words: str, why: Callable[[], str] = str) -> None:
+    """Wait until a function returns something true; the message says what never came, and why."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {words}\n{why()}"
+        time.sleep(0.2)
 
 
 class Result:

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from data_modules.loading.samplers import TransformedExamples
 from data_modules.own_images.class_folders import ImageFolderData
 from data_modules.sets.segmentation import MaskedImages
 from data_modules.shards.module import ShardedData
-from lgx.architectures import GPT2Architecture, ViTArchitecture
+from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture
 from lgx.architectures.sets import read_architectures
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
@@ -29,17 +30,19 @@ from lgx.core.rows import Row, read_rows, write_rows
 from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization import initialize
-from lgx.initialization.expansion import take_layers
+from lgx.methods import Pretrained
 from lgx.methods.initializers import initializer_for
 from lgx.methods.lsamd.selection import SelectionRun, extract
 from lgx.runs.sweeps import load_sweep
 from tests.support import fake_data, fake_text
 from tests.support.images import draw, write_images
+from tests.support.learngenes import save_source
 
 TINY = ViTArchitecture(2, 16, 2, patch_size=4, img_size=8, num_classes=3)
 SMALL_HYPERNET = HypernetConfig(
     width=8, layers=1, heads=2, max_shape=(16, 16, 4, 4), rank=2, max_size=64, num_classes=3, task_width=4
 )
+GPT2 = GPT2Architecture(1, 8, 2, max_len=16, vocab_size=32)
 TASK = Task("shapes", 3, num_train=5, img_size=8, class_names=("a", "b", "c")).to_dict()
 
 
@@ -50,24 +53,8 @@ class Target(NamedTuple):
     read: Callable[[Path], Any]
 
 
-def make_learngene(folder: Path) -> Path:
-    file = folder / "a.learngene.safetensors"
-    shared = TINY.replace(depth=4, stages=(2, 2))
-    tensors = take_layers(shared.build().state_dict(), [0, 2])
-    Learngene("sws", shared, tensors, "teacher", TASK, {"val/acc": 0.5}).save(file)
-    return file
-
-
-def make_ancestor(folder: Path) -> Path:
-    file = folder / "b.learngene.safetensors"
-    Learngene("ancestor", TINY, TINY.build().state_dict(), "", TASK, {"val/acc": 0.5}).save(file)
-    return file
-
-
-def make_selected(folder: Path) -> Path:
-    file = folder / "c.learngene.safetensors"
-    extract([SelectionRun.load(make_selection(folder))]).save(file)
-    return file
+def make_source(method: str) -> Callable[[Path], Path]:
+    return lambda folder: save_source(Pretrained, folder / "a.learngene.safetensors", method, TINY.replace(depth=4))
 
 
 def make_hypernet(folder: Path) -> Path:
@@ -110,17 +97,12 @@ def make_hypernet_checkpoint(folder: Path) -> Path:
     return file
 
 
-def make_timm_folder(folder: Path) -> Path:
-    write_descendant(folder / "model", TINY.build(), TINY)
-    return folder / "model" / "config.json"
+def make_folder(architecture: Architecture) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        write_descendant(folder / "model", architecture.build(), architecture)
+        return folder / "model" / "config.json"
 
-
-def make_gpt2_folder(folder: Path) -> Path:
-    from lgx.artifacts.export import write_descendant
-
-    architecture = GPT2Architecture(1, 8, 2, max_len=16, vocab_size=32)
-    write_descendant(folder / "gpt2", architecture.build(), architecture)
-    return folder / "gpt2" / "config.json"
+    return make
 
 
 def make_shards(folder: Path) -> Path:
@@ -207,11 +189,8 @@ def save_metadata(file: Path, content: dict[str, Any]) -> None:
 
 
 def load_json(file: Path) -> Any:
-    return (
-        [json.loads(line) for line in file.read_text().splitlines()]
-        if file.suffix == ".jsonl"
-        else json.loads(file.read_text())
-    )
+    text = file.read_text()
+    return [json.loads(line) for line in text.splitlines()] if file.suffix == ".jsonl" else json.loads(text)
 
 
 def save_json(file: Path, content: Any) -> None:
@@ -233,22 +212,14 @@ def start(file: Path) -> None:
     initialize(TINY.replace(depth=3), initializer_for(str(file)), head="new")
 
 
-def load_saved(file: Path) -> Any:
-    return torch.load(file, weights_only=True)
-
-
-def save_saved(file: Path, content: Any) -> None:
-    torch.save(content, file)
-
-
 def read_source(file: Path) -> None:
     load_pretrained(str(file)).model(torch.ones(1, 3, 8, 8))
 
 
 TARGETS: dict[str, Target] = {
-    "learngene": Target(make_learngene, start),
-    "ancestor": Target(make_ancestor, read_source),
-    "selected": Target(make_selected, start),
+    "learngene": Target(make_source("sws"), start),
+    "ancestor": Target(make_source("ancestor"), read_source),
+    "selected": Target(make_source("lsamd"), start),
     "hypernetwork": Target(make_hypernet, start),
     "embeddings": Target(make_embeddings, lambda file: TaskEmbeddings.load(file).of("shapes", str(file))),
     "checkpoint": Target(make_checkpoint, read_source),
@@ -256,8 +227,8 @@ TARGETS: dict[str, Target] = {
     "saved hypernetwork": Target(
         make_hypernet_checkpoint, lambda file: initialize(TINY, initializer_for(str(file), "logah"))
     ),
-    "timm folder": Target(make_timm_folder, lambda file: load_pretrained(str(file.parent))),
-    "gpt2 folder": Target(make_gpt2_folder, lambda file: load_pretrained(str(file.parent))),
+    "timm folder": Target(make_folder(TINY), lambda file: load_pretrained(str(file.parent))),
+    "gpt2 folder": Target(make_folder(GPT2), lambda file: load_pretrained(str(file.parent))),
     "shard": Target(make_shards, read_shards),
     "index of shards": Target(lambda folder: make_shards(folder).parent / "index.json", read_shards),
     "png": Target(make_images(".png"), read_images),
@@ -276,7 +247,8 @@ TARGETS: dict[str, Target] = {
     "sweep": Target(make_sweep, load_sweep),
 }
 
-METADATA, JSON, SAVED = (load_metadata, save_metadata), (load_json, save_json), (load_saved, save_saved)
+METADATA, JSON = (load_metadata, save_metadata), (load_json, save_json)
+SAVED = (partial(torch.load, weights_only=True), lambda file, new: torch.save(new, file))
 VALUES: dict[str, tuple[Callable[[Path], Any], Callable[[Path, Any], object]]] = {
     **dict.fromkeys(("learngene", "ancestor", "selected", "hypernetwork", "embeddings"), METADATA),
     **dict.fromkeys(("checkpoint", "selection", "saved hypernetwork"), SAVED),

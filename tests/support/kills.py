@@ -1,10 +1,11 @@
 """Kill command lines during their work, and compare what they leave."""
 
-import contextlib
 import hashlib
 import os
 import signal
+import time
 from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,22 +13,38 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
 from tests.support.forks import Command, start
 
+PATIENCE = 150.0
+"""Seconds after which a command counts as hanging."""
 Outcome = Callable[[Path], object]
-RunOutcome = tuple[dict[str, Any], int, list[tuple[str, int, str, float]], str]
-"""Weights, number of steps, rows (split, epochs, metric, value), and digest of the learngene of a run."""
+RunOutcome = tuple[dict[str, Any], int, list[tuple[str, int, str, float, int]], str]
+"""Weights, number of steps, rows (split, epochs, metric, value, examples), and digest of the learngene of a run."""
 
 
-def kill_during(args: Command, folder: Path, seconds: float) -> bool:
-    """Kill a command line after some seconds; returns whether it was still running."""
-    process = start(args, folder)
-    process.join(seconds)
-    if process.exitcode is not None:
-        return False
-    with contextlib.suppress(ProcessLookupError):  # it has no process group yet
+def ended(process: BaseProcess, folder: Path, log: str = "log") -> int:
+    """Wait for a command, which must end with a sentence; returns its exit code."""
+    process.join(PATIENCE)
+    text = (folder / log).read_text(errors="replace") if (folder / log).exists() else ""
+    if process.exitcode is None:
         os.killpg(cast(int, process.pid), signal.SIGKILL)
-    process.kill()
-    process.join()
-    return True
+        raise AssertionError(f"hangs: {text[-1000:]}")
+    assert "Traceback (most recent call last)" not in text, text[-3000:]
+    said = f"exit {process.exitcode}: {text[-1500:]}"
+    # SIGTERM ends a command at once, unless it trains: then it saves first.
+    assert process.exitcode in (0, 1, 2, 130, 143, -signal.SIGKILL, -signal.SIGTERM), said
+    assert process.exitcode not in (1, 2) or text.strip().splitlines()[-1].startswith("lgx "), said
+    return process.exitcode
+
+
+def attack(args: Command, folder: Path, seconds: float, number: signal.Signals = signal.SIGKILL) -> int:
+    """Signal a command and its children after some seconds; returns its exit code."""
+    process = start(args, folder)
+    pid = cast(int, process.pid)
+    while process.exitcode is None and os.getpgid(pid) != pid:
+        time.sleep(0.001)  # before, a signal would reach the test's own process
+    process.join(seconds)
+    if process.exitcode is None:
+        os.killpg(pid, number)
+    return ended(process, folder)
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -42,7 +59,7 @@ def of_run(folder: Path, place: str = "runs/test/r/seed0") -> RunOutcome:
     run = folder / place
     last = load_checkpoint(run / "checkpoints/last.ckpt")
     weights = {name: tensor.tolist() for name, tensor in last["state_dict"].items()}
-    rows = [(r.split, r.epochs, r.metric, r.value) for r in read_rows(run / "results.csv")]
+    rows = [(r.split, r.epochs, r.metric, r.value, r.n) for r in read_rows(run / "results.csv")]
     (learngene,) = [file.read_bytes() for file in run.glob("best.learngene.safetensors")] or [b""]
     return weights, last["global_step"], rows, hashlib.sha256(learngene).hexdigest()
 

@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
+
+from tests.support.command_line import answers, wait_until
 
 
 @contextmanager
@@ -26,7 +27,7 @@ def served(folder: Path, port: int) -> Iterator[str]:
             env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONPATH": ""},
         )  # fmt: skip
         try:
-            _wait(server, uri, folder / "log")
+            wait_until(lambda: answers(f"{uri}/health"), 120, "mlflow answers", (folder / "log").read_text)
             (folder / "pid").write_text(str(server.pid))
             yield uri
         finally:
@@ -47,15 +48,3 @@ class Stop(Callback):
         if batch_idx == 0:
             os.killpg(self.pid, 9)
             time.sleep(1)
-
-
-def _wait(server: "subprocess.Popen[bytes]", uri: str, log: Path, seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        assert server.poll() is None, log.read_text()[-2000:]
-        try:
-            urllib.request.urlopen(f"{uri}/health", timeout=5).close()
-            return
-        except OSError:
-            time.sleep(0.3)
-    raise AssertionError(f"no answer from {uri}: {log.read_text()[-2000:]}")

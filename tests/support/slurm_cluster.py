@@ -13,11 +13,10 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.command_line import free_port
+from tests.support.command_line import free_port, wait_until
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "scontrol", "setpriv")
 HOW_TO_INSTALL = "needs a SLURM to start on this machine: apt-get install slurm-wlm munge"
@@ -45,8 +44,8 @@ PreemptMode=REQUEUE
 JobRequeue=1
 MpiDefault=none
 ReturnToService=1
-SlurmctldPort={ports[0]}
-NodeName=n[0-1] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{ports[1]}-{last}] CPUs=1 RealMemory=4000 State=UNKNOWN
+SlurmctldPort={port}
+{nodes}
 PartitionName=low Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE
 PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 """
@@ -55,14 +54,6 @@ PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMo
 def missing_programs() -> list[str]:
     """The programs that are not installed."""
     return [program for program in PROGRAMS if shutil.which(program, path=_path()) is None]
-
-
-def wait_until(what: Callable[[], object], seconds: float, words: str, why: Callable[[], str] = str) -> None:
-    """Wait until a function returns something true; the message says what never came, and why."""
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {words}\n{why()}"
-        time.sleep(0.2)
 
 
 class SlurmCluster:
@@ -76,13 +67,11 @@ class SlurmCluster:
 
     def start(self) -> None:
         """Start all daemons, and wait until both nodes are idle."""
-        first = free_port_pair()
         host = socket.gethostname().split(".")[0]
-        ports = (free_port(), first)
+        place = f"NodeHostname={host} NodeAddr=127.0.0.1 CPUs=1 RealMemory=4000 State=UNKNOWN"
+        nodes = "\n".join(f"NodeName={node} Port={free_port()} {place}" for node in NODES)
         self.configuration.write_text(
-            _CONFIGURATION.format(
-                host=host, user=getpass.getuser(), folder=self.folder, ports=ports, last=first + len(NODES) - 1
-            )
+            _CONFIGURATION.format(host=host, user=getpass.getuser(), folder=self.folder, port=free_port(), nodes=nodes)
         )
         (self.folder / "state").mkdir()
         key = self.folder / "munge.key"
@@ -217,15 +206,6 @@ def slurm_cluster() -> Iterator[SlurmCluster]:
         shutil.rmtree(folder, ignore_errors=True)
         signal.signal(signal.SIGINT, old)
         signal.signal(signal.SIGTERM, before)
-
-
-def free_port_pair() -> int:
-    """The first of two free ports in a row, which the nodes get."""
-    while True:
-        first = free_port()
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", first + 1))
-            return first
 
 
 def _path() -> str:

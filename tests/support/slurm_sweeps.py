@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 from lgx.artifacts.checkpoints import load_checkpoint
+from tests.support.command_line import wait_until
 from tests.support.kills import of_run, of_sweep
-from tests.support.slurm_cluster import SlurmCluster, wait_until
+from tests.support.slurm_cluster import SlurmCluster
 from tests.support.sweeps import write_chain
 
 STEPS = 36

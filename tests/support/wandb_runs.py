@@ -2,10 +2,11 @@
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.support.command_line import wait_until
 
 _BLOCK, _HEADER = 32 * 1024, 7
 
@@ -18,10 +19,8 @@ def forget() -> None:
 
 def read_run(folder: Path) -> dict[str, Any]:
     """Id, project, name, group, config and history of an offline run, once its end is written."""
-    deadline = time.monotonic() + 30
-    while "exit_code" not in (found := _read(folder)) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return found
+    wait_until(lambda: "exit_code" in _read(folder), 30, "W&B writes the end of the run")
+    return _read(folder)
 
 
 def _read(folder: Path) -> dict[str, Any]:

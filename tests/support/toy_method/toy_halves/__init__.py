@@ -8,6 +8,6 @@ SPEC = MethodSpec(
     url="https://example.org/halves",
     looks=(Look("halves", "Halves", "#123456", ":"),),
     module="toy_halves.method:Halves",
-    initializer="toy_halves.initializer:RepeatedHalf",
+    initializer="toy_halves.method:RepeatedHalf",
     learngene="layers",
 )
