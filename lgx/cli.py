@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -24,6 +25,7 @@ TRAINING = {
 }
 _GROUPS = {
     "start from a pretrained network": {
+        "backbones": "list timm's pretrained ViTs, and whether lgx reads each",
         "import": "convert a file of weights of a timm model into a model folder",
         "init": "initialize a descendant from a source, and write it as a model folder",
         "arch": "print parameters and MACs of architectures",
@@ -47,6 +49,8 @@ _GROUPS = {
 COMMANDS = {name: text for commands in _GROUPS.values() for name, text in commands.items()}
 _LONGEST = 2000
 """Characters of an error message that are printed."""
+_PAUSE = 15.0
+"""Seconds in which the first of several processes may report a mistake before the others do."""
 
 
 def _help() -> str:
@@ -93,8 +97,9 @@ def main(args: Sequence[str] | None = None) -> None:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            # A letter that the terminal cannot print must not end the run.
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a letter that the terminal cannot print must not end the run
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
         with one_interrupt():
@@ -105,6 +110,7 @@ def main(args: Sequence[str] | None = None) -> None:
     except Exception as error:
         message = describe(error)  # called first: the cause of a UserError may be a killed data loading process
         if isinstance(error, UserError) and message is None:
+            _let_first_process_report(2)
             _fail(argv[0], _user_message(error), 2)
         if isinstance(error, Preempted):
             _fail(argv[0], str(error), error.code)
@@ -148,6 +154,17 @@ def _user_message(error: UserError) -> str:
     """The message of an error; PyTorch puts the whole traceback before the message of a data loading process."""
     text = str(error).strip()
     return text.splitlines()[-1].removeprefix("lgx.errors.UserError: ") if "Original Traceback" in text else text
+
+
+def _let_first_process_report(code: int) -> None:
+    """Let only one process report a mistake that all processes of srun or torchrun detect.
+
+    When the first process ends, torchrun and srun end the others. If a process still runs after a pause, it alone has
+    detected the mistake and reports it.
+    """
+    if launcher.rank() and launcher.is_launched():
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
+        time.sleep(_PAUSE)
 
 
 def _fail(command: str, message: str, code: int) -> NoReturn:

@@ -72,8 +72,8 @@ def parse_form(form: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
     base, *parts = form.split("+")
     if not is_model_in_modules(base, MODULES):
         raise UserError(
-            f"architecture: form must start with the name of a ViT of timm, e.g. vit_small_patch14_dinov2, got "
-            f"{shortened(base)}"
+            f"architecture: form must start with the name of a ViT of timm, e.g. vit_small_patch14_dinov2 (`lgx "
+            f"backbones` lists them), got {shortened(base)}"
         )
     arguments = {}
     for part in parts:

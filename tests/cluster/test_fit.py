@@ -1,5 +1,6 @@
 """``lgx fit`` as a job of a real SLURM cluster: under srun on two nodes, undisturbed and preempted."""
 
+import signal
 import subprocess
 import sys
 
@@ -73,6 +74,16 @@ def test_two_nodes_train_like_two_processes_of_one_machine(cluster, images, tmp_
     assert done.returncode == 0, done.stderr[-3000:]
     assert "2 process(es)" in done.stdout
     assert of_run(tmp_path) == local
+
+
+def test_a_mistake_that_both_nodes_find_is_reported_once(cluster, images, tmp_path):
+    done = on_two_nodes(cluster, images, tmp_path / "runs", "--data.batch_size=0")
+    assert done.returncode in (2, 128 + signal.SIGTERM), done.stderr  # srun may end one process before its own exit
+    assert [line for line in done.stderr.splitlines() if line.startswith("lgx fit")] == [
+        line for line in done.stderr.splitlines() if "batch_size" in line
+    ]
+    assert done.stderr.count("lgx fit") == 1, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_preempted_run_on_two_nodes_is_requeued_and_resumed(submit, cluster, tmp_path, local):

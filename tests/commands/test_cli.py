@@ -42,7 +42,7 @@ def test_every_command_has_a_help_text(command):
         (["ft"], "lgx ft: unknown command 'ft'; did you mean 'fit'?"),
         (["xyzzy"], "lgx xyzzy: unknown command 'xyzzy'; see lgx --help"),
         (["data", "prepar"], "lgx data: unknown command 'prepar' of lgx data; the commands are list, prepare"),
-        (["config"], "lgx config: the following arguments are required: name"),
+        (["backbones"], "lgx backbones: the following arguments are required: pattern"),
         (["init", "--arch=2-Tiny"], "lgx init: the following arguments are required: out"),
         (["fit", "--overwrite", "x"], "lgx fit: argument --overwrite/--no_overwrite: invalid _boolean_type value: 'x'"),
         *(
@@ -131,6 +131,7 @@ def test_this_machine_has_no_problem():
         ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "16", "SLURM_JOB_NUM_NODES": "2"}, "SLURM job 7, 16 tasks on 2 node(s)"),
         ({"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}, "torchrun, 8 processes, 4 of them"),
         ({"SLURM_NTASKS": "1", "SLURM_JOB_NAME": "bash"}, "named bash or interactive"),
+        ({"NCCL_IB_DISABLE": "1"}, "several GPUs will be slow"),
     ],
 )
 def test_the_cluster_and_hints_are_reported(monkeypatch, variables, words):

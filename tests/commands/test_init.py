@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 from lgx.architectures import parse_architecture
 from lgx.architectures.describing import describe_timm_model
-from lgx.architectures.forms import MODULES
 from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
+from lgx.commands.backbones import describe_backbone, names_of_backbones
 from lgx.initialization import initialize
 from lgx.methods import StagewiseExpansion
 from lgx.methods.registry import names_with_initializer
@@ -218,11 +218,35 @@ def test_sample_writes_reproducible_json_lines(tmp_path):
     assert lgx("sample", "ViTs+-1K", "--count", 3).out.splitlines() == lines[:3]
 
 
+def listed(pattern):
+    head, *lines = ok(lgx("backbones", pattern)).out.splitlines()
+    assert head.split() == ["backbone", "read", "parameters", "px", "license"]
+    return {line.split()[0]: line for line in lines}
+
+
+def test_a_plain_vit_is_read_and_predicted():
+    line = listed("vit_tiny_patch16_224")["vit_tiny_patch16_224.augreg_in21k_ft_in1k"]
+    assert line.split(maxsplit=6)[1:] == ["yes", "5.7", "M", "224", "apache-2.0", "(also predicted by hypernetworks)"]
+    parameters = sum(p.numel() for p in timm.create_model("vit_tiny_patch16_224").parameters())
+    assert describe_backbone("vit_tiny_patch16_224")[0] == parameters
+
+
+def test_a_model_that_is_not_read_has_a_reason():
+    found = listed("beit_base_patch16_224.*")
+    assert len(found) > 1
+    assert all(line.split()[1] == "no" and "Beit" in line for line in found.values())
+
+
+def test_a_name_that_timm_does_not_have_is_refused():
+    assert "vit_enormous: timm has no pretrained ViT of that name" in refusal(lgx("backbones", "vit_enormous"))
+
+
 @pytest.mark.slow
 def test_most_of_timms_pretrained_vits_are_read():
-    families = (*MODULES, "beit", "naflexvit", "vision_transformer_hybrid", "vision_transformer_relpos")
-    names = [name for family in families for name in timm.list_models(module=family, pretrained=True)]
-    found = [describe_timm_model(name.partition(".")[0]) for name in names]
+    names = [name.partition(".")[0] for name in names_of_backbones("*")]
+    found = {name: describe_backbone(name)[1] for name in names}
     assert len(names) >= 463
-    assert sum(each.architecture is not None for each in found) >= 380
-    assert all(each.architecture is not None or each.reason for each in found)
+    assert sum(found[name].architecture is not None for name in names) >= 380
+    assert all(each.architecture is not None or each.reason for each in found.values())
+    for name, each in list(found.items())[::20]:
+        assert (each.architecture is None) == (describe_timm_model(name).architecture is None), name
