@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 import pytest
 import torch
@@ -70,30 +71,26 @@ FAST = ("finetune", "finetune_sharded", "sws", "lsamd", "tal")
 
 @pytest.fixture(scope="module")
 def finished(images, ancestor, tmp_path_factory):
-    """Give a run's folder and how it ended on both processes; its group of runs is trained when it is asked for."""
-    groups = {}
+    """Give a run's folder and how it ended on both processes; the fast or the slow runs are trained together."""
+
+    @cache
+    def train(is_fast):
+        folder = tmp_path_factory.mktemp("ranks")
+        sizes = {"first": 48, "second": 24}
+        places = {name: write_images(folder / name, {"train": n, "val": 9, "test": 9}) for name, n in sizes.items()}
+        texts, tasks = write_sets(folder / "texts"), folder / "tasks.safetensors"
+        write_vocabulary(texts / "gpt2_vocab")
+        learngene = ancestor / "best.learngene.safetensors"
+        ok(lgx("embed", "--ancestor", learngene, "--data", ",".join(map(str, places.values())), "--out", tasks))
+        fill = {**places, "ancestor": ancestor, "texts": texts, "tasks": tasks}
+        commands = {name: command(name, fill, images, folder) for name in RUNS if (name in FAST) == is_fast}
+        return folder, on_two_processes(commands, folder)
 
     def of(name):
-        names = tuple(n for n in RUNS if (n in FAST) == (name in FAST))
-        if names not in groups:
-            groups[names] = train(names, tmp_path_factory.mktemp("ranks"), images, ancestor)
-        folder, ends = groups[names]
+        folder, ends = train(name in FAST)
         return folder, [end[name] for end in ends]
 
     return of
-
-
-def train(names, folder, images, ancestor):
-    """Train some runs on two processes, one run after another; returns their folder and how each ended."""
-    sizes = {"first": 48, "second": 24}
-    places = {name: write_images(folder / name, {"train": n, "val": 9, "test": 9}) for name, n in sizes.items()}
-    texts = write_sets(folder / "texts")
-    write_vocabulary(texts / "gpt2_vocab")
-    tasks = folder / "tasks.safetensors"
-    learngene = ancestor / "best.learngene.safetensors"
-    ok(lgx("embed", "--ancestor", learngene, "--data", ",".join(map(str, places.values())), "--out", tasks))
-    fill = {**places, "ancestor": ancestor, "texts": texts, "tasks": tasks}
-    return folder, on_two_processes({name: command(name, fill, images, folder) for name in names}, folder)
 
 
 def command(name, fill, images, folder):
@@ -107,13 +104,9 @@ def command(name, fill, images, folder):
         own += ["--data.img_size=16"]
     own += ["--trainer.devices=2", "--data.batch_size=8", EPSILON]
     if "sharded" not in name:
-        own += ["--trainer.strategy=ddp", *recorded(folder / "record" / name)]
+        own += ["--trainer.strategy=ddp", "--trainer.callbacks+=tests.support.probes.RecordRank"]
+        own += [f"--trainer.callbacks.folder={folder / 'record' / name}"]  # what each process ends with
     return [*args, *own]
-
-
-def recorded(folder):
-    """Options that write what every process ends with."""
-    return ["--trainer.callbacks+=tests.support.probes.RecordRank", f"--trainer.callbacks.folder={folder}"]
 
 
 def marked(names):

@@ -2,7 +2,6 @@
 
 import resource
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +15,8 @@ from lgx.errors import UserError
 from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
 from tests.support import fake_data
-from tests.support.command_line import ARCH, Result, arguments, lgx
+from tests.support.command_line import ARCH, arguments, lgx
 from tests.support.disks import mounted
-
-LIMIT = 60  # seconds that a command may take
 
 
 @contextmanager
@@ -79,13 +76,6 @@ COMMANDS: dict[str, Callable[[Path, Path, Path], list[object]]] = {
 }  # fmt: skip
 
 
-def quickly(*command: object) -> Result:
-    started = time.perf_counter()
-    result = lgx(*command)
-    assert time.perf_counter() - started < LIMIT
-    return result
-
-
 def leftovers(place: Path) -> list[str]:
     """Names of temporary files and folders below a folder; the lock of a run folder stays."""
     hidden = [path for path in place.rglob("*") if path.name.startswith(".") or path.suffix in (".tmp", ".old")]
@@ -99,7 +89,7 @@ def test_an_unwritable_destination_is_named_and_left_clean(tmp_path, images, anc
         command = COMMANDS[name](place, images, ancestor)
         if disk is full:
             (place / "other").write_bytes(bytes(4096))
-        result = quickly(*command)
+        result = lgx(*command)
         assert result.code in (1, 2), result.out
         assert result.sentence.startswith(f"lgx {command[0]}: "), result.err
         assert str(place) in result.sentence, result.sentence
@@ -117,7 +107,7 @@ def test_existing_files_stay_when_the_disk_is_full(tmp_path, images, ancestor, n
     assert lgx(*command).code == 0
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with no_file_larger_than(300):
-        result = quickly(*command)
+        result = lgx(*command)
     assert result.code == 2
     assert "cannot write" in result.sentence
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
@@ -129,7 +119,7 @@ def test_a_full_disk_ends_a_run_that_can_be_resumed(tmp_path, images):
     folder = tmp_path / "test" / "r" / "seed0"
     before = (folder / "checkpoints" / "last.ckpt").read_bytes()
     with no_file_larger_than(len(before) // 2):
-        result = quickly(*base, "--trainer.max_epochs=2")
+        result = lgx(*base, "--trainer.max_epochs=2")
     assert result.code == 2
     assert f"cannot write {folder / 'checkpoints'}" in result.sentence
     assert "could not be written completely" in result.sentence
@@ -143,7 +133,7 @@ def test_a_disk_that_fills_while_curves_are_written_names_the_run(tmp_path, imag
     many = ["--data.batch_size=1", "--trainer.log_every_n_steps=1"]  # points, before the first checkpoint
     base = arguments("fit", "Ancestor", images, tmp_path, "--name=r", *many)
     with no_file_larger_than(5000):  # there is room for the configuration, but not for TensorBoard's file
-        result = quickly(*base)
+        result = lgx(*base)
     assert result.code == 2
     assert f"cannot write {tmp_path / 'test' / 'r' / 'seed0'}" in result.sentence
     assert "resume with --ckpt_path last" in result.sentence
@@ -186,7 +176,7 @@ def test_a_shard_that_breaks_during_a_run_is_named(tmp_path, monkeypatch, worker
     base = [option for option in base if not option.startswith("--data")]
     base += ["--data=ShardedData", f"--data.root={tmp_path}", "--data.name=toy", "--data.in_memory=false"]
     base += ["--data.batch_size=4", "--data.img_size=16", f"--data.num_workers={workers}", "--trainer.max_epochs=3"]
-    result = quickly(*base, "--trainer.callbacks+=tests.project.test_disk.Break", f"--trainer.callbacks.path={shard}")
+    result = lgx(*base, "--trainer.callbacks+=tests.project.test_disk.Break", f"--trainer.callbacks.path={shard}")
     assert result.code == 2, result.err
     assert result.sentence.startswith(f"lgx fit: shard {shard} is truncated or corrupted")
     assert "Traceback" not in result.err

@@ -1,6 +1,5 @@
 """Every file below experiments/ is valid, and every run of every sweep parses and builds."""
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -81,8 +80,10 @@ def classes(spec: RunSpec) -> set[object]:
     return {(key, spec.options.get(key), *spec.options) for key in ("data", "model", "model.initializer")}
 
 
-def parse_runs(path: Path, kinds_of: Callable[[RunSpec], set[object]]) -> None:
-    """Parse runs of a sweep until each configuration was parsed with each kind that its runs have."""
+@pytest.mark.parametrize("path", SWEEPS + ARENAS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
+@pytest.mark.parametrize("kinds_of", [option_names, pytest.param(classes, marks=pytest.mark.slow)])
+def test_every_option_and_every_class_of_every_sweep_parses(path, kinds_of):
+    """Parse runs until each configuration was parsed with each kind: those that differ in plain values parse alike."""
     sweep = runs_of(path)
     seen: set[object] = set()
     for spec in sweep.runs:
@@ -96,15 +97,3 @@ def parse_runs(path: Path, kinds_of: Callable[[RunSpec], set[object]]) -> None:
         assert command in TRAINING
         arguments = [a for a in arguments if a not in ("--ckpt_path", "last")]
         assert parsed_model(command, *arguments).startswith("lgx.methods.")
-
-
-@pytest.mark.parametrize("path", SWEEPS + ARENAS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
-def test_every_option_of_every_sweep_parses(path):
-    parse_runs(path, option_names)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", SWEEPS + ARENAS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
-def test_every_class_of_every_sweep_parses(path):
-    # Runs that differ only in plain values parse alike.
-    parse_runs(path, classes)

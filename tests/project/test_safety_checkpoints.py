@@ -141,11 +141,6 @@ def test_a_timm_folder_names_no_other_file_of_weights(tmp_path):
         (lambda saved: saved["optimizer_states"][0]["state"].update({0: []}), "is damaged"),
         (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(eps="x"), "is damaged"),
         (lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(betas=(0.9,)), "is damaged (ValueError"),
-        (
-            lambda saved: saved["optimizer_states"][0]["param_groups"][0].update(weight_decay=torch.ones(3)),
-            "is damaged (TypeError",
-        ),
-        (lambda saved: saved["lr_schedulers"][0].update(lr_lambdas=[False, 1]), "is damaged"),
         (lambda saved: saved["loops"]["fit_loop"].update(epoch_progress="x"), "is damaged"),
         (lambda saved: saved["state_dict"].pop("network.norm.weight"), "the checkpoint is from another run"),
         (lambda saved: saved["lgx"].update(epochs="x"), "epochs is 'x'"),

@@ -134,9 +134,4 @@ def diagram(rooms: Sequence[str] = ROOMS, room: Callable[[str], str] = room_of) 
 
 
 if __name__ == "__main__":
-    for rooms, room in ((ROOMS, room_of), (ROOMS_OF_DATA, room_of_data)):
-        found = arrows(room)
-        print(diagram(rooms, room))
-        print(f"\n{len(found)} arrows between {len(rooms)} rooms")
-        for (source, target), behind in found.items():
-            print(f"{source} -> {target}: {len(behind)} imports")
+    print(diagram(), diagram(ROOMS_OF_DATA, room_of_data), sep="\n\n")
