@@ -26,11 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 each_case = pytest.mark.parametrize("case", range(int(os.environ.get("LGX_CHAOS", "2"))))
 RUN = Path("runs/test/r/seed0")
 RESUME, ANEW, WORKERS = "--ckpt_path=last", "--model.optimizer.lr=0.01", "--data.num_workers=2"
-SWA = ("--trainer.callbacks.swa_lrs=0.01", "--trainer.callbacks.swa_epoch_start=1")
-OPTIONS: list[tuple[str, ...]] = [
-    (), (ANEW,), ("--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5"),
-    ("--trainer.callbacks+=StochasticWeightAveraging", *SWA),
-]  # fmt: skip
+OPTIONS = [(), (ANEW,), ("--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5")]
 
 
 def fit(images: Path, *options: str) -> Command:
