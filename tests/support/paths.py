@@ -7,5 +7,3 @@ ROOT = Path(__file__).parents[2]
 EXPERIMENTS = ROOT / "experiments"
 SHARED = Path(os.environ.get("LGX_SHARED_DATA", ROOT.parent / "shared" / "data"))
 GOLDEN = Path(os.environ.get("LGX_GOLDEN", ROOT.parent / "shared" / "golden"))
-WEIGHTS = Path(os.environ.get("LGX_WEIGHTS", ROOT.parent / "shared" / "weights"))
-DEIT_TINY = WEIGHTS / "deit_tiny_patch16_224.fb_in1k.safetensors"
