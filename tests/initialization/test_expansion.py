@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lgx.architectures import ViTArchitecture
@@ -133,6 +133,7 @@ def test_a_missing_middle_stage_is_refused():
 WIDE = ViTArchitecture(2, 24, 3, patch_size=8, img_size=16, num_classes=3, mlp_ratio=2.0)
 
 
+@settings(max_examples=25)
 @given(st.integers(1, 3), st.sampled_from([2, 3, 4, 8]), st.sampled_from([1.0, 1.5, 2.0]), st.booleans())
 def test_every_parameter_gets_the_width_of_the_target(heads, width, ratio, whole):
     target = WIDE.replace(embed_dim=heads * width, num_heads=heads, mlp_ratio=ratio)

@@ -43,10 +43,7 @@ def test_results_name_the_selected_width(initializer):
     assert initializer.named(NARROW) == f"{initializer.method}_narrowed"
     assert initializer.named(NETWORK.replace(depth=5)) == initializer.method
     (note,) = initialize(NARROW, initializer).notes
-    assert note == (
-        "width     selected from the learngene's layers: embed_dim 8, num_heads 1, mlp_ratio 1.5 of embed_dim 16, "
-        "num_heads 2, mlp_ratio 4"
-    )
+    assert "embed_dim 8, num_heads 1, mlp_ratio 1.5 of embed_dim 16, num_heads 2, mlp_ratio 4" in note
 
 
 @pytest.mark.parametrize("wider", [{"embed_dim": 32}, {"num_heads": 4}, {"num_heads": 1}, {"mlp_ratio": 5.0}])

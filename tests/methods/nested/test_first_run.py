@@ -42,11 +42,6 @@ def test_the_ancestor_is_fine_tuned_once_and_the_run_says_which_one_it_reads(ima
     assert out.is_file()
 
 
-def test_an_ancestor_of_the_tasks_classes_needs_no_first_run(images, ancestor, tmp_path):
-    assert lgx(*command(images, ancestor, tmp_path, "--trainer.max_epochs=1")).code == 0
-    assert not (tmp_path / "mine/family_ancestor").exists()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [(['--model.sizes=["depth=9"]'], "9 layers"), (["--trainer.fast_dev_run=true"], "fast_dev_run")],

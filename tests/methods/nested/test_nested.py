@@ -26,7 +26,7 @@ from lgx.methods import Nested
 from lgx.methods.nested.slicing import ordered, sliced, trained_share
 from lgx.methods.weight_subcloning.importance import on_images
 from lgx.planning import make_plan
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import lgx
 from tests.support.families import EACH, tiny
 
 FAMILIES = ("plain", "deit_distilled", "dinov2_registers", "dinov3")
@@ -194,13 +194,6 @@ def distance(file, tensors, size):
     return float((found - tensors["norm.weight"][: len(found)]).abs().mean())
 
 
-def test_the_larger_a_slice_the_nearer_it_is_to_the_ancestor(trained):
-    method, file, tensors = trained
-    small, large = (method.architecture.replace(depth=depth, embed_dim=48, num_heads=3) for depth in (1, 3))
-    assert 0.01 > distance(file, tensors, small) > distance(file, tensors, large) > 0
-    assert distance(file, tensors, method.architecture) == 0
-
-
 def test_whole_layers_are_trained_like_all_slices_and_keep_more_of_the_ancestor_afterwards(trained):
     method, file, tensors = trained
     size, images = method.architecture.replace(depth=1), torch.randn(2, 3, 16, 16)
@@ -293,23 +286,6 @@ def test_slices_learn_to_agree_with_the_ancestor(images, ancestor_file, tmp_path
         assert done.code == 0, done.err
         losses.append(float(done.out.split("val loss ")[-1].split()[0]))
     assert losses[1] < 0.7 * losses[0]
-
-
-def test_an_architecture_of_other_sizes_than_the_ancestors_is_refused(images, tmp_path):
-    file, architecture, _ = ancestor("plain", tmp_path)
-    options = [f"--model.arch={architecture.replace(embed_dim=32, num_heads=2).spec()}", f"--model.ancestor={file}"]
-    done = lgx(*arguments("fit", "Nested", images, tmp_path / "runs", *options, "--data.labels=false"))
-    assert (done.code, "Traceback" in done.err) == (2, False)
-    assert "must have the ancestor's sizes; write depth=5" in done.sentence
-
-
-def test_an_ancestor_with_rotary_positions_is_trained(images, tmp_path):
-    file, architecture, _ = ancestor("eva02", tmp_path)
-    options = [f"--model.arch={architecture.spec()}", f"--model.ancestor={file}", "--data.labels=false"]
-    done = lgx(*arguments("fit", "Nested", images, tmp_path / "runs", *options))
-    assert done.code == 0, done.err
-    (learngene,) = (tmp_path / "runs").rglob(f"best{SUFFIX}")
-    assert init(source=learngene, params=100_000, method="nested")(torch.randn(1, 3, 16, 16)).isfinite().all()
 
 
 @pytest.mark.parametrize(
