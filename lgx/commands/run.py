@@ -45,7 +45,8 @@ def run(command: str, argv: list[str]) -> None:
 def call_one_of(program: str, functions: Mapping[str, Callable[..., None]], argv: Sequence[str]) -> None:
     """Call the function that the first argument names, see :func:`call`; list them if there is none."""
     if not argv or argv[0] in ("-h", "--help"):
-        known = "\n".join(f"  {name:<12}{_summary(function)}" for name, function in functions.items())
+        texts = {name: (inspect.getdoc(function) or "").splitlines()[0] for name, function in functions.items()}
+        known = "\n".join(f"  {name:<12}{text}" for name, text in texts.items())
         print(f"usage: {program} COMMAND [options]\n\n{known}")
     elif argv[0] in functions:
         call(f"{program} {argv[0]}", functions[argv[0]], argv[1:])
@@ -124,7 +125,3 @@ def make_parser(
     for option in options or ():
         parser.add_argument(f"--{option.name}", type=option.type, default=None, help=option.help)
     return parser
-
-
-def _summary(function: Callable[..., None]) -> str:
-    return (inspect.getdoc(function) or "").splitlines()[0]

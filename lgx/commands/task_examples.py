@@ -93,7 +93,8 @@ class TaskReader:
         flat = read_all(Path(name), folder.name, deep=False) if folder.is_dir() else None
         task, images = self._unlabeled(folder.name, flat) if flat else self._labeled(name)
         if self.limit is not None:
-            images = _first(images, self.limit, task.name)
+            chosen = stratified_order(images.labels, seed=0)[: self.limit]
+            images = LabeledImages(images, np.asarray(images.labels)[chosen], task.name, chosen)
         transformed = TransformedExamples(images, eval_transform(task))
         return Examples(task, transformed, lambda examples: torch.stack([image for image, _ in examples]), not flat)
 
@@ -119,9 +120,3 @@ class TaskReader:
         architecture = self.ancestor.architecture
         architecture = architecture if isinstance(architecture, ViTArchitecture) else ViTArchitecture()
         return self.img_size or architecture.img_size, self.in_chans or (1 if architecture.in_chans == 1 else 3)
-
-
-def _first(images: Images, count: int, where: str) -> Images:
-    """The first examples of a class-stratified draw with a fixed seed."""
-    chosen = stratified_order(images.labels, seed=0)[:count]
-    return LabeledImages(images, np.asarray(images.labels)[chosen], where, chosen)

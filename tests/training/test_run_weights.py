@@ -152,6 +152,6 @@ def test_the_decay_of_an_average_grows_with_its_steps():
     assert float(average.module.weight) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", ["StochasticWeightAveraging", "EMAWeightAveraging"])
-def test_an_average_that_a_run_cannot_have_is_refused(fit, name):
-    assert "give EMA" in refusal(fit("Ancestor", "--name=a", f"--trainer.callbacks+={name}"))
+@pytest.mark.parametrize("words", ["StochasticWeightAveraging --trainer.callbacks.swa_lrs=0.01", "EMAWeightAveraging"])
+def test_an_average_that_a_run_cannot_have_is_refused(fit, words):
+    assert "give EMA" in refusal(fit("Ancestor", "--name=a", *f"--trainer.callbacks+={words}".split()))
