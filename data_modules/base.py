@@ -8,8 +8,7 @@ from typing import Literal, Protocol
 from lightning.pytorch import LightningDataModule
 
 from lgx.core.batch import Batch
-from lgx.core.image_size import ImageSize
-from lgx.core.task import Kind, Task
+from lgx.core.task import ImageSize, Kind, Task
 from lgx.errors import UserError
 
 Split = Literal["train", "val", "test"]

@@ -11,10 +11,8 @@ from data_modules.own_images.class_folders import ImageFolderData
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.suites.suite import Suite
 from data_modules.text.module import TextSet
-from lgx.core.image_size import ImageSize
 from lgx.core.markers import Markers, any_exist
-from lgx.core.reading import Reading
-from lgx.core.task import Normalization
+from lgx.core.task import ImageSize, Normalization, Reading
 from lgx.errors import UserError
 
 

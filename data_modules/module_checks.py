@@ -9,10 +9,9 @@ from torch import Tensor
 
 from data_modules.base import TaskDataModule
 from lgx.core.batch import IGNORE, Batch
-from lgx.core.image_size import IMAGE_SIZE
 from lgx.core.schema import LINE, shortened
 from lgx.core.seed import seeded_rng
-from lgx.core.task import Kind, Task
+from lgx.core.task import IMAGE_SIZE, Kind, Task
 from lgx.errors import UserError
 
 Loader = Literal["train", "val", "test", "predict"]

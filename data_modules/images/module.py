@@ -21,10 +21,18 @@ from data_modules.loading.samplers import BalancedBatchSampler, Batching, TrainB
 from data_modules.splits import stratified_order
 from lgx.core.batch import Batch
 from lgx.core.eval_transforms import normalized
-from lgx.core.image_size import IMAGE_SIZE, ImageSize, height_width
-from lgx.core.reading import Reading, ResizeMode
 from lgx.core.seed import seeded_rng
-from lgx.core.task import AGREEMENT, BALANCED, Normalization, Task
+from lgx.core.task import (
+    AGREEMENT,
+    BALANCED,
+    IMAGE_SIZE,
+    ImageSize,
+    Normalization,
+    Reading,
+    ResizeMode,
+    Task,
+    height_width,
+)
 from lgx.errors import UserError
 from lgx.host.images import MOST_CHANNELS, ImageReader
 

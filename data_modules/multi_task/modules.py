@@ -20,8 +20,7 @@ from data_modules.splits import Indices
 from data_modules.text.module import TextOptions, TextSet
 from data_modules.text.tokens import Texts
 from lgx.core.batch import Batch
-from lgx.core.image_size import ImageSize
-from lgx.core.task import Task, shared_metric
+from lgx.core.task import ImageSize, Task, shared_metric
 from lgx.errors import UserError
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from lgx.commands.run import call_one_of
 from lgx.errors import UserError
 from lgx.host.failures import describe
-from lgx.host.outputs import has_mark
+from lgx.host.files import has_mark
 
 if TYPE_CHECKING:
     from experiments.analyze.task_maps import Heads, TaskMap
@@ -95,8 +95,7 @@ def parameters(
     from experiments.analyze.parameters import compare_parameters
     from lgx.artifacts.sources import resolve
     from lgx.core.readable import aligned
-    from lgx.host.files import atomic_path
-    from lgx.host.outputs import check_output
+    from lgx.host.files import atomic_path, check_output
 
     if threshold <= 0:
         raise UserError(f"--threshold: must be positive, got {threshold}")
@@ -189,7 +188,7 @@ def is_svg_of(path: Path, writer: str) -> bool:
 
 def _check_svg(out: str, command: str, force: bool) -> None:
     """Refuse a place for a figure. What the commands read never ends in .svg."""
-    from lgx.host.outputs import check_output
+    from lgx.host.files import check_output
 
     if not out.endswith(".svg"):
         raise UserError(f"--out: a path ending in .svg, got {out}")

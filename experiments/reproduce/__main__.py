@@ -21,7 +21,7 @@ from lgx.cli import main as lgx
 from lgx.commands.run import call
 from lgx.errors import UserError
 from lgx.host.failures import describe
-from lgx.host.outputs import check_output
+from lgx.host.files import check_output
 from lgx.results.markdown import escape_markdown, piped
 from lgx.results.merging import find_results
 from lgx.results.report_files import report_path, write_comparison

@@ -1,17 +1,18 @@
-"""The base class of all architecture descriptions, the registry of their families, and the papers' names."""
+"""The base class of all architecture descriptions, their families, and networks that are built without values."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from lgx.core.image_size import size_text
 from lgx.core.schema import at_most, check_fields
-from lgx.core.task import Kind, Task
+from lgx.core.task import Kind, Task, size_text
 from lgx.errors import UserError
 
 DEFAULT_FAMILY = "vit"
@@ -323,3 +324,37 @@ def with_class_order(
         name: tensor[list(order)] if order and name.startswith(heads) and len(tensor) == len(order) else tensor
         for name, tensor in tensors.items()
     }
+
+
+_OF_VALUES = frozenset({
+    "add_", "clamp_", "constant_", "copy_", "div_", "erfinv_", "fill_", "kaiming_uniform_", "mul_", "normal_", "ones_",
+    "random_", "sub_", "trunc_", "trunc_normal_", "uniform_", "xavier_uniform_", "zero_", "zeros_",
+})  # fmt: skip
+"""Names of operations of tensors and of ``torch.nn.init`` that change nothing but values."""
+
+
+class _WithoutValues(TorchFunctionMode):
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in _OF_VALUES:
+            tensor = args[0] if args else kwargs.get("tensor")  # the name in torch.nn.init
+            if isinstance(tensor, Tensor) and tensor.is_meta:
+                return tensor
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def building_on(device: str | None) -> Iterator[None]:
+    """Create tensors on a device; on ``meta``, skip random initialization, which would take most of the time.
+
+    Args:
+        device: The device; None for the CPU.
+    """
+    with torch.device(device or "cpu"):
+        if device != "meta":
+            yield
+            return
+        with _WithoutValues():
+            yield

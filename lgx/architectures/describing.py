@@ -11,11 +11,11 @@ from timm.models.eva import Eva, EvaBlock, EvaBlockPostNorm
 from timm.models.vision_transformer import Block, ResPostBlock, VisionTransformer
 from torch import nn
 
+from lgx.architectures.base import building_on
 from lgx.architectures.forms import ViTNetwork, difference, form_text
-from lgx.architectures.meta_device import building_on
 from lgx.architectures.vit import ViTArchitecture
-from lgx.core.image_size import image_size
 from lgx.core.schema import shortened
+from lgx.core.task import image_size
 from lgx.errors import UserError
 
 _BLOCKS = (Block, ResPostBlock, EvaBlock, EvaBlockPostNorm)

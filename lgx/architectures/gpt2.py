@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from lgx.architectures.base import Architecture, name_of, register_family
-from lgx.architectures.meta_device import building_on
+from lgx.architectures.base import Architecture, building_on, name_of, register_family
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.host.extras import extra

@@ -10,13 +10,11 @@ from timm.layers import resample_abs_pos_embed, resample_patch_embed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
-from lgx.architectures.base import Architecture, name_of, register_family
+from lgx.architectures.base import Architecture, building_on, name_of, register_family
 from lgx.architectures.forms import ViTNetwork, build_form, meta_network, parse_form, same_form
-from lgx.architectures.meta_device import building_on
 from lgx.architectures.vit_model import SegmentationViT, segmenting, share_stages, without_pooling
-from lgx.core.image_size import IMAGE_SIZE, ImageSize, height_width, image_size, parse_image_size, size_text
 from lgx.core.schema import CLASSES, Field, at_most, check_fields, one_of, shortened
-from lgx.core.task import Kind, Task
+from lgx.core.task import IMAGE_SIZE, ImageSize, Kind, Task, height_width, image_size, parse_image_size, size_text
 from lgx.errors import UserError
 
 _MOST_PATCHES = 2**20

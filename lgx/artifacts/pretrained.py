@@ -10,12 +10,12 @@ from huggingface_hub import snapshot_download
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, parse_any_architecture, vit_only
+from lgx.architectures.base import building_on
 from lgx.architectures.describing import describe_vit
 from lgx.architectures.forms import fill_buffers
-from lgx.architectures.meta_device import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
-from lgx.artifacts.safetensors_files import read_metadata, read_safetensors
+from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, read_metadata, read_safetensors
 from lgx.artifacts.safety import (
     AGAIN,
     TASK,
@@ -25,12 +25,11 @@ from lgx.artifacts.safety import (
     is_number_tensor,
 )
 from lgx.artifacts.source_names import CONFIG, FOLDER, TEXT, WEIGHTS, TimmSource, kind_of
-from lgx.artifacts.start_record import ARCHITECTURE_KEY
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.artifacts.transformers_files import read_gpt2
 from lgx.core.eval_transforms import resize_of_timm
-from lgx.core.reading import AS_STORED, Reading
 from lgx.core.schema import check_fields
+from lgx.core.task import AS_STORED, Reading
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, timm_errors
 from lgx.host.hub import hub_or_cache

@@ -1,8 +1,10 @@
-"""Read and write safetensors files."""
+"""Read and write safetensors files, and the record of a network's start in their metadata or beside them."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,12 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from lgx.core.schema import LINE
+from lgx.artifacts.source_names import FOLDER, RECORD, SAFETENSORS
+from lgx.core.schema import LINE, MAPPING, check_fields
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
 from lgx.host.files import atomic_path
+from lgx.host.safety import parse_json, read_json
 
 _TYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
@@ -79,3 +83,57 @@ def _opened(path: str | Path, place: str = "") -> Iterator[Any]:
     remedy = "copy it again; pickled files are not read"
     with foreign_errors(place, "not an intact safetensors file", remedy), safe_open(path, framework="pt") as content:
         yield content
+
+
+ARCHITECTURE_KEY = "lgx_architecture"
+"""Key of a weights file's metadata that describes its network; shapes do not determine the number of heads."""
+
+_KEY = "lgx_start"
+"""Key of the record in the metadata of a weights file."""
+
+_AGAIN = "write it again with `lgx init`"
+_FIELDS = {"method": LINE, "initializer": LINE, "arguments": MAPPING}
+
+
+@dataclass(frozen=True)
+class StartRecord:
+    """The initializer of a network.
+
+    Attributes:
+        method: Name of the method in results.
+        initializer: Name of the initializer's class.
+        arguments: Its arguments, ``source`` among them.
+    """
+
+    method: str
+    initializer: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> None:
+        """Write it into the folder of a network."""
+        (folder / RECORD).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    def metadata(self) -> dict[str, str]:
+        """The record as metadata of a weights file."""
+        return {_KEY: json.dumps(asdict(self))}
+
+    @classmethod
+    def read(cls, place: str) -> "StartRecord | None":
+        """The record in a folder, with or without ``local-dir:``, or in a weights file.
+
+        Returns:
+            The record; None at other places.
+        """
+        place = place.removeprefix(FOLDER)
+        file = os.path.join(place, RECORD)
+        if os.path.isfile(file):  # unlike Path's, it accepts names that are not paths
+            return cls._of(read_json(Path(file), _AGAIN), file)
+        if place.endswith(SAFETENSORS) and os.path.isfile(place):
+            text = read_metadata(place).get(_KEY)
+            return None if text is None else cls._of(parse_json(text, f"{place}: {_KEY}", _AGAIN), place)
+        return None
+
+    @classmethod
+    def _of(cls, values: Any, place: str) -> "StartRecord":
+        about = check_fields(values, _FIELDS, place, complete=True)
+        return cls(about["method"], about["initializer"], about["arguments"])

@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, architecture_from_dict
-from lgx.core.image_size import IMAGE_SIZE
-from lgx.core.reading import ResizeMode
 from lgx.core.schema import (
     CLASSES,
     LINE,
@@ -23,7 +21,7 @@ from lgx.core.schema import (
     list_of,
     one_of,
 )
-from lgx.core.task import Kind
+from lgx.core.task import IMAGE_SIZE, Kind, ResizeMode
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, Self
 
 import timm
 
-from lgx.core.image_size import IMAGE_SIZE, ImageSize, parse_image_size, size_text
 from lgx.core.schema import CLASSES, at_most, check_fields
+from lgx.core.task import IMAGE_SIZE, ImageSize, parse_image_size, size_text
 from lgx.errors import UserError
 
 HUB, TIMM, TEXT, FOLDER = "hf://", "timm:", "gpt2:", "local-dir:"

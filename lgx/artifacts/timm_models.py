@@ -17,16 +17,15 @@ from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from timm.models import clean_state_dict
 from torch import Tensor, nn
 
-from lgx.architectures.meta_device import building_on
+from lgx.architectures.base import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_weights, is_number_tensor
 from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
 from lgx.artifacts.transformers_files import has_transformers_names, timm_names
-from lgx.core.image_size import image_size, size_text
 from lgx.core.readable import some
 from lgx.core.schema import LINE, check_fields
-from lgx.core.task import Normalization
+from lgx.core.task import Normalization, image_size, size_text
 from lgx.errors import UserError
 from lgx.host.failures import is_full_memory, reason_of, timm_errors
 from lgx.host.hub import hub_or_cache

@@ -13,9 +13,8 @@ from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.commands.init import data_for_sizes, start_descendant
 from lgx.core.eval_transforms import as_in_timm
-from lgx.core.image_size import height_width, image_size
 from lgx.core.seed import seeded_rng
-from lgx.core.task import Task
+from lgx.core.task import Task, height_width, image_size
 from lgx.errors import UserError
 from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import parse_budgets

@@ -5,9 +5,9 @@ from functools import cache
 
 import timm
 
+from lgx.architectures.base import building_on
 from lgx.architectures.describing import Description, describe_vit
 from lgx.architectures.forms import MODULES
-from lgx.architectures.meta_device import building_on
 from lgx.errors import UserError
 from lgx.host.failures import reason_of
 

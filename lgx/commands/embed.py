@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse.typing import NonNegativeInt, PositiveInt
 
-from lgx.core.image_size import ImageSize
+from lgx.core.task import ImageSize
 
 if TYPE_CHECKING:
     from lgx.artifacts.pretrained import PretrainedNetwork
@@ -85,7 +85,7 @@ def _checked(
     from lgx.artifacts.sources import resolve
     from lgx.artifacts.task_embeddings import holds_task_embeddings
     from lgx.errors import UserError
-    from lgx.host.outputs import check_output
+    from lgx.host.files import check_output
     from lgx.host.startup import silence_known_warnings
 
     silence_known_warnings()

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lgx.core.image_size import ImageSize
+from lgx.core.task import ImageSize
 
 WRITER = "lgx import"
 

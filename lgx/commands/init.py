@@ -10,9 +10,9 @@ from jsonargparse.typing import PositiveInt
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of
 from lgx.artifacts.export import check_model_place, write_descendant
+from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.source_names import path_of, public_name
 from lgx.artifacts.sources import resolve_options
-from lgx.artifacts.start_record import StartRecord
 from lgx.commands.export import load_tokenizer_of
 from lgx.errors import UserError
 from lgx.initialization import Initialization, Initializer, initialize

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from jsonargparse.typing import PositiveInt
 
 from lgx.errors import UserError
-from lgx.host.files import atomic_path
-from lgx.host.outputs import check_output, first_line
+from lgx.host.files import atomic_path, check_output, first_line
 
 if TYPE_CHECKING:
     from torch import Tensor

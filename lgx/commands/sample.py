@@ -23,8 +23,7 @@ def sample(
     """
     from lgx.architectures import name_of, parse_any_architecture, sample_architectures
     from lgx.core.seed import check_seed
-    from lgx.host.files import atomic_path
-    from lgx.host.outputs import check_output, first_line
+    from lgx.host.files import atomic_path, check_output, first_line
 
     check_seed(seed, "--seed")
     if out is not None:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from lgx.architectures import ViTArchitecture
 from lgx.components.features import NEIGHBORS, Probe, frozen_features
 from lgx.core.batch import Batch
-from lgx.core.image_size import size_text
 from lgx.core.progress import tracked
 from lgx.core.provenance import hardware
+from lgx.core.task import size_text
 from lgx.initialization import Initializer, initialize
 from lgx.initialization.sizing import Budget, Candidate, Stopwatch, amount, find_sizes
 

@@ -16,8 +16,7 @@ from data_modules.splits import stratified_order
 from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.core.eval_transforms import eval_transform
-from lgx.core.image_size import IMAGE_SIZE, ImageSize
-from lgx.core.task import Task
+from lgx.core.task import IMAGE_SIZE, ImageSize, Task
 from lgx.errors import UserError
 from lgx.host.images import ImageReader
 

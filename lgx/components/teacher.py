@@ -14,8 +14,7 @@ from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, before_head, read_features
 from lgx.components.normalization import renormalize
-from lgx.core.image_size import size_text
-from lgx.core.task import Task
+from lgx.core.task import Task, size_text
 from lgx.errors import UserError
 
 Answer = tuple[Tensor, ...]

@@ -8,8 +8,7 @@ from PIL import Image
 from torch import Tensor
 from torchvision.transforms import v2
 
-from lgx.core.reading import ResizeMode
-from lgx.core.task import Task
+from lgx.core.task import ResizeMode, Task
 from lgx.host.images import opaque
 
 

@@ -1,11 +1,68 @@
-"""A task: what a method knows of a data set."""
+"""A task, what a method knows of a data set, and how its images are read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
-from lgx.core.image_size import ImageSize, height_width, image_size
-from lgx.core.reading import Reading, ResizeMode
+from lgx.core.schema import Field, at_most, list_of
+
+ImageSize = int | tuple[int, int]
+"""Side of square images, or height and width, in pixels."""
+
+_SIDE = at_most(65_536, 1)
+_PAIR = list_of(_SIDE)
+IMAGE_SIZE = Field(
+    lambda value: _SIDE.holds(value) or (isinstance(value, list | tuple) and len(value) == 2 and _PAIR.holds([*value])),
+    f"{_SIDE.words}, or height and width",
+)
+
+
+def height_width(size: ImageSize) -> tuple[int, int]:
+    """Height and width."""
+    return size if isinstance(size, tuple) else (size, size)
+
+
+def image_size(height: int, width: int) -> ImageSize:
+    """The size of images of this height and width: one number if both are equal."""
+    return height if height == width else (height, width)
+
+
+def size_text(size: ImageSize) -> str:
+    """``64`` or ``96x160``."""
+    return "x".join(map(str, size)) if isinstance(size, tuple) else str(size)
+
+
+def parse_image_size(text: str) -> ImageSize:
+    """Inverse of :func:`size_text`; an invalid text raises a ``ValueError``."""
+    height, times, width = text.partition("x")
+    return image_size(int(height), int(width if times else height))
+
+
+ResizeMode = Literal["crop", "squash", "letterbox"]
+"""How an image gets the size of the task: resized until it covers the size and cropped at the center, resized without
+its proportions, or resized until it fits and surrounded with the mean color."""
+
+
+class Reading(NamedTuple):
+    """How image files become pixels of 8 bits.
+
+    Attributes:
+        value_range: Values of files of more than 8 bits that become 0 and 255; empty if not given.
+        resize: How they get the size of the task.
+    """
+
+    value_range: tuple[float, ...] = ()
+    resize: ResizeMode = "crop"
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any]) -> "Reading":
+        """The value in a description of a task; by default the value that older files imply."""
+        return cls(tuple(about.get("value_range") or ()), about.get("resize") or "crop")
+
+
+AS_STORED = Reading()
+"""How images are read unless options say otherwise."""
+
 
 Kind = Literal["classification", "segmentation", "text", "multilabel"]
 """What is predicted: the class of an image, of every pixel, or of a text; or which of several labels an image has."""

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, parse_for
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.start_record import StartRecord
-from lgx.core.reading import AS_STORED, Reading
-from lgx.core.task import Kind, Normalization, Task
+from lgx.artifacts.safetensors_files import StartRecord
+from lgx.core.task import AS_STORED, Kind, Normalization, Reading, Task
 from lgx.errors import UserError
 from lgx.initialization.sizes import Sizes
 

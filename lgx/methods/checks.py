@@ -6,9 +6,8 @@ from typing import Any
 from lgx.architectures import Architecture, architecture_from_dict, name_of
 from lgx.architectures.base import class_order, with_class_order
 from lgx.artifacts.safety import TASK
-from lgx.core.reading import Reading
 from lgx.core.schema import check_fields
-from lgx.core.task import Normalization, Task
+from lgx.core.task import Normalization, Reading, Task
 from lgx.errors import UserError
 
 

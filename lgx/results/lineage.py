@@ -12,7 +12,7 @@ from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.source_names import FOLDER, TimmSource
 from lgx.artifacts.sources import resolve_kept
-from lgx.core.image_size import height_width
+from lgx.core.task import height_width
 from lgx.errors import UserError
 from lgx.results.run_records import CONFIG, RunRecord, Start, Work, kept_arguments
 

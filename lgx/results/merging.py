@@ -8,7 +8,7 @@ from typing import Any
 
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
-from lgx.host.outputs import has_mark
+from lgx.host.files import has_mark
 from lgx.host.safety import read_json
 
 RESULTS, MARKDOWN, REPORT = "results.csv", "results.md", "report.html"

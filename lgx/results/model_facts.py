@@ -10,9 +10,9 @@ from torch import Tensor
 from lgx.architectures import Architecture, name_of
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.source_names import public_name, public_path
 from lgx.artifacts.sources import Source
-from lgx.artifacts.start_record import StartRecord
 from lgx.core.provenance import config_hash
 from lgx.core.readable import clipped
 from lgx.core.rows import CLASS_TABLE, Row

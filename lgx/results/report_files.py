@@ -6,8 +6,7 @@ from pathlib import Path
 
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
-from lgx.host.files import atomic_path
-from lgx.host.outputs import check_output, has_mark
+from lgx.host.files import atomic_path, check_output, has_mark
 from lgx.results.comparison import Comparison
 from lgx.results.figures import average_figure, curve_section, curves_of_runs, depth_section
 from lgx.results.headline import AVERAGES

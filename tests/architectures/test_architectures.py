@@ -27,8 +27,8 @@ from lgx.architectures import (
 from lgx.architectures import (
     base as registry,
 )
+from lgx.architectures.base import building_on
 from lgx.architectures.cost import cost_of
-from lgx.architectures.meta_device import building_on
 from lgx.errors import UserError
 from tests.support.fake_masks import SMALL
 from tests.support.families import EACH, tiny

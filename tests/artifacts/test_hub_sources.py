@@ -10,8 +10,8 @@ import lgx as lgx_package
 from lgx.artifacts import sources
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.sources import resolve, resolve_kept
-from lgx.artifacts.start_record import StartRecord
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
 from lgx.results.lineage import Lineage

@@ -10,10 +10,9 @@ from safetensors.torch import load_file, save_file
 from lgx.architectures import GPT2Architecture, ViTArchitecture, parse_architecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.safetensors_files import _TYPES, write_safetensors
+from lgx.artifacts.safetensors_files import _TYPES, RECORD, StartRecord, write_safetensors
 from lgx.artifacts.source_names import path_in, public_name, public_path
 from lgx.artifacts.sources import resolve
-from lgx.artifacts.start_record import RECORD, StartRecord
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.expansion import take_layers

@@ -9,8 +9,8 @@ import pytest
 
 from lgx.core.rows import Row, add_rows, read_rows
 from lgx.errors import UserError
+from lgx.host.files import check_output
 from lgx.host.locks import INHERITED, is_locked, locked, run_lock
-from lgx.host.outputs import check_output
 
 
 def test_a_lock_that_a_sweep_holds_for_its_run_is_not_taken_again(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from typing import Any
 from lgx.artifacts.safetensors_files import read_metadata
 from lgx.artifacts.source_names import BESIDE, CONFIG, LEARNGENE, WEIGHTS
 from lgx.errors import UserError
-from lgx.host.outputs import check_output, has_mark
+from lgx.host.files import check_output, has_mark
 
 WRITER_KEY = "written_by"
 """Key of a weights file's metadata that names the command."""

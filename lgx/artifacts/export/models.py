@@ -15,14 +15,11 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
 from lgx.artifacts.export.folders import WRITER_KEY, made, model_card, quoted
-from lgx.artifacts.safetensors_files import write_safetensors
+from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, StartRecord, write_safetensors
 from lgx.artifacts.source_names import CONFIG, WEIGHTS, TimmSource
-from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
 from lgx.artifacts.timm_models import normalization_of
 from lgx.core.eval_transforms import as_in_timm, resize_of_timm
-from lgx.core.image_size import height_width
-from lgx.core.reading import AS_STORED, Reading
-from lgx.core.task import Normalization
+from lgx.core.task import AS_STORED, Normalization, Reading, height_width
 from lgx.core.version import __version__
 from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path

@@ -14,9 +14,8 @@ from torch.export import Dim, ExportedProgram
 
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.artifacts.safety import TASK
-from lgx.core.image_size import image_size
 from lgx.core.schema import check_fields
-from lgx.core.task import Normalization, Task
+from lgx.core.task import Normalization, Task, image_size
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors

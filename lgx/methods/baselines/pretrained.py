@@ -7,13 +7,11 @@ from typing import Any, cast
 from torch import Tensor
 
 from lgx.architectures import Architecture, GPT2Architecture, parse_any_architecture
-from lgx.artifacts.safetensors_files import read_safetensors
+from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, StartRecord, read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_weights
 from lgx.artifacts.source_names import kind_of
-from lgx.artifacts.start_record import ARCHITECTURE_KEY, StartRecord
-from lgx.core.reading import Reading
 from lgx.core.schema import check_fields
-from lgx.core.task import Kind, Task
+from lgx.core.task import Kind, Reading, Task
 from lgx.errors import UserError
 from lgx.host.safety import parse_json
 from lgx.initialization import Origin, Sizes

@@ -31,8 +31,7 @@ from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.commands.predict import _batches
 from lgx.commands.task_examples import TaskReader
 from lgx.core.eval_transforms import as_in_timm, eval_transform, normalized
-from lgx.core.reading import Reading
-from lgx.core.task import Task
+from lgx.core.task import Reading, Task
 from lgx.errors import UserError
 from tests.support.command_line import lgx
 from tests.support.fake_data import TOY
