@@ -1,6 +1,6 @@
 """Descriptions of networks: families of architectures, their names, and the sets they are sampled from."""
 
-from lgx.architectures.base import Architecture, architecture_from_dict, name_of
+from lgx.architectures.base import Architecture, architecture_from_dict, name_of, naming_source
 from lgx.architectures.gpt2 import GPT2_NAMES, GPT2Architecture
 from lgx.architectures.parsing import (
     parse_any_architecture,
@@ -13,6 +13,6 @@ from lgx.architectures.vit import NAMES, ViTArchitecture, vit_only
 
 __all__ = [
     "GPT2_NAMES", "NAMES", "SETS", "Architecture", "GPT2Architecture", "ViTArchitecture", "architecture_from_dict",
-    "architecture_set", "name_of", "parse_any_architecture", "parse_architecture", "parse_for", "parse_like",
-    "read_architectures", "sample_architectures", "vit_only",
+    "architecture_set", "name_of", "naming_source", "parse_any_architecture", "parse_architecture", "parse_for",
+    "parse_like", "read_architectures", "sample_architectures", "vit_only",
 ]  # fmt: skip

@@ -285,6 +285,23 @@ def name_of(architecture: Architecture) -> str:
     return next((name for name, named in NAMED.items() if named == plain), architecture.spec())
 
 
+@contextmanager
+def naming_source(source: Architecture | None, architecture: Architecture) -> Iterator[None]:
+    """Add the architecture of a start's source to errors, if it is another architecture.
+
+    Args:
+        source: Architecture of the source; None without one.
+        architecture: Architecture of the started network.
+    """
+    try:
+        yield
+    except UserError as error:
+        source_name = name_of(source) if source else ""
+        if source_name in str(error) or source == architecture:  # also if there is none
+            raise
+        raise UserError(f"{error} (the source is {source_name})") from error
+
+
 def class_order(known: Sequence[str], wanted: Sequence[str], place: str) -> list[int] | None:
     """Find the index of each class of a task among a trained network's classes.
 

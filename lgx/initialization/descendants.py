@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, name_of
+from lgx.architectures import Architecture, name_of, naming_source
 from lgx.architectures.base import class_order, with_class_order
 from lgx.architectures.forms import fill_buffers
 from lgx.core.task import Kind, Task
@@ -70,34 +70,37 @@ def initialize(
         UserError: If the parameters do not fit the architecture, or a kept head has another size or kind.
     """
     origin = initializer.origin()
-    kind = origin.kind
-    if kind is not None and (kind == "text") != (architecture.kind == "text"):
-        raise UserError(
-            f"{initializer.method}: the source is for {kind}, but {name_of(architecture)} is for "
-            f"{architecture.kind}; give a source for {architecture.kind}"
-        )
-    if origin.architecture is not None:
-        architecture.check_source(origin.architecture, initializer.method)
-    model = architecture.build("meta", drop_rate)
-    source = None if initializer.predicts_heads else origin.architecture  # what is predicted has the own sizes
-    parameters = architecture.fit_input_sizes(initializer(architecture, task), source)
-    tensors = {name: tensor.to(torch.float32) for name, tensor in parameters.items()}
-    if head == "new":
-        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(architecture.head_prefixes)}
-    else:
-        _check_head(tensors.get(f"{architecture.head}weight"), architecture, initializer.method, kind)
-        names = task.class_names if task and f"{architecture.head}weight" in tensors else ()
-        known = origin.label_names or ()
-        if names and (not initializer.predicts_heads or set(known) == set(names)):
-            tensors = with_class_order(tensors, architecture, class_order(known, names, "the source"))
-    expected = model.state_dict()
-    _check_shapes(tensors, expected, architecture, initializer)
-    if architecture.shares_layers or expected.keys() - tensors.keys():
-        model = architecture.build(None, drop_rate)
-    else:  # no parameter is random, and to draw random ones would take half of the time for a ViT-Base
-        model.to_empty(device="cpu")
-        fill_buffers(model)
-    return load_parameters(model, tensors, initializer.stored_parameters, initializer.notes(architecture, tensors))
+    with naming_source(origin.architecture, architecture):
+        kind = origin.kind
+        if kind is not None and (kind == "text") != (architecture.kind == "text"):
+            raise UserError(
+                f"{initializer.method}: the source is for {kind}, but {name_of(architecture)} is for "
+                f"{architecture.kind}; give a source for {architecture.kind}"
+            )
+        if origin.architecture is not None:
+            architecture.check_source(origin.architecture, initializer.method)
+        model = architecture.build("meta", drop_rate)
+        source = None if initializer.predicts_heads else origin.architecture  # what is predicted has the own sizes
+        parameters = architecture.fit_input_sizes(initializer(architecture, task), source)
+        tensors = {name: tensor.to(torch.float32) for name, tensor in parameters.items()}
+        if head == "new":
+            tensors = {
+                name: tensor for name, tensor in tensors.items() if not name.startswith(architecture.head_prefixes)
+            }
+        else:
+            _check_head(tensors.get(f"{architecture.head}weight"), architecture, initializer.method, kind)
+            names = task.class_names if task and f"{architecture.head}weight" in tensors else ()
+            known = origin.label_names or ()
+            if names and (not initializer.predicts_heads or set(known) == set(names)):
+                tensors = with_class_order(tensors, architecture, class_order(known, names, "the source"))
+        expected = model.state_dict()
+        _check_shapes(tensors, expected, architecture, initializer.method)
+        if architecture.shares_layers or expected.keys() - tensors.keys():
+            model = architecture.build(None, drop_rate)
+        else:  # no parameter is random, and to draw random ones would take half of the time for a ViT-Base
+            model.to_empty(device="cpu")
+            fill_buffers(model)
+        return load_parameters(model, tensors, initializer.stored_parameters, initializer.notes(architecture, tensors))
 
 
 def load_parameters(
@@ -132,9 +135,8 @@ def _check_head(weight: Tensor | None, architecture: Architecture, method: str, 
 
 
 def _check_shapes(
-    tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], architecture: Architecture, initializer: Initializer
+    tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], architecture: Architecture, method: str
 ) -> None:
-    method, source = initializer.method, initializer.origin().architecture
     for name, tensor in tensors.items():
         if name not in expected:
             raise UserError(f"{method}: gives {name}, which {name_of(architecture)} lacks")
@@ -142,7 +144,6 @@ def _check_shapes(
             raise UserError(
                 f"{method}: {name} has shape {tuple(tensor.shape)}, but {name_of(architecture)} needs "
                 f"{tuple(expected[name].shape)}; choose the source's {architecture.source_sizes}"
-                f"{f' ({name_of(source)})' if source else ''}"
             )
 
 
