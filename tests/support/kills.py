@@ -1,5 +1,6 @@
 """Kill command lines during their work, and compare what they leave."""
 
+import contextlib
 import hashlib
 import os
 import signal
@@ -39,11 +40,12 @@ def attack(args: Command, folder: Path, seconds: float, number: signal.Signals =
     """Signal a command and its children after some seconds; returns its exit code."""
     process = start(args, folder)
     pid = cast(int, process.pid)
-    while process.exitcode is None and os.getpgid(pid) != pid:
-        time.sleep(0.001)  # before, a signal would reach the test's own process
-    process.join(seconds)
-    if process.exitcode is None:
-        os.killpg(pid, number)
+    with contextlib.suppress(ProcessLookupError):  # it has just ended
+        while process.exitcode is None and os.getpgid(pid) != pid:
+            time.sleep(0.001)  # before, a signal would reach the test's own process
+        process.join(seconds)
+        if process.exitcode is None:
+            os.killpg(pid, number)
     return ended(process, folder)
 
 
