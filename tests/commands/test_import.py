@@ -36,7 +36,7 @@ def imported(file, out, *options, model=TINY):
     return lgx("import", f"timm:{model}", "--weights", file, "--out", out, *options)
 
 
-@pytest.mark.parametrize("suffix", [".safetensors", ".pth", ".bin"])
+@pytest.mark.parametrize("suffix", [".safetensors", ".pth"])
 def test_timm_reads_what_import_wrote_with_the_same_logits_and_normalization(state, tmp_path, suffix):
     file = saved(state, tmp_path / f"weights{suffix}")
     result = ok(imported(file, tmp_path / "out", *SMALL))
@@ -117,7 +117,6 @@ def without(state, *names):
 CHANGES = {
     "half a checkpoint": (lambda s: without(s, "blocks.6.", "blocks.7."), TINY, ("24 tensors of", "are missing")),
     "another depth": (lambda s: {**s, "blocks.12.norm1.weight": torch.ones(192)}, TINY, ("unknown to", "blocks.12")),
-    "another width": (lambda s: s, "vit_small_patch16_224", ("has shape [1, 1, 192]", "needs [1, 1, 384]")),
     "another family": (lambda s: s, "vit_small_patch16_dinov3", ("has shape", "vit_small_patch16_dinov3 needs")),
     "registers": (lambda s: {**s, "reg_token": torch.zeros(1, 4, 192)}, TINY, ("1 of its", "reg_token")),
     "nan": (lambda s: {**s, "norm.weight": s["norm.weight"] * torch.nan}, TINY, ("norm.weight", "not finite")),
@@ -144,8 +143,6 @@ def test_other_mistakes_give_a_sentence(state, tmp_path):
     out = tmp_path / "out"
     for options, words, *model in [
         ((file, out, "--img_size", 30), "img_size 30 is not a multiple of patch_size 16"),
-        ((file, out, "--img_size", 32, "--patch_size", 5), "not a multiple of patch_size 5"),
-        ((tmp_path / "none.pth", out), "no such checkpoint"),
         ((text, out), "unknown kind of file; expected a name that ends in"),
         ((damaged, out), "not an intact checkpoint"),
         ((file, tmp_path / "out.safetensors"), "expected a folder"),
@@ -157,22 +154,19 @@ def test_other_mistakes_give_a_sentence(state, tmp_path):
         assert words in refusal(imported(*options, model=(model or [TINY])[0]))
 
 
-@pytest.mark.parametrize("text", ["img_size=x", "weigths=a", "img_size=32,img_size=32", "img_size"])
-def test_a_malformed_text_form_is_refused(text):
-    with pytest.raises(UserError, match=r"expected timm:NAME and key=value|must be a whole number"):
-        TimmSource.parse(f"timm:{TINY},{text}")
-
-
-def test_the_text_form_of_a_source_is_read_back():
+def test_a_text_form_is_read_back_and_a_malformed_one_is_refused():
     source = TimmSource(TINY, "a/b.pth", img_size=32, num_classes=0)
     assert TimmSource.parse(source.name) == source
+    for text in ("img_size=x", "weigths=a", "img_size=32,img_size=32", "img_size"):
+        with pytest.raises(UserError, match=r"expected timm:NAME and key=value|must be a whole number"):
+            TimmSource.parse(f"timm:{TINY},{text}")
 
 
 class Foreign:
     """An object of a program that lgx does not have."""
 
 
-@pytest.mark.parametrize("prefix", ["", "backbone.", "model.encoder."])
+@pytest.mark.parametrize("prefix", ["", "model.encoder."])
 def test_weights_below_a_prefix_and_beside_other_objects_are_read(state, tmp_path, prefix, monkeypatch):
     held = {f"{prefix}{name}": tensor for name, tensor in state.items()}
     beside = {"best": np.float64(3.5), "place": Path("x"), "options": Foreign(), "history": np.arange(3)}
@@ -225,14 +219,9 @@ NO_WEIGHTS = {
 
 
 @pytest.mark.parametrize("case", NO_WEIGHTS)
-@pytest.mark.parametrize("command", ["import", "init"])
-def test_tensors_that_are_no_weights_are_refused(state, tmp_path, case, command):
+def test_tensors_that_are_no_weights_are_refused(state, tmp_path, case):
     file = saved(NO_WEIGHTS[case](state), tmp_path / "w.pth")
-    options = [f"timm:{TINY}", "--weights", file, "--img_size", 32]
-    if command == "init":
-        arch = "depth=12,embed_dim=192,num_heads=3,patch_size=16,img_size=32"
-        options = ["--source", f"timm:{TINY},weights={file},img_size=32", "--method=pretrained", "--arch", arch]
-    done = lgx(command, *options, "--out", tmp_path / "out")
+    done = lgx("import", f"timm:{TINY}", "--weights", file, "--img_size", 32, "--out", tmp_path / "out")
     words = "holds head.bias twice, once behind a prefix" if case == "twice" else case
     assert (done.code, words in done.sentence) == (2, True), done.err
     assert not (tmp_path / "out").exists()

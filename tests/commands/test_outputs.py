@@ -3,10 +3,8 @@
 import pytest
 
 from experiments.analyze.__main__ import PROGRAM, mark_of
-from lgx.artifacts.export.folders import check_model_place
 from lgx.artifacts.learngene import Learngene
 from lgx.components.figures import make_panels, write_svg
-from lgx.errors import UserError
 from tests.support.command_line import ARCH, analyze, lgx, ok, refusal
 
 NETWORK = "depth=6,embed_dim=24,num_heads=3,patch_size=4,img_size=16"
@@ -81,11 +79,3 @@ def test_a_figure_that_analyze_drew_is_drawn_again(tmp_path):
     for mark, words in (("", "did not write it"), (mark_of(f"{PROGRAM} paths"), "no_run")):
         write_svg(make_panels(1)[0], out, "paths", mark)
         assert words in analyze("paths", "--runs", "no_run", "--out", out).sentence
-
-
-def test_the_card_names_the_command(tmp_path):
-    assert lgx("init", "--arch", ARCH, "--out", tmp_path / "x").code == 0
-    assert "\n<!-- written by lgx init -->\n" in (tmp_path / "x" / "README.md").read_text()
-    (tmp_path / "x" / "README.md").write_text("a model")
-    with pytest.raises(UserError, match="`lgx init` did not write it"):
-        check_model_place(tmp_path / "x", "lgx init", force=False)

@@ -11,12 +11,11 @@ from lgx.components.figures import log_ticks, make_panels, step_ticks, to_svg, w
 from lgx.core.rows import write_rows
 from lgx.methods import registry
 from lgx.methods.spec import BLUE, Look
-from lgx.results.figures import average_figure, curve_section, curves_of_runs, depth_section
+from lgx.results.figures import curve_section, curves_of_runs
 from lgx.results.looks import label_of, method_order, styles
 from lgx.results.markdown import to_html
 from lgx.results.merging import merge
 from lgx.results.report import Report, ReportFigure, Section
-from lgx.results.standings import standings
 from tests.results.helpers import row
 
 LOOKS = styles(["random", "sws"])
@@ -36,23 +35,6 @@ def overlapping(axes: Axes) -> list[str]:
     return [f"{one[1]} {other[1]}" for one, other in pairwise(boxes) if one[0].x1 >= other[0].x0]
 
 
-def test_captions_fit_the_number_of_seeds() -> None:
-    seeds = {seed: {1: 3.0, 2: 2.0} for seed in (0, 1)}
-    section = curve_section({("pocket", "6-Small"): {"train/loss": {"sws": seeds}}}, LOOKS)
-    assert "Lines are means over seeds, bands their range." in section.figures[0].caption
-    for count, words in ((1, "One seed each: there are no bars"), (3, "Means over 3 seeds; bars are 95 %")):
-        rows = [
-            row(method, f"{depth}-Small", seed=seed)
-            for method in ("random", "sws") for depth in (4, 6) for seed in range(count)
-        ]  # fmt: skip
-        depths = depth_section(rows, "acc", LOOKS, {"pocket": 10.0})
-        averages = average_figure(standings(rows, "acc"), LOOKS, {})
-        for caption in (depths.figures[0].caption, averages.caption):
-            assert words in caption
-            assert "ee which" in caption
-        assert "Chance is 10.00 %." in depths.figures[0].caption
-
-
 @pytest.mark.parametrize("depths", [range(1, 37), (4, 6, 8), (1, 2, 3, 24), (12,), (96, 97, 98, 120)], ids=str)
 def test_ticks_of_depths_do_not_overlap(depths) -> None:
     _, (axes,) = make_panels(1)
@@ -64,19 +46,15 @@ def test_ticks_of_depths_do_not_overlap(depths) -> None:
         assert list(axes.get_xticks()) == [12]
 
 
-@pytest.mark.parametrize("last", [1, 9, 937, 12_345, 3_000_000])
-def test_ticks_of_steps_do_not_overlap(last: int) -> None:
-    _, (axes,) = make_panels(1)
-    axes.plot([0, last], [0, 1])
-    step_ticks(axes)
-    assert overlapping(axes) == []
+STEPS = [(step_ticks, (0, last)) for last in (1, 9, 937, 12_345, 3_000_000)]
+COMPUTE = [(log_ticks, ends) for ends in ((0.21, 0.9), (0.9, 1.2), (3, 40), (0.01, 900), (1e-5, 1e6))]
 
 
-@pytest.mark.parametrize("ends", [(0.21, 0.9), (0.9, 1.2), (3, 40), (0.01, 900), (1e-5, 1e6)], ids=str)
-def test_ticks_of_compute_do_not_overlap(ends: tuple[float, float]) -> None:
+@pytest.mark.parametrize(("ticks", "ends"), [*STEPS, *COMPUTE])
+def test_ticks_of_steps_and_compute_do_not_overlap(ticks, ends) -> None:
     _, (axes,) = make_panels(1)
     axes.plot(ends, [0, 1])
-    log_ticks(axes)
+    ticks(axes)
     assert overlapping(axes) == []
 
 

@@ -1,9 +1,7 @@
 """``python -m experiments.reproduce``: the index of tables and figures, its steps, and verdicts on claims."""
 
-import re
 import shlex
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,14 +14,11 @@ from experiments.reproduce.recipes import load_recipe, load_recipes
 from experiments.reproduce.steps import Step
 from experiments.reproduce.verdicts import TaskMetrics
 from lgx.cli import COMMANDS, TRAINING
-from lgx.core.rows import read_rows, write_rows
+from lgx.core.rows import write_rows
 from lgx.errors import UserError
 from lgx.results.comparison import Options
 from tests.results.helpers import seeds as rows
 from tests.support.command_line import ok, refusal, reproduce
-from tests.support.extras import import_transformers
-from tests.support.fake_text import SIZE, write_sets, write_vocabulary
-from tests.support.paths import ROOT
 
 RECIPES = load_recipes()
 STEPS = sorted({str(step) for recipe in RECIPES.values() for how in recipe.scales.values() for step in how.steps})
@@ -210,42 +205,3 @@ def test_outside_the_repository_or_for_an_unknown_table_the_message_says_so(tmp_
     assert "python -m experiments.reproduce: " in sentence
     monkeypatch.chdir(tmp_path)
     assert "run from the repository's folder" in reproduce("--list").sentence
-
-
-@pytest.mark.slow
-def test_the_table_of_texts_is_reproduced_on_tiny_files(place):
-    """TAL's Table 6 with tiny networks on tiny files: its text sets have no pocket scale."""
-    import_transformers()
-    (place / "experiments" / "text").symlink_to(ROOT / "experiments" / "text")
-    write_vocabulary(write_sets(place / "data") / "gpt2_vocab")
-    arch = f"gpt2:depth=2,embed_dim=16,num_heads=2,max_len=40,vocab_size={SIZE}"
-    small = {
-        "model.arch": arch, "model.set": "GPTs-1K", "model.set_size": 4, "model.panel": [arch],
-        "model.test_panel": [arch], "model.width": 16, "model.layers": 1, "model.heads": 2,
-        "model.max_shape": [64, 64, 4, 4], "model.rank": 4,
-        "model.max_size": 1024, "data.vocab_size": SIZE, "data.max_len": 40, "data.steps_per_epoch": 3,
-        "trainer.max_epochs": 1,
-    }  # fmt: skip
-    names = ["mrpc", "cola"]
-    runs = [
-        {"name": "tal", "config": "experiments/text/mini/tal.yaml",
-         "options": {**small, "data.tasks": names, "model.task_embeddings": "tasks.safetensors"}},
-        {"name": "logah-{task}", "config": "experiments/text/mini/logah.yaml", "options": small,
-         "matrix": {"task": {name: {"data.tasks": [name]} for name in names}}},
-    ]  # fmt: skip
-    (place / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0, 1], "runs": runs}))
-    ancestor = (
-        f"fit --model Ancestor --model.arch {arch} --model.optimizer torch.optim.AdamW --data CoLA --data.root data"
-    )
-    ancestor += f" --data.max_len 40 --data.vocab_size {SIZE} --data.batch_size 8 --trainer.max_epochs 1"
-    ancestor += " --experiment e --name a"
-    learned = "runs/e/a/seed0/best.learngene.safetensors"
-    embed = f"embed --ancestor {learned} --data mrpc,cola --max_len 40 --out tasks.safetensors"
-    steps = [{"run": ancestor, "makes": learned}, embed, "sweep s.yaml"]
-    write_index(place, claims=["tal > logah"], numbers="tal/table6", pocket={"steps": steps, "results": "runs/e"})
-    ok(reproduce("sws/table3"))
-    report = place / "runs/reproduce/pocket/sws/table3"
-    (verdict,) = re.findall(r"^\| tal \S*> logah .*", (report / "results.md").read_text(), re.MULTILINE)
-    assert "not measured" not in verdict
-    tested = {(row.method, row.task, row.seed) for row in read_rows(report / "results.csv") if row.split == "test"}
-    assert tested == set(product(("tal", "logah"), names, (0, 1)))

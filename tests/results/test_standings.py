@@ -143,15 +143,18 @@ def test_results_are_found_at_any_depth_and_once(runs):
     assert len(find_results([str(runs), str(runs / "sws"), str(runs / "sws/4/0/results.csv")])) == 27
 
 
-def test_the_newest_of_two_runs_is_used_and_reported(tmp_path):
-    for name, value, time in (("new", 0.9, 2_000_000), ("old", 0.1, 1_000_000)):
+@pytest.mark.parametrize("named", ["runs/{}", "runs/a"])
+def test_the_newest_of_two_runs_is_used_and_reported_by_its_file_if_their_names_are_the_same(tmp_path, named):
+    for name, value, time in (("old", 0.1, 1_000_000), ("new", 0.9, 2_000_000), ("newest", 0.9, 3_000_000)):
         file = tmp_path / name / "results.csv"
-        write_rows(file, [row(value=value, run=f"runs/{name}")])
+        write_rows(file, [row(value=value, run=named.format(name))])
         os.utime(file, (time, time))
     merged = merge(find_results([str(tmp_path)]))
-    assert [(row.value, row.run) for row in merged.rows] == [(0.9, "runs/new")]
-    assert "1 value(s)" in merged.notes[0]
-    assert "from runs/new, not runs/old" in merged.notes[0]
+    assert [(row.value, row.run) for row in merged.rows] == [(0.9, named.format("newest"))]
+    if named == "runs/{}":
+        assert "from runs/newest, not runs/new." in merged.notes[0]
+    else:  # the copy of the new one has the same value
+        assert f"from {tmp_path}/newest/results.csv, not {tmp_path}/old/results.csv" in merged.notes[0]
 
 
 def test_tables_contain_the_start_and_the_last_epoch_of_each_run():
@@ -180,16 +183,6 @@ def test_epochs_of_a_papers_table_are_kept():
     rows, notes = count_whole_runs(kept, [row(epochs=9), row(epochs=9, seed=1)], also=(5,))
     assert rows == [row(epochs=5), row(epochs=9, seed=1)]
     assert notes == ["1 value(s) were measured on a checkpoint before the end of its run, for example the best one."]
-
-
-def test_a_note_names_the_files_of_two_runs_with_one_name(tmp_path):
-    for project, value, time in (("a", 0.5, 1_000_000), ("b", 0.9, 2_000_000), ("copy of b", 0.9, 3_000_000)):
-        file = tmp_path / project / "results.csv"
-        write_rows(file, [row(value=value)])
-        os.utime(file, (time, time))
-    merged = merge(find_results([str(tmp_path)]))
-    assert [row.value for row in merged.rows] == [0.9]
-    assert f"from {tmp_path}/copy of b/results.csv, not {tmp_path}/a/results.csv" in merged.notes[0]
 
 
 def test_two_values_of_one_measurement_are_not_judged():

@@ -85,13 +85,10 @@ def test_the_caveat_fits_the_number_of_seeds(counts: list[int], shown: str, abse
     assert absent not in caveat(counts)
 
 
-def test_cells_hold_mean_interval_and_number_of_seeds() -> None:
+def test_cells_hold_mean_interval_and_number_of_seeds_and_losses_are_not_percentages() -> None:
     entries = measured([row(value=v, seed=s) for s, v in enumerate((0.50, 0.52, 0.54))], "acc")
     # sd = 2 points, t(0.975, 2) = 4.3027, half width = 4.3027 * 2 / sqrt(3) = 4.97
     assert [entry.text for entry in entries] == ["52.00 ± 4.97 (3)"]
-
-
-def test_one_seed_has_no_interval_and_losses_are_not_percentages() -> None:
     assert measured([row(value=0.5)], "acc")[0].text == "50.00 (1)"
     assert measured([row(value=0.5, metric="loss")], "loss")[0].text == "0.5000 (1)"
 
@@ -110,12 +107,9 @@ def test_untrained_and_trained_have_separate_tables_ordered_by_depth() -> None:
     assert all(table.columns == ("12-Tiny", "6-Small", "10-Small") for table in tables)
 
 
-def test_many_tasks_of_one_descendant_become_columns() -> None:
+def test_of_one_descendant_tasks_become_columns_and_of_one_task_epochs() -> None:
     (table,) = arrange(measured([row(task="b"), row(task="a")], "acc"), "acc")
     assert (table.title, table.columns) == ("6-Small, untrained", ("a", "b"))
-
-
-def test_one_descendant_and_one_task_show_epochs_as_columns() -> None:
     (table,) = arrange(measured([row(epochs=10), row(), row(epochs=1)], "acc"), "acc")
     assert table.columns == ("untrained", "after 1 epoch", "after 10 epochs")
 

@@ -3,14 +3,13 @@
 import json
 
 import pytest
-import timm
 import torch
 import yaml
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH, lgx, ok
+from tests.support.command_line import ok
 
 
 def test_an_ancestor_learns_and_leaves_a_complete_run(ancestor):
@@ -44,19 +43,6 @@ def test_a_variant_has_its_own_name_in_results_and_its_method_in_the_learngene(f
         assert {row.method for row in read_rows(tmp_path / f"runs/test/{name}/seed0/results.csv")} == {label}
 
 
-def test_a_descendant_is_tested_untrained_and_trained(fit, sws, tmp_path):
-    result = ok(fit(
-        "Finetune", "--model.arch=depth=3,embed_dim=16,num_heads=2,patch_size=4,img_size=16",
-        "--model.initializer=StagewiseExpansion",
-        f"--model.initializer.source={sws}/best.learngene.safetensors",
-        "--name=d", "--test_start=true", "--test_end=true",
-    ))  # fmt: skip
-    rows = [r for r in read_rows(tmp_path / "runs/test/d/seed0/results.csv") if r.metric == "acc" and r.split == "test"]
-    assert [(r.method, r.epochs, r.n) for r in rows] == [("sws", 0, 12), ("sws", 1, 12)]
-    assert "taken" in result.out
-    assert "effective" in result.out
-
-
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(fit, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         assert fit("Ancestor", f"--name={name}", f"--seed_everything={seed}", "--data.augment=crop_flip").code == 0
@@ -66,21 +52,6 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(fit, tmp_p
     )
     assert all(torch.equal(a[k], b[k]) for k in a)
     assert not torch.equal(a["network.head.weight"], c["network.head.weight"])
-
-
-def test_the_exported_checkpoint_is_the_network_of_the_run(ancestor, tmp_path):
-    assert lgx("export", ancestor / "checkpoints/best.ckpt", "--out", tmp_path / "model").code == 0
-    model = timm.create_model(f"local-dir:{tmp_path / 'model'}", pretrained=True)
-    state = load_checkpoint(ancestor / "checkpoints/best.ckpt")["state_dict"]
-    assert all(torch.equal(v, state[f"network.{k}"]) for k, v in model.state_dict().items())
-    task = load_checkpoint(ancestor / "checkpoints/best.ckpt")["lgx"]["task"]
-    assert list(model.pretrained_cfg["mean"]) == task["mean"]
-    for source in ("checkpoints/best.ckpt", "best.learngene.safetensors"):
-        assert lgx("export", ancestor / source, "--out", tmp_path / "model").code == 0
-        written = json.loads((tmp_path / "model/config.json").read_text())
-        assert written["label_names"] == list(task["class_names"]) == ["circle", "square", "stripe"]
-    ok(lgx("init", "--source", tmp_path / "model", "--arch", ARCH, "--out", tmp_path / "again"))
-    assert json.loads((tmp_path / "again/config.json").read_text())["label_names"] == written["label_names"]
 
 
 def test_a_checkpoint_within_the_first_epoch_counts_as_trained(fit, tmp_path):

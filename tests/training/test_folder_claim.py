@@ -11,7 +11,6 @@ import pytest
 from lgx.core.rows import read_rows
 from lgx.host.locks import locked
 from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
-from tests.support.forks import start
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -130,18 +129,6 @@ def test_a_symbolic_link_as_run_folder_stays_and_its_target_is_replaced(fit, tmp
     assert "lr: 0.01" in (target / "config.yaml").read_text()
 
 
-@pytest.mark.slow
-def test_the_same_command_at_the_same_time_trains_once(images, tmp_path):
-    args = arguments("fit", "Ancestor", images, Path("runs"), "--name=a", "--trainer.max_epochs=3", "--overwrite")
-    processes = [start(list(args), tmp_path, log=f"log{number}") for number in range(2)]
-    for process in processes:
-        process.join()
-    assert sorted(process.exitcode for process in processes) in ([0, 2], [0, 0])
-    for number, process in enumerate(processes):
-        if process.exitcode:
-            assert "another process trains this run" in (tmp_path / f"log{number}").read_text()
-
-
 def test_a_checkpoint_of_another_run_does_not_unlock_a_used_folder(fit, run, ancestor):
     (run / "checkpoints/last.ckpt").unlink()
     for options in ([f"--ckpt_path={ancestor}/checkpoints/last.ckpt"], []):
@@ -154,23 +141,16 @@ def test_a_boolean_seed_is_seed_0_in_the_folder_and_in_the_rows(fit, tmp_path):
     assert {r.seed for r in read_rows(tmp_path / "runs/test/b/seed0/results.csv")} == {0}
 
 
-def test_the_saved_configuration_repeats_the_run(fit, tmp_path):
-    assert fit("Ancestor", "--name=a").code == 0
+def test_a_saved_configuration_repeats_the_run_and_neither_resumes_nor_overwrites_by_itself(fit, tmp_path):
+    assert fit("Ancestor", "--name=a", "--overwrite=true").code == 0
     config = tmp_path / "runs/test/a/seed0/config.yaml"
     assert lgx("fit", "--config", config, "--name", "b").code == 0
     a, b = ([r.value for r in read_rows(tmp_path / f"runs/test/{n}/seed0/results.csv")] for n in "ab")
     assert a == b
-    assert (tmp_path / "runs/test/b/seed0/checkpoints/best.ckpt").exists()
     assert str(tmp_path / "runs/test/a") not in (tmp_path / "runs/test/b/seed0/config.yaml").read_text()
-
-
-def test_a_saved_configuration_neither_resumes_nor_overwrites_by_itself(fit, tmp_path):
-    assert fit("Ancestor", "--name=a", "--overwrite=true").code == 0
     assert fit("Ancestor", "--name=a", "--ckpt_path=last", "--trainer.max_epochs=2").code == 0
-    config = tmp_path / "runs/test/a/seed0/config.yaml"
     assert "already holds a run" in lgx("fit", "--config", config).sentence
     assert lgx("test", "--config", config).code == 0
-    assert lgx("fit", "--config", config, "--name", "fresh").code == 0
 
 
 @pytest.fixture

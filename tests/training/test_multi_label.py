@@ -2,8 +2,6 @@
 
 import csv
 import json
-import re
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +18,6 @@ from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from tests.support.command_line import Result, arguments, lgx, ok, refusal
 from tests.support.label_tables import SHAPES, write_labeled
-from tests.support.paths import ROOT
 
 DATA = ["--data=MultiLabelFolderData", "--data.val_fraction=0.25", "--data.batch_size=8"]
 STAGES = ["--model.stages=[2,2]"]
@@ -145,16 +142,3 @@ def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: P
     checkpoint = trained / "test/ancestor/seed0/checkpoints/best.ckpt"
     probed = run("Finetune", "--probe=knn", f"--ckpt_path={checkpoint}", command="test")
     assert "needs classes of whole images, but task shapes is multilabel" in probed.sentence
-
-
-def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_labeled(tmp_path / "my_labels")
-    page = (ROOT / "docs/data.md").read_text()
-    section = page[page.index("## Images with several labels") : page.index("## Your own data module")]
-    (fit,) = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
-    (predict,) = re.findall(r"`(lgx predict .*?)`", section)
-    small = ["--trainer.max_epochs=1", "--data.batch_size=16", "--trainer.accelerator=cpu"]
-    for command, options in ((fit, small), (predict, [])):
-        ok(lgx(*shlex.split(command.replace("\\\n", " "))[1:], *options))
-    assert len((tmp_path / "runs/default/labels/seed0/predictions.csv").read_text().splitlines()) == 25

@@ -50,15 +50,14 @@ def test_a_descendant_is_trained_and_exported_in_the_normalization_of_its_start(
     assert f"normalize mean 0.3, 0.5, 0.6, std 0.5, 0.25, 0.2, of {file}" in again.out
 
 
-@pytest.mark.parametrize("command", ["validate", "test", "predict"])
-def test_a_checkpoint_is_evaluated_as_it_was_trained_even_without_its_start(fit, start, tmp_path, command):
+def test_a_checkpoint_is_evaluated_as_it_was_trained_even_without_its_start(fit, start, tmp_path):
     assert fit("Finetune", *start, "--name=a", "--test_end").code == 0
     (tmp_path / "start").rename(tmp_path / "moved")
     checkpoint = f"--ckpt_path={tmp_path}/runs/test/a/seed0/checkpoints/last.ckpt"
-    assert "of the checkpoint's network" in ok(fit("Finetune", *start, checkpoint, "--name=b", command=command)).out
-    if command == "test":
-        trained = accuracy(tmp_path / "runs/test/a/seed0")
-        assert accuracy(tmp_path / "runs/test/b/seed0")["test", "loss"] == trained["test", "loss"]
+    for command in ("validate", "test", "predict"):
+        assert "of the checkpoint's network" in ok(fit("Finetune", *start, checkpoint, "--name=b", command=command)).out
+    trained, tested = (accuracy(tmp_path / f"runs/test/{name}/seed0") for name in "ab")
+    assert tested["test", "loss"] == trained["test", "loss"]
 
 
 def test_an_untrained_start_is_tested_in_its_own_normalization(fit, start):

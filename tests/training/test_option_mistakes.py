@@ -19,37 +19,25 @@ def test_a_missing_test_split_is_reported_before_training(images, tmp_path):
 
 MISTAKES = {
     "--model=Ancestorr": "model: class 'Ancestorr' is unknown; did you mean Ancestor?",
-    "--data=CIFR10": "data: class 'CIFR10' is unknown; did you mean CIFAR10",
-    "--model=Finetune --model.initializer=Pretraned": "model.initializer: class 'Pretraned' is unknown",
     "--trainer.callbacks+=EarlyStoping": "class 'EarlyStoping' is unknown; did you mean EarlyStopping?",
-    "--trainer.logger=Tensorboard": "trainer.logger: class 'Tensorboard' is unknown; did you mean TensorBoardLogger?",
     "--trainer.logger=[CSVLogger,WandLogger]": "trainer.logger: ",
     "--lerngene x": "unrecognized arguments: --lerngene",
     "--max_epochs=3": "--max_epochs=3; did you mean --trainer.max_epochs?",
-    "--trainer.max_epoch=1": "--trainer.max_epoch=1; did you mean --trainer.max_epochs",
     "--model.num_classes=11": "model.num_classes: follows the data; leave it out",
-    "--data.seed=3": "data.seed: follows --seed_everything; leave it out",
     "--model=Finetune --model.initializer.source=x": "model.initializer: give the class before its options",
     "--trainer.logger=true --trainer.logger.save_dir=x": "trainer.logger: give the class before its options",
-    "--model.stages=[1]": "model: Option 'stages' is not accepted; see --model.help",
     "--model.scheduler=CosineAnnealingLR --model.scheduler.T_max=x": "model.scheduler.T_max: ",
     "--model.optimizer.lrr=1": "model.optimizer: Option 'lrr' is not accepted",
     "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "trainer.logger: Option 'proyect' is not",
     "--model=subprocess.Popen": "importing subprocess.Popen is not allowed",
-    "--model.optimizer=os.system": "model.optimizer: importing os.system is not allowed",
     "--trainer.logger=os.system": "trainer.logger: importing os.system is not allowed",
     "--trainer.callbacks+=EarlyStopping --trainer.callbacks.patence=1": "trainer.callbacks: Option 'patence'",
-    "--trainer.callbacks+=EarlyStopping --trainer.callbacks.patience=y": "callbacks.patience: Expected a ",
     "--test_end=maybe": "invalid _boolean_type value: 'maybe'",
-    "--trainer.logger=WandbLogger --trainer.logger.offline=maybe": "trainer.logger.offline: Expected a <class 'bool'>",
     "--trainer.max_epochs=abc": "trainer.max_epochs: Expected a <class 'int'>, got abc",
-    "--data.augment=foo": "data.augment: Expected a typing.Literal['none', 'crop', 'crop_flip', ",
     f"--seed_everything={2**32}": "--seed_everything: a seed is a whole number from 0 to 4294967295",
     "--name=../../evil": "--name: '../../evil' is not the name of a subfolder",
     "--name=a\tb": "--name: 'a\\tb' holds the character",
-    "--name=a/seed0": "--name: 'a/seed0' has the part seed0",
     "--experiment=/tmp/evil": "--experiment: '/tmp/evil' is not the name of a subfolder",
-    "--runs_dir=a\nb": "--runs_dir: 'a\\nb' holds the character",
     "--checkpoint.filename=../../evil": "checkpoint.filename: '../../evil' is not the name of a subfolder",
     "--trainer.callbacks+=ModelCheckpoint --trainer.callbacks.filename=../../../evil": (
         "trainer.callbacks.filename: '../../../evil' is not the name of a subfolder"
@@ -60,7 +48,6 @@ MISTAKES = {
     "--trainer.accelerator=gpu": "gpu",
     "--ckpt_path=/nowhere.ckpt": "/nowhere.ckpt: no such checkpoint",
     "--ckpt_path=https://example.org/x.ckpt": "no such checkpoint",
-    "--config=/nowhere.yaml": "/nowhere.yaml",
 }
 LATER = {
     "--model.arch=depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=32": "img_size=16",
@@ -125,15 +112,7 @@ def test_a_missing_model_or_data_option_is_named(images, tmp_path, group):
     assert f"--{group}" in sentence or group in sentence
 
 
-def test_a_later_file_wins_over_an_earlier_one(images, tmp_path):
-    for name, epochs in (("one", 1), ("two", 2)):
-        (tmp_path / f"{name}.yaml").write_text(f"trainer:\n  max_epochs: {epochs}\n")
-    base = [a for a in arguments("fit", "Ancestor", images, tmp_path / "runs", "--name=c") if "max_epochs" not in a]
-    assert lgx(*base, f"--config={tmp_path}/one.yaml", f"--config={tmp_path}/two.yaml").code == 0
-    assert "max_epochs: 2" in (tmp_path / "runs/test/c/seed0/config.yaml").read_text()
-
-
-@pytest.mark.parametrize("text", ["run #5", "007", "1e3", "0x10", "yes", "2026-11-25", "1_000"])
+@pytest.mark.parametrize("text", ["run #5", "007", "1e3", "yes"])
 def test_a_text_is_the_text_that_was_typed_and_is_saved(images, tmp_path, text):
     words = arguments("fit", "Ancestor", images, tmp_path, f"--name={text}", "--data.name", text, "--model.label", text)
     (tmp_path / "run.yaml").write_text(ok(lgx(*words, "--print_config")).out)

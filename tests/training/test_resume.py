@@ -87,8 +87,18 @@ def _state_of_best(checkpoint):
     return state
 
 
-def saved_steps(monkeypatch):
-    """The steps at which ``last.ckpt`` is saved, while a run goes on."""
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # An epoch has six steps, each second one with a validation.
+        (["--data.batch_size=8", "--trainer.val_check_interval=2", "--save_every=2", "--trainer.max_epochs=2"],
+         [3, 5, 6, 9, 11]),
+        # An epoch has three steps; steps 4 and 8 are followed by a validation.
+        (["--trainer.check_val_every_n_epoch=null", "--trainer.val_check_interval=4", "--save_every=1",
+          "--trainer.max_epochs=3"], [1, 2, 3, 5, 6, 7]),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_that_is_due_at_a_validation_is_saved_at_the_next_step(fit, monkeypatch, options, expected):
     steps, save = [], LastCheckpoint.save
 
     def noted(self, trainer):
@@ -96,29 +106,11 @@ def saved_steps(monkeypatch):
         save(self, trainer)
 
     monkeypatch.setattr(LastCheckpoint, "save", noted)
-    return steps
+    ok(fit("Ancestor", "--name=a", *options))
+    assert steps == expected
 
 
-def test_a_checkpoint_that_is_due_at_a_validation_is_saved_at_the_next_step(fit, monkeypatch):
-    steps = saved_steps(monkeypatch)
-    options = ["--data.batch_size=8", "--trainer.val_check_interval=2", "--save_every=2", "--trainer.max_epochs=2"]
-    assert fit("Ancestor", "--name=a", *options).code == 0
-    assert steps == [3, 5, 6, 9, 11]  # an epoch has six steps, each second one with a validation
-
-
-def test_no_checkpoint_is_saved_before_a_validation_that_counts_steps_of_all_epochs(fit, monkeypatch):
-    steps = saved_steps(monkeypatch)
-    options = ["--trainer.check_val_every_n_epoch=null", "--trainer.val_check_interval=4", "--trainer.max_epochs=3"]
-    ok(fit("Ancestor", "--name=a", "--save_every=1", *options))
-    assert steps == [1, 2, 3, 5, 6, 7]  # an epoch has three steps; steps 4 and 8 are followed by a validation
-
-
-EMA = ["--trainer.callbacks+=EMA", "--trainer.callbacks.decay=0.9"]
-
-
-@pytest.mark.parametrize(
-    ("step", "more"), [(2, []), (4, [*EMA, "--trainer.val_check_interval=4"]), (5, ["--trainer.val_check_interval=4"])]
-)
+@pytest.mark.parametrize(("step", "more"), [(2, []), (5, ["--trainer.val_check_interval=4"])])
 def test_a_run_that_max_steps_ends_within_an_epoch_goes_on_there(images, tmp_path, step, more):
     options = ["--name=r", *OPTIONS[2:], "--trainer.max_epochs=2", "--model.scheduler=null", "--early_stop=9", *more]
     runs = [tmp_path / "whole", tmp_path / "halves"]

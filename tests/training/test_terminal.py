@@ -102,15 +102,6 @@ def test_a_file_gets_whole_lines_without_escape_codes_or_bars_and_nothing_from_l
 
 
 @pytest.mark.slow
-def test_without_the_filters_libraries_would_write(images, srun, tmp_path):
-    line = words("fit", images, tmp_path, "--trainer.limit_val_batches=0")
-    code = f"import lgx.host.startup as w; w._WARNINGS = (); w._concerns_the_user = lambda record: True\n{RUN}"
-    process = started(line, code=code, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={"PATH": srun}, text=True)
-    _, err = process.communicate(timeout=150)
-    assert [noise for noise in ("GPU available", "TPU", "HINT", "Trainer.fit", "srun") if noise not in err] == []
-
-
-@pytest.mark.slow
 def test_a_terminal_gets_the_same_lines_above_a_bar_and_nothing_from_libraries(terminal):
     text = terminal[0]
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")  # the cursor, hidden beside a bar, is shown in the end

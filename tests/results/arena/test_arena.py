@@ -84,27 +84,6 @@ def test_a_finished_arena_runs_nothing_again(measured):
     assert first.out[first.out.index("What to choose") :] == again.out[again.out.index("What to choose") :]
 
 
-def test_the_page_begins_with_the_result_and_explains_every_start(measured):
-    folder, result = measured
-    for words in ("What to choose", "Verdicts", "Crossovers", "shapes, half", "no bound"):
-        assert words in result.out
-    page = (folder / "runs/tiny/report.html").read_text()
-    first, choice = page.index('<div class="headline">'), page.index("Best start")
-    assert first < choice < page.index("<h2", page.index("<h2") + 1)
-    assert "which is training from scratch" in page[first:choice]
-    assert "compared at the same total compute" in result.out.split("What to choose")[0]
-    for words in (
-        "Starts",
-        "twin (random)",
-        "sws (sws)",
-        "arxiv.org/abs/2404.16897",
-        "CPU cores",
-        "compare which line",
-    ):
-        assert words in page
-    assert "#000000" not in page  # black lines follow the color of the text
-
-
 def test_rows_without_a_cost_are_left_out(measured):
     folder, _ = measured
     arena, rows = load_arena(folder / "arena.yaml"), read_rows(folder / "runs/tiny/measured.csv")

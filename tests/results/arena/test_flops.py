@@ -57,14 +57,15 @@ RUNS = {
     "templates": ("WAVE", 4, ["--model.ancestor={teacher}", "--model.start=middle"]),
     "scalers": ("WAVE", 2, ["--model.ancestor={teacher}", "--model.templates={templates}", "--model.start=middle"]),
 }  # fmt: skip
-FAST = ("scratch", "cloned", "features", "scalers")
+FAST = ("scratch", "cloned", "features")
 
 
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
 )
-def test_counted_flops_are_those_of_a_whole_run(name, fit, teacher, templates, images, tmp_path):
+def test_counted_flops_are_those_of_a_whole_run(name, fit, teacher, images, tmp_path, request):
     model, depth, options = RUNS[name]
+    templates = request.getfixturevalue("templates") if name == "scalers" else None
     given = [option.format(teacher=teacher, templates=templates, images=images) for option in options]
     with FlopCounterMode(display=False) as counter:
         result = fit(model, ARCH.format(depth=depth), *SIZED, "--name=counted", *given)
