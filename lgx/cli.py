@@ -15,7 +15,7 @@ from lgx.errors import Preempted, UserError
 from lgx.host import launcher
 from lgx.host.failures import describe
 from lgx.host.signals import one_interrupt
-from lgx.host.startup import collect_rarely, skip_unused_imports
+from lgx.host.startup import collect_rarely, exit_at_once, skip_unused_imports
 
 TRAINING = {
     "fit": "train an ancestor, a learngene or a descendant",
@@ -75,13 +75,14 @@ a first run:
 
 
 def program() -> None:
-    """Run the command line of this process, with a fast start: the ``lgx`` program.
+    """Run the command line of this process, with fast start and exit: the ``lgx`` program.
 
     Raises:
         SystemExit: As :func:`main`.
     """
     collect_rarely()
-    main()
+    with exit_at_once():
+        main()
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -39,7 +39,9 @@ TASK: Mapping[str, Field] = {
     "metric": LINE,
     "num_train": at_most(2**62),
     "in_chans": at_most(1024),
-    "img_size": Field(lambda value: value == 0 or IMAGE_SIZE.holds(value), f"0 or {IMAGE_SIZE.words}"),
+    "img_size": Field(
+        lambda value: (type(value) is int and value == 0) or IMAGE_SIZE.holds(value), f"0 or {IMAGE_SIZE.words}"
+    ),
     "mean": NUMBERS,
     "std": POSITIVE,
     "class_names": list_of(Field(lambda value: isinstance(value, str), "texts")),

@@ -1,5 +1,6 @@
-"""Start of a program: imports, garbage collection, memory allocation, and warnings of other packages."""
+"""Start and end of a program: imports, garbage collection, memory allocation, and warnings of other packages."""
 
+import atexit
 import ctypes
 import gc
 import logging
@@ -43,6 +44,36 @@ def collect_as_usual() -> None:
     if _usual is not None:
         gc.set_threshold(*_usual)
         _usual = None
+
+
+@contextmanager
+def exit_at_once() -> Iterator[None]:
+    """Let the process end without a last garbage collection, which takes more than a second after a training run.
+
+    ``gc.freeze`` would leave it out as well, but then the bindings of Triton report leaked objects.
+
+    All functions that are registered with ``atexit`` within the block run first, and the output is written. After an
+    error that the block does not expect, and if the output cannot be written, Python ends the process as always.
+    """
+    code: int | None = None
+
+    def end() -> None:
+        if code is None:
+            return
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except OSError:
+            return
+        os._exit(code)
+
+    atexit.register(end)  # the first that is registered is called last
+    try:
+        yield
+        code = 0
+    except SystemExit as ending:
+        code = ending.code & 0xFF if isinstance(ending.code, int) else int(ending.code is not None)
+        raise
 
 
 _MALLOPT = {-3: 2**30, -1: 2**31 - 1, -2: 2**26}

@@ -200,7 +200,8 @@ def _explain(message: str, options: Sequence[str]) -> str:
         names = sorted({name.rpartition(".")[2] for name in known_classes()})
         reason = f"class {unknown[1]!r} is unknown{_similar(unknown[1], names)}"
     elif reason.endswith("is abstract"):
-        reason = _CLASS_FIRST
+        given = re.search(r"Given value: ([\w.]+)$", message, re.MULTILINE)
+        reason = f"{reason}, got {given[1]}" if given else _CLASS_FIRST
     elif reason.endswith("is not accepted"):
         helps = [f"--{group}.help" for group in (place, place.partition(".")[0])]
         reason += f"; see {next((help for help in helps if help in options), '--help')}"

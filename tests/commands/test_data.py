@@ -4,8 +4,6 @@ import gzip
 import hashlib
 import json
 import shutil
-import subprocess
-import sys
 import urllib.error
 import zipfile
 from pathlib import Path
@@ -71,16 +69,6 @@ def test_list_shows_every_set_as_a_table_and_as_json(tmp_path, zips, capsys, mon
     assert set(rows) == {*IMAGE_SETS, *TEXT_SETS, *(task for suite in SUITES.values() for task in suite.tasks)}
     assert [name for name, row in rows.items() if row["present"]] == ["cifar10"]
     assert rows["fashion_mnist"]["sizes"] == {"train": 54_000, "val": 6_000, "test": 10_000}
-
-
-def test_a_second_listing_imports_no_data_module_and_shows_what_is_there_by_now(tmp_path, zips):
-    code = "import sys; from lgx.cli import main; main(sys.argv[1:]); print('torch' in sys.modules, file=sys.stderr)"
-    listing = [sys.executable, "-c", code, "data", "list", "--root", str(tmp_path / "data"), "--json"]
-    list_sets(str(tmp_path / "data"), json=True)
-    prepare("cifar10", root=str(tmp_path / "data"), source=str(zips))
-    done = subprocess.run(listing, capture_output=True, text=True, check=True)
-    assert done.stderr == "False\n"
-    assert [row["name"] for row in json.loads(done.stdout) if row["present"]] == ["cifar10"]
 
 
 @pytest.mark.parametrize("kind", [*IMAGE_SETS.values()], ids=[*IMAGE_SETS])

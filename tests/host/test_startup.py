@@ -1,4 +1,4 @@
-"""Imports that nobody uses are left out; a run collects garbage as usual."""
+"""Imports that nobody uses are left out; a program ends at once with its exit code; a run collects garbage as usual."""
 
 import gc
 import signal
@@ -12,6 +12,41 @@ from lightning.pytorch import Callback
 from lgx.host.signals import STOP
 from lgx.host.startup import RARE, collect_rarely
 from tests.support.command_line import python
+
+PROGRAM = """
+import atexit, sys
+from lgx.host import startup
+class Freed:
+    def __del__(self):
+        print("collected")
+garbage = Freed()
+garbage.itself = garbage
+print("no newline and no flush", end=" ")
+with startup.exit_at_once():
+    atexit.register(print, "registered within")
+    del garbage
+    {end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("pass", 0), ("sys.exit()", 0), ("sys.exit(141)", 141), ("sys.exit('x')", 1)]
+)
+def test_a_program_ends_with_its_code_after_what_is_registered_and_collects_nothing(end, code):
+    done = python("-c", PROGRAM.format(end=end))
+    assert (done.returncode, done.stdout) == (code, "no newline and no flush registered within\n")
+
+
+def test_an_unexpected_error_has_its_traceback_and_pythons_own_end():
+    done = python("-c", PROGRAM.format(end="1 / 0"))
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+    assert done.stdout.endswith("registered within\ncollected\n")
+
+
+def test_output_that_cannot_be_written_is_left_to_python():
+    done = python("-c", PROGRAM.format(end="sys.stdout = open('/dev/full', 'w'); print('x')"))
+    assert done.returncode == 120, done.stderr
 
 
 class Thresholds(Callback):

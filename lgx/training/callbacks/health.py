@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import EarlyStopping
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
@@ -145,9 +146,14 @@ def _is_logged(trainer: Trainer, step: int) -> bool:
 
 
 def _check_modes(trainer: Trainer) -> None:
-    """Refuse a callback that takes the worst for the best. Lightning refuses one that watches what is not measured."""
+    """Refuse a callback that takes the worst for the best, or would never stop the run.
+
+    Lightning refuses one that watches what a validation does not measure.
+    """
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         monitor, mode = getattr(callback, "monitor", None), getattr(callback, "mode", None)
+        if isinstance(callback, EarlyStopping) and str(monitor).startswith("val/") and not trainer.limit_val_batches:
+            raise UserError("early_stop: this run validates nothing; leave it out, or hold out images to validate")
         best = "min" if str(monitor).rpartition("/")[2].startswith("loss") else "max"
         if isinstance(monitor, str) and mode in ("min", "max") and mode != best:
             raise UserError(
