@@ -314,14 +314,14 @@ def check(row, examples, out):
         distance = (found["state_dict"][f"network.{name}"].double() - tensor.double()).abs().max()
         assert distance < NEAR, f"{name} differs by {distance:.1e}"
     measured = read_rows(run / "results.csv")
-    near = 10 * NEAR if row["precision"] == "bf16-mixed" else NEAR  # one bit of an activation changes a loss by 2e-5
+    near = 10 * NEAR if row["precision"] == "bf16-mixed" else NEAR  # one bit of an activation changes a loss by 5e-5
     for epoch, scores in enumerate(expected.validations, start=1):
         own = {r.metric: r.value for r in measured if (r.split, r.epochs) == ("val", epoch)}
         assert own == pytest.approx({name: scores[name] for name in own}, abs=near)
         assert {*own} >= {"loss", options["monitor"]}
     if options["kind"] == "classification":  # others weigh their batches, not their labels, in this mean
         losses = [r.value for r in measured if r.split == "train"]
-        assert losses == pytest.approx(expected.losses, abs=NEAR)
+        assert losses == pytest.approx(expected.losses, abs=near)
     if expected.validations:
         best = load_checkpoint(run / "checkpoints/best.ckpt")["lgx"]["epochs"]
         assert best == expected.best_epoch(options["monitor"])
