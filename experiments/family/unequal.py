@@ -74,7 +74,9 @@ def main(run: Path) -> None:
             ("equal", model, equal), ("unequal", model, unequal), ("fewer_layers", fewer, all_neurons),
         ):  # fmt: skip
             accuracies = [scores(network, ratios, *splits[split])[0] for split in ("val", "test")]
-            table.writerow([data.task, options["seed"], layout, depth, width, " ".join(map(str, ratios)), *accuracies])
+            table.writerow(
+                [data.task.name, options["seed"], layout, depth, width, " ".join(map(str, ratios)), *accuracies]
+            )
             sys.stdout.flush()
 
 

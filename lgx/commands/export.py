@@ -56,6 +56,8 @@ def export(
 
     if int8 is not None and not out.endswith(".onnx"):
         raise UserError(f"--int8: needs an ONNX file; give --out a name ending in .onnx, not {out}")
+    if int8 is None and most_lost != 1.0:
+        raise UserError("--most_lost: is the limit of --int8; add --int8, or leave it out")
     found = resolve(place_in_run(source))
     check_model_place(out, _WRITER, force, (source, path_of(found.place), tokenizer), tokenizer)
     network, scores = load_chosen(found.place, arch, parse_budgets(params, macs, latency))

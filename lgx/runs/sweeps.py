@@ -176,11 +176,13 @@ def _fill(text: str, values: Mapping[str, Any]) -> str:
 
     Raises:
         KeyError: If a variable is unknown.
-        ValueError: If a brace is not closed, or a format is wrong.
+        ValueError: If a replacement field has a conversion or a longer format, which could fill the memory.
     """
-    for _, name, _, _ in Formatter().parse(text):
+    for _, name, form, conversion in Formatter().parse(text):
         if name is not None and name not in values:
             raise KeyError(name)
+        if conversion or len(form or "") > 3:
+            raise ValueError(f"{name}, with {conversion or form}")
     return text.format(**values)
 
 

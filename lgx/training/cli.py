@@ -37,7 +37,7 @@ from lgx.training.configuration import (
     make_parser,
     parse_configuration,
 )
-from lgx.training.lightning_internals import find_unused_parameters
+from lgx.training.lightning_internals import callbacks_of, find_unused_parameters
 from lgx.training.loggers import RunLoggers
 from lgx.training.run_folder import FolderClaim, find_checkpoint, run_place, write_summary
 from lgx.training.same_run import RunIdentity, check_data, package_versions
@@ -144,7 +144,7 @@ class LgxCLI(LightningCLI):
         options: Any = built.trainer
         plugins, self.checkpoint_io = every_plugin(options.plugins)
         self.saved = SaveConfig(self.identity, resumed is not None)
-        first = [self.saved] if self.command == "fit" else []
+        first = [self.saved, self.claim] if self.command == "fit" else []
         callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health, self.checkpoint_io)
         if not self.datamodule.has_validation:
             options.limit_val_batches = 0
@@ -267,7 +267,7 @@ class LgxCLI(LightningCLI):
             self.trainer.test(self.model, self.datamodule, verbose=False)
         if self.trainer.is_global_zero and not self.config.trainer.fast_dev_run:
             seconds = time.perf_counter() - started
-            weights = next(c for c in self.trainer.callbacks if isinstance(c, RunWeights))  # type: ignore[attr-defined]
+            (weights,) = callbacks_of(self.trainer, RunWeights)
             numbers = self.health.numbers()
             write_summary(self.run_dir, self.trainer, seconds, self.model.start_flops, numbers, weights.kind)
             print(f"weights    {weights.words}: {weights.path}{weights.other}")

@@ -33,12 +33,10 @@ from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks.run_weights import BestCheckpoint
 from lgx.training.loggers import UNSET
-from lgx.training.parsing import ConfigFile, DroppedOptions, parse, restrict_imports, underscored
+from lgx.training.parsing import LINKED, ConfigFile, DroppedOptions, parse, restrict_imports, underscored
 
 REFUSED = "the configuration contains an invalid value"
 
-_LINKED = {"--model.num_classes": "the data", "--model.kind": "the data", "--data.seed": "--seed_everything"}
-"""Options that follow something else -> what."""
 _DROPPED = DroppedOptions()
 _UNSUITED = {
     "GradientAccumulationScheduler": "changes the number of steps during the run, which schedules and plans need; give "
@@ -144,8 +142,8 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     """Parse a command line and the configuration files that it names; print the options that a class replaces."""
     for word, after in pairwise([*underscored(argv), ""]):
         option, _, value = word.partition("=")
-        if option in _LINKED:
-            raise UserError(f"{option}: follows {_LINKED[option]}; leave it out")
+        if (linked := option.removeprefix("--")) in LINKED:
+            raise UserError(f"{option}: follows {LINKED[linked]}; leave it out")
         if option in ("--model.optimizer", "--model.scheduler"):
             check_class(option, value or after)
     _DROPPED.messages.clear()

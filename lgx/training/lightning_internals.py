@@ -5,10 +5,17 @@ Each function says why there is no public way, and what happens if the member is
 """
 
 from argparse import ArgumentParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:  # commands that do not train read command lines with this module, and need no Lightning
     from lightning.pytorch import Trainer
+
+C = TypeVar("C")
+
+
+def callbacks_of(trainer: "Trainer", kind: type[C]) -> list[C]:
+    """The trainer's callbacks of a class, in their order. Its list is public, but not declared."""
+    return [callback for callback in vars(trainer)["callbacks"] if isinstance(callback, kind)]
 
 
 def find_unused_parameters(trainer: "Trainer") -> None:

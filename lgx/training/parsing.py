@@ -153,14 +153,23 @@ def underscored(argv: Sequence[str]) -> list[str]:
     return words
 
 
+LINKED = {"model.num_classes": "the data", "model.kind": "the data", "data.seed": "--seed_everything"}
+"""Options that follow something else -> what."""
+
+
 class ConfigFile(ActionConfigFile):
     """The option of a configuration file, which is named in the messages about it; a pipe is refused."""
 
     @staticmethod
     def apply_config(parser: Any, cfg: Namespace, dest: str, value: str) -> None:
         """Add the options of a file to the parsed ones."""
-        if not isinstance(read_yaml(Path(value), "give a configuration file"), dict):
+        if not isinstance(content := read_yaml(Path(value), "give a configuration file"), dict):
             raise UserError(f"{value}: holds no mapping from keys to values; give a configuration file")
+        for option, other in LINKED.items():
+            group, name = option.split(".")
+            options = content.get(group)
+            if isinstance(options, dict) and name in (options.get("init_args") or options):
+                raise UserError(f"{value}: {option}: follows {other}; leave it out")
         try:
             ActionConfigFile.apply_config(parser, cfg, dest, value)
         except ArgumentError as error:

@@ -1,21 +1,23 @@
 """The folder of a run: its place, its checkpoints, its summary, and its claim for a new run.
 
-A claim refuses what would be lost, and replaces an earlier run in one step, after the data of the new run were read.
+A claim refuses what would be lost, and replaces an earlier run in one step. The replaced run is moved aside, and
+deleted when the new run's first step begins. If the new run ends before that, the earlier run is moved back.
 """
 
+import glob
 import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from jsonargparse import Namespace
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from data_modules.loading.fingerprint import fingerprint_of_names
@@ -199,10 +201,11 @@ _WRITTEN = re.compile(
 """Files of a run folder that lgx, Lightning or a logger has written."""
 
 
-class FolderClaim:
+class FolderClaim(Callback):
     """The claim of ``lgx fit`` on a run folder: lock it, compare its run with the configuration, replace the run.
 
-    Only the first process of a run holds the lock and replaces anything.
+    Only the first process of a run holds the lock and replaces anything. As a callback it deletes the replaced run when
+    the first step begins.
 
     Args:
         folder: The run's folder.
@@ -217,9 +220,18 @@ class FolderClaim:
         self._replaces = False
         self._is_unchanged = False
 
-    def held(self) -> AbstractContextManager[Any]:
-        """Hold the folder in the block."""
-        return run_lock(self.folder) if self.writes else nullcontext()
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder in the block; at its end, put back an earlier run that is still aside."""
+        if not self.writes:
+            yield
+            return
+        with run_lock(self.folder):
+            recover(self.folder)
+            try:
+                yield
+            finally:
+                recover(self.folder)
 
     def check(
         self, checkpoint: Checkpoint | None, now: RunIdentity, inputs: Iterable[tuple[str, Path]]
@@ -276,20 +288,26 @@ class FolderClaim:
         return is_complete(self.folder) and (tested or not test_end)
 
     def begin(self) -> None:
-        """Delete an earlier run, or mark the resumed run as unfinished."""
+        """Move an earlier run aside, or mark the resumed run as unfinished."""
         if not self.writes:
             return
         if not self._replaces:
             (self.folder / SUMMARY).unlink(missing_ok=True)
         elif self.folder.is_dir():
-            folder = self.folder.resolve()  # the target of a symbolic link is replaced; the link stays
+            folder = self.folder.resolve()  # the target of a symbolic link moves; the link stays
             try:
-                trash = tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent)
-                folder.rename(trash)  # first: a killed deletion leaves no part of a run
+                folder.rename(_aside(folder))
                 folder.mkdir()
             except OSError as error:
                 raise UserError(f"{folder}: cannot be replaced ({error.strerror}); give another --name") from error
-            shutil.rmtree(trash, ignore_errors=True)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Delete the run that was replaced."""
+        aside = _aside(self.folder.resolve())
+        if self._replaces and aside.is_dir():
+            # Rename first: a partly deleted folder must not be put back.
+            trash = tempfile.mkdtemp(prefix=f"{aside.name}.", suffix=".tmp", dir=aside.parent)
+            shutil.rmtree(aside.rename(trash), ignore_errors=True)
 
 
 def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
@@ -314,3 +332,22 @@ def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
             f"{folder} already holds a run: --ckpt_path last resumes it, --overwrite replaces it, "
             f"--name or --seed_everything starts another"
         )
+
+
+def recover(folder: Path) -> None:
+    """Put back a run that was moved aside; finish an interrupted deletion, also after a killed process.
+
+    Args:
+        folder: The run's folder, whose lock this process holds.
+    """
+    folder = folder.resolve()
+    for trash in folder.parent.glob(f"{glob.escape(_aside(folder).name)}.*tmp"):
+        shutil.rmtree(trash, ignore_errors=True)
+    if (aside := _aside(folder)).is_dir():
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
+
+
+def _aside(folder: Path) -> Path:
+    """The place of a moved folder; while it is deleted, a unique part and ``.tmp`` follow its name."""
+    return folder.with_name(f".{folder.name}.old")

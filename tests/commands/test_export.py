@@ -251,6 +251,7 @@ def test_int8_keeps_the_accuracy_the_classes_and_a_third_of_the_size(ancestor, i
     ("options", "words"),
     [
         (["--int8", "{images}", "--most_lost", -101], "more than --most_lost -101; nothing was written"),
+        (["--most_lost", 2], "--int8"),
         (["--int8", "{images}", "--out", "small"], "ending in .onnx"),
         (["--int8", "{other}"], "which lacks 'stripe' and has 'wave' instead"),
         (["--int8", "nothing"], "nothing"),

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from lgx.core.rows import read_rows
-from lgx.host.locks import locked
+from lgx.host.locks import is_locked, locked
+from lgx.training.run_folder import FolderClaim, recover
+from lgx.training.same_run import RunIdentity
 from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
 
 
@@ -62,7 +64,12 @@ def test_a_run_that_another_process_trains_is_left_alone(fit, run, options):
     assert contents(run) == before
 
 
-@pytest.mark.parametrize("mistake", ["--data.root=nowhere", "--model.arch=depth=2,embed_dim=15,num_heads=2"])
+MISTAKES = """--data.root=nowhere --model.arch=depth=2,embed_dim=15,num_heads=2,patch_size=4,img_size=16
+    --model.arch=depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=32 --model.optimizer.lr=-1
+    --data.batch_size=1000""".split()
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
 def test_overwrite_with_a_mistake_keeps_the_earlier_run(fit, run, mistake):
     before = contents(run)
     refusal(fit("Ancestor", "--name=a", "--overwrite", mistake))
@@ -85,7 +92,7 @@ def test_overwrite_with_a_folder_of_checkpoints_that_cannot_be_written_replaces_
     (run / "checkpoints").chmod(0o500)
     assert fit("Ancestor", "--name=a", "--overwrite", "--model.optimizer.lr=0.01").code == 0
     assert "lr: 0.01" in (run / "config.yaml").read_text()
-    assert [path.name for path in run.parent.iterdir() if path.is_dir()] == ["seed0"]
+    assert [path.name for path in run.parent.iterdir() if path.name.endswith((".old", ".tmp"))] == []
 
 
 @pytest.mark.parametrize("options", [[], ["--overwrite"], ["--ckpt_path=last"]])
@@ -139,6 +146,55 @@ def test_a_checkpoint_of_another_run_does_not_unlock_a_used_folder(fit, run, anc
 def test_a_boolean_seed_is_seed_0_in_the_folder_and_in_the_rows(fit, tmp_path):
     assert fit("Ancestor", "--name=b", "--seed_everything=true").code == 0
     assert {r.seed for r in read_rows(tmp_path / "runs/test/b/seed0/results.csv")} == {0}
+
+
+@pytest.fixture
+def replaced(tmp_path):
+    """The claim of a new run on the folder of an earlier one, which it has moved aside."""
+    folder = tmp_path / "seed0"
+    folder.mkdir()
+    (folder / "results.csv").write_text("1")
+    claim = FolderClaim(folder, resumes=False, overwrite=True, writes=True)
+    claim.end = contextlib.ExitStack()
+    claim.end.enter_context(claim.held())
+    claim.check(None, RunIdentity("{}"), [])
+    claim.begin()
+    (folder / "config.yaml").write_text("new")
+    return claim
+
+
+def test_a_run_that_ends_before_its_first_step_puts_the_earlier_one_back(replaced):
+    replaced.end.close()
+    assert contents(replaced.folder).keys() == {"results.csv"}
+
+
+def test_a_run_that_a_killed_process_moved_aside_is_put_back(replaced):
+    recover(replaced.folder)
+    assert contents(replaced.folder.parent).keys() >= {"seed0/results.csv"}
+    assert not (replaced.folder / "config.yaml").exists()
+
+
+def test_a_run_is_deleted_when_its_successor_trains(replaced, tmp_path):
+    replaced.on_train_start(None, None)
+    (tmp_path / ".seed0.old.x1y2.tmp").mkdir()  # what a killed process was deleting
+    recover(replaced.folder)
+    assert contents(replaced.folder).keys() == {"config.yaml"}
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["seed0"]
+
+
+def _refuse(*_):
+    raise PermissionError("no permission")
+
+
+def test_the_lock_is_released_if_the_earlier_run_cannot_be_put_back(replaced, monkeypatch):
+    assert is_locked(replaced.folder)
+    monkeypatch.setattr(Path, "rename", _refuse)
+    with pytest.raises(PermissionError):
+        replaced.end.close()
+    assert not is_locked(replaced.folder)
+    with pytest.raises(PermissionError), replaced.held():
+        pass
+    assert not is_locked(replaced.folder)
 
 
 def test_a_saved_configuration_repeats_the_run_and_neither_resumes_nor_overwrites_by_itself(fit, tmp_path):

@@ -73,6 +73,7 @@ FILES = {
     "modle: {arch: x}": "Option 'modle.arch' is not accepted",
     "model: {class_path: lgx.methods.SWS, init_args: {stagse: [1]}}": "run.yaml: model: Option 'stagse'",
     "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {patence: 3}}]}": "run.yaml: trainer.callbacks: ",
+    "data: {class_path: CIFAR10, init_args: {seed: 5}}": "run.yaml: data.seed: follows --seed_everything; leave it out",
     "- trainer": "run.yaml: holds no mapping from keys to values",
 }
 

@@ -26,6 +26,7 @@ from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
 from lgx.host.signals import SIGNALS, STOP
 from lgx.methods.base import Method
+from lgx.training.lightning_internals import callbacks_of
 from lgx.training.run_folder import FINAL, LAST, run_folder
 
 
@@ -141,8 +142,7 @@ class LastCheckpoint(Checkpoint):
             if trainer.global_step != self._saved_at:
                 self.save(trainer)
             return
-        callbacks = trainer.callbacks  # type: ignore[attr-defined]
-        if any(isinstance(callback, WeightAveraging) for callback in callbacks):
+        if callbacks_of(trainer, WeightAveraging):
             trainer.save_checkpoint(self.final, weights_only=True)
         if trainer.is_global_zero:
             os.replace(self._waiting, self.path)

@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from lgx.components.sharding import ShardedStrategy
 from lgx.errors import UserError
 from lgx.methods.base import Method
+from lgx.training.lightning_internals import callbacks_of
 
 _NEVER = 2**62
 
@@ -150,7 +151,7 @@ def _check_modes(trainer: Trainer) -> None:
 
     Lightning refuses one that watches what a validation does not measure.
     """
-    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+    for callback in callbacks_of(trainer, Callback):
         monitor, mode = getattr(callback, "monitor", None), getattr(callback, "mode", None)
         if isinstance(callback, EarlyStopping) and str(monitor).startswith("val/") and not trainer.limit_val_batches:
             raise UserError("early_stop: this run validates nothing; leave it out, or hold out images to validate")

@@ -29,6 +29,7 @@ from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.safety import load_plain
 from lgx.methods.base import Method
+from lgx.training.lightning_internals import callbacks_of
 from lgx.training.run_folder import best_checkpoint, run_folder
 from lgx.training.same_run import IDENTITY, RunIdentity, flat_options, package_versions
 
@@ -79,10 +80,7 @@ _BEST = "hp_metric"
 
 def _common(trainer: Trainer, method: Method, split: str, epochs: int) -> "partial[Row]":
     """A row with the values that all rows of an evaluation share; its origin: commit, configuration, hardware."""
-    callbacks = trainer.callbacks  # type: ignore[attr-defined]
-    config = next(
-        (config_hash(callback.identity.config) for callback in callbacks if isinstance(callback, SaveConfig)), ""
-    )
+    config = next((config_hash(saved.identity.config) for saved in callbacks_of(trainer, SaveConfig)), "")
     on_gpu = trainer.strategy.root_device.type == "cuda"
     return partial(
         Row,

@@ -22,6 +22,7 @@ from lgx.core.readable import is_share, measured, tag_in_words
 from lgx.core.task import BALANCED
 from lgx.methods.base import Method
 from lgx.training.callbacks.figures import draw
+from lgx.training.lightning_internals import callbacks_of
 from lgx.training.run_folder import best_checkpoint, run_folder
 
 Kind = Literal["best", "last"]
@@ -181,11 +182,9 @@ def _shown(tag: str, score: float | None) -> str:
 
 def _may_load(trainer: Trainer, method: Method, best: BestCheckpoint) -> bool:
     """Whether the best weights may become the run's."""
-    callbacks = trainer.callbacks  # type: ignore[attr-defined]
-    averages = any(isinstance(callback, WeightAveraging) for callback in callbacks)
     is_whole = isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy)
     is_saved = bool(best.best_model_path) and Path(best.best_model_path).is_file()
-    return is_saved and is_whole and not averages and method.learngene_of_best
+    return is_saved and is_whole and not callbacks_of(trainer, WeightAveraging) and method.learngene_of_best
 
 
 def _has_ended(trainer: Trainer) -> bool:
