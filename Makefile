@@ -142,12 +142,17 @@ slurm-programs:
 	  command -v $$program > /dev/null || { echo "make slurm: $$program is missing; apt-get install slurm-wlm munge"; exit 1; }; \
 	done
 
-gpu: $(READY) ## on a machine with a GPU: its tests, one measured run, all measurements to runs/gpu.json; 20 minutes
-	$(BIN)/pytest -m gpu
-	$(BIN)/lgx data prepare pocket --root data
-	$(BIN)/lgx sweep experiments/sws/demo.yaml
-	$(BIN)/python -m benchmarks kit --json runs/gpu.json \
-	  --files experiments/sws/demo/ancestor.yaml,experiments/sws/demo/sws.yaml,experiments/sws/demo/descendant.yaml
+LIMIT := timeout --kill-after 5
+GPU_TESTS ?= tests/methods tests/training tests/hypernet tests/planning tests/commands
+
+# To try it on a CPU: CUDA_VISIBLE_DEVICES= make gpu GPU_TESTS=tests/methods/sws
+gpu: $(READY) ## on a machine with a GPU, nine minutes: its tests, steps, a run of each method; results in runs/gpu
+	@mkdir -p runs/gpu
+	-$(LIMIT) 120 $(BIN)/pytest -m gpu > runs/gpu/marked.txt; tail -n 1 runs/gpu/marked.txt
+	$(BIN)/lgx data prepare pocket --root runs/gpu/data
+	-$(LIMIT) 170 $(BIN)/python -m benchmarks methods --root runs/gpu/data --csv runs/gpu/methods.csv
+	-$(LIMIT) 170 $(BIN)/python -m benchmarks steps --root runs/gpu/data --csv runs/gpu/steps.csv
+	-LGX_TEST_ACCELERATOR=auto $(LIMIT) 180 $(BIN)/pytest -v $(GPU_TESTS) > runs/gpu/tests.txt; tail -n 1 runs/gpu/tests.txt
 
 bench: $(READY) ## time and memory of training steps, as ratios to an ordinary step
 	$(BIN)/python -m benchmarks hypernet --size tiny,small,base --batch 8

@@ -1,6 +1,5 @@
 """``python -m benchmarks SUITE``: time and memory of training steps and loaders, as ratios to a reference."""
 
-import os
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -11,6 +10,7 @@ from jsonargparse import auto_cli
 from benchmarks.fit_steps import measure_fit_steps
 from benchmarks.hypernet_steps import LARGEST, measure_hypernet_steps
 from benchmarks.loaders import measure_loaders
+from benchmarks.methods import METHODS, loader_processes, measure_method, pocket_run
 from benchmarks.runner import Measurement, Rows, run
 from benchmarks.shared_layers import measure_shared_layers
 from benchmarks.steps import PRECISIONS, device
@@ -23,15 +23,30 @@ SIZES = {"tiny": "12-Tiny", "small": "12-Small", "base": "12-Base"}
 
 
 class Kit(NamedTuple):
-    """What suite kit measures: images of a step and precisions, the most important first, and the loaders' pixels."""
+    """Sizes of suites steps and methods on a machine.
 
-    batches: Sequence[int] = (64, 8, 256)
-    precisions: Sequence[str] = ("bf16", "32", "tf32", "fp16")
-    pixels: int = 224
-    repeats: int = 8
+    Attributes:
+        sizes: ViTs of hypernetworks and of ``lgx fit``.
+        batches: Images of a step.
+        arch: Architecture of suite methods.
+        pixels: Size of the loaders' images.
+        steps: Timed steps of a run.
+        repeats: Timed rounds.
+    """
+
+    sizes: Sequence[str]
+    batches: Sequence[int]
+    arch: str
+    pixels: int
+    steps: int
+    repeats: int
 
 
-KIT = Kit()
+KITS = {
+    "cuda": Kit(("tiny", "small", "base"), (8, 32), "12-Tiny", 224, 40, 8),
+    "cpu": Kit(("tiny",), (2,), "depth=12,embed_dim=48,num_heads=3,patch_size=8,img_size=32", 32, 2, 1),
+}
+"""Device -> its kit. That of the CPU tries the same code in a few minutes."""
 
 
 def hypernet(
@@ -41,8 +56,9 @@ def hypernet(
     meta_batch: int = 1,
     decoder: Literal["low_rank", "conv"] = "low_rank",
     layout: Literal["official", "residual", "aligned"] = "official",
+    compiled: bool = False,
     repeats: int = 8,
-    json: str | None = None,
+    csv: str | None = None,
 ) -> Rows:
     """Training steps and predictions of a hypernetwork, compared with an ordinary training step of the same ViT.
 
@@ -60,15 +76,18 @@ def hypernet(
         meta_batch: Architectures per step.
         decoder: Decoder of the hypernetwork: low_rank (LoGAH) or conv (GHN-3 with width 128 and max_shape 64).
         layout: How the low-rank decoder computes its factors: official (as published), residual or aligned.
+        compiled: Whether the ViT of the ordinary step and the hypernetwork's encoder are compiled, which takes minutes.
         repeats: Timed rounds. Two rounds before them are not timed.
-        json: File for the results: a JSON list of objects with what, seconds, ratio, peak_mb and the setting.
+        csv: File for the results, a line for each: what, seconds, ratio, peak_mb and the setting.
     """
-    options = {"decoder": decoder, "layout": layout, "meta_batch": meta_batch, "repeats": repeats}
-    return run((_hypernet(s, b, p, **options) for s, b, p in _settings(size, batch, precision)), json)
+    options = {
+        "decoder": decoder, "layout": layout, "compiled": compiled, "meta_batch": meta_batch, "repeats": repeats,
+    }  # fmt: skip
+    return run((_hypernet(s, b, p, **options) for s, b, p in _settings(size, batch, precision)), csv)
 
 
 def shared_layers(
-    size: str = "tiny,small,base", batch: str = "8", precision: str = "32", repeats: int = 8, json: str | None = None
+    size: str = "tiny,small,base", batch: str = "8", precision: str = "32", repeats: int = 8, csv: str | None = None
 ) -> Rows:
     """Training steps with stage-wise weight sharing, and distillation, compared with an ordinary training step.
 
@@ -81,25 +100,27 @@ def shared_layers(
         batch: As of hypernet.
         precision: As of hypernet.
         repeats: As of hypernet.
-        json: As of hypernet.
+        csv: As of hypernet.
     """
-    return run((_shared(s, b, p, repeats) for s, b, p in _settings(size, batch, precision)), json)
+    return run((_shared(s, b, p, repeats) for s, b, p in _settings(size, batch, precision)), csv)
 
 
-def fit(file: str, steps: int = 40, repeats: int = 3, json: str | None = None) -> Rows:
+def fit(file: str, steps: int = 40, repeats: int = 3, csv: str | None = None) -> Rows:
     """A step of lgx fit with a configuration of yours, compared with a bare loop over the same losses and optimizer.
 
     Args:
         file: A configuration of lgx fit whose data are prepared.
         steps: Timed steps of each repetition.
         repeats: Repetitions; the fastest counts.
-        json: As of hypernet.
+        csv: As of hypernet.
     """
-    return run([_fit(file, steps, repeats)], json)
+    if not Path(file).is_file():
+        raise UserError(f"config {file}: no such file; give a configuration of lgx fit")
+    return run([_fit(Path(file).stem, ["--config", file], steps, repeats)], csv)
 
 
 def data(
-    img_size: int = 64, batch: str = "64", num_workers: int = 0, repeats: int = 3, json: str | None = None
+    img_size: int = 64, batch: str = "64", num_workers: int = 0, repeats: int = 3, csv: str | None = None
 ) -> Rows:
     """Images per second from class folders, shards and decoded pixels, beside torchvision and webdataset.
 
@@ -110,24 +131,37 @@ def data(
         batch: Images of a batch; several values comma-separated.
         num_workers: Loader processes.
         repeats: Repetitions; the fastest counts.
-        json: As of hypernet.
+        csv: As of hypernet.
     """
-    return run((_loaders(img_size, images, num_workers, repeats) for images in _numbers(batch)), json)
+    return run((_loaders(img_size, images, num_workers, repeats) for images in _numbers(batch)), csv)
 
 
-def kit(files: str = "", minutes: float = 12.0, json: str | None = None) -> Rows:
-    """All other suites on a machine with a GPU, the most important measurement first; `make gpu` runs it.
+def steps(root: str = "data", minutes: float = 3.0, csv: str | None = None) -> Rows:
+    """Steps of lgx fit, of hypernetworks and of shared layers, and loaders: the most important measurement first.
+
+    Without a GPU the networks are small, so that a machine can try what `make gpu` runs.
 
     Args:
-        files: Configurations of lgx fit whose data are prepared, for suite fit; several are comma-separated.
+        root: Folder of the pocket sets (`lgx data prepare pocket`).
         minutes: No measurement begins after so many minutes.
-        json: As of hypernet.
+        csv: As of hypernet.
     """
-    return run(_everything(files.split(",") if files else []), json, minutes)
+    return run(_steps(root), csv, minutes)
+
+
+def methods(root: str = "data", minutes: float = 4.0, csv: str | None = None) -> Rows:
+    """A short run of each method: time of a step, and the memory of the GPU beside what lgx plan says.
+
+    Args:
+        root: As of steps.
+        minutes: As of steps.
+        csv: As of hypernet.
+    """
+    return run((_method(name, root) for name in METHODS), csv, minutes)
 
 
 SUITES: Any = {
-    "hypernet": hypernet, "shared_layers": shared_layers, "fit": fit, "data": data, "kit": kit,
+    "hypernet": hypernet, "shared_layers": shared_layers, "fit": fit, "data": data, "steps": steps, "methods": methods,
 }  # fmt: skip
 
 
@@ -143,20 +177,25 @@ def main(args: Sequence[str] | None = None) -> None:
         raise SystemExit(f"benchmarks: {error}") from error
 
 
-def _everything(configs: Sequence[str]) -> Iterator[Measurement]:
-    """The measurements of a kit, in order."""
-    for config in configs:
-        yield _fit(config, 20, min(KIT.repeats, 3))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for workers in (0, min(cores, 16)):
-        yield _loaders(KIT.pixels, KIT.batches[0], workers, min(KIT.repeats, 3))
-    for images, number, name in product(KIT.batches, KIT.precisions, SIZES):
-        yield _hypernet(name, images, number, repeats=KIT.repeats)
-    for name, number in product([*SIZES][:2], KIT.precisions):
-        yield _hypernet(name, KIT.batches[0], number, "conv", repeats=KIT.repeats)
-    for name in SIZES:
-        yield _hypernet(name, KIT.batches[0], "bf16", repeats=KIT.repeats, compiled=True)
-        yield _shared(name, KIT.batches[0], "bf16", KIT.repeats)
+def _steps(root: str) -> Iterator[Measurement]:
+    """The measurements of suite steps, in order."""
+    kit = KITS[device()]
+    for size in dict.fromkeys((kit.sizes[0], kit.sizes[-1])):
+        data = pocket_run(root, kit.batches[-1], _vit(size).img_size)
+        yield _fit(size, ["--model=Finetune", f"--model.arch={SIZES[size]}", *data], kit.steps, min(kit.repeats, 2))
+    for size, batch in product(kit.sizes, kit.batches):
+        yield _hypernet(size, batch, "bf16", repeats=kit.repeats)
+    for size, batch in product(kit.sizes[:2], kit.batches):
+        yield _hypernet(size, batch, "bf16", "conv", repeats=kit.repeats)
+    yield _loaders(kit.pixels, kit.batches[-1], loader_processes(), min(kit.repeats, 3))
+    for size in kit.sizes:
+        yield _shared(size, kit.batches[-1], "bf16", kit.repeats)
+
+
+def _method(name: str, root: str) -> Measurement:
+    kit = KITS[device()]
+    setting = {"suite": "methods", "size": kit.arch, "batch": kit.batches[-1]}
+    return Measurement(setting, lambda: measure_method(name, kit.arch, root, kit.batches[-1], kit.steps))
 
 
 def _hypernet(size: str, batch: int, precision: str, decoder: Any = "low_rank", **options: Any) -> Measurement:
@@ -174,9 +213,9 @@ def _shared(size: str, batch: int, precision: str, repeats: int) -> Measurement:
     return Measurement(setting, lambda: measure_shared_layers(_vit(size), batch, precision, repeats))
 
 
-def _fit(config: str, steps: int, repeats: int) -> Measurement:
-    setting = {"suite": "fit", "size": Path(config).stem, "config": config}
-    return Measurement(setting, lambda: measure_fit_steps(config, steps, repeats))
+def _fit(size: str, options: Sequence[str], steps: int, repeats: int) -> Measurement:
+    setting = {"suite": "fit", "size": size, "options": " ".join(options)}
+    return Measurement(setting, lambda: measure_fit_steps(options, steps, repeats))
 
 
 def _loaders(pixels: int, batch: int, workers: int, repeats: int) -> Measurement:

@@ -2,9 +2,9 @@
 
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -14,6 +14,7 @@ from benchmarks.steps import synchronize
 from lgx.components.optim import fuse
 from lgx.core.batch import Batch
 from lgx.errors import UserError
+from lgx.host.signals import STOP
 from lgx.training.cli import LgxCLI
 
 WARM_UP = 5
@@ -38,9 +39,19 @@ class StepTimes(Callback):
         self.starts.append(time.perf_counter())
         self.batch = batch
 
+    def seconds(self) -> float:
+        """The median step after the first ones.
 
-def measure_fit_steps(config: str, steps: int, repeats: int) -> list[dict[str, Any]]:
-    """Measure the steps of a configuration.
+        Raises:
+            UserError: If there are too few steps.
+        """
+        if len(self.starts) < WARM_UP + 2:
+            raise UserError(f"a run of {len(self.starts)} steps is too short to be timed")
+        return _median(self.starts[WARM_UP:])
+
+
+def measure_fit_steps(options: Sequence[str], steps: int, repeats: int) -> list[dict[str, Any]]:
+    """Measure the steps of a run.
 
     - ``bare_loop``: the reference: losses of the method, backward pass and optimizer, on one batch in memory.
     - ``fit_step``: a step of ``lgx fit``, with loading, logging and all callbacks; validation and checkpoints are
@@ -50,7 +61,7 @@ def measure_fit_steps(config: str, steps: int, repeats: int) -> list[dict[str, A
     The seconds are the median step of the fastest repetition.
 
     Args:
-        config: File of a configuration of ``lgx fit`` whose data are prepared.
+        options: Those of ``lgx fit``, whose data are prepared.
         steps: Timed steps of each part.
         repeats: Repetitions.
 
@@ -58,9 +69,9 @@ def measure_fit_steps(config: str, steps: int, repeats: int) -> list[dict[str, A
         One row for each part: ``what``, ``seconds``, ``ratio``, ``peak_mb`` (0: not measured).
 
     Raises:
-        UserError: As ``lgx fit``, or if an epoch has so few steps that none can be timed.
+        UserError: As ``lgx fit``, or if the run has so few steps that none can be timed.
     """
-    rounds = [_round(config, steps) for _ in range(repeats)]
+    rounds = [_round(options, steps) for _ in range(repeats)]
     seconds = {what: min(times[what] for times in rounds) for what in rounds[0]}
     return [
         {"what": what, "seconds": value, "ratio": value / seconds["bare_loop"], "peak_mb": 0.0}
@@ -68,24 +79,24 @@ def measure_fit_steps(config: str, steps: int, repeats: int) -> list[dict[str, A
     ]
 
 
-def _round(config: str, steps: int) -> dict[str, float]:
-    times = StepTimes()
+def _round(options: Sequence[str], steps: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as held:
-        cli = LgxCLI("fit", _arguments(config, folder, WARM_UP + steps + 1), held)
-        cli.trainer.callbacks.append(times)  # type: ignore[attr-defined]
-        cli.run()
-    if times.batch is None or len(times.starts) < WARM_UP + 2:
-        raise UserError(f"config {config}: its run has {len(times.starts)} steps, too few to be timed")
-    return {"bare_loop": _bare_loop(cli, times.batch, steps), "fit_step": _median(times.starts[WARM_UP:])}
+        cli, times = timed_run(options, folder, steps, held)
+    assert times.batch is not None
+    return {"bare_loop": _bare_loop(cli, times.batch, steps), "fit_step": times.seconds()}
 
 
-def _arguments(config: str, folder: str, steps: int) -> list[str]:
-    if not Path(config).is_file():
-        raise UserError(f"config {config}: no such file; give a configuration of lgx fit")
+def timed_run(options: Sequence[str], folder: str, steps: int, held: ExitStack) -> tuple[LgxCLI, StepTimes]:
+    """Train for some steps after the first :data:`WARM_UP` ones, without validation and test."""
     quiet = ("enable_progress_bar=false", "enable_model_summary=false", "num_sanity_val_steps=0")
-    limits = (f"max_steps={steps}", "max_epochs=-1", "limit_val_batches=0", "devices=1")
-    options = [f"--trainer.{option}" for option in (*quiet, *limits)]
-    return ["--config", config, "--runs_dir", folder, "--test_start=false", "--test_end=false", *options]
+    limits = (f"max_steps={WARM_UP + steps + 1}", "max_epochs=-1", "limit_val_batches=0", "devices=1")
+    trainer = [f"--trainer.{option}" for option in (*quiet, *limits)]
+    own = [f"--runs_dir={folder}", "--test_start=false", "--test_end=false", *trainer]
+    cli, times = LgxCLI("fit", [*options, *own], held), StepTimes()
+    cli.trainer.callbacks.append(times)  # type: ignore[attr-defined]
+    with STOP.requeue_noted():  # restores the handlers of signals that the trainer sets
+        cli.run()
+    return cli, times
 
 
 def _bare_loop(cli: LgxCLI, batch: Batch, steps: int) -> float:

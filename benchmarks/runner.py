@@ -1,7 +1,8 @@
 """Run measurements one after another, print a line for each, and keep the rows in a file."""
 
-import json
+import csv
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ def run(measurements: Iterable[Measurement], path: str | None = None, minutes: f
 
     Args:
         measurements: What to measure, in order.
-        path: File for the rows, a JSON list, which is written after each measurement.
+        path: CSV file for the rows, which is written after each measurement.
         minutes: No measurement begins after so many minutes; the others are noted as not measured.
 
     Returns:
@@ -54,21 +55,28 @@ def run(measurements: Iterable[Measurement], path: str | None = None, minutes: f
         rows += [entry.setting | row | common for row in found]
         if path:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-            Path(path).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+            with open(path, "w", encoding="utf-8", newline="") as file:
+                table = csv.DictWriter(file, [*dict.fromkeys(key for row in rows for key in row)], lineterminator="\n")
+                table.writeheader()
+                table.writerows({key: _short(value) for key, value in row.items()} for row in rows)
     return rows
 
 
 def _measured(entry: Measurement) -> Rows:
     try:
         return entry.measure()
-    except RuntimeError as error:
-        if not is_full_memory(error):
-            raise
-        return [{"failure": "the memory of the GPU is too small"}]
+    except Exception as error:  # the other measurements of a lent machine are not lost
+        traceback.print_exc()
+        full = isinstance(error, RuntimeError) and is_full_memory(error)
+        return [{"failure": "the memory of the GPU is too small" if full else " ".join(str(error).split())[:200]}]
     finally:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
 
 def _line(row: dict[str, Any]) -> str:
-    return "  ".join(f"{key} {f'{value:.4g}' if isinstance(value, float) else value}" for key, value in row.items())
+    return "  ".join(f"{key} {_short(value)}" for key, value in row.items())
+
+
+def _short(value: object) -> object:
+    return f"{value:.4g}" if isinstance(value, float) else value

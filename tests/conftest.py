@@ -44,6 +44,14 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests of a GPU where there is none."""
+    import torch  # after the number of threads is set
+
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+
+
 @pytest.fixture(autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the pixels of each test in a folder of its own; what lgx knows of itself is the same for all."""

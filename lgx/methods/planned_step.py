@@ -24,10 +24,12 @@ class PlannedStep:
     Attributes:
         needs_memory: Whether the network must have real weights, because its own work depends on their values.
         notes: What the plan says about what is counted.
+        flops_share: FLOPs of an average step, divided by those of the step that is counted.
     """
 
     needs_memory: bool = False
     notes: tuple[str, ...] = ()
+    flops_share: float = 1.0
 
     def __init__(self, method: Any) -> None:  # of any class: a subclass plans one method, and knows its class
         self.method = method

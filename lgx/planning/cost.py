@@ -139,7 +139,7 @@ def step_cost(step: PlannedStep, batch_size: int, precision: Precision) -> tuple
         forward = mean_over(step.architectures, chosen, [count.flops for count in counts])
     else:
         counts.append(_count(step, batch_size, precision))
-        forward = counts[-1].flops
+        forward = counts[-1].flops * step.flops_share
     trained = [p for p in method.network.parameters() if p.requires_grad]
     state = _optimizer_bytes(method)
     if state is None:

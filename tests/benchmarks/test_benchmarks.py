@@ -1,13 +1,21 @@
 """The suites of ``benchmarks`` measure every part, as ratios to a reference of the same run."""
 
-import json
+import csv
 
 import pytest
-import torch
 
 import benchmarks.__main__ as suites
 from benchmarks.runner import Measurement, run
-from tests.support.command_line import ARCH
+from benchmarks.steps import device
+from tests.support.command_line import ARCH, lgx, ok
+
+
+def number(text):
+    """The number that a cell holds, or its words."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 @pytest.fixture
@@ -18,8 +26,9 @@ def measured(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.fit_steps.WARM_UP", 1)
 
     def rows(*words):
-        suites.main([*map(str, words), "--json", str(tmp_path / "rows.json")])
-        return json.loads((tmp_path / "rows.json").read_text())
+        suites.main([*map(str, words), "--csv", str(tmp_path / "rows.csv")])
+        with open(tmp_path / "rows.csv", newline="") as file:
+            return [{key: number(value) for key, value in row.items() if value} for row in csv.DictReader(file)]
 
     return rows
 
@@ -50,30 +59,28 @@ def test_a_step_of_fit_is_compared_with_a_bare_loop_and_leaves_no_run(measured, 
 
 
 @pytest.mark.slow
-def test_a_kit_measures_every_part(measured, config, monkeypatch):
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **options: None)  # takes a minute on a CPU
-    monkeypatch.setattr(suites, "KIT", suites.Kit((2,), ("tf32",), pixels=16, repeats=1))
-    rows = measured("kit", "--files", config)
-    assert {row["suite"] for row in rows} == {"fit", "data", "hypernet", "shared_layers"}
+def test_the_kit_measures_every_part_and_a_run_of_each_method(measured, monkeypatch, tmp_path):
+    monkeypatch.setitem(suites.KITS, device(), suites.Kit(("tiny",), (2,), ARCH, 16, 2, 1))
+    monkeypatch.setitem(suites.METHODS, "MiniDeiT", ("--model.stages=[2,2]",))
+    for name in {*suites.METHODS} - {"MiniDeiT", "LSAMD", "Nested"}:
+        monkeypatch.delitem(suites.METHODS, name)
+    ok(lgx("data", "prepare", "pocket", "--root", tmp_path))
+    rows = measured("steps", "--root", tmp_path)
+    assert [row["suite"] for row in rows] == ["fit"] * 2 + ["hypernet"] * 8 + ["data"] * 5 + ["shared_layers"] * 6
     assert all(row["seconds"] > 0 and row["device"] for row in rows)
-    steps = [row for row in rows if row["what"] == "hyper_step"]
-    assert {(row["precision"], row["decoder"], row.get("compiled", False)) for row in steps} == {
-        ("tf32", "low_rank", False), ("tf32", "conv", False), ("bf16", "low_rank", True),
-    }  # fmt: skip
-    assert {row["what"] for row in rows if row["suite"] == "data"} == {
-        "torchvision", "webdataset", "folder", "shards", "cache",
-    }  # fmt: skip
-    assert [row["what"] for row in rows if row["suite"] == "shared_layers"] == [
-        "ordinary_step", "shared_step", "distilled_step", "forward", "slices", "separate",
-    ]  # fmt: skip
+    rows = measured("methods", "--root", tmp_path)
+    assert [row["what"] for row in rows] == ["MiniDeiT", "Nested", "LSAMD"]
+    assert all(row["planned_mb"] > 0 and row["images_per_s"] > 0 for row in rows)
 
 
-def test_what_finds_no_time_or_memory_is_noted():
+def test_what_fails_or_finds_no_time_or_memory_is_noted():
     def full():
         raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
     (row,) = run([Measurement({"suite": "hypernet"}, full)])
     assert row["failure"] == "the memory of the GPU is too small"
+    (row,) = run([Measurement({"suite": "fit"}, lambda: [{}["nothing"]])])
+    assert row["failure"] == "'nothing'"
     (row,) = run([Measurement({"suite": "data"}, full)], minutes=0)
     assert row["failure"] == "not measured within 0 minutes"
 

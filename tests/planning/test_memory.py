@@ -94,6 +94,15 @@ def test_predicted_memory_is_what_a_step_takes(held, images, ancestor, tmp_path,
             assert (folder / file).stat().st_size == pytest.approx(size, rel=0.1, abs=120_000), file
 
 
+def test_predicted_memory_is_that_of_the_largest_slices(held, images, ancestor, tmp_path):
+    seen, _ = held
+    options = [f"--model.ancestor={ancestor}/best.learngene.safetensors", "--data.labels=false"]
+    args = arguments("fit", "Nested", images, tmp_path / "runs", *options, "--trainer.max_epochs=12")
+    ok(lgx(*args))
+    assert min(seen) < 0.8 * max(seen)
+    assert max(seen) <= plan(*args[1:]).memory.activations < 1.1 * max(seen)
+
+
 def test_predicted_memory_of_a_text_model_is_what_a_step_takes(held, images, tmp_path):
     import_transformers()
     seen, _ = held

@@ -18,6 +18,8 @@ import pytest
 
 ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+ACCELERATOR = os.environ.get("LGX_TEST_ACCELERATOR", "cpu")
+"""Where tiny runs train: ``make gpu`` runs the tests of methods and of training with ``gpu``."""
 
 
 def free_port() -> int:
@@ -102,7 +104,8 @@ def arguments(command: str, model: str, images: Path, runs: Path, *options: obje
         "--model.scheduler=lgx.components.optim.WarmupCosine",
         "--data=ImageFolderData", f"--data.root={images}", "--data.img_size=16", "--data.batch_size=16",
         f"--runs_dir={runs}", "--experiment=test",
-        "--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.max_epochs=1",
+        f"--trainer.accelerator={ACCELERATOR}", "--trainer.precision=32-true", "--trainer.devices=1",
+        "--trainer.max_epochs=1",
         "--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false",
     ]  # fmt: skip
     return [*base, *(str(o) for o in options)]

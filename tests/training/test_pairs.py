@@ -22,7 +22,7 @@ from lgx.methods.base import Method
 from lgx.training.configuration import make_parser
 from lgx.training.lightning_internals import option_strings
 from tests.support import plain_training as plain
-from tests.support.command_line import lgx, refusal
+from tests.support.command_line import ACCELERATOR, lgx, refusal
 from tests.support.fake_masks import save_pair
 from tests.support.picture_files import tar
 from tests.support.ranks import on_two_processes
@@ -231,7 +231,8 @@ def commands(row, folder, out):
         f"--data.val_fraction={ {'given': 0.1, 'held': 0.25, 'none': 0}[row['val']] }",
         *([f"--data.mean={mean}", f"--data.std={std}"] if row["normalization"] == "options" else []),
         f"--split_batch={row['split_batch']}", f"--early_stop={row['early_stop'] or 'null'}",
-        f"--runs_dir={out}", "--experiment=e", "--name=r", "--trainer.accelerator=cpu", "--trainer.logger=false",
+        f"--runs_dir={out}", "--experiment=e", "--name=r",
+        f"--trainer.accelerator={ACCELERATOR}", "--trainer.logger=false",
         f"--trainer.devices={row['processes']}", f"--trainer.strategy={'ddp' if row['processes'] > 1 else 'auto'}",
         f"--trainer.max_epochs={EPOCHS}", f"--trainer.accumulate_grad_batches={row['accumulate']}",
         f"--trainer.precision={row['precision']}", "--trainer.enable_progress_bar=false",

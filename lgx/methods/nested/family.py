@@ -59,8 +59,8 @@ class Family(SlicedNetwork):
         sizes: Sizes that each step trains, and that validation and test measure, as differences from the ancestor:
             ``depth=6,embed_dim=128``. By default half of the layers; half of the layers at two thirds of the width; a
             quarter of the layers at two thirds of the width with half of the MLP.
-        random_every: Every so many steps, one random size between the smallest listed values and the ancestor is also
-            trained. With 0 the listed sizes alone are trained.
+        random_every: The first batch of an epoch, and every so many batches after it, also train one random size
+            between the smallest listed values and the ancestor. With 0 the listed sizes alone are trained.
         alpha: Share α of the largest slice's predictions.
         temperature: τ > 0.
         kwargs: Arguments of ``Distill`` and of every method, without ``start`` and ``guidance``.

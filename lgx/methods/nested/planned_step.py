@@ -18,11 +18,11 @@ _STEPS = 200
 
 
 class PlannedSlices(PlannedStep):
-    """A step whose slices cost what those of a step do on average."""
+    """A step with the largest slices; its FLOPs are reduced to those of an average step."""
 
     def __init__(self, method: Any) -> None:
         super().__init__(method)
-        self.notes = ("FLOPs and memory are those of a step of average cost; the largest slices take more memory.",)
+        self.notes = ("FLOPs are those of an average step. Memory is that of a step with the largest slices.",)
         if method.adapts_ancestor:
             self.notes += ("A first run that fine-tunes the ancestor is not counted.",)
 
@@ -31,8 +31,9 @@ class PlannedSlices(PlannedStep):
         method: Any = self.method
         with unset_fake_temporarily():
             steps = [method.draw(step) for step in range(_STEPS)]
-            costs = [sum(map(self._macs, sizes)) for sizes in steps]
-        method.drawn = min(zip(costs, steps, strict=True), key=lambda pair: abs(pair[0] - fmean(costs)))[1]
+            costs = [[self._macs(size) for size in sizes] for sizes in steps]
+        largest = max(range(_STEPS), key=lambda k: (sum if method.one_graph else max)(costs[k]))
+        method.drawn, self.flops_share = steps[largest], fmean(map(sum, costs)) / sum(costs[largest])
         method.layer_order = tuple(range(method.architecture.depth))
         return super().build()
 

@@ -173,7 +173,7 @@ class SlicedNetwork(Distill):
         return sliced(own, self.architecture, size, self.layer_order, training=self.training)
 
     def planned_step(self) -> PlannedSlices:
-        """A step of average cost."""
+        """A step with the largest slices."""
         return PlannedSlices(self)
 
     @abstractmethod

@@ -8,6 +8,7 @@ from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.core.task import Task
 from lgx.methods.lsamd.super_ancestor import SuperAncestor
+from tests.support.command_line import ACCELERATOR
 
 ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=8,img_size=32"
 
@@ -29,7 +30,7 @@ def arguments(ancestor, runs, data, *more, name="selection"):
         "--data=MultiTask", f"--data.tasks={data}", "--data.img_size=32", "--data.batch_size=16",
         f"--data.root={ancestor.parent / 'data'}", "--data.limit_train=96", "--data.limit_eval=40",
         f"--runs_dir={runs}", "--experiment=t", f"--name={name}", "--trainer.max_epochs=2",
-        "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", *more,
+        f"--trainer.accelerator={ACCELERATOR}", "--trainer.enable_progress_bar=false", *more,
     ]  # fmt: skip
 
 

@@ -10,14 +10,15 @@ import yaml
 
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
-from tests.support.command_line import lgx, python
+from tests.support.command_line import ACCELERATOR, lgx, python
 
 
 def command(images, ancestor, runs, *options):
     """The command of the shipped configuration, on tiny networks."""
     file = runs / "family.yaml"
     file.write_text(lgx("config", "family").out)
-    own = [f"--data.root={images}", f"--model.ancestor={ancestor}", f"--runs_dir={runs}", "--trainer.accelerator=cpu"]
+    own = [f"--data.root={images}", f"--model.ancestor={ancestor}", f"--runs_dir={runs}"]
+    own += [f"--trainer.accelerator={ACCELERATOR}"]
     return ["fit", "--config", str(file), *own, "--trainer.max_epochs=2", "--data.batch_size=8", *options]
 
 

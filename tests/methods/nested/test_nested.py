@@ -26,7 +26,7 @@ from lgx.methods import Nested
 from lgx.methods.nested.slicing import ordered, sliced, trained_share
 from lgx.methods.weight_subcloning.importance import on_images
 from lgx.planning import make_plan
-from tests.support.command_line import lgx
+from tests.support.command_line import ACCELERATOR, lgx
 from tests.support.families import EACH, tiny
 
 FAMILIES = ("plain", "deit_distilled", "dinov2_registers", "dinov3")
@@ -276,7 +276,7 @@ def test_the_loss_of_a_slice_is_that_of_its_features_and_of_the_ancestors_predic
 def test_slices_learn_to_agree_with_the_ancestor(images, ancestor_file, tmp_path):
     run = ["fit", "--model=Nested", f"--model.ancestor={ancestor_file}", "--model.optimizer=torch.optim.AdamW"]
     run += ["--model.optimizer.lr=2e-3", "--model.least_depth=1", "--data=ImageFolderData", f"--data.root={images}"]
-    run += ["--data.img_size=16", "--data.batch_size=8", "--data.labels=false", "--trainer.accelerator=cpu"]
+    run += ["--data.img_size=16", "--data.batch_size=8", "--data.labels=false", f"--trainer.accelerator={ACCELERATOR}"]
     arch = Learngene.load(ancestor_file).architecture
     losses = []
     for epochs in (1, 8):
