@@ -1,8 +1,10 @@
 """Figures of a comparison and their captions: averages, a metric against depth, and training curves."""
 
+import csv
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from statistics import fmean
 from typing import TypeVar
 
@@ -25,6 +27,8 @@ _T = TypeVar("_T")
 _MOST_PANELS = 4
 _TAGS = ("val/acc", "val/loss", "train/loss")
 """Order of the panels of curves; those of other metrics come first."""
+FRONT = "front.csv"
+"""File of a run with what it measured of many sizes."""
 _MOST_MARKERS = 30
 """Largest number of points with markers; longer curves are plain lines."""
 _SPLITS = {"val": "validation", "train": "training", "test": "test"}
@@ -160,6 +164,33 @@ def curve_section(
         name = f"curves-{len(figures)}"
         figures.append(ReportFigure(name, to_svg(figure, name), label, caption))
     return Section("Training curves", figures=figures) if figures else None
+
+
+def front_section(files: Iterable[Path]) -> Section | None:
+    """The sizes of runs that measured many: the metric in validation against parameters; None without such runs.
+
+    Args:
+        files: Results files; the sizes are in ``front.csv`` beside them.
+    """
+    found = [file.with_name(FRONT) for file in files if file.with_name(FRONT).is_file()]
+    fronts = {file.parent: [*csv.DictReader(file.read_text(encoding="utf-8").splitlines())] for file in found}
+    if not fronts:
+        return None
+    figure, (axes,) = make_panels(1, legend=2.4)
+    column = ""
+    for folder, sizes in fronts.items():
+        column = next(name for name in sizes[0] if name.startswith("val_"))
+        factor = scale_of(column.removeprefix("val_"))
+        points = [(int(size["parameters"]) / 1e6, factor * float(size[column]), size["best"] == "1") for size in sizes]
+        best = [(x, y) for x, y, is_best in points if is_best]
+        (line,) = axes.plot(*zip(*best, strict=True), label=plain(f"{folder.parent.name}/{folder.name}"))
+        axes.scatter([x for x, _, _ in points], [y for _, y, _ in points], s=10, color=line.get_color())
+    axes.set_xlabel("parameters (millions)")
+    axes.set_ylabel(_quantity(column.removeprefix("val_")))
+    figure.legend(loc="outside right upper", frameon=False)
+    caption = "See which sizes are enough. A line joins the sizes that are better in validation than every smaller one."
+    label = f"{column.removeprefix('val_')} in validation against parameters, runs {', '.join(map(str, fronts))}"
+    return Section("Sizes of a run", figures=[ReportFigure("sizes", to_svg(figure, "sizes"), label, caption)])
 
 
 def _depth_figure(

@@ -8,7 +8,7 @@ from lgx.core.rows import write_rows
 from lgx.errors import UserError
 from lgx.host.files import atomic_path, check_output, has_mark
 from lgx.results.comparison import Comparison
-from lgx.results.figures import average_figure, curve_section, curves_of_runs, depth_section
+from lgx.results.figures import average_figure, curve_section, curves_of_runs, depth_section, front_section
 from lgx.results.headline import AVERAGES
 from lgx.results.looks import styles
 from lgx.results.markdown import GENERATOR, to_html, to_markdown_page
@@ -16,7 +16,7 @@ from lgx.results.merging import MARKDOWN, REPORT, RESULTS, TITLE, is_comparison
 from lgx.results.provenance import method_section, origin_section
 from lgx.results.report import Report
 
-_FIGURES = ("averages.svg", "depth-*.svg", "curves-*.svg")
+_FIGURES = ("averages.svg", "depth-*.svg", "curves-*.svg", "sizes.svg")
 
 
 def report_path(
@@ -77,7 +77,8 @@ def whole_report(comparison: Comparison) -> Report:
     options, merged, shown = comparison.options, comparison.merged, comparison.rows
     looks = styles({row.method for row in merged.rows})
     curves = curves_of_runs(merged.every, options.metric, options.split)
-    figures = [depth_section(shown, options.metric, looks, comparison.levels), curve_section(curves, looks)]
+    depths = depth_section(shown, options.metric, looks, comparison.levels)
+    figures = [depths, front_section(merged.files), curve_section(curves, looks)]
     methods = method_section({row.method for row in shown})
     first, *others = comparison.report.sections
     if first.title == AVERAGES:

@@ -120,7 +120,7 @@ def front_figure(front: Scores, metric: str, listed: list[ViTArchitecture]) -> "
 
     figure, panels = make_panels(2, share_y=True)
     for axes, quantity in zip(panels, ("parameters", "macs"), strict=True):
-        place = {size: getattr(cost_of(size), quantity) for size in front}
+        place = {size: getattr(cost_of(size), quantity) / 1e6 for size in front}
         best = best_of(front)
         axes.plot([place[size] for size in best], [front[size] for size in best], color="#8c8c8c", zorder=1)
         for label, sizes, color in (
@@ -130,8 +130,7 @@ def front_figure(front: Scores, metric: str, listed: list[ViTArchitecture]) -> "
             axes.scatter(
                 [place[size] for size in sizes], [front[size] for size in sizes], s=14, color=color, label=label
             )
-        axes.set_xscale("log")
-        axes.set_xlabel("MACs of an image" if quantity == "macs" else quantity)
+        axes.set_xlabel(f"{'MACs of an image' if quantity == 'macs' else quantity} (millions)")
     panels[0].set_ylabel(f"{in_words(metric)} in validation")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
     return figure

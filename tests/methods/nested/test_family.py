@@ -51,6 +51,16 @@ def front_of(run):
         return list(csv.DictReader(file))
 
 
+def test_a_report_draws_the_front(family, tmp_path):
+    done = lgx("compare", family, "--out", tmp_path)
+    assert done.code == 0, done.err
+    assert "Sizes of a run</h2>" in (tmp_path / "report.html").read_text()
+    figure = (tmp_path / "sizes.svg").read_text()
+    points = figure[figure.index("PathCollection_1") : figure.index("matplotlib.axis_1")]
+    assert "f/seed0" in figure
+    assert points.count("<use") == len(front_of(family))
+
+
 def made(ancestor, **options):
     """A method and its ordered ancestor, without a trainer."""
     learngene = Learngene.load(ancestor / f"best{SUFFIX}")
