@@ -47,14 +47,15 @@ def test_a_hypernetwork_is_compared_with_an_ordinary_step(measured):
     assert all(row["seconds"] > 0 and row["peak_mb"] >= 0 and row["batch"] == 2 for row in rows.values())
     shares = [value for key, value in rows["hyper_step"].items() if key.startswith("share_")]
     assert len(shares) == 4
-    assert sum(shares) == pytest.approx(1)
+    assert sum(shares) == pytest.approx(1, rel=1e-3)
     assert rows["predict"]["to_products"] > 0
 
 
 def test_a_step_of_fit_is_compared_with_a_bare_loop_and_leaves_no_run(measured, config, tmp_path):
     rows = {row["what"]: row for row in measured("fit", config, "--steps=3", "--repeats=1")}
     assert set(rows) == {"bare_loop", "fit_step"}
-    assert rows["fit_step"]["ratio"] == rows["fit_step"]["seconds"] / rows["bare_loop"]["seconds"]
+    ratio = rows["fit_step"]["seconds"] / rows["bare_loop"]["seconds"]
+    assert rows["fit_step"]["ratio"] == pytest.approx(ratio, rel=2e-3)
     assert not [path for path in (tmp_path / "runs" / "test").iterdir() if path.name != "measured"]
 
 

@@ -18,6 +18,7 @@ from lgx.methods import (
 )
 from lgx.methods.initializers import initializer_for
 from lgx.methods.structured_pruning.initializer import StructuredPruning
+from tests.support.extras import need_torch_pruning
 from tests.support.learngenes import NETWORK, TASK, initializers_with_source, learners_of, save_source, start_from
 from tests.support.untrained_learngenes import BIG
 
@@ -88,6 +89,8 @@ REFUSED = [
 
 @pytest.mark.parametrize(("kind", "change", "sentence"), REFUSED)
 def test_a_size_that_an_initializer_cannot_fill_is_refused(ancestor_file, sws_file, kind, change, sentence):
+    if kind is StructuredPruning:
+        need_torch_pruning()
     source = sws_file if kind is StagewiseExpansion else ancestor_file
     with pytest.raises(UserError, match=sentence):
         initialize(BIG.replace(**change), kind(source))

@@ -11,6 +11,7 @@ from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import SUFFIX
 from lgx.initialization import Initializer, initialize
 from lgx.methods import registry
+from tests.support.extras import need_torch_pruning
 from tests.support.families import EACH, tiny
 from tests.support.learngenes import save_source, start_from
 
@@ -55,6 +56,8 @@ def test_every_descendant_trains_and_gives_the_same_logits_in_plain_timm(name, f
 
 
 def _initializer(name: str, family: str, folder: Path) -> tuple[ViTArchitecture, Initializer]:
+    if name == "StructuredPruning":
+        need_torch_pruning()
     source = tiny(family, depth=4)
     if not CLASSES[name].reads_source:
         return source, CLASSES[name]()

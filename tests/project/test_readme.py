@@ -228,7 +228,7 @@ def test_the_five_commands_from_images_to_a_network_do_what_they_say(tmp_path):
     block, *_ = re.findall(r"```bash\n(.*?)```", (ROOT / "docs/tutorials/own-images.md").read_text(), re.DOTALL)
     lines = block.replace("\\\n", " ").strip().splitlines()
     assert len(lines) == 5
-    options = ["--img-size=64", "--patch-size=8", "--out=ancestor"]
+    options = ["--img-size=64", "--patch-size=16", "--out=ancestor"]
     assert lgx("import", "timm:deit_tiny_patch16_224", "--weights", "deit_tiny.safetensors", *options).code == 0
     for line in lines:
         run_line(line.replace("--head 12", "--head 3"))
@@ -247,9 +247,17 @@ def run_line(line: str) -> None:
         Path(words[-1]).write_text(result.out)
 
 
-@pytest.mark.parametrize(
-    ("page", "count"), [("README.md", 4), ("docs/tutorials/many-sizes.md", 4), ("docs/tutorials/pretrained-vit.md", 5)]
-)
+def first_block(page: str) -> tuple[str, str]:
+    """The section on pretrained networks of a page, and its first commands."""
+    section = (ROOT / page).read_text().split("## From a pretrained ViT")[-1].split("\n## ")[0]
+    return section, re.findall(r"```bash\n(.*?)```", section, re.DOTALL)[0]
+
+
+def test_the_readme_and_the_tutorial_of_families_begin_with_the_same_commands():
+    assert first_block("README.md")[1] == first_block("docs/tutorials/many-sizes.md")[1]
+
+
+@pytest.mark.parametrize(("page", "count"), [("README.md", 4), ("docs/tutorials/pretrained-vit.md", 5)])
 def test_the_first_commands_of_a_page_lead_from_a_file_of_weights_to_a_small_network(
     tmp_path, monkeypatch, page, count
 ):
@@ -257,12 +265,11 @@ def test_the_first_commands_of_a_page_lead_from_a_file_of_weights_to_a_small_net
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     write_deit_tiny(tmp_path / "deit_tiny.safetensors")
     write_images(tmp_path / "my_images", {"train": 40})
-    section = (ROOT / page).read_text().split("## From a pretrained ViT")[-1].split("\n## ")[0]
-    block, *_ = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    section, block = first_block(page)
     lines = block.replace("\\\n", " ").strip().splitlines()
     assert len(lines) == count
     for line in lines:
-        run_line(line.replace("--head 5", "--head 3"))
+        run_line(line.replace("--head 5", "--head 3").replace("--patch-size 8", "--patch-size 16"))
     ancestor = timm.create_model("local-dir:ancestor", pretrained=True)
     for python in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
         names: dict[str, Any] = {}

@@ -104,8 +104,8 @@ def arguments(command: str, model: str, images: Path, runs: Path, *options: obje
         "--model.scheduler=lgx.components.optim.WarmupCosine",
         "--data=ImageFolderData", f"--data.root={images}", "--data.img_size=16", "--data.batch_size=16",
         f"--runs_dir={runs}", "--experiment=test",
-        f"--trainer.accelerator={ACCELERATOR}", "--trainer.precision=32-true", "--trainer.devices=1",
-        "--trainer.max_epochs=1",
+        f"--trainer.accelerator={ACCELERATOR}", "--trainer.devices=1", "--trainer.max_epochs=1",
+        *([] if ACCELERATOR == "cpu" else ["--trainer.precision=32-true"]),
         "--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false",
     ]  # fmt: skip
     return [*base, *(str(o) for o in options)]

@@ -34,6 +34,7 @@ from lgx.core.eval_transforms import as_in_timm, eval_transform, normalized
 from lgx.core.task import Reading, Task
 from lgx.errors import UserError
 from tests.support.command_line import lgx
+from tests.support.extras import need_onnx
 from tests.support.fake_data import TOY
 from tests.support.images import write_images
 from tests.support.picture_files import SIZE, bands, exif, photographs, pil, tar
@@ -195,6 +196,7 @@ def test_a_range_may_be_wide_but_not_of_8_bits(deep, images):
 
 
 def test_a_run_its_export_and_its_predictions_read_images_alike(deep, tmp_path):
+    need_onnx()
     arch = "--model.arch=depth=1,embed_dim=16,num_heads=1,patch_size=4,img_size=16"
     words = ["--config", "lgx/configs/own_images.yaml", f"--runs_dir={tmp_path}/runs", f"--data.root={deep}", arch]
     words += ["--data.img_size=16", "--data.batch_size=6", "--model.initializer=RandomStart", "--trainer.max_epochs=1"]

@@ -13,9 +13,12 @@ from data_modules.text.tokens import END, load_tokenizer, tokenize
 from lgx.errors import UserError
 from lgx.host import hub
 from tests.data_modules.text.text_helpers import opened
+from tests.support.extras import import_transformers
 from tests.support.fake_hub import CLOSED, silent_hub
 from tests.support.fake_text import SIZE, write_sets, write_vocabulary
 from tests.support.paths import SHARED
+
+import_transformers()
 
 
 def test_padding_never_occurs_in_a_text(text_root, vocabulary):

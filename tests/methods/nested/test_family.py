@@ -32,6 +32,7 @@ from lgx.methods.nested.sizes import default_sizes, parse_size
 from lgx.methods.nested.slicing import sliced
 from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx
+from tests.support.extras import need_onnx
 
 SIZES = '--model.sizes=["depth=2","depth=1,embed_dim=8,mlp_ratio=2"]'
 
@@ -156,6 +157,7 @@ def test_a_step_holds_the_activations_of_one_slice_at_a_time(count, scale):
 
 
 def test_announced_validated_exported_and_predicted_scores_are_the_same(family, images, tmp_path):
+    need_onnx()
     rows = front_of(family)
     assert len(rows) > 8
     for row in (rows[0], rows[-1], *(row for row in rows if (row["depth"], row["embed_dim"]) == ("2", "16"))):

@@ -11,6 +11,7 @@ import yaml
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from tests.support.command_line import ACCELERATOR, lgx, python
+from tests.support.extras import need_onnx
 
 
 def command(images, ancestor, runs, *options):
@@ -23,6 +24,7 @@ def command(images, ancestor, runs, *options):
 
 
 def test_the_ancestor_is_fine_tuned_once_and_the_run_says_which_one_it_reads(images, headless, tmp_path):
+    need_onnx()
     given = command(images, headless, tmp_path)
     done = python("-m", "lgx", *given)
     assert done.returncode == 0, done.stderr

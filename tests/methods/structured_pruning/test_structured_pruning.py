@@ -14,6 +14,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods.structured_pruning.initializer import StructuredPruning, share_to_remove
+from tests.support.extras import need_torch_pruning
 
 WIDE = ViTArchitecture(4, 24, 3, patch_size=4, img_size=16, num_classes=5, mlp_ratio=2.0)
 NARROW = WIDE.replace(depth=4, embed_dim=16, num_heads=2)
@@ -43,6 +44,7 @@ def source(tmp_path_factory):
 
 
 def test_the_smallest_dimensions_heads_and_neurons_are_removed(source):
+    need_torch_pruning()
     path, state = source
     pruned = initialize(NARROW, StructuredPruning(path)).model.state_dict()
     heads = [*range(8), *range(16, 24)]
@@ -58,6 +60,7 @@ def test_the_smallest_dimensions_heads_and_neurons_are_removed(source):
 
 
 def test_layers_of_a_shallower_descendant_are_evenly_spaced_and_the_mlp_alone_can_be_pruned(source):
+    need_torch_pruning()
     path, state = source
     kept = initialize(WIDE.replace(depth=2), StructuredPruning(path)).model.state_dict()
     assert_close(kept["blocks.1.attn.qkv.weight"], state["blocks.2.attn.qkv.weight"])
