@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
 import torch
@@ -225,7 +226,7 @@ class Architecture(ABC):
 
     def count_parameters(self) -> int:
         """Number of parameters; shared parameters count once."""
-        return sum(p.numel() for p in self.build("meta").parameters())
+        return _count_parameters(self)
 
     def count_macs(self) -> int:
         """Multiply-accumulates of the forward pass of one example, attention products included."""
@@ -233,6 +234,11 @@ class Architecture(ABC):
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             model(self.example_input())
         return int(counter.get_total_flops()) // 2
+
+
+@cache
+def _count_parameters(architecture: Architecture) -> int:
+    return sum(p.numel() for p in architecture.build("meta").parameters())
 
 
 def _text(value: Any) -> str:
