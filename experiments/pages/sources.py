@@ -36,8 +36,8 @@ DEPARTURES = {
 FAULTS = {
     "snapvit": (
         {"366162f781", "da654a4ea5"},
-        "The rows of `snapvit` were measured with a search that was wrong (the update of its shape was transposed, and "
-        "it made 50 evaluations instead of 250); they are still to be measured again.",
+        "The rows of `snapvit` come from a wrong evolutionary search. One of its matrix updates was transposed, and it "
+        "had 50 evaluations instead of 250. These rows have not been measured again.",
     )
 }
 """Method -> the commits of rows that were measured with a fault of the method, and the sentence on pages about them."""

@@ -168,7 +168,7 @@ class Learngene:
         return (
             f"learngene of {self.method}: {what}, {self.num_parameters:,} parameters\n"
             f"  network   {name_of(self.architecture)}, {self.architecture.num_classes} classes\n"
-            f"  ancestor  {self.ancestor or 'none (labels alone)'}\n"
+            f"  ancestor  {self.ancestor or 'none (trained with labels only)'}\n"
             f"  task      {', '.join(self.tasks) or self.task.get('name', 'unknown')}\n"
             f"  measured  {measured}"
         )

@@ -95,12 +95,12 @@ def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
     default: Any = timm.get_pretrained_cfg(source.model)
     of_timm = Normalization(tuple(default.mean), tuple(default.std))
     if source.weights is None:
-        return of_timm, f"timm's of {source.model}"
+        return of_timm, f"timm's values of {source.model}"
     for place, values in _stated(Path(source.weights)):
         if values.keys() >= {*_INPUTS}:
             values = check_fields({key: values[key] for key in _INPUTS}, {key: TASK[key] for key in _INPUTS}, place)
             return Normalization(*(tuple(values[key]) for key in _INPUTS)), f"as {place} says"
-    return of_timm, f"timm's of {source.model}, because the weights name none"
+    return of_timm, f"timm's values of {source.model}; the weight file has none"
 
 
 def _stated(weights: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -25,7 +25,7 @@ def arena(
     metric: str | None = None,
     force: bool = False,
 ) -> None:
-    """Compare starts by accuracy against total compute: is a learngene better than what else you can do?
+    """Compare starts by accuracy against total compute: is a learngene better than its alternatives?
 
     The total compute of a descendant is its own training, the computation of its start, and its share of the training
     of all sources behind it: learngenes, distilled networks, fine-tuned teachers. First every start trains every size

@@ -56,7 +56,7 @@ def init(
             budget (--params, --macs, --latency) only the fixed values: depth=6, or a model of timm for form and inputs
             (timm:vit_small_patch14_dinov2,img_size=56).
         source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file.
-            Without it the start is random, or a --method that needs none.
+            Without it, the start is random, or that of a --method without a source.
         params: Budget of parameters, e.g. 9M; chooses depth, width and MLP ratio. With --data (train/<class>/<image>),
             it chooses the start whose untrained features have the highest k-NN accuracy.
         macs: Budget of multiply-accumulates of one example, e.g. 1.2G.

@@ -88,5 +88,5 @@ def best_member(
             "smaller network with --arch"
         )
     best = max(fitting, key=lambda size: (front[size], -size.count_parameters()))
-    print(f"chosen    the best in validation of {len(fitting)} sizes within {limits}: --arch {best.spec(RATIO)}")
+    print(f"chosen    the highest validation score of {len(fitting)} sizes within {limits}: --arch {best.spec(RATIO)}")
     return best

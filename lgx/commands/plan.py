@@ -85,9 +85,9 @@ def _lines(plan: "Plan") -> Iterator[tuple[str, str, str] | None]:
         yield "FLOPs of the teacher", amount(flops.teacher), "an example"
     terms = "3 x forward" + " + 1 x teacher" * bool(flops.teacher)
     yield "FLOPs of training", amount(flops.example), f"an example: {terms}"
-    yield "FLOPs in all", f"{plan.total_flops:.3g}", ""
+    yield "FLOPs in total", f"{plan.total_flops:.3g}", ""
     yield None
-    more = "and temporary memory of kernels" + (", and CUDA itself" if on_gpu else "")
+    more = "without temporary memory of kernels" + (" and memory of CUDA" if on_gpu else "")
     yield f"memory per {'GPU' if on_gpu else 'process'}", size(memory.total), more
     yield "  activations", size(memory.activations), f"a batch of {steps.batch:,}"
     yield "  weights", size(memory.weights), ""
@@ -98,7 +98,7 @@ def _lines(plan: "Plan") -> Iterator[tuple[str, str, str] | None]:
     if memory.buckets:
         yield "  DDP's buckets", size(memory.buckets), "gradients in transfer to other GPUs"
     yield None
-    yield "checkpoint", size(plan.checkpoint_bytes), "each, best and last"
+    yield "checkpoint", size(plan.checkpoint_bytes), "each of two: best and last"
     if plan.learngene_bytes is not None:
         yield "learngene", size(plan.learngene_bytes), ""
     yield None

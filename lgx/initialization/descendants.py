@@ -39,7 +39,7 @@ class Initialization:
         lines = (
             f"taken     {taken:,} parameters: {_summary(self.taken)}",
             f"random    {random:,} parameters: {_summary(self.random)}",
-            f"stored    {self.stored:,} parameters, built {taken + random:,}",
+            f"stored    {self.stored:,} parameters in the source; the descendant has {taken + random:,}",
             *self.notes,
         )
         return "\n".join(lines)

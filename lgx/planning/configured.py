@@ -22,7 +22,7 @@ class PlanOptions:
         throughput: Training examples per second and GPU, measured elsewhere; the plan then shows hours.
         tflops: Peak TFLOP/s of a GPU at the run's precision; together with --mfu, the plan shows hours.
         mfu: Share of the peak that training reaches (model FLOPs utilization).
-        samples: Number of training examples, replaces the known number: 23976, or for several sets
+        samples: Number of training examples, instead of the known number: 23976, or for several sets
             gtsrb=23976,ham10000=9013.
         json: Print JSON instead of a table.
     """

@@ -50,9 +50,9 @@ class Distill(Method):
     Args:
         ancestor: The teacher: learngene file, folder, checkpoint or timm model name. Without it, labels alone are
             learned.
-        alpha: Share α of the distillation loss, in [0, 1]. The paper gives no value; ours is 0.5. It is not used
-            without labels.
-        temperature: τ > 0 of ``guidance: logits``. The paper gives no value; ours is 1.
+        alpha: Share α of the distillation loss, in [0, 1]. The paper of SWS gives no value; ours is 0.5. Without
+            labels it is not used.
+        temperature: Temperature τ > 0 of the distillation of logits. The paper of SWS gives no value; ours is 1.
         guidance: ``logits`` as in the paper, or ``features``, for image models.
         start: ``random``, or from the ancestor's layers (our addition). The ancestor's layers are divided into L equal
             parts. Layer i is the ``middle`` layer of part i, or the ``mean`` of part i. All other parameters then come

@@ -75,7 +75,7 @@ class HypernetPrediction(Initializer):
         source: Learngene file of ``ghn3``, ``logah`` or ``tal``, or an official checkpoint.
         config: JSON file with the hypernetwork's configuration, for weights without one.
         task: Task whose embedding a task-aware hypernetwork reads; by default the descendant's own.
-        task_embeddings: File of ``lgx embed`` with the task, for tasks on which the learngene was not tuned.
+        task_embeddings: File of ``lgx embed`` with the task, for tasks on which the learngene was not trained.
         noise: Standard deviation of Gaussian noise, as a share of each matrix's standard deviation. Tiled neurons are
             equal; noise makes them differ before fine-tuning.
         spectrum: ``random`` gives every matrix of the blocks the singular values of a random start. Predicted matrices

@@ -69,7 +69,7 @@ def measured_front(method: Any, sizes: list[ViTArchitecture]) -> dict[ViTArchite
     method.eval()
     limit = min(trainer.num_val_batches)
     batches: Iterable[Batch] = islice(module.val_dataloader(), None if isinf(limit) else int(limit))
-    for batch in tracked(batches, f"measuring {len(metrics)} sizes") if trainer.is_global_zero else batches:
+    for batch in tracked(batches, f"measuring {len(metrics)} sizes:") if trainer.is_global_zero else batches:
         images = trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
         with trainer.precision_plugin.val_step_context():
             for size, metric in metrics.items():

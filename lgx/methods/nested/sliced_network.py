@@ -132,7 +132,7 @@ class SlicedNetwork(Distill):
             tensors = with_class_order(tensors, known, place)
         getattr(network, ORDER).copy_(torch.tensor(layers_by_change(self.source.model, images)))
         self.begin(network, tensors, order)
-        self.print(f"ordered    by activation on {len(images)} training images")
+        self.print(f"ordered    dimensions, heads and neurons by activation on {len(images)} training images")
         del self.source
         return network
 

@@ -234,15 +234,15 @@ class ClassReport(Callback):
         return (counts.index(max(counts)), max(counts) / sum(counts)) if sum(counts) else None
 
     def lines(self, task: Task) -> list[str]:
-        """The classes with the least recall, and the most frequent mistakes, in words."""
+        """The classes with the lowest recall, and the most frequent mistakes, in words."""
         names = [clipped(name) for name in task.class_names] or list(map(str, range(len(self.scores))))
         tested = [number for number, scores in enumerate(self.scores) if scores.examples]
         worst = sorted(tested, key=lambda number: self.scores[number].recall)[:3]
         shown = (f"{names[i]} {measured(self.scores[i].recall, 'acc')} of {self.scores[i].examples:,}" for i in worst)
-        lines = [f"least recall: {', '.join(shown)}"]
+        lines = [f"lowest recall: {', '.join(shown)}"]
         if self._matrix is not None and (wrong := confusions(self._matrix)):
-            taken = (f"{names[true]} for {names[guess]} {count:,}x" for true, guess, count in wrong)
-            lines.append(f"taken: {', '.join(taken)}")
+            mistakes = (f"{names[true]} as {names[guess]} {count:,}x" for true, guess, count in wrong)
+            lines.append(f"mistakes: {', '.join(mistakes)}")
         if absent := len(self.scores) - len(tested):
             lines.append(f"without examples: {absent} of {len(names)} classes; balanced accuracy leaves them out")
         return lines

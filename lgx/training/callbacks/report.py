@@ -54,7 +54,7 @@ class PrintProgress(Callback):
             f"{f', {frozen:,} frozen' if frozen else ''}\n"
             f"device     {hardware(trainer.strategy.root_device.type == 'cuda')}\n"
             f"batch      {effective} effective = {per_process} x {processes} process(es) x {accumulate} accumulated\n"
-            f"rate       {shown} as configured, not rescaled by the batch\n"
+            f"rate       {shown} as configured, not scaled with the batch\n"
             f"steps      {pl_module.known_steps() or 'until stopped'}, precision {trainer.precision}\n"
             f"run        {trainer.default_root_dir}",
             flush=True,
