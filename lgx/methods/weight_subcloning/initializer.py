@@ -207,7 +207,7 @@ class WeightSubcloning(FromSource):
             if self.data
             else ("norms of the weights, because no images are given (data)")
         )
-        rule = {"change": "least change of features", "magnitude": "least relative magnitude", "middle": "middle"}
+        rule = {"change": "those that change features least", "magnitude": "those of least output", "middle": "middle"}
         return (
             f"layers    {' '.join(map(str, layers))} of the source, counted from 0; dropped: {rule[self.drop]}",
             f"ranked    by {by}",
