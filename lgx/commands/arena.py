@@ -28,9 +28,10 @@ def arena(
     """Compare starts by accuracy against total compute: is a learngene better than its alternatives?
 
     The total compute of a descendant is its own training, the computation of its start, and its share of the training
-    of all sources behind it: learngenes, distilled networks, fine-tuned teachers. First every start trains every size
-    on every task with every budget. Then training from scratch gets as much compute as the costliest start. The same
-    command resumes a stopped arena. When all runs are measured, it only writes the report.
+    of all sources behind it: learngenes, distilled networks, fine-tuned teachers. In a first round, every size is
+    trained on every task, from every start and with every budget. In a second round, training from scratch gets as much
+    compute as the costliest start. The same command resumes a stopped arena. When all runs are measured, it only writes
+    the report.
 
     Example: lgx arena experiments/arena/pocket.yaml --dry_run
 
@@ -39,7 +40,7 @@ def arena(
         runs_dir: Folder of all runs.
         results: CSV file that collects accuracies and costs; by default measured.csv in the experiment's folder.
         out: Folder for report.html, results.md and the curves as SVG; by default the experiment's folder.
-        dry_run: Print the command lines of the first round's runs instead of running them.
+        dry_run: Print the command lines of the first round instead of running them.
         overwrite: Run again the finished runs whose options or configuration have changed, and the runs that need them.
         parallel: Number of runs at a time; see lgx sweep.
         cluster: slurm submits the runs as job arrays.

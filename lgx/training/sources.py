@@ -82,7 +82,7 @@ def _fill(config: Namespace, found: Mapping[str, Source]) -> None:
     if is_missing := model.get("arch", "") is None:
         if (option := _arch_option(config.model)) not in found:
             raise UserError(
-                "model.arch: missing; name the network, e.g. 6-Small, or start from a whole one, as `lgx init` writes"
+                "model.arch: missing; name the network, e.g. 6-Small, or start from a whole network of `lgx init`"
             )
         try:
             model.arch = architecture_of(found[option].place).spec()
