@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils.flop_counter import FlopCounterMode
 
+from lgx.core.flops import flop_counter
 from lgx.core.schema import at_most, check_fields
 from lgx.core.task import Kind, Task, size_text
 from lgx.errors import UserError
@@ -231,7 +231,7 @@ class Architecture(ABC):
     def count_macs(self) -> int:
         """Multiply-accumulates of the forward pass of one example, attention products included."""
         model = self.build("meta").eval().requires_grad_(False)  # torch's counter reads gradients of parameters
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        with torch.no_grad(), flop_counter() as counter:
             model(self.example_input())
         return int(counter.get_total_flops()) // 2
 

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures import Architecture
 from lgx.core.batch import Batch
+from lgx.core.flops import flop_counter
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods.base import Method
@@ -177,7 +177,7 @@ def _count_teacher(method: Method) -> tuple[_Teacher, list[str]]:
         else:
             inputs = empty_batch(method, task, 2).inputs
             try:
-                with FlopCounterMode(display=False) as counter:
+                with flop_counter() as counter:
                     (teacher.features if request.features_only else teacher)(inputs)
                 forward = counter.get_total_flops() / len(inputs)
                 found = _Teacher(teacher.num_parameters, _held(teacher.model), forward)
@@ -248,7 +248,7 @@ def _count(step: PlannedStep, batch_size: int, precision: Precision) -> _Count:
 
     # Lightning disables this cache too: layers that share weights then each convert their own copy.
     autocast = torch.autocast("cpu", precision.autocast, precision.autocast is not None, cache_enabled=False)
-    with FlopCounterMode(display=False) as counter, saved_tensors_hooks(note, _no_backward), autocast:
+    with flop_counter() as counter, saved_tensors_hooks(note, _no_backward), autocast:
         loss = step.loss(batch)
     real, stand_ins = step.stand_ins()  # of a pair, only the real tensor counts
     saved |= {_key(tensor): tensor for tensor in real}

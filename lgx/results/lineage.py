@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.source_names import FOLDER, TimmSource
 from lgx.artifacts.sources import resolve_kept
+from lgx.core.flops import flop_counter
 from lgx.core.task import height_width
 from lgx.errors import UserError
 from lgx.results.run_records import CONFIG, RunRecord, Start, Work, kept_arguments
@@ -115,7 +115,7 @@ def _timm_macs(name: str) -> float | None:
     channels, *size = model.default_cfg["input_size"]
     size = [*height_width(source.img_size)] if source.img_size else size
     image = torch.zeros(1, source.in_chans or channels, *size)
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+    with torch.no_grad(), flop_counter() as counter:
         model(image)
     return float(counter.get_total_flops() / 2)
 

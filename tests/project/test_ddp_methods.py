@@ -146,7 +146,7 @@ def test_sharded_processes_train_the_same_as_whole_copies(finished, name):
 def test_only_the_first_process_prints_and_a_selection_counts_every_image_once(finished):
     folder, _ = finished("finetune")
     first, second = ((folder / f"rank{rank}.log").read_text() for rank in range(2))
-    assert second == ""
+    assert [line for line in second.splitlines() if not line.startswith("[Gloo]")] == []  # torch before 2.12
     for name in FAST:
         assert first.count(f"run        {folder}/runs/test/{name}/seed0\n") == 1
     assert len(re.findall(r"^epoch +1/1  train loss .*  val accuracy .* after .*$", first, re.MULTILINE)) == len(FAST)

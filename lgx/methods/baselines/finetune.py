@@ -7,12 +7,12 @@ from typing import Any, ClassVar, cast
 from jsonargparse.typing import NonNegativeInt
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.artifacts.learngene import Learngene
 from lgx.components.labels import balanced_weights, weighted_label_loss
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
+from lgx.core.flops import flop_counter
 from lgx.core.task import BALANCED, Normalization, Task
 from lgx.errors import UserError
 from lgx.initialization import Head, Initializer, initialize
@@ -78,7 +78,7 @@ class Finetune(Method):
         """The descendant with its start; the source is not read if a checkpoint follows."""
         if self._trainer is None or self.skips_start:
             return self.architecture.build(None, self.drop_rate)
-        with FlopCounterMode(display=False) as counter:
+        with flop_counter() as counter:
             start = initialize(self.architecture, self.initializer, self.task, self.head, self.drop_rate)
         self.start_flops = float(counter.get_total_flops())
         self.print(start.describe())

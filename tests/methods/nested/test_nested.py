@@ -12,7 +12,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
-from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
@@ -21,6 +20,7 @@ from lgx.commands.api import init
 from lgx.components.features import FeatureProjection, Features, feature_losses
 from lgx.components.losses import distillation_loss
 from lgx.core.batch import Batch
+from lgx.core.flops import flop_counter
 from lgx.errors import UserError
 from lgx.methods import Nested
 from lgx.methods.nested.slicing import ordered, sliced, trained_share
@@ -213,7 +213,7 @@ def test_whole_layers_are_trained_like_all_slices_and_keep_more_of_the_ancestor_
 def test_a_step_costs_the_sum_of_its_sizes(trained):
     method, _, _ = trained
     images, sizes = torch.randn(2, 3, 16, 16), method.draw(3, 1)
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
+    with flop_counter() as counter, torch.no_grad():
         for size in sizes:
             method.outputs(size, images)
     patches = 4 * 64

@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from torch.utils.flop_counter import FlopCounterMode
 
+from lgx.core.flops import flop_counter
 from lgx.errors import UserError
 from lgx.results.arena.rounds import training_flops
 from lgx.results.run_records import RunRecord
@@ -67,7 +67,7 @@ def test_counted_flops_are_those_of_a_whole_run(name, fit, teacher, images, tmp_
     model, depth, options = RUNS[name]
     templates = request.getfixturevalue("templates") if name == "scalers" else None
     given = [option.format(teacher=teacher, templates=templates, images=images) for option in options]
-    with FlopCounterMode(display=False) as counter:
+    with flop_counter() as counter:
         result = fit(model, ARCH.format(depth=depth), *SIZED, "--name=counted", *given)
     assert result.code == 0, result.err
     record = RunRecord.at(tmp_path / "runs/test/counted/seed0")
