@@ -81,6 +81,8 @@ def _fill(config: Namespace, found: Mapping[str, Source]) -> None:
     model, data = config.model.init_args, config.get("data") or {}
     if is_missing := model.get("arch", "") is None:
         if (option := _arch_option(config.model)) not in found:
+            if option:
+                raise UserError(f"{option}: missing; give a file or a folder of a network, a run, or timm:NAME")
             raise UserError(
                 "model.arch: missing; name the network, e.g. 6-Small, or start from a whole network of `lgx init`"
             )

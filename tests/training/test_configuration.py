@@ -137,6 +137,10 @@ def test_an_ancestor_that_is_trained_as_a_whole_gives_its_sizes(images, ancestor
     assert (config["model"]["init_args"]["arch"], config["data"]["init_args"]["img_size"]) == (OWN, 16)
 
 
+def test_a_run_that_trains_a_whole_ancestor_asks_for_it(images, tmp_path):
+    assert "model.ancestor: missing" in refusal(lgx(*words("Nested", images, tmp_path)))
+
+
 def test_a_sweep_is_planned_with_the_sizes_of_its_starts(images, ancestor_file, tmp_path):
     config = config_of("Finetune", images, {"img_size": None}, model={"arch": None})
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
