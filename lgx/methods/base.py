@@ -297,8 +297,9 @@ class Method(EvaluatedModule):
             inputs, targets = self.mix(batch.inputs, batch.targets)
             batch = Batch(inputs, targets, batch.task)
         self.step_losses = losses = self.training_losses(batch)
+        has_bar = self.trainer.progress_bar_callback is not None  # for it Lightning waits for the GPU at every step
         for name, value in losses.items():
-            self.log(f"train/{name}", value.detach(), prog_bar=name == "loss", batch_size=len(batch.inputs))
+            self.log(f"train/{name}", value.detach(), prog_bar=has_bar and name == "loss", batch_size=len(batch.inputs))
         return self._update.weighted(losses["loss"], batch.targets, self.trainer, batch_idx)
 
     def on_after_backward(self) -> None:
