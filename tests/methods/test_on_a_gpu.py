@@ -40,6 +40,7 @@ WAITS = {
 """Method -> functions in which a step may wait for the GPU; in all others it must not."""
 PREDICTIONS = ("Ancestor", "Family", "LSAMD")
 """Methods that predict in their own way, and one of the others."""
+FAST = ("Family", "LSAMD", "SWS", "TAL")
 SHORT = [
     "--trainer.accelerator=gpu", "--trainer.limit_train_batches=3", "--trainer.limit_val_batches=1",
     "--trainer.limit_test_batches=1", "--trainer.log_every_n_steps=50", "--trainer.inference_mode=false", "--name=a",
@@ -60,7 +61,9 @@ def test_every_method_that_trains_is_tried():
     assert {spec.module.rpartition(":")[2] for spec in specs().values() if spec.module} <= {*OPTIONS}
 
 
-@pytest.mark.parametrize("method", OPTIONS)
+@pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in OPTIONS]
+)
 def test_a_run_uses_one_device_and_does_not_wait_for_it(method, fit, file, tmp_path, monkeypatch):
     monkeypatch.setenv("LGX_DEBUG", "1")
     options = [file.join(option.split("{ancestor}")) for option in OPTIONS[method]]
