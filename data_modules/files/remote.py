@@ -27,8 +27,8 @@ WAITS = (0.5, 1.0, 2.0, 4.0, 8.0)
 BLOCK = 2**24
 """Bytes of one request."""
 
-_TAGS = ("ETag", "etag", "md5Hash", "content_md5", "mtime", "last_modified", "created")
-"""What file systems call a value that changes with the content, the best first."""
+_TAGS = ("ETag", "etag", "md5Hash", "content_md5")
+"""What file systems call a value that changes with the content. Times differ between listings and single files."""
 _REFUSALS = ("NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError")
 """Exceptions of botocore without credentials."""
 _REMEDY = "write the shards to another folder, and start anew from there"
