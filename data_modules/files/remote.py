@@ -29,9 +29,11 @@ BLOCK = 2**24
 
 _TAGS = ("ETag", "etag", "md5Hash", "content_md5")
 """What file systems call a value that changes with the content. Times differ between listings and single files."""
-_REFUSALS = ("NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError")
-"""Exceptions of botocore without credentials."""
 _REMEDY = "write the shards to another folder, and start anew from there"
+
+
+class MissingDataError(DataError):
+    """There is no such file."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,7 @@ class Cache:
 class RemotePath:
     """A file or folder behind a URL, with the part of pathlib's interface that shards need.
 
-    Attributes:
-        url: The URL, of any protocol that fsspec knows.
-        cache: Where files are kept that were read; None reads them anew each time.
+    ``cache`` keeps shards that were read; without one they are read anew each time.
     """
 
     url: str
@@ -71,96 +71,71 @@ class RemotePath:
 
     def exists(self) -> bool:
         """Whether there is such a file."""
-        try:
-            self._tried(lambda system, path: system.info(path))
-        except FileNotFoundError:
-            return False
-        return True
+        with suppress(MissingDataError):
+            return bool(self._tried(lambda system, path: system.info(path)))
+        return False
 
     def read_bytes(self) -> bytes:
         """All bytes of a small file."""
-        try:
-            return self._tried(lambda system, path: bytes(system.cat_file(path)))
-        except FileNotFoundError as error:
-            raise DataError(f"{self}: no such file (404)") from error
+        return self._tried(lambda system, path: bytes(system.cat_file(path)))
 
     def states(self) -> dict[str, tuple[int | None, str]]:
         """Name -> size and tag of the files of a folder; empty if its file system or its rights list none."""
         if self.url.startswith("http"):  # web servers list links at best
             return {}
         found = {}
-        with suppress(FileNotFoundError, DataError):
+        with suppress(DataError):
             for info in self._tried(lambda system, path: system.ls(path, detail=True)):
                 found[RemotePath(info["name"]).name] = _state(info)
         return found
 
     def check(self, size: int | None, tag: str) -> tuple[int, str]:
-        """Compare size and tag of a file with what is known of it (None and empty: nothing), and return them.
-
-        Raises:
-            UserError: If the file is absent, or another one now.
-        """
-        try:
-            found, now = self._tried(lambda system, path: _state(system.info(path)))
-        except FileNotFoundError as error:
-            raise DataError(f"shard {self} is absent (404); {_REMEDY}") from error
+        """Size and tag of a file, which is refused if it does not have those (None and empty: unknown)."""
+        found, now = self._tried(lambda system, path: _state(system.info(path)))
         if found is None:
             raise DataError(f"shard {self}: the server does not state its size; use another one")
         if size not in (None, found):
-            raise DataError(f"shard {self} has {found:,} bytes, but had {size:,} when it was listed; {_REMEDY}")
+            raise DataError(f"shard {self} has {found:,} bytes instead of {size:,}; {_REMEDY}")
         if tag and now and tag != now:
             raise DataError(f"shard {self} changed while this run read it; {_REMEDY}")
         return found, now
 
     def open(self, size: int | None, sha256: str, tag: str) -> BinaryIO:
-        """Open a file whose size (None: unknown), checksum and tag (empty: unknown) are given.
-
-        Reading raises :class:`UserError` where the bytes are not those, or cannot be had.
-        """
+        """Open a file of this size, checksum and tag (None and empty: unknown); reading refuses other bytes."""
         if self.cache is None:
             return io.BufferedReader(_Blocks(self, size, sha256, tag), 2**16)
         place = self.cache.folder / f"{hashlib.sha256(sha256.encode()).hexdigest()}.tar"  # an index may say anything
         with suppress(FileNotFoundError):
             kept = place.open("rb")  # an open file remains readable if another process evicts it
             if size in (None, os.fstat(kept.fileno()).st_size):
-                with suppress(OSError):
-                    os.utime(place)
+                os.utime(place)
                 return kept
             kept.close()
         source = _Blocks(self, size, sha256, tag)
         if source.size > self.cache.limit:
-            raise DataError(
-                f"data.cache_dir_gib: shard {self} has {source.size:,} bytes, more than the limit; raise it"
-            )
+            raise DataError(f"data.cache_dir_gib: is less than the {source.size:,} bytes of shard {self}; raise it")
         try:
             make_room(place, source.size, self.cache.limit)
             with atomic_path(place) as temporary:
                 with temporary.open("wb") as target:
                     shutil.copyfileobj(source, target, 2**20)
                 return temporary.open("rb")
-        except OSError as error:
-            raise DataError(f"data.cache_dir: {place.parent}: {error.strerror}; choose another folder") from error
-        except UserError as error:
-            raise DataError(str(error)) from error
+        except DataError:
+            raise
+        except (OSError, UserError) as error:
+            raise DataError(f"data.cache_dir {place.parent}: {error}") from error
 
     @contextmanager
     def written(self) -> Iterator[Path]:
         """Yield a local file to write; it is uploaded if the block succeeds, else nothing changes."""
         with tempfile.TemporaryDirectory() as folder:
             yield (temporary := Path(folder) / self.name)
-            try:
-                self._tried(lambda system, path: system.put_file(str(temporary), path))
-            except FileNotFoundError as error:
-                raise DataError(f"{self}: no such bucket or folder (404); make it first") from error
+            self._tried(lambda system, path: system.put_file(str(temporary), path))
 
     def _tried(self, act: Callable[[Any, str], T]) -> T:
-        """Call ``act`` with the file system and the path, again after failures that may pass.
-
-        Raises:
-            FileNotFoundError: If there is no such file.
-            UserError: If it fails otherwise; the sentence names the URL and the reason.
-        """
-        for wait in (*WAITS, None):
+        """Call ``act`` with the file system and the path, again after failures that may pass."""
+        waits = iter(WAITS)
+        while True:
             try:
                 # Asked for each time: a file system does not survive the fork of a loader process.
                 return act(*url_to_fs(self.url, use_listings_cache=False))
@@ -172,20 +147,18 @@ class RemotePath:
                 cause = error.__cause__ if is_hidden and isinstance(error.__cause__, Exception) else error
                 reason, is_final = _reason(cause)
                 if reason is None:
-                    raise FileNotFoundError(self.url) from error
-                if is_final or wait is None:
+                    raise MissingDataError(f"{self}: no such file, folder or bucket (404)") from error
+                if is_final or (wait := next(waits, None)) is None:
                     tries = "" if is_final else f"; tried {len(WAITS) + 1} times"
                     raise DataError(f"{self}: {reason}{tries}") from error
             time.sleep(wait)
-        raise AssertionError("the last try returns or raises")
 
 
-def place_of(place: str | Path | RemotePath, cache: Cache | None = None) -> Path | RemotePath:
-    """The path of a local folder, or what stands for one behind a URL.
+Place = Path | RemotePath
 
-    Raises:
-        UserError: If it is a command: webdataset would run a text that starts with ``pipe:`` in a shell.
-    """
+
+def place_of(place: str | Place, cache: Cache | None = None) -> Place:
+    """The path of a local folder, or what stands for one behind a URL; a command for a shell is refused."""
     if isinstance(place, RemotePath):
         return place
     if str(place).startswith("pipe:"):
@@ -199,13 +172,13 @@ def _state(info: dict[str, Any]) -> tuple[int | None, str]:
 
 
 def _reason(error: Exception) -> tuple[str | None, bool]:
-    """Why a request failed (None: there is no such file), and whether it would fail again."""
-    status, kind = getattr(error, "status", None), type(error).__name__
+    """Why a request failed (None: there is nothing), and whether it would fail again."""
+    status = getattr(error, "status", None)
     if isinstance(error, FileNotFoundError) or status == 404:
         return None, True
     if isinstance(error, ImportError):
         return f"{error}; pip install 'lgx[cloud]' brings s3fs", True
-    if isinstance(error, PermissionError) or status in (401, 403) or kind in _REFUSALS:
+    if isinstance(error, PermissionError) or status in (401, 403) or "Credentials" in type(error).__name__:
         return f"permission is missing ({error_line(error)})", True
     if isinstance(error, TimeoutError):
         return f"no answer in time ({error_line(error)})", False
@@ -227,9 +200,6 @@ class _Blocks(io.RawIOBase):
 
     def seekable(self) -> bool:
         return True
-
-    def tell(self) -> int:
-        return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
@@ -256,12 +226,8 @@ class _Blocks(io.RawIOBase):
                 raise ConnectionError(f"{len(data):,} of {wanted:,} bytes arrived")
             return data
 
-        try:
-            self._block, self._start = self.path._tried(fetch), start
-        except FileNotFoundError:
-            self._block = b""
-        # After the request: so the block is of the file that was opened.
-        self.path.check(self.size, self._tag)
+        self._block, self._start = self.path._tried(fetch), start
+        self.path.check(self.size, self._tag)  # after the request: so the block is of the file that was opened
         if start == self._digested:
             self._digest.update(self._block)
             self._digested += wanted

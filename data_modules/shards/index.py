@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.files.remote import RemotePath, place_of
+from data_modules.files.remote import Place, place_of
 from data_modules.splits import Indices
 from lgx.core import schema
 from lgx.errors import UserError
@@ -53,7 +53,7 @@ class Shard:
         chosen: Positions of the examples that belong to the split, in order; None if all do.
     """
 
-    path: Path | RemotePath
+    path: Place
     count: int
     sha256: str
     classes: int = 1_000_000
@@ -67,7 +67,7 @@ class Shard:
         return range(self.count) if self.chosen is None else self.chosen
 
 
-def read_index(directory: str | Path | RemotePath) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
+def read_index(directory: str | Place) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
     """Facts of the set and shards of every split that the index of a folder names.
 
     Raises:
@@ -75,7 +75,7 @@ def read_index(directory: str | Path | RemotePath) -> tuple[DatasetInfo, dict[Sp
     """
     directory = place_of(directory)
     if not (directory / INDEX).exists():
-        raise UserError(f"{directory}: no {INDEX}, and no train*.tar; expected a folder of shards")
+        raise UserError(f"{directory}: no {INDEX}, and no train*.tar in a local folder; expected shards")
     index = load_index(directory)
     try:
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in index["info"].items()}
@@ -131,7 +131,7 @@ def refuse_url(place: str | Path) -> Path:
     return Path(place)
 
 
-def load_index(directory: Path | RemotePath) -> dict[str, Any]:
+def load_index(directory: Place) -> dict[str, Any]:
     """Read and check ``index.json``.
 
     Raises:

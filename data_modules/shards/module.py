@@ -10,7 +10,7 @@ from typing import Any
 from torch.utils.data import DataLoader, default_convert
 
 from data_modules.base import DatasetInfo, Split, TrainLoader, process_of
-from data_modules.files.remote import Cache, RemotePath, place_of
+from data_modules.files.remote import Cache, Place, RemotePath, place_of
 from data_modules.images.examples import Images, LabeledImages
 from data_modules.images.module import ImageDataModule
 from data_modules.images.transforms import train_transform
@@ -147,7 +147,7 @@ class ShardedData(ShardedImages):
         super(ShardedImages, self).check_options()
 
     @property
-    def _place(self) -> Path | RemotePath:
+    def _place(self) -> Place:
         cache = Cache(Path(self.cache_dir) / "lgx_shards", int(self.cache_dir_gib * 2**30)) if self.cache_dir else None
         return place_of(self.root, cache)
 

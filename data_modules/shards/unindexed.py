@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.files.remote import RemotePath, place_of
+from data_modules.files.remote import Place, RemotePath, place_of
 from data_modules.images.class_trees import TREE_NAMES, listed_classes, say_unread_folders
 from data_modules.shards.index import INDEX, UNKNOWN, Shard, read_index
 from data_modules.shards.reading import read_table
@@ -20,9 +20,7 @@ _TAR = re.compile(r"\.(tar(\.(gz|bz2|xz|zst))?|tgz)$")
 """Names of tar files, also of compressed ones, which are refused."""
 
 
-def read_any_index(
-    directory: str | Path | RemotePath, fraction: float, seed: int
-) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
+def read_any_index(directory: str | Place, fraction: float, seed: int) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
     """The facts and shards of a folder: of its index, else of its tar files if it is local.
 
     Those are ``<split>*.tar`` or ``<split>/**/*.tar``; an example has one image, and ``cls``, its class index, or

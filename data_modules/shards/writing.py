@@ -14,7 +14,7 @@ import webdataset as wds
 from rich.progress import track
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.files.remote import RemotePath, place_of
+from data_modules.files.remote import Place, place_of
 from data_modules.images.examples import Images
 from data_modules.shards.index import INDEX, load_index
 from data_modules.splits import Indices
@@ -25,12 +25,12 @@ from lgx.host.images import opaque
 
 def write_shards(
     images: Images,
-    directory: str | Path | RemotePath,
+    directory: str | Place,
     split: Split,
     info: DatasetInfo,
     shard_size: int = 1000,
     progress: bool = False,
-) -> Path | RemotePath:
+) -> Place:
     """Write one split as ``<split>-000000.tar`` ... and list it in ``index.json``.
 
     Every shard is written to a temporary file and renamed, or uploaded. The index names only shards that are there. An
@@ -94,11 +94,11 @@ def _write_tar(path: Path, images: Images, part: Indices, split: Split, start: i
             writer.write({"__key__": f"{split}-{start + offset:08d}", suffix: data, "cls": str(label).encode()})
 
 
-def _written(path: Path | RemotePath) -> AbstractContextManager[Path]:
+def _written(path: Place) -> AbstractContextManager[Path]:
     return atomic_path(path) if isinstance(path, Path) else path.written()
 
 
-def _is_same(path: Path | RemotePath, known: dict[str, Any]) -> bool:
+def _is_same(path: Place, known: dict[str, Any]) -> bool:
     if isinstance(path, Path):
         return _sha256(path) == str(known["sha256"])
     size: int | None = known.get("size")
