@@ -10,12 +10,14 @@ from typing import Any
 from torch.utils.data import DataLoader, default_convert
 
 from data_modules.base import DatasetInfo, Split, TrainLoader, process_of
+from data_modules.files.remote import Cache, Place, RemotePath, place_of
 from data_modules.images.examples import Images, LabeledImages
 from data_modules.images.module import ImageDataModule
 from data_modules.images.transforms import train_transform
 from data_modules.loading.loaders import loader_arguments, train_batching
+from data_modules.loading.module import check_least
 from data_modules.loading.samplers import Batching
-from data_modules.shards.index import Shard, refuse_url
+from data_modules.shards.index import INDEX, Shard, refuse_url
 from data_modules.shards.reading import ShardImages
 from data_modules.shards.streaming import ShardBatches, StreamedShards, StreamLoader
 from data_modules.shards.unindexed import read_any_index
@@ -118,17 +120,42 @@ class ShardedData(ShardedImages):
         name: Name of the set, or of the folder of its shards below ``root``: ``imagenet`` or ``imagenet_shards``. Own
             shards are ``train*.tar``, ``test*.tar`` and perhaps ``val*.tar``, or in folders of these names, with
             ``jpg`` or ``png`` and ``cls`` (a class index) or ``json`` with ``label``; ``classes.txt`` may name classes.
+        root: Folder that contains the data sets, one folder each, or its URL (``s3://…``, ``gs://…``, ``https://…``):
+            then ``in_memory`` must be false, and lgx must have written the shards.
+        cache_dir: Local folder that keeps shards that were read from a URL; default: each epoch reads them anew.
+        cache_dir_gib: Limit of this folder in GiB. The shards that were used least recently are removed.
     """
 
     name: str = field(kw_only=True)
+    cache_dir: str | None = None
+    cache_dir_gib: float = 64.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.info, _ = self._index
 
+    def check_options(self) -> None:
+        """See :class:`~data_modules.loading.module.DataOptions`."""
+        check_least(self, {"cache_dir_gib": 0})
+        is_remote = isinstance(self._place, RemotePath)
+        if is_remote and self.in_memory:
+            raise UserError(
+                f"data.root: {self.root} is a URL, from which shards are streamed; add --data.in_memory false"
+            )
+        if self.cache_dir is not None and not is_remote:
+            raise UserError("data.cache_dir: the shards below data.root are on a local disk already; leave it out")
+        super(ShardedImages, self).check_options()
+
     @property
-    def folder(self) -> Path:
-        """Folder of the shards."""
-        own = self.root_folder / refuse_url(self.name)
+    def _place(self) -> Place:
+        cache = Cache(Path(self.cache_dir) / "lgx_shards", int(self.cache_dir_gib * 2**30)) if self.cache_dir else None
+        return place_of(self.root, cache)
+
+    @cached_property
+    def folder(self) -> Any:
+        """Folder of the shards, or what stands for it behind a URL."""
+        own = self._place / refuse_url(self.name)
         shards = own.with_name(f"{own.name}_shards")  # where `lgx data prepare` writes them
-        return shards if shards.is_dir() and not (own / "index.json").exists() else own
+        if (own / INDEX).exists():
+            return own
+        return shards if (shards.is_dir() if isinstance(shards, Path) else (shards / INDEX).exists()) else own

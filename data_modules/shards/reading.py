@@ -7,13 +7,14 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import webdataset as wds
 
 from data_modules.files.archives import BoundedInfo
 from data_modules.files.errors import DataError, unreadable
+from data_modules.files.remote import RemotePath
 from data_modules.shards.index import UNKNOWN, Shard
 from data_modules.splits import Indices
 from lgx.core.schema import shortened
@@ -46,7 +47,7 @@ def read_shard(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
     path, count = shard.path, 0
     remedy = "write the shards again (`lgx data prepare` resumes)"
     try:
-        for sample in wds.tariterators.group_by_keys(_members(path, contents)):
+        for sample in wds.tariterators.group_by_keys(_members(shard, contents)):
             sample["cls"] = str(_label(sample, shard.classes)).encode()
             count += 1
             yield sample
@@ -82,16 +83,15 @@ def _label(sample: dict[str, Any], classes: int) -> int:
     return label
 
 
-def _members(path: Path, contents: bool) -> Iterator[dict[str, Any]]:
+def _members(shard: Shard, contents: bool) -> Iterator[dict[str, Any]]:
     """Images and labels of a tar file, in order, as webdataset groups them.
 
     webdataset's own reader is not used: it unpacks compressed and sparse files, of which a kilobyte may expand to a
     terabyte. This function reads no more bytes than the file has.
     """
-    if not path.is_file():  # opening a pipe would wait forever
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    size, seen = path.stat().st_size, set()
-    with path.open("rb") as stream, tarfile.open(fileobj=stream, mode="r:", tarinfo=BoundedInfo) as tar:
+    path, seen = shard.path, set()
+    with _opened(shard) as stream, tarfile.open(fileobj=stream, mode="r:", tarinfo=BoundedInfo) as tar:
+        size = stream.seek(0, os.SEEK_END)
         for member in tar:
             if member.issparse() or member.size > size:
                 raise ValueError(f"{member.name} is larger than the file")
@@ -112,6 +112,14 @@ def _members(path: Path, contents: bool) -> Iterator[dict[str, Any]]:
             raise ValueError("no mark of the end of the archive after its last file")
         if any(block.strip(b"\0") for block in iter(lambda: stream.read(2**20), b"")):
             raise ValueError("further files after the end of the archive")
+
+
+def _opened(shard: Shard) -> BinaryIO:
+    if isinstance(shard.path, RemotePath):
+        return shard.path.open(shard.size, shard.sha256, shard.tag)
+    if not shard.path.is_file():  # opening a pipe would wait forever
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return shard.path.open("rb")
 
 
 def with_image(sample: dict[str, Any]) -> dict[str, Any]:
@@ -155,6 +163,7 @@ def read_table(shard: Shard) -> Table:
     Raises:
         UserError: As :func:`read_shard`.
     """
+    assert isinstance(shard.path, Path)  # others are streamed
     place = cached_file("shards", "npz", [str(_VERSION).encode(), stamp(shard.path.resolve())])
     if (known := _kept_table(place, shard)) is not None:
         return known
@@ -176,6 +185,7 @@ def _kept_table(place: Path, shard: Shard) -> Table | None:
             table = {name: file[name] for name in _COLUMNS}
     except (OSError, ValueError, KeyError, EOFError):
         return None
+    assert isinstance(shard.path, Path)
     lengths, labels = {len(column) for column in table.values()}, table["labels"]
     fits = len(lengths) == 1 and (shard.count == UNKNOWN or lengths == {shard.count})
     fits = fits and int((table["offsets"] + table["sizes"]).max(initial=0)) <= shard.path.stat().st_size

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.files.remote import Place, RemotePath, place_of
 from data_modules.images.class_trees import TREE_NAMES, listed_classes, say_unread_folders
-from data_modules.shards.index import INDEX, UNKNOWN, Shard, read_index, refuse_url
+from data_modules.shards.index import INDEX, UNKNOWN, Shard, read_index
 from data_modules.shards.reading import read_table
 from data_modules.splits import Indices, stratified_split
 from lgx.core.progress import tracked
@@ -19,8 +20,8 @@ _TAR = re.compile(r"\.(tar(\.(gz|bz2|xz|zst))?|tgz)$")
 """Names of tar files, also of compressed ones, which are refused."""
 
 
-def read_any_index(directory: str | Path, fraction: float, seed: int) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
-    """The facts and shards of a folder: of its index, else of its tar files.
+def read_any_index(directory: str | Place, fraction: float, seed: int) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
+    """The facts and shards of a folder: of its index, else of its tar files if it is local.
 
     Those are ``<split>*.tar`` or ``<split>/**/*.tar``; an example has one image, and ``cls``, its class index, or
     ``json`` with the class index as ``label``. All headers are read once, and kept in the cache. Without shards of
@@ -31,8 +32,8 @@ def read_any_index(directory: str | Path, fraction: float, seed: int) -> tuple[D
         UserError: As :func:`~data_modules.shards.index.read_index`; if a tar file is damaged, of no split or without
             labels; or if a class has no training image.
     """
-    folder = refuse_url(directory)
-    if (folder / INDEX).exists() or not (files := _files(folder)).get("train"):
+    folder = place_of(directory)
+    if isinstance(folder, RemotePath) or (folder / INDEX).exists() or not (files := _files(folder)).get("train"):
         return read_index(folder)
     say_unread_folders(folder)
     counted = {split: [_counted(path) for path in tracked(paths, f"counting {split}", unit="shards")]

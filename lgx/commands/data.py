@@ -69,6 +69,7 @@ def prepare(
     shards: bool = False,
     shard_size: PositiveInt = 1000,
     download: bool = True,
+    out: str | None = None,
 ) -> None:
     """Download, unpack or link a data set to its place below --root, and check it.
 
@@ -84,10 +85,10 @@ def prepare(
         root: Folder that contains the data sets.
         source: Folder with the set's archives, class folders (train/, test/) or zip files of class folders. For mini:
             one folder of archives per task. For a text set: the unpacked files of its publishers.
-        shards: Also write an image set as webdataset shards to ROOT/NAME_shards. The data module ShardedData reads
-            them.
+        shards: Also write an image set as webdataset shards to OUT/NAME_shards. The data module ShardedData reads them.
         shard_size: Examples per shard.
         download: Whether downloads are allowed.
+        out: Folder for the shards, or a URL such as s3://BUCKET/FOLDER; default: --root.
     """
     from data_modules.catalog import check_name, find_suite, is_present
     from data_modules.registry import IMAGE_SETS, TEXT_SETS
@@ -97,6 +98,8 @@ def prepare(
     suite = find_suite(name)
     if shards and (name in TEXT_SETS or (suite is not None and suite.in_shards)):
         raise UserError(f"--shards: {name} is a text set, or is stored in shards already; leave it out")
+    if out is not None and not shards:
+        raise UserError("--out: is the place of shards; add --shards, or leave it out")
     if suite is not None:
         names = [name] if name in suite.tasks else list(suite.tasks)
         modules = _prepare_suite(suite, names, root, source)
@@ -109,7 +112,7 @@ def prepare(
             bring(kind, Path(root), Path(source) if source else None, download)
         modules = [kind(root=root)]
     for module in modules:
-        _finish(module, shards, shard_size)
+        _finish(module, (out or root) if shards else None, shard_size)
 
 
 def _prepare_suite(suite: "Suite[Any]", names: list[str], root: str, source: str | None) -> "list[ImageDataModule]":
@@ -159,30 +162,32 @@ def _prepare_text(module: "TextSet", source: str | None) -> None:
     print(f"{name}: {', '.join(counts)} texts at {folder}{held}")
 
 
-def _finish(module: "ImageDataModule", shards: bool, shard_size: int) -> None:
-    """Count the images of a prepared set, and write its shards."""
+def _finish(module: "ImageDataModule", out: str | None, shard_size: int) -> None:
+    """Count the images of a prepared set, and write its shards below ``out``, if that is given."""
     name = module.info.name
     counts = {split: len(module.read(split)) for split in ("train", "val", "test")}
     empty = [split for split, count in counts.items() if count == 0]
     if empty:
         raise UserError(f"{name}: the {empty[0]} split below {module.folder} is empty; remove it and prepare it again")
     print(f"{name}: {', '.join(f'{count:,} {split}' for split, count in counts.items())} images at {module.folder}")
-    if shards:
-        _write_shards(module, shard_size)
+    if out is not None:
+        _write_shards(module, out, shard_size)
 
 
-def _write_shards(module: "ImageDataModule", shard_size: int) -> None:
+def _write_shards(module: "ImageDataModule", out: str, shard_size: int) -> None:
     from dataclasses import replace
 
+    from data_modules.files.remote import place_of
     from data_modules.shards.writing import write_shards
 
-    folder, sizes = module.root_folder / f"{module.info.name}_shards", dict[str, int]()
+    folder, sizes = place_of(out) / f"{module.info.name}_shards", dict[str, int]()
     for split in ("train", "val", "test"):
         images = module.read(split)
         sizes[split] = len(images)
         info = replace(module.info, sizes=(sizes.get("train"), sizes.get("val"), sizes.get("test")))
         write_shards(images, folder, split, info, shard_size, progress=True)
-    print(f"shards at {folder}; read them with --data ShardedData --data.name {folder.name}")
+    streamed = "" if isinstance(folder, Path) else f" --data.root {out} --data.in_memory false"
+    print(f"shards at {folder}; read them with --data ShardedData --data.name {folder.name}{streamed}")
 
 
 COMMANDS = {"list": list_sets, "prepare": prepare}

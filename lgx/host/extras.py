@@ -11,6 +11,7 @@ EXTRAS = {
     "pruning": ("torch_pruning",),
     "loggers": ("wandb", "mlflow"),
     "images": ("pillow_heif", "imagecodecs"),
+    "cloud": ("s3fs",),
     "export": ("onnx", "onnxscript", "onnx_ir", "onnxruntime"),
 }
 """Group of optional packages in pyproject.toml -> what Python calls them."""

@@ -26,7 +26,7 @@ _REMEDY = "give the former values, --overwrite to train anew, or --name to start
 
 _WITHOUT_INFLUENCE = (
     "ckpt_path", "overwrite", "runs_dir", "experiment", "name", "save_every", "early_stop", "split_batch", "untrained",
-    "test_start", "test_end", "data.root", "data.num_workers",
+    "test_start", "test_end", "data.root", "data.num_workers", "data.cache_dir",
     "data.worker_timeout", "data.cache_gib", "trainer.logger", "trainer.enable_", "trainer.log_every_n_steps",
     "trainer.default_root_dir", "trainer.profiler", "trainer.num_sanity_val_steps", "trainer.barebones",
 )  # fmt: skip

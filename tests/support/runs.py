@@ -6,7 +6,7 @@ from typing import Any
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lgx.artifacts.checkpoints import load_checkpoint
-from tests.support.command_line import arguments, lgx, python
+from tests.support.command_line import arguments, lgx, ok, python
 from tests.support.forks import start
 
 EXACT = ["--trainer.max_epochs=2", "--data.augment=crop_flip", "--model.optimizer.eps=1e-4"]
@@ -34,7 +34,7 @@ def kill_and_resume(
     killed.join()
     assert killed.exitcode == -9, runs.with_name(f"{runs.name}.log").read_text()
     assert list(runs.rglob("*.tmp")) == []
-    assert lgx(*base, "--ckpt_path=last").code == 0
+    ok(lgx(*base, "--ckpt_path=last"))
     return runs / "test/r/seed0"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).parents[2]
-MOST = {"lgx": 31_400, "tests": 30_500, "data_modules": 8_600}
+MOST = {"lgx": 31_400, "tests": 30_500, "data_modules": 8_900}
 """Lines that each package may have."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,0 +1,247 @@
+"""Shards in a bucket: the same examples as on disk, whatever fails; what cannot be read is named."""
+
+import importlib
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import fsspec
+import pytest
+import torch
+from fsspec.core import url_to_fs
+
+from data_modules.files import remote
+from data_modules.files.remote import Cache, RemotePath, place_of
+from data_modules.loading.samplers import Batching
+from data_modules.shards.index import INDEX, read_index
+from data_modules.shards.module import ShardedData
+from data_modules.shards.streaming import ShardBatches, StreamedShards, StreamLoader
+from lgx.errors import UserError
+from tests.support import fake_data
+from tests.support.bucket_server import open_server
+from tests.support.command_line import arguments, lgx, ok
+from tests.support.runs import kill_and_resume, last_checkpoint
+
+URL = "s3://bucket/toy"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return fake_data.toy_shards(tmp_path_factory.mktemp("local") / "toy")
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    pytest.importorskip("moto", reason="needs moto[server]: pip install 'lgx[dev]'")
+    pytest.importorskip("s3fs", reason="needs the cloud extra: pip install 'lgx[cloud]'")
+    with pytest.MonkeyPatch.context() as patch:
+        yield (server := open_server(patch))
+        server.server.shutdown()
+
+
+@pytest.fixture
+def server(bucket, folder, monkeypatch):
+    """The server with the shards of ``folder``; blocks are small, so that a shard has several, and waits short."""
+    monkeypatch.setattr(remote, "WAITS", (0.01,) * 5)
+    monkeypatch.setattr(remote, "BLOCK", 2048)
+    monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)  # its own, within each try
+    system().put(f"{folder}/", f"{URL}/", recursive=True)
+    return bucket
+
+
+def system():
+    return url_to_fs(URL, use_listings_cache=False)[0]
+
+
+def replaced(url, change):
+    system().pipe_file(url, change(system().cat_file(url)))
+
+
+def flipped(data):
+    """A shard of the same size with another pixel in its last image's place."""
+    return data[:-6000] + bytes([data[-6000] ^ 1]) + data[-5999:]
+
+
+def batches_of(place, rank=0, world=1, cache=None, split="train", **options):
+    shards = read_index(place_of(place, cache))[1][split]
+    batching = Batching(2, seed=3, rank=rank, world_size=world)
+    return ShardBatches(StreamedShards(shards, "toy"), fake_data.number_of, "toy", batching, buffer=6, **options)
+
+
+def order(place, workers=0, resume=None, **options):
+    loader = StreamLoader(batches_of(place, **options), lambda: 1, num_workers=workers)
+    if resume is not None:
+        loader.load_state_dict(resume)
+    return [b.inputs.tolist() for b in loader]
+
+
+@pytest.mark.parametrize(("workers", "is_cached"), [(0, True), (2, False)])
+def test_failures_that_pass_change_no_example_also_after_a_resume(server, folder, tmp_path, workers, is_cached):
+    cache = Cache(tmp_path / "cache", 25_000) if is_cached else None  # some three of five shards
+    kinds = itertools.cycle([500, None, None, "cut", None, None, 503, None, None, "slow"])
+    with server.failing(lambda method, path: next(kinds) if path.endswith(".tar") else None) as requests:
+        for rank in range(2):
+            local = order(folder, workers, rank=rank, world=2)
+            assert order(URL, workers, rank=rank, world=2, cache=cache) == local
+            loader = StreamLoader(batches_of(folder, rank, 2), lambda: 1, num_workers=workers)
+            assert [b.inputs.tolist() for b in itertools.islice(loader, 2)] == local[:2]
+            state = loader.state_dict()
+            assert order(URL, workers, state, rank=rank, world=2, cache=cache) == local[2:]
+        parts = [order(URL, workers, rank=r, world=2, train=False, split="val") for r in range(2)]
+        assert sorted(x for part in parts for batch in part for x in batch) == list(range(9))
+    assert len(requests) > 100  # so that each kind of failure came several times
+
+
+def fails(method, name, what):
+    return lambda asked, path: what if asked == method and path.endswith(name) else None
+
+
+@pytest.mark.parametrize(
+    ("method", "fault", "reason", "asked"),
+    [("HEAD", 403, "permission is missing", 1), ("GET", 403, "permission is missing", 1), ("HEAD", 404, "(404)", 1),
+     ("GET", 500, "tried 6 times", 6), ("GET", "cut", "tried 6 times", 6)],
+)  # fmt: skip
+def test_a_failure_that_stays_names_the_url_and_the_reason(server, tmp_path, method, fault, reason, asked):
+    name, said = "train-000002.tar", []
+    for workers, cache in ((0, None), (1, None), (0, Cache(tmp_path, 10**6))):
+        with server.failing(fails(method, name, fault)) as requests, pytest.raises(UserError) as caught:
+            order(URL, workers, cache=cache)
+        said.append(str(caught.value))
+        assert requests.count((method, f"/bucket/toy/{name}")) == asked
+    assert said == [said[0]] * 3  # one sentence, also from a loader process
+    assert said[0].startswith(f"{URL}/{name}: ")
+    assert reason in said[0]
+    assert sorted(file.suffix for file in tmp_path.iterdir()) == [".tar"] * len(list(tmp_path.iterdir()))  # no parts
+
+
+@pytest.mark.parametrize("change", [flipped, lambda data: data + b"x"])
+def test_a_shard_that_changes_under_a_run_is_named(server, change):
+    name = "train-000001.tar"
+    loader = StreamLoader(batches_of(URL), lambda: 1)
+    assert len({tuple(b.inputs.tolist()) for b in loader}) == 11
+    replaced(f"{URL}/{name}", change)  # between two epochs
+    with pytest.raises(UserError, match=rf"shard {URL}/{name} (changed while|has .* bytes instead of)"):
+        list(loader)
+    with pytest.raises(UserError, match=rf"{name} (does not have the checksum|has .* bytes instead of)"):
+        order(URL)  # a new run, which has not seen the former shard
+    system().rm_file(f"{URL}/{name}")
+    with pytest.raises(UserError, match=f"shard {URL}/{name} is absent"):
+        read_index(URL)
+
+
+def test_a_shard_that_changes_while_it_is_read_gives_no_mixture(server):
+    name, asked = "train-000003.tar", []
+
+    def fault(method, path):
+        asked.append((method, Path(path).name))
+        if asked.count(("GET", name)) == 3:
+            server.fault = lambda *_: None
+            replaced(f"{URL}/{name}", flipped)
+
+    shard = next(s for s in read_index(URL)[1]["train"] if s.path.name == name)
+    before, read = system().cat_file(f"{URL}/{name}"), []
+    with server.failing(fault), shard.path.open(shard.size, shard.sha256, shard.tag) as file:
+        with pytest.raises(UserError, match="changed while this run read it"):
+            read.extend(iter(lambda: file.raw.read(2048), b""))
+    assert read == [before[:2048], before[2048:4096]]
+
+
+def test_the_cache_keeps_whole_shards_within_its_limit(server, folder, tmp_path):
+    shards = read_index(folder)[1]["train"]
+    sizes = sorted(shard.size for shard in shards)
+    order(URL, cache=Cache(tmp_path, sum(sizes)))
+    assert sorted(file.stat().st_size for file in tmp_path.iterdir()) == sizes
+    with server.failing(lambda method, path: 500 if path.endswith(".tar") else None):
+        assert order(URL, cache=Cache(tmp_path, sum(sizes))) == order(folder)
+    next(tmp_path.iterdir()).write_bytes(b"torn")
+    small = Cache(tmp_path, sum(sizes[-2:]))
+    for shard in [*read_index(place_of(URL, small))[1]["train"]] * 2:
+        with shard.path.open(shard.size, shard.sha256, shard.tag) as file:
+            assert file.read() == (folder / shard.path.name).read_bytes()
+    assert len(list(tmp_path.iterdir())) == 2
+    with pytest.raises(UserError, match=f"cache_dir_gib: is less than the .* bytes of shard {URL}"):
+        order(URL, cache=Cache(tmp_path / "small", 100))
+
+
+@pytest.mark.parametrize("scheme", ["memory", "http"])
+def test_other_file_systems_are_read_alike(server, folder, scheme):
+    url = "memory://toy"
+    if scheme == "http":
+        url = f"{server.url}/bucket/toy"
+        with pytest.raises(UserError, match=r"toy/index.json: permission is missing"):
+            read_index(url)
+        system().chmod(URL, "public-read", recursive=True)
+        with pytest.raises(UserError, match=r"nothing: no index.json"), server.failing(fails("HEAD", ".json", 404)):
+            read_index(f"{server.url}/bucket/nothing")
+    else:
+        fsspec.filesystem("memory").put(f"{folder}/", "toy/", recursive=True)
+    assert order(url) == order(folder)
+
+
+def test_an_interrupted_upload_leaves_an_index_without_absent_shards_and_resumes(server, folder):
+    def write():
+        return fake_data.toy_shards(RemotePath("s3://bucket/new"))
+
+    with server.failing(fails("PUT", "train-000002.tar", 403)), pytest.raises(UserError, match=r"000002.*permission"):
+        write()
+    index = json.loads(system().cat_file(f"s3://bucket/new/{INDEX}"))
+    named = [shard["file"] for entry in index["splits"].values() for shard in entry["shards"]]
+    assert named == sorted(Path(f).name for f in system().ls("s3://bucket/new") if f.endswith(".tar")) != []
+    with server.failing(lambda *_: None) as requests:
+        write()
+    assert not {("PUT", f"/bucket/new/{name}") for name in named} & set(requests)
+    for file in folder.iterdir():
+        assert system().cat_file(f"s3://bucket/new/{file.name}") == file.read_bytes()
+
+
+def test_the_command_writes_to_a_bucket_and_names_how_to_read_it(server, tmp_path, monkeypatch):
+    fake_data.FORMATS["eurosat"](tmp_path / "data", monkeypatch)
+    done = ok(lgx("data", "prepare", "eurosat", f"--root={tmp_path}/data", "--shards", "--out=s3://bucket/data"))
+    assert "--data.name eurosat_shards --data.root s3://bucket/data --data.in_memory false" in done.out
+    module = ShardedData(name="eurosat_shards", root="s3://bucket/data", in_memory=False)
+    module.setup("fit")
+    assert len(module.examples("train")) == module.info.sizes[0]
+    with pytest.raises(UserError, match=r"is a URL.*--data.in_memory false"):
+        ShardedData(name="eurosat", root="s3://bucket/data")
+    with pytest.raises(UserError, match=r"cache_dir.*leave it out"):
+        ShardedData(name="eurosat", root=str(tmp_path), cache_dir="x")
+
+
+def options(root, *more):
+    data = ["--data=ShardedData", f"--data.root={root}", "--data.name=toy", "--data.in_memory=false"]
+    sizes = ["--data.batch_size=4", "--data.shuffle_buffer=6", "--data.num_workers=1", "--trainer.max_epochs=2"]
+    return [*data, *sizes, "--data.augment=randaugment", "--save_every=1", *more]
+
+
+def trained(root, runs, *more):
+    ok(lgx(*arguments("fit", "Ancestor", root, runs, "--name=r", *options(root, *more))))
+    return runs / "test/r/seed0"
+
+
+@pytest.fixture(scope="module")
+def from_disk(folder, tmp_path_factory):
+    return last_checkpoint(trained(folder.parent, tmp_path_factory.mktemp("disk")))
+
+
+@pytest.mark.parametrize(("is_killed", "is_cached"), [(False, False), (True, False), (True, True)])
+def test_training_from_a_bucket_equals_that_from_disk_bit_for_bit(server, from_disk, tmp_path, is_killed, is_cached):
+    more = [f"--data.cache_dir={tmp_path}/cache", "--data.cache_dir_gib=0.00002"] if is_cached else []
+    if is_killed:
+        more.append("--data.num_workers=0")  # the same order; a loader process would hold the run's lock for seconds
+        run = kill_and_resume("s3://bucket", tmp_path, 7, "before_update", options("s3://bucket", *more))
+    else:
+        run = trained("s3://bucket", tmp_path)
+    found = last_checkpoint(run)
+    assert found["global_step"] == from_disk["global_step"] == 10
+    for name, tensor in from_disk["state_dict"].items():
+        assert torch.equal(tensor, found["state_dict"][name]), name
+
+
+def test_without_the_package_of_a_file_system_its_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    monkeypatch.delitem(importlib.import_module("fsspec.registry")._registry, "s3", raising=False)
+    with pytest.raises(UserError, match=r"s3://bucket/x/index.json: .*s3fs.*pip install 'lgx\[cloud\]'"):
+        read_index("s3://bucket/x")
+    with pytest.raises(UserError, match="Protocol not known: nowhere"):
+        read_index("nowhere://b/x")
