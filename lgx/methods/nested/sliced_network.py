@@ -167,10 +167,14 @@ class SlicedNetwork(Distill):
         order = cast(Tensor, getattr(self.network, ORDER))
         return tuple(order.round().int().tolist())
 
+    @cached_property
+    def parameters_by_name(self) -> dict[str, Tensor]:
+        """All parameters of the network; a walk through its modules takes as long as the pass of a small slice."""
+        return dict(self.network.named_parameters())
+
     def tensors_of(self, size: ViTArchitecture) -> dict[str, Tensor]:
         """The parameters of a slice: views of the network's, as far as it is not narrower in several parts."""
-        own = dict(self.network.named_parameters())
-        return sliced(own, self.architecture, size, self.layer_order, training=self.training)
+        return sliced(self.parameters_by_name, self.architecture, size, self.layer_order, training=self.training)
 
     def planned_step(self) -> PlannedSlices:
         """A step with the largest slices."""
