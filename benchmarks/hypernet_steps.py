@@ -23,7 +23,7 @@ from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
 from lgx.hypernet.functional_forward import functional_forward, meta_batch_loss
 from lgx.hypernet.graph import path_lengths
 from lgx.hypernet.hypernet import add_class_token
-from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
+from lgx.hypernet.low_rank_tensor import LowRankTensor, sum_of_norms
 
 LARGEST = {"conv": (64, 64, 16, 16), "low_rank": (2048, 2048, 16, 16)}
 """Decoder -> largest weight that is predicted, (out, in, height, width): those of GHN-3 and LoGAH."""
@@ -137,7 +137,7 @@ def _seconds_of_parts(
     leaves = {name: _detached(parameter) for name, parameter in parameters.items()}
     with autocast(precision):
         loss = F.cross_entropy(functional_forward(architecture, leaves, inputs), targets)
-    (loss + NORM_WEIGHT * torch.stack([frobenius_norm(p) for p in leaves.values()]).sum()).backward()
+    (loss + NORM_WEIGHT * sum_of_norms(leaves.values())).backward()
     clock.lap("execute")
     pairs = [pair for name in leaves for pair in zip(_tensors(parameters[name]), _tensors(leaves[name]), strict=True)]
     pairs = [(predicted, leaf) for predicted, leaf in pairs if predicted.requires_grad]

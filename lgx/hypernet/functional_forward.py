@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from lgx.architectures import Architecture
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
 from lgx.hypernet.hypernet import Hypernet, add_class_token
-from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
+from lgx.hypernet.low_rank_tensor import LowRankTensor, sum_of_norms
 
 if TYPE_CHECKING:
     from lgx.architectures.gpt2_model import GPT2Classifier
@@ -205,7 +205,7 @@ def meta_batch_loss(
         elif projection == "random":
             features = nn.Linear(architecture.embed_dim, width, device=inputs.device)(features)
         losses.append(loss(logits, features))
-    norms = [torch.stack([frobenius_norm(p) for p in parameters.values()]).sum() for parameters in predicted]
+    norms = [sum_of_norms(parameters.values()) for parameters in predicted]
     return torch.stack(losses).mean(dim=0), torch.stack(norms).mean()
 
 

@@ -99,10 +99,10 @@ class _SlicedLinear(torch.autograd.Function):
             parts = [gradients[piece.slice][:, piece.place : piece.place + stop - start] for piece in pieces]
             gradient = torch.cat(parts)
             of_weight[start:stop].addmm_(gradient.T, joined)
-            of_bias[start:stop] += gradient.sum(dim=0)
+            of_bias[start:stop].add_(gradient.sum(dim=0))  # += would also copy the view to itself
             of_joined = (gradient @ weight[start:stop]).split([len(part) for part in parts])
             for piece, of_row in zip(pieces, of_joined, strict=True):
-                of_inputs[piece.slice][:, piece.row] += of_row
+                of_inputs[piece.slice].select(1, piece.row).add_(of_row)
         return of_weight, of_bias, None, *of_inputs
 
 

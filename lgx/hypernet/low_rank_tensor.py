@@ -1,6 +1,7 @@
 """A weight that is stored as the product of two thin factors, and a linear layer that computes with the factors."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -241,7 +242,7 @@ class _FrobeniusNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
         """(n, out, r), (n, in, r) -> (n,)."""
-        wide_a, wide_b = (t if t.dtype == torch.float64 else t.float() for t in (a, b))
+        wide_a, wide_b = _wide(a), _wide(b)
         with torch.autocast(a.device.type, enabled=False):
             gram_a, gram_b = wide_a.mT @ wide_a, wide_b.mT @ wide_b
             norms = (gram_a * gram_b).sum((1, 2)).clamp(min=0).sqrt()
@@ -288,5 +289,23 @@ def frobenius_norm(parameter: Tensor) -> Tensor:
     """
     if isinstance(parameter, LowRankTensor):
         return parameter.frobenius_norm()
-    wide = parameter if parameter.dtype == torch.float64 else parameter.float()
-    return cast(Tensor, torch.linalg.vector_norm(wide))
+    return cast(Tensor, torch.linalg.vector_norm(_wide(parameter)))
+
+
+def sum_of_norms(parameters: Iterable[Tensor]) -> Tensor:
+    """Sum of the Frobenius norms of parameters, a scalar.
+
+    The norms of vectors of one length are one operation, because small operations take longer to start than to run.
+    """
+    norms, vectors = [], defaultdict[int, list[Tensor]](list)
+    for parameter in parameters:
+        if parameter.ndim == 1:
+            vectors[len(parameter)].append(parameter)
+        else:
+            norms.append(frobenius_norm(parameter))
+    norms += [torch.linalg.vector_norm(_wide(torch.stack(group)), dim=1).sum() for group in vectors.values()]
+    return torch.stack(norms).sum()
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor if tensor.dtype == torch.float64 else tensor.float()

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from lgx.hypernet import Hypernet, HypernetConfig, low_rank_tensor
-from lgx.hypernet.low_rank_tensor import LowRankTensor, dense_is_faster, factored_linear, frobenius_norm
+from lgx.hypernet.low_rank_tensor import LowRankTensor, dense_is_faster, factored_linear, frobenius_norm, sum_of_norms
 from tests.support.hypernet import TINY, VIT
 
 
@@ -56,6 +56,18 @@ def test_the_norm_of_a_zero_weight_has_a_finite_gradient():
     a, b = torch.zeros(3, 2, requires_grad=True), torch.randn(2, 3, requires_grad=True)
     LowRankTensor(a, b).frobenius_norm().backward()
     assert a.grad.count_nonzero() == b.grad.count_nonzero() == 0
+
+
+def test_the_sum_of_norms_is_that_of_each_parameter_alone(pair):
+    vectors = [torch.randn(n, dtype=torch.double, requires_grad=True) for n in (5, 3, 5, 5)]
+    zero, table = torch.zeros(3, requires_grad=True), torch.randn(2, 3, requires_grad=True)
+    total = sum_of_norms([*vectors, zero, table, LowRankTensor(*pair)])
+    expected = sum(vector.norm() for vector in vectors) + table.norm() + (pair[0] @ pair[1]).norm()
+    torch.testing.assert_close(total, expected)
+    sources = (*vectors, table, *pair)
+    seen, wanted = (torch.autograd.grad(each, sources, retain_graph=True) for each in (total, expected))
+    torch.testing.assert_close(seen, wanted)
+    assert torch.autograd.grad(total, zero)[0].count_nonzero() == 0
 
 
 @pytest.mark.parametrize("rank", [14, 16])
