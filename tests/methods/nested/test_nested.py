@@ -12,11 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
-<<<<<<< HEAD
-=======
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
->>>>>>> 9671f5c2 (Norms of vectors are computed together; gradients of the decoder's rows are added in place)
 
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
