@@ -157,8 +157,8 @@ class Family(SlicedNetwork):
 
     def logits(self, size: ViTArchitecture, images: Tensor) -> Tensor:
         """See :class:`SlicedNetwork`."""
-        logits: Tensor = functional_call(self.prepare(size).train(self.training), self.tensors_of(size), (images,))
-        return logits
+        network, tensors = self.prepare(size).train(self.training), self.tensors_of(size)
+        return cast(Tensor, functional_call(network, tensors, (images,), tie_weights=False))
 
     # -- losses ---------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ class _WithGradients(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> Any:
-        return None, None, *(gradient * outer[0] for gradient in ctx.gradients)
+        return None, None, *torch._foreach_mul(ctx.gradients, outer[0])
 
 
 def average_of(
@@ -40,11 +40,13 @@ def average_of(
     sums: dict[int, Tensor] = {}
     for compute in losses:
         parts = compute()
-        for place, gradient in enumerate(torch.autograd.grad(parts["loss"] * scale, parameters, allow_unused=True)):
-            if gradient is not None:
-                sums[place] = gradient if place not in sums else sums[place].add_(gradient)
+        gradients = torch.autograd.grad(parts["loss"] * scale, parameters, allow_unused=True)
+        found = {place: gradient for place, gradient in enumerate(gradients) if gradient is not None}
+        if again := [place for place in found if place in sums]:
+            torch._foreach_add_([sums[place] for place in again], [found[place] for place in again])
+        sums = found | sums
         totals = {name: totals.get(name, 0) + part.detach() for name, part in parts.items()}
     averages = {name: total / len(losses) for name, total in totals.items()}
-    gradients = [gradient.div_(len(losses) * scale) for gradient in sums.values()]
-    averages["loss"] = _WithGradients.apply(averages["loss"], gradients, *(parameters[place] for place in sums))
+    torch._foreach_div_(total := list(sums.values()), len(losses) * scale)
+    averages["loss"] = _WithGradients.apply(averages["loss"], total, *(parameters[place] for place in sums))
     return averages

@@ -133,11 +133,11 @@ class Nested(SlicedNetwork):
             Its features, projected to the ancestor's widths, and its logits, (B, K).
         """
         tensors = self.tensors_of(size)
-        for name, tensor in self.network.named_parameters():
-            if name.startswith("projection."):
-                tensors[name] = tensor[:, : size.embed_dim] if tensor.ndim == 2 else tensor
+        projection: Any = self.network.projection
+        for name, tensor in projection.named_parameters(prefix="projection"):
+            tensors[name] = tensor[:, : size.embed_dim] if tensor.ndim == 2 else tensor
         named = {f"network.{name}": tensor for name, tensor in tensors.items()}
-        summary, patches, logits = functional_call(self.prepare(size), named, (images,))
+        summary, patches, logits = functional_call(self.prepare(size), named, (images,), tie_weights=False)
         return Features(summary, patches), logits
 
     def logits(self, size: ViTArchitecture, images: Tensor) -> Tensor:

@@ -55,6 +55,7 @@ class SlicedNetwork(Distill):
         if self.ancestor is None:
             raise UserError(f"model.ancestor: {type(self).__name__} trains slices of an ancestor; give model.ancestor")
         self.drawn: list[ViTArchitecture] = []
+        self._named: tuple[nn.Module | None, dict[str, Tensor]] = None, {}
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
@@ -169,8 +170,9 @@ class SlicedNetwork(Distill):
 
     def tensors_of(self, size: ViTArchitecture) -> dict[str, Tensor]:
         """The parameters of a slice: views of the network's, as far as it is not narrower in several parts."""
-        own = dict(self.network.named_parameters())
-        return sliced(own, self.architecture, size, self.layer_order, training=self.training)
+        if self._named[0] is not self.network:  # a walk through its modules takes as long as the pass of a small slice
+            self._named = self.network, dict(self.network.named_parameters())
+        return sliced(self._named[1], self.architecture, size, self.layer_order, training=self.training)
 
     def planned_step(self) -> PlannedSlices:
         """A step with the largest slices."""

@@ -1,12 +1,14 @@
 """Order the elements of a ViT by importance, and cut slices of every smaller size from it."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from lgx.architectures import ViTArchitecture
 from lgx.architectures.axes import Axis, axes_of
@@ -64,37 +66,73 @@ def ordered(
     return found, order(Axis("embed", architecture.embed_dim))
 
 
-class _Cut(NamedTuple):
-    """A slice along one dimension of a parameter.
+class _Part(NamedTuple):
+    """Where a parameter of a slice comes from.
 
     Attributes:
-        dim: The dimension.
-        shape: It holds parts of groups of elements: how many of each.
-        groups: Groups of each part that the slice has, from the first on.
-        size: Elements of each group, likewise.
+        source: Name of the parameter of the whole network.
+        whole: Its shape.
+        size: Shape of the view of it that holds the slice; dimensions of parts, heads and elements are apart.
+        stride: Strides of this view.
+        shape: Shape of the slice.
+        factor: What the slice is multiplied by.
+        is_dense: Whether the view is contiguous.
     """
 
-    dim: int
-    shape: tuple[int, int, int]
-    groups: int
-    size: int
+    source: str
+    whole: tuple[int, ...]
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    shape: tuple[int, ...]
+    factor: float
+    is_dense: bool
 
     def __call__(self, tensor: Tensor) -> Tensor:
-        """The slice: a view, or of several parts and narrower heads a copy."""
-        parts, _, whole = self.shape
-        if parts == 1 and self.size == whole:
-            return tensor.narrow(self.dim, 0, self.groups * whole)
-        first = self.dim + 1
-        divided: Tensor = tensor.unflatten(self.dim, self.shape)
-        return divided.narrow(first, 0, self.groups).narrow(first + 1, 0, self.size).flatten(self.dim, first + 1)
+        """The view of a tensor of the whole network."""
+        return tensor if self.size == self.whole else tensor.contiguous().as_strided(self.size, self.stride)
+
+    def shaped(self, view: Tensor) -> Tensor:
+        """The slice in a tensor of the view's size."""
+        return view if self.size == self.shape else view.reshape(self.shape)
 
 
-class _Part(NamedTuple):
-    """Where a parameter of a slice comes from: a parameter of the whole network, its cuts, and a factor."""
+class _Slices(torch.autograd.Function):
+    """The slices of many parameters in few operations; operations take longer to start than to run.
 
-    source: str
-    cuts: tuple[_Cut, ...]
-    factor: float
+    Views are contiguous together or not, because ``torch._foreach_*`` is one operation only for contiguous tensors.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, parts: Sequence[_Part], starts: Sequence[Tensor] | None, share: float, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        """See :func:`sliced`; ``starts`` are the tensors before training."""
+        ctx.set_materialize_grads(False)
+        ctx.parts, ctx.share = parts, None if starts is None else share
+        views: Any = [part(tensor) for part, tensor in zip(parts, tensors, strict=True)]
+        if starts is not None:
+            before = [part(start) for part, start in zip(parts, starts, strict=True)]
+            views = torch._foreach_lerp(before, views, share)
+        if any(part.factor != 1 for part in parts):
+            views = torch._foreach_mul(views, [part.factor for part in parts])
+        return tuple(part.shaped(view) for part, view in zip(parts, views, strict=True))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        """Gradients of the whole tensors: zero outside of the slice, None where the slice has none."""
+        pairs = [(part, each) for part, each in zip(ctx.parts, gradients, strict=True) if each is not None]
+        wholes = [each.new_empty(part.whole) for part, each in pairs]
+        if pairs:
+            scaled: Any = [each.reshape(part.size) for part, each in pairs]
+            if any(part.factor != 1 for part, _ in pairs):
+                scaled = torch._foreach_mul(scaled, [part.factor for part, _ in pairs])
+            if ctx.share is not None:
+                scaled = torch._foreach_mul(scaled, ctx.share)
+            torch._foreach_zero_(wholes)
+            torch._foreach_copy_([part(whole) for (part, _), whole in zip(pairs, wholes, strict=True)], scaled)
+        found = iter(wholes)
+        return None, None, None, *(None if each is None else next(found) for each in gradients)
 
 
 def sliced(
@@ -122,15 +160,18 @@ def sliced(
         UserError: If it is deeper or wider than the whole, has more heads, wider ones, or a larger MLP; or narrower
             heads and rotary positions.
     """
-    found, share = {}, trained_share(whole, size, training)
+    found, groups = {}, defaultdict[tuple[bool, bool], list[Any]](list)
     for name, part in _plan(whole, size, tuple(sorted(layers[: size.depth]))).items():
         if part.source in tensors:
             tensor, start = tensors[part.source], tensors.get(f"{WHOLE}{part.source}")
-            for cut in part.cuts:
-                tensor, start = cut(tensor), None if start is None else cut(start)
-            if start is not None:
-                tensor = torch.lerp(start, tensor, share)
-            found[name] = tensor if part.factor == 1 else tensor * part.factor
+            if start is None and part.whole == part.shape:
+                found[name] = tensor
+            else:
+                groups[start is None, part.is_dense].append((name, part, start, tensor))
+    share = trained_share(whole, size, training)
+    for (is_free, _), group in groups.items():
+        names, parts, starts, sources = zip(*group, strict=True)
+        found |= zip(names, _Slices.apply(parts, None if is_free else starts, share, *sources), strict=True)
     return found
 
 
@@ -159,19 +200,24 @@ def _plan(whole: ViTArchitecture, size: ViTArchitecture, layers: tuple[int, ...]
             f"nested: the descendant has {size.depth} layers, but the learngene has {whole.depth}; choose fewer"
         )
     plan, prefix = {}, size.layers
-    for name in size.build("meta").state_dict():
+    for name, tensor in size.build("meta").state_dict().items():
         source = name
         if name.startswith(prefix):
             number, _, rest = name.removeprefix(prefix).partition(".")
             source = f"{prefix}{layers[int(number)]}.{rest}"
-        cuts, factor = [], 1.0
+        cuts, shape, factor = [], list(tensor.shape), 1.0
         for dim, (ours, theirs) in enumerate(zip(axes_of(whole, source), axes_of(size, name), strict=True)):
             if ours is None or theirs is None or (ours.size, ours.heads) == (theirs.size, theirs.heads):
                 continue
-            cuts.append(_cut(dim, ours, theirs))
+            cuts.append((dim, ours, theirs))
+            shape[dim] = ours.parts * ours.size
             if name.endswith("weight") and dim == 1:
                 factor = sqrt(ours.size / theirs.size)
-        plan[name] = _Part(source, tuple(cuts), factor)
+        view = torch.empty(shape, device="meta")
+        for cut in reversed(cuts):
+            view = _cut(view, *cut)
+        own = tuple(view.shape), view.stride(), tuple(tensor.shape)
+        plan[name] = _Part(source, tuple(shape), *own, factor, view.is_contiguous())
     _check_heads(whole, size)
     return plan
 
@@ -200,13 +246,15 @@ def skeleton(size: ViTArchitecture, device: torch.device, dtype: torch.dtype, dr
     return network
 
 
-def _cut(dim: int, ours: Axis, theirs: Axis) -> _Cut:
+def _cut(view: Tensor, dim: int, ours: Axis, theirs: Axis) -> Tensor:
+    """Keep what the smaller network has of one dimension; several parts and narrower heads become dimensions."""
     if theirs.size > ours.size:
         what = "neurons in an MLP" if ours.kind == "hidden" else "dimensions"
         raise UserError(
             f"nested: the descendant has {theirs.size} {what}, but the learngene has {ours.size}; choose fewer"
         )
-    if ours.kind != "heads":
-        return _Cut(dim, (ours.parts, 1, ours.size), 1, theirs.size)
     own, wanted = head_widths(ours, theirs)
-    return _Cut(dim, (ours.parts, ours.heads, own), theirs.heads, wanted)
+    if ours.parts == 1 and (wanted == own or ours.heads == 1):
+        return view.narrow(dim, 0, theirs.size)
+    divided: Tensor = view.unflatten(dim, (ours.parts, ours.heads, own))
+    return divided.narrow(dim + 1, 0, theirs.heads).narrow(dim + 2, 0, wanted)

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
@@ -220,6 +221,46 @@ def test_a_step_costs_the_sum_of_its_sizes(trained):
     projections = [2 * 2 * size.embed_dim * (64 + patches) for size in sizes]  # of two images: summary and patches
     alone = [2 * 2 * size.count_macs() for size in sizes]
     assert counter.get_total_flops() == sum(alone) + sum(projections)
+
+
+def test_a_slice_costs_few_operations_more_than_a_network_of_its_size(trained):
+    method, _, _ = trained
+    size, images = method.size(4, 48, 0.5), torch.randn(2, 3, 16, 16)
+
+    def operations(logits, parameters):
+        with _Count() as count:
+            torch.autograd.grad(logits().sum(), parameters, allow_unused=True)
+        return count.total
+
+    alone, shared = size.build(), [p for name, p in method.network.named_parameters() if not name.startswith(WHOLE)]
+    method.logits(size, images)  # the plan is made once
+    of_slice = operations(lambda: method.logits(size, images), shared)
+    assert of_slice < 2 * operations(lambda: alone(images), list(alone.parameters()))
+
+
+class _Count(TorchDispatchMode):
+    """Counts the operations that are started, forward and backward."""
+
+    total = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.total += 1
+        return func(*args, **kwargs or {})
+
+
+def test_a_size_that_a_step_has_twice_counts_twice(trained):
+    method, _, _ = trained
+    size, images = method.size(2, 48, 0.5), torch.randn(2, 3, 16, 16)
+    parameters = [p for name, p in method.network.named_parameters() if not name.startswith(WHOLE)]
+
+    def gradients(count):
+        total = sum(method.logits(size, images).square().sum() for _ in range(count))
+        return torch.autograd.grad(total, parameters, allow_unused=True)
+
+    pairs = [*zip(gradients(1), gradients(2), strict=True)]
+    assert 0 < sum(once is None for once, _ in pairs) < len(pairs)  # of the layers that the slice lacks
+    assert all(torch.equal(2 * once, twice) for once, twice in pairs if once is not None)
+    assert all(twice is None for once, twice in pairs if once is None)
 
 
 @pytest.mark.slow
