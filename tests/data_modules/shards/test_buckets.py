@@ -76,7 +76,7 @@ def order(place, workers=0, resume=None, **options):
     return [b.inputs.tolist() for b in loader]
 
 
-@pytest.mark.parametrize(("workers", "is_cached"), [(0, True), (2, False)])
+@pytest.mark.parametrize(("workers", "is_cached"), [(0, True), pytest.param(2, False, marks=pytest.mark.slow)])
 def test_failures_that_pass_change_no_example_also_after_a_resume(server, folder, tmp_path, workers, is_cached):
     cache = Cache(tmp_path / "cache", 25_000) if is_cached else None  # some three of five shards
     kinds = itertools.cycle([500, None, None, "cut", None, None, 503, None, None, "slow"])
@@ -224,7 +224,10 @@ def from_disk(folder, tmp_path_factory):
     return last_checkpoint(trained(folder.parent, tmp_path_factory.mktemp("disk")))
 
 
-@pytest.mark.parametrize(("is_killed", "is_cached"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    ("is_killed", "is_cached"),
+    [(False, False), pytest.param(True, False, marks=pytest.mark.slow), (True, True)],
+)
 def test_training_from_a_bucket_equals_that_from_disk_bit_for_bit(server, from_disk, tmp_path, is_killed, is_cached):
     more = [f"--data.cache_dir={tmp_path}/cache", "--data.cache_dir_gib=0.00002"] if is_cached else []
     if is_killed:
