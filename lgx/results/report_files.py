@@ -56,7 +56,8 @@ def write_report(report: Report, page: Path) -> list[str]:
         Names of the other files.
     """
     figures = {f"{figure.name}.svg": figure.svg for section in report.sections for figure in section.figures}
-    for name, text in {**figures, MARKDOWN: to_markdown_page(report), page.name: to_html(report)}.items():
+    # First the file by which a later report knows that it may replace the others, should one of them fail
+    for name, text in {MARKDOWN: to_markdown_page(report), **figures, page.name: to_html(report)}.items():
         with atomic_path(page.parent / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
     return [MARKDOWN, *figures]
@@ -68,8 +69,9 @@ def write_comparison(comparison: Comparison, page: Path) -> list[str]:
     Returns:
         Names of the other files.
     """
+    others = write_report(whole_report(comparison), page)
     write_rows(page.parent / RESULTS, comparison.merged.rows)
-    return [RESULTS, *write_report(whole_report(comparison), page)]
+    return [RESULTS, *others]
 
 
 def whole_report(comparison: Comparison) -> Report:

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 each_case = pytest.mark.parametrize("case", range(int(os.environ.get("LGX_CHAOS", "2"))))
 RUN = Path("runs/test/r/seed0")
 RESUME, ANEW, WORKERS = "--ckpt_path=last", "--model.optimizer.lr=0.01", "--data.num_workers=2"
-OPTIONS = [(), (ANEW,), ("--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5")]
+OPTIONS = [(), (ANEW,), ("--trainer.callbacks+=EMA", "--trainer.callbacks.decay=0.5")]
 
 
 def fit(images: Path, *options: str) -> Command:

@@ -113,6 +113,22 @@ def test_existing_files_stay_when_the_disk_is_full(tmp_path, images, ancestor, n
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+def test_a_report_without_space_is_written_by_the_same_command(tmp_path, ancestor):
+    command = ["compare", ancestor, "--split", "val", "--out", tmp_path]
+    sizes = {name: (tmp_path / name).stat().st_size for name in compared(command, tmp_path)}
+    for path in tmp_path.iterdir():
+        path.unlink()
+    with no_file_larger_than(sizes["results.csv"]):
+        assert "cannot write" in lgx(*command).sentence
+    assert {*compared(command, tmp_path)} == {*sizes}
+
+
+def compared(command, folder):
+    done = lgx(*command)
+    assert done.code == 0, done.err
+    return [path.name for path in folder.iterdir()]
+
+
 def test_a_full_disk_ends_a_run_that_can_be_resumed(tmp_path, images):
     base = arguments("fit", "Ancestor", images, tmp_path, "--name=r", "--ckpt_path=last")
     assert lgx(*base).code == 0
