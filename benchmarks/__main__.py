@@ -119,9 +119,7 @@ def fit(file: str, steps: int = 40, repeats: int = 3, csv: str | None = None) ->
     return run([_fit(Path(file).stem, ["--config", file], steps, repeats)], csv)
 
 
-def data(
-    img_size: int = 64, batch: str = "64", num_workers: int = 0, repeats: int = 3, csv: str | None = None
-) -> Rows:
+def data(img_size: int = 64, batch: str = "64", num_workers: int = 0, repeats: int = 3, csv: str | None = None) -> Rows:
     """Images per second from class folders, shards and decoded pixels, beside torchvision and webdataset.
 
     The images are 1,024 random JPEG files of 128 px. All ways resize, crop, flip and normalize alike.
