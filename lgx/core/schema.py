@@ -11,7 +11,7 @@ from lgx.errors import UserError
 
 def shortened(value: Any) -> str:
     """A value for a message: in one line, and short."""
-    return " ".join(reprlib.repr(value).split())
+    return " ".join(reprlib.repr(value).split())[:300]
 
 
 class Field(NamedTuple):

@@ -45,7 +45,7 @@ def stamp(path: Path) -> bytes:
     return os.fsencode(path) + f" {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}\n".encode()
 
 
-def make_room(path: Path, needed: int = 0, most: int = _MOST) -> None:
+def make_room(path: Path, needed: int = 0, most: int | None = None) -> None:
     """Make the folder of a file, and remove files of its kind that were used least recently, until it is in the limit.
 
     Temporary files that killed processes left are removed after a day.
@@ -53,7 +53,7 @@ def make_room(path: Path, needed: int = 0, most: int = _MOST) -> None:
     Args:
         path: The new file.
         needed: Its bytes.
-        most: The limit in bytes.
+        most: The limit in bytes; by default 16 GiB.
 
     Raises:
         OSError: If the folder cannot be made, or the file would take more than half of the free space.
@@ -68,7 +68,7 @@ def make_room(path: Path, needed: int = 0, most: int = _MOST) -> None:
     files = sorted(((file.stat(), file) for file in folder.glob(f"*{path.suffix}")), key=lambda pair: pair[0].st_mtime)
     total = sum(state.st_size for state, _ in files) + needed
     for state, file in files:
-        if total <= most:
+        if total <= (_MOST if most is None else most):
             break
         file.unlink(missing_ok=True)
         total -= state.st_size
