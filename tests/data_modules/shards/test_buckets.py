@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bucket():
-    pytest.importorskip("moto", reason="needs moto[server]: pip install 'lgx[dev]'")
+    pytest.importorskip("moto", reason="needs moto: pip install 'lgx[dev]'")
     pytest.importorskip("s3fs", reason="needs the cloud extra: pip install 'lgx[cloud]'")
     with pytest.MonkeyPatch.context() as patch:
         yield (server := open_server(patch))
