@@ -65,7 +65,7 @@ def run(measurements: Iterable[Measurement], path: str | None = None, minutes: f
 def _measured(entry: Measurement) -> Rows:
     try:
         return entry.measure()
-    except Exception as error:  # the other measurements of a lent machine are not lost
+    except Exception as error:  # the other measurements are not lost
         traceback.print_exc()
         full = isinstance(error, RuntimeError) and is_full_memory(error)
         return [{"failure": "the memory of the GPU is too small" if full else " ".join(str(error).split())[:200]}]
