@@ -146,7 +146,7 @@ LIMIT := timeout --kill-after 5
 GPU_TESTS ?= tests/methods tests/training tests/hypernet tests/planning tests/commands
 
 # To try it on a CPU: CUDA_VISIBLE_DEVICES= make gpu GPU_TESTS=tests/methods/sws
-gpu: $(READY) ## on a machine with a GPU, nine minutes: its tests, steps, a run of each method; results in runs/gpu
+gpu: $(READY) ## on a machine with a GPU, at most eleven minutes: its tests, steps, a run of each method; results in runs/gpu
 	@mkdir -p runs/gpu
 	-$(LIMIT) 120 $(BIN)/pytest -m gpu > runs/gpu/marked.txt; tail -n 1 runs/gpu/marked.txt
 	$(BIN)/lgx data prepare pocket --root runs/gpu/data

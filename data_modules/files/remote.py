@@ -182,7 +182,7 @@ def _reason(error: Exception) -> tuple[str | None, bool]:
         return f"permission is missing ({error_line(error)})", True
     if isinstance(error, TimeoutError):
         return f"no answer in time ({error_line(error)})", False
-    return error_line(error), isinstance(error, (ValueError, NotImplementedError))
+    return error_line(error), isinstance(error, ValueError | NotImplementedError)
 
 
 class _Blocks(io.RawIOBase):

@@ -167,29 +167,31 @@ def curve_section(
 
 
 def front_section(files: Iterable[Path]) -> Section | None:
-    """The sizes of runs that measured many: the metric in validation against parameters; None without such runs.
+    """The sizes of runs that measured many: a panel for each metric in validation; None without such runs.
 
     Args:
         files: Results files; the sizes are in ``front.csv`` beside them.
     """
     found = [file.with_name(FRONT) for file in files if file.with_name(FRONT).is_file()]
     fronts = {file.parent: [*csv.DictReader(file.read_text(encoding="utf-8").splitlines())] for file in found}
-    if not fronts:
+    columns = sorted({name for sizes in fronts.values() for name in sizes[0] if name.startswith("val_")})
+    if not columns:
         return None
-    figure, (axes,) = make_panels(1, legend=2.4)
-    column = ""
-    for folder, sizes in fronts.items():
-        column = next(name for name in sizes[0] if name.startswith("val_"))
-        factor = scale_of(column.removeprefix("val_"))
-        points = [(int(size["parameters"]) / 1e6, factor * float(size[column]), size["best"] == "1") for size in sizes]
-        best = [(x, y) for x, y, is_best in points if is_best]
-        (line,) = axes.plot(*zip(*best, strict=True), label=plain(f"{folder.parent.name}/{folder.name}"))
-        axes.scatter([x for x, _, _ in points], [y for _, y, _ in points], s=10, color=line.get_color())
-    axes.set_xlabel("parameters (millions)")
-    axes.set_ylabel(_quantity(column.removeprefix("val_")))
+    figure, panels = make_panels(len(columns), legend=2.4)
+    for axes, column in zip(panels, columns, strict=True):
+        metric = column.removeprefix("val_")
+        for folder, sizes in fronts.items():
+            if column in sizes[0]:
+                x = [int(size["parameters"]) / 1e6 for size in sizes]
+                y = [scale_of(metric) * float(size[column]) for size in sizes]
+                best = [pair for pair, size in zip(zip(x, y, strict=True), sizes, strict=True) if size["best"] == "1"]
+                (line,) = axes.plot(*zip(*best, strict=True), label=plain(f"{folder.parent.name}/{folder.name}"))
+                axes.scatter(x, y, s=10, color=line.get_color())
+        axes.set_xlabel("parameters (millions)")
+        axes.set_ylabel(_quantity(metric))
     figure.legend(loc="outside right upper", frameon=False)
     caption = "See which sizes are enough. A line joins the sizes that are better in validation than every smaller one."
-    label = f"{column.removeprefix('val_')} in validation against parameters, runs {', '.join(map(str, fronts))}"
+    label = f"validation against parameters, runs {', '.join(folder.parent.name for folder in fronts)}"
     return Section("Sizes of a run", figures=[ReportFigure("sizes", to_svg(figure, "sizes"), label, caption)])
 
 

@@ -19,7 +19,7 @@ import pytest
 ARCH = "depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 ACCELERATOR = os.environ.get("LGX_TEST_ACCELERATOR", "cpu")
-"""Where tiny runs train: ``make gpu`` runs the tests of methods and of training with ``gpu``."""
+"""Where tiny runs train: ``make gpu`` runs tests with ``auto``."""
 
 
 def free_port() -> int:

@@ -42,7 +42,7 @@ class OnGpu(Tensor):
     @staticmethod
     def __new__(cls, held: Tensor) -> "OnGpu":
         form: Any = {"strides": held.stride(), "storage_offset": held.storage_offset(), "dtype": held.dtype}
-        made: OnGpu = Tensor._make_wrapper_subclass(cls, held.size(), **form, device=GPU)  # type: ignore[attr-defined]
+        made: OnGpu = Tensor._make_wrapper_subclass(cls, held.size(), **form, device=GPU)
         made.held = held
         return made
 
