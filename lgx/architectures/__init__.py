@@ -2,6 +2,7 @@
 
 from lgx.architectures.base import Architecture, architecture_from_dict, name_of, naming_source
 from lgx.architectures.gpt2 import GPT2_NAMES, GPT2Architecture
+from lgx.architectures.hf import HFArchitecture
 from lgx.architectures.parsing import (
     parse_any_architecture,
     parse_architecture,
@@ -12,7 +13,7 @@ from lgx.architectures.sets import SETS, architecture_set, read_architectures, s
 from lgx.architectures.vit import NAMES, ViTArchitecture, vit_only
 
 __all__ = [
-    "GPT2_NAMES", "NAMES", "SETS", "Architecture", "GPT2Architecture", "ViTArchitecture", "architecture_from_dict",
-    "architecture_set", "name_of", "naming_source", "parse_any_architecture", "parse_architecture", "parse_for",
-    "parse_like", "read_architectures", "sample_architectures", "vit_only",
+    "GPT2_NAMES", "NAMES", "SETS", "Architecture", "GPT2Architecture", "HFArchitecture", "ViTArchitecture",
+    "architecture_from_dict", "architecture_set", "name_of", "naming_source", "parse_any_architecture",
+    "parse_architecture", "parse_for", "parse_like", "read_architectures", "sample_architectures", "vit_only",
 ]  # fmt: skip

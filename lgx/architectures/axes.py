@@ -1,20 +1,23 @@
-"""Which dimensions of a ViT's parameters are the residual stream, attention heads, and hidden neurons.
+"""Which dimensions of a network's parameters are the residual stream, attention heads, and hidden neurons.
 
 To select a part of a network's width, one must know which elements of different parameters belong together. The answer
 comes from networks built without memory: which dimensions grow with ``embed_dim``, with ``mlp_ratio``, and with the
-number of heads. Names answer only one question: which side of an attention's projection is the residual stream. timm
-calls the projection back to it ``proj``.
+number of heads. In ViTs, names answer only one question: which side of an attention's projection is the residual
+stream. timm calls the projection back to it ``proj``. For networks of transformers see
+:mod:`lgx.architectures.hf_structure`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from lgx.architectures.vit import ViTArchitecture
 from lgx.errors import UserError
+
+if TYPE_CHECKING:
+    from lgx.architectures.base import Architecture
 
 Kind = Literal["embed", "heads", "head", "hidden"]
 
@@ -35,6 +38,8 @@ class Axis:
             projection of keys and values or in a gated MLP.
         owner: Name of the attention or MLP; empty for the residual stream. Axes of one owner and kind are the same.
         heads: Number of heads of ``heads``, else 1.
+        groups: Number of groups of these heads; the heads of a group share keys and values. 0: every head is a group.
+        is_by_head: Whether the parts of each head lie side by side, so that heads come first, and then their parts.
     """
 
     kind: Kind
@@ -42,13 +47,20 @@ class Axis:
     parts: int = 1
     owner: str = ""
     heads: int = 1
+    groups: int = 0
+    is_by_head: bool = False
+
+    @property
+    def heads_per_group(self) -> int:
+        """Number of heads that share keys and values; 1 for an axis of keys or values."""
+        return self.heads // (self.groups or self.heads)
 
 
 Axes = tuple[Axis | None, ...]
 """One entry per dimension; None if it does not depend on the width."""
 
 
-def axes_of(architecture: ViTArchitecture, name: str) -> Axes:
+def axes_of(architecture: "Architecture", name: str) -> Axes:
     """The axes of one parameter.
 
     Args:
@@ -59,23 +71,31 @@ def axes_of(architecture: ViTArchitecture, name: str) -> Axes:
     if name.startswith(prefix):
         number, _, rest = name.removeprefix(prefix).partition(".")
         own, layer = f"{prefix}0.{rest}", f"{prefix}{number}."
-    axes = _axes_of_one_layer(architecture.unshared().replace(depth=1)).get(own)
+    axes = architecture.axes_of_one_layer().get(own)
     if axes is None:
         raise UserError(f"{name}: the network does not have this parameter")
     return axes if own == name else tuple(axis and _renamed(axis, f"{prefix}0.", layer) for axis in axes)
 
 
 def _renamed(axis: Axis, old: str, new: str) -> Axis:
-    owner = new + axis.owner.removeprefix(old) if axis.owner.startswith(old) else axis.owner
-    return Axis(axis.kind, axis.size, axis.parts, owner, axis.heads)
+    return replace(axis, owner=new + axis.owner.removeprefix(old)) if axis.owner.startswith(old) else axis
 
 
-@lru_cache(maxsize=64)
-def _axes_of_one_layer(architecture: ViTArchitecture) -> dict[str, Axes]:
-    def build(embed_dim: int, num_heads: int, mlp_ratio: float) -> nn.Module:
-        return architecture.replace(embed_dim=embed_dim, num_heads=num_heads, mlp_ratio=mlp_ratio).build("meta")
+def gathered(tensor: Tensor, dim: int, source: Axis, target: Axis, chosen: Sequence[int]) -> Tensor:
+    """Select elements of one dimension of a parameter, in each of its parts.
 
-    return read_axes(build, architecture.embed_dim, architecture.num_heads, architecture.mlp_ratio)
+    Args:
+        tensor: The parameter.
+        dim: The dimension, whose axis is ``source``.
+        source: The axis.
+        target: The axis of the selection.
+        chosen: The element of one part of ``source`` for each element of ``target``.
+    """
+    own, wanted = (axis.size // axis.heads if axis.is_by_head else axis.size for axis in (source, target))
+    elements, parts = torch.tensor(chosen, device=tensor.device), torch.arange(source.parts, device=tensor.device)
+    places = (elements // own * source.parts + parts[:, None]) * own + elements % own  # (parts, elements)
+    whole = places.unflatten(1, (-1, wanted)).transpose(0, 1).flatten()
+    return tensor.index_select(dim, whole)
 
 
 def read_axes(

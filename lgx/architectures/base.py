@@ -5,12 +5,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from lgx.architectures.axes import Axes
 from lgx.core.flops import flop_counter
 from lgx.core.schema import at_most, check_fields
 from lgx.core.task import Kind, Task, size_text
@@ -105,6 +106,19 @@ class Architecture(ABC):
     def example_input(self, device: str = "meta") -> Tensor:
         """One input of the largest size, as a batch of one: (1, C, H, W) or (1, N)."""
 
+    def axes_of_one_layer(self) -> Mapping[str, Axes]:
+        """The dimensions that depend on the width, of all parameters outside of layers and of layer 0."""
+        raise UserError(f"architecture {name_of(self)}: its width cannot be cut")
+
+    def blocks(self, model: nn.Module) -> nn.ModuleList | nn.Sequential:
+        """The layers of a network of this architecture."""
+        return cast(nn.ModuleList | nn.Sequential, model.get_submodule(self.layers.rstrip(".")))
+
+    @property
+    def has_rotary_positions(self) -> bool:
+        """Whether positions are rotations of queries and keys (RoPE)."""
+        return False
+
     @property
     def head_prefixes(self) -> tuple[str, ...]:
         """Prefixes of the names of all heads' parameters; :attr:`head` is the first one."""
@@ -119,14 +133,13 @@ class Architecture(ABC):
         """
         return None
 
-    def completed(self, text: str, source: "Architecture") -> Self:
-        """A copy in which values that the specification leaves open come from the source.
+    def inherited(self, text: str) -> dict[str, Any]:
+        """Values of a descendant that come from this architecture, its source, because its specification is silent.
 
         Args:
-            text: The specification that this architecture was read from.
-            source: Architecture of the source.
+            text: The descendant's specification.
         """
-        return self
+        return {}
 
     @property
     def shares_layers(self) -> bool:
@@ -163,7 +176,7 @@ class Architecture(ABC):
 
     def __post_init__(self) -> None:
         check_fields(vars(self), {key: at_most(most, 1) for key, most in self.limits.items()}, "architecture")
-        if self.embed_dim % self.num_heads:
+        if self.embed_dim % self.num_heads and not getattr(self, "head_dim", 0):
             raise UserError(
                 f"architecture: num_heads {self.num_heads} does not divide embed_dim {self.embed_dim}; "
                 f"choose one that does"

@@ -6,6 +6,7 @@ from typing import Any
 
 from lgx.architectures.base import DEFAULT_FAMILY, FAMILIES, NAMED, Architecture
 from lgx.architectures.describing import describe_timm_model
+from lgx.architectures.hf import HFArchitecture, described_network
 from lgx.architectures.vit import ViTArchitecture, vit_only
 from lgx.core.task import Kind
 from lgx.errors import UserError
@@ -25,7 +26,9 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
     ``6-Small,img_size=64,patch_size=8`` starts from the name. A missing key has the family's default.
     ``stages=3-3-4-3-3`` shares layers and implies the depth. A specification without a family is a ViT; for another
     family, it starts with the family's name: ``gpt2:depth=3,embed_dim=192,num_heads=3,max_len=128``.
-    ``timm:vit_small_patch14_dinov2,depth=6`` starts from a ViT of timm, its form included.
+    ``timm:vit_small_patch14_dinov2,depth=6`` starts from a ViT of timm, its form included, and
+    ``hf:FOLDER,depth=4,embed_dim=192,num_heads=3`` from the configuration of a network of transformers, in a folder or
+    on the Hugging Face hub.
 
     Args:
         text: Name or specification.
@@ -44,6 +47,8 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
         values = described.architecture.without_task().to_dict()
     elif "=" in first:
         options = [first, *options]
+    elif family is HFArchitecture:
+        values = described_network(first).without_task().to_dict()
     elif isinstance(NAMED.get(first), family):
         values = NAMED[first].to_dict()
     else:
@@ -51,19 +56,27 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
     return family.from_dict({**values, **_read_options(text, options, family), **overrides})
 
 
-def parse_for(text: str, kind: Kind | None, num_classes: int | None = None) -> Architecture:
+def parse_for(
+    text: str, kind: Kind | None, num_classes: int | None = None, source: Architecture | None = None
+) -> Architecture:
     """Read the architecture of a network for a kind of task.
 
     Args:
         text: Name or specification.
         kind: What is predicted; None leaves it to the text.
         num_classes: Classes of the head; None takes the text's.
+        source: Architecture of the network that gives the weights: values that the text leaves open may come from it,
+            and a specification without a family has the source's family.
 
     Raises:
         UserError: If the family cannot predict the kind, or the text is malformed.
     """
+    if source is not None and source.family != DEFAULT_FAMILY and family_of(text).family == DEFAULT_FAMILY:
+        text = f"{source.family}:{text}" if "=" in text.partition(",")[0] else text
     _check_kind(text, kind)
     overrides: dict[str, Any] = {} if num_classes is None else {"num_classes": num_classes}
+    if source is not None and source.family == family_of(text).family:
+        overrides |= source.inherited(text)
     if kind is not None and "kind" in (field.name for field in fields(family_of(text))):
         overrides["kind"] = kind
     return parse_any_architecture(text, **overrides)

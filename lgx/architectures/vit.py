@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import torch
@@ -10,6 +11,7 @@ from timm.layers import resample_abs_pos_embed, resample_patch_embed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
+from lgx.architectures.axes import Axes, read_axes
 from lgx.architectures.base import Architecture, building_on, name_of, register_family
 from lgx.architectures.forms import ViTNetwork, build_form, meta_network, parse_form, same_form
 from lgx.architectures.vit_model import SegmentationViT, segmenting, share_stages, without_pooling
@@ -180,12 +182,11 @@ class ViTArchitecture(Architecture):
                 f"{self.form or 'plain ViT'}; {remedy}"
             )
 
-    def completed(self, text: str, source: Architecture) -> "ViTArchitecture":
-        """A copy with the source's form and MLP ratio, where a form is not plain and the text names neither."""
-        if not isinstance(source, ViTArchitecture) or source.is_plain or "form=" in text or text.startswith("timm:"):
-            return self
-        ratio = {} if "mlp_ratio=" in text else {"mlp_ratio": source.mlp_ratio}
-        return self.replace(form=source.form, **ratio)
+    def inherited(self, text: str) -> dict[str, Any]:
+        """Form and MLP ratio, where the form is not plain and the text names neither."""
+        if self.is_plain or "form=" in text or text.startswith("timm:"):
+            return {}
+        return {"form": self.form} | ({} if "mlp_ratio=" in text else {"mlp_ratio": self.mlp_ratio})
 
     def _one_layer(self) -> ViTNetwork:
         """The network with a single layer, on the meta device; only for a form that is not plain."""
@@ -253,6 +254,18 @@ class ViTArchitecture(Architecture):
     def example_input(self, device: str = "meta") -> Tensor:
         """One image, (1, C, H, W)."""
         return torch.empty(1, self.in_chans, *height_width(self.img_size), device=device)
+
+    def axes_of_one_layer(self) -> Mapping[str, Axes]:
+        """See :class:`~lgx.architectures.base.Architecture`."""
+        return _axes(self.unshared().replace(depth=1))
+
+
+@lru_cache(maxsize=64)
+def _axes(architecture: ViTArchitecture) -> dict[str, Axes]:
+    def build(embed_dim: int, num_heads: int, mlp_ratio: float) -> ViTNetwork:
+        return architecture.replace(embed_dim=embed_dim, num_heads=num_heads, mlp_ratio=mlp_ratio).build("meta")
+
+    return read_axes(build, architecture.embed_dim, architecture.num_heads, architecture.mlp_ratio)
 
 
 def _grid_of(embedding: Tensor, num_prefix_tokens: int, source: Architecture | None) -> tuple[int, int] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from huggingface_hub import snapshot_download
@@ -26,9 +26,9 @@ from lgx.artifacts.safety import (
 )
 from lgx.artifacts.source_names import CONFIG, FOLDER, TEXT, WEIGHTS, TimmSource, kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
-from lgx.artifacts.transformers_files import read_gpt2
+from lgx.artifacts.transformers_files import is_text_network, read_gpt2, read_text_network
 from lgx.core.eval_transforms import resize_of_timm
-from lgx.core.schema import check_fields
+from lgx.core.schema import MAPPING, check_fields, shortened
 from lgx.core.task import AS_STORED, Reading
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors, timm_errors
@@ -45,7 +45,7 @@ class PretrainedNetwork:
     Attributes:
         name: Name that the user gave.
         model: The network, in eval mode, images (B, C, H, W) or token ids (B, N) -> (B, K).
-        architecture: Its description if it is a ViT or a GPT-2, else None.
+        architecture: Its description if it is a ViT or a network of texts, else None.
         mean: Per-channel mean of its inputs; () of a text model.
         std: Per-channel standard deviation of its inputs; () of a text model.
         has_head: Whether its head was trained; False for a language model without a classifier.
@@ -67,7 +67,8 @@ class PretrainedNetwork:
     @property
     def tensors(self) -> dict[str, Tensor]:
         """Its trained parameters under timm's or transformers' names."""
-        state = self.model.state_dict()
+        own = {name for name, _ in (*self.model.named_parameters(), *self.model.named_buffers())}  # tied ones once
+        state = {name: tensor for name, tensor in self.model.state_dict().items() if name in own}
         if self.architecture is None or self.has_head:
             return state
         return {name: tensor for name, tensor in state.items() if not name.startswith(self.architecture.head_prefixes)}
@@ -75,7 +76,7 @@ class PretrainedNetwork:
     def require_known(self, purpose: str) -> Architecture:
         """Return the architecture."""
         if self.architecture is None:
-            raise UserError(f"{self.name}: {purpose} needs a ViT or a GPT-2, but {self.unknown_part}")
+            raise UserError(f"{self.name}: {purpose} needs a ViT or a network of texts, but {self.unknown_part}")
         return self.architecture
 
     def require_vit(self, purpose: str) -> ViTArchitecture:
@@ -172,6 +173,9 @@ def _from_folder(name: str) -> PretrainedNetwork:
     if about.get("model_type") == GPT2Architecture.family:
         weights, architecture, has_head, names = read_gpt2(about, tensors, config)
         return replace(_network(name, architecture, weights, {"class_names": names}), has_head=has_head)
+    if is_text_network(about):
+        weights, text, has_head, names = read_text_network(about, tensors, config)
+        return replace(_network(name, text, weights, {"class_names": names}), has_head=has_head)
     check_weights(tensors, str(path))
     network = _from_timm(f"{FOLDER}{path}")
     values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
@@ -182,8 +186,21 @@ def _from_folder(name: str) -> PretrainedNetwork:
 
 
 def _weights_beside(config: Path) -> dict[str, Tensor]:
-    """The weights of a folder: ``model.safetensors``, otherwise ``pytorch_model.bin``, which timm writes by default."""
+    """The weights of a folder: ``model.safetensors``, or its shards, otherwise ``pytorch_model.bin``, timm's default.
+
+    Tensors of safetensors are read from the disk where they are used.
+    """
     folder = config.parent
+    if (index := folder / f"{WEIGHTS}.index.json").is_file() and not (folder / WEIGHTS).exists():
+        files = check_fields(read_json(index, AGAIN), {"weight_map": MAPPING}, str(index), complete=True)["weight_map"]
+        if wrong := next((file for file in files.values() if Path(str(file)).name != file), None):
+            raise UserError(f"{index}: names {shortened(wrong)}, expected files beside it; {AGAIN}")
+        shards = {file: read_safetensors(folder / file)[0] for file in sorted(set(files.values()))}
+        if lost := next((name for name, file in files.items() if name not in shards[file]), None):
+            raise UserError(
+                f"{folder / files[lost]}: lacks {shortened(lost)}, which {index.name} places there; {AGAIN}"
+            )
+        return {name: shards[file][name] for name, file in files.items()}
     if (folder / _PICKLED).is_file() and not (folder / "model.safetensors").exists():
         values = load_checkpoint(folder / _PICKLED)
         if wrong := next((name for name, value in values.items() if not is_number_tensor(value)), None):
@@ -232,7 +249,10 @@ def _network(
     check_weights(tensors, name)
     model = architecture.build("meta")
     try:
-        model.load_state_dict({key: tensor.float() for key, tensor in tensors.items()}, assign=True)
+        is_tied = bool(getattr(getattr(model, "config", None), "tie_word_embeddings", False))
+        model.load_state_dict({k: tensor.float() for k, tensor in tensors.items()}, strict=not is_tied, assign=True)
+        if is_tied:
+            cast(Any, model).tie_weights()
     except RuntimeError as error:
         first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
         raise UserError(f"{name}: its tensors do not fit {name_of(architecture)}: {first}") from error

@@ -1,6 +1,6 @@
-"""Read networks as transformers stores them: GPT-2s, and weights of vision models (ViT, DeiT, DINOv2).
+"""Read networks as transformers stores them: networks of texts, and weights of vision models (ViT, DeiT, DINOv2).
 
-No code of transformers reads the files. The names of vision models become those that timm reads.
+No code of transformers reads the weights. The names of vision models become those that timm reads.
 """
 
 import re
@@ -11,10 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lgx.architectures import GPT2Architecture
-from lgx.artifacts.safety import AGAIN, check_shapes, described_architecture, is_weight
+from lgx.architectures import GPT2Architecture, HFArchitecture
+from lgx.architectures.hf import describe_config
+from lgx.artifacts.safety import AGAIN, check_shapes, count_layers, described_architecture, is_weight
 from lgx.core.schema import CLASSES, MAPPING, check_fields
 from lgx.errors import UserError
+from lgx.host.extras import extra
 
 _SIZES = {
     "depth": "n_layer", "embed_dim": "n_embd", "num_heads": "n_head", "max_len": "n_positions",
@@ -93,6 +95,53 @@ def read_gpt2(
                 f"{config}: the weights beside it lack {name}, or hold no ordinary numbers; copy them again"
             )
     return {name: named[name] for name in expected}, architecture, has_head, _names(labels) if has_head else ()
+
+
+def is_text_network(about: Mapping[str, Any]) -> bool:
+    """Whether a configuration is that of a language model or of a classifier of texts of transformers."""
+    if not isinstance(about.get("model_type"), str) or "architecture" in about:  # timm's folders name the latter
+        return False
+    with extra("nlp", "config.json"):
+        from lgx.architectures.hf_config import known_types
+    return about["model_type"] in known_types()
+
+
+def read_text_network(
+    about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path
+) -> tuple[dict[str, Tensor], HFArchitecture, bool, tuple[str, ...]]:
+    """Read a network of transformers that reads texts.
+
+    Returns:
+        Parameters under transformers' names; the architecture; whether the source has the head; names of the classes in
+        index order, () if unknown.
+    """
+    about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING}, str(config))
+    architecture = describe_config(about, str(config))
+    network: Any = architecture.build("meta")
+    expected = dict(network.named_parameters())
+    base = f"{network.base_model_prefix}."
+    has_prefix = any(name.startswith(base) for name in tensors)
+    named = {
+        name if has_prefix or f"{base}{name}" not in expected else f"{base}{name}": t for name, t in tensors.items()
+    }
+    heads = architecture.head_prefixes
+    has_head = all(name in named for name in expected if name.startswith(heads))
+    if (layers := count_layers(named, architecture.layers, str(config))) != architecture.depth:
+        raise UserError(f"{config}: describes {architecture.depth} layers, but the weights hold {layers}; {AGAIN}")
+    for name, parameter in expected.items():
+        if name not in named and name.startswith(heads):
+            named[name] = torch.empty_like(parameter, device="cpu").normal_(std=0.02)
+        if name not in named or not is_weight(named[name]):
+            raise UserError(
+                f"{config}: the weights beside it lack {name}, or hold no ordinary numbers; copy them again"
+            )
+        if named[name].shape != parameter.shape:
+            raise UserError(
+                f"{config}: {name} has shape {tuple(named[name].shape)}, but the configuration gives "
+                f"{tuple(parameter.shape)}; {AGAIN}"
+            )
+    names = _names(about.get("id2label") or {}) if has_head and architecture.kind == "text" else ()
+    return {name: named[name] for name in expected}, architecture, has_head, names
 
 
 def _names(labels: Mapping[str, Any]) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ AS_STORED = Reading()
 """How images are read unless options say otherwise."""
 
 
-Kind = Literal["classification", "segmentation", "text", "multilabel"]
+Kind = Literal["classification", "segmentation", "text", "multilabel", "language"]
 """What is predicted: the class of an image, of every pixel, or of a text; or which of several labels an image has."""
 
 

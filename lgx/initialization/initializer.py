@@ -123,8 +123,7 @@ class Initializer(ABC):
             num_classes: Classes of its head; None for the source's.
         """
         origin = self.origin()
-        architecture = parse_for(text, origin.kind, num_classes or origin.num_classes)
-        return architecture if origin.architecture is None else architecture.completed(text, origin.architecture)
+        return parse_for(text, origin.kind, num_classes or origin.num_classes, origin.architecture)
 
     @property
     def stored_parameters(self) -> int:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lgx.architectures import ViTArchitecture
-from lgx.architectures.axes import Axis, axes_of
+from lgx.architectures.axes import Axis, axes_of, gathered
 from lgx.errors import UserError
 
 Choice = Callable[[Axis, Axis], list[int]]
@@ -47,9 +47,7 @@ def _narrowed(tensor: Tensor, name: str, source: ViTArchitecture, target: ViTArc
                 f"{name}: the descendant must not be wider, but has {theirs.size} of {_WORDS[ours.kind]}, the source "
                 f"{ours.size}; choose a narrower descendant or a larger source"
             )
-        chosen = torch.tensor(choose(ours, theirs))
-        whole = torch.cat([chosen + part * ours.size for part in range(ours.parts)])
-        tensor = tensor.index_select(dim, whole.to(tensor.device))
+        tensor = gathered(tensor, dim, ours, theirs, choose(ours, theirs))
     return tensor.clone()
 
 

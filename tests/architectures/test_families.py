@@ -178,11 +178,11 @@ def test_a_changed_argument_becomes_a_part_of_the_form():
 def test_a_descendant_takes_the_form_of_its_source_where_its_text_names_none():
     source = tiny("eva02", mlp_ratio=3.0)
     text = "depth=1,embed_dim=32,num_heads=2"
-    given = parse_for(text, "classification", 7).completed(text, source)
+    given = parse_for(text, "classification", 7, source)
     assert isinstance(given, ViTArchitecture)
     assert (given.form, given.mlp_ratio, given.num_classes) == (source.form, 3.0, 7)
     text = "timm:vit_small_patch14_dinov2"
-    named = parse_for(text, None).completed(text, source)
+    named = parse_for(text, None, source=source)
     assert isinstance(named, ViTArchitecture)
     assert named.form == "vit_small_patch14_dinov2"
 

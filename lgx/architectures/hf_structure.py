@@ -1,0 +1,345 @@
+"""What a small network of a form shows: its layers, its kind of attention, and which dimensions belong together.
+
+Nothing is known of a type by name. Networks of several sizes are built on the meta device: dimensions that grow with
+the width, with the heads, with their groups and with the neurons belong together. A small network with random values
+then shows whether this is right: to exchange dimensions of the residual stream, whole heads, or neurons must not
+change its logits. A type that fails is refused.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from lgx.architectures.axes import Axes, Axis, gathered
+from lgx.architectures.base import building_on
+from lgx.architectures.hf_config import configuration, hidden_key, key_of
+from lgx.architectures.hf_model import text_network
+from lgx.errors import UserError
+from lgx.host.failures import foreign_errors
+
+_HEAD, _NEURONS, _LENGTH, _TOKENS, _PAD = 8, 40, 20, 48, 1
+_MOST_PARAMETERS = 2**26
+Sizes = dict[str, Any]
+Shapes = dict[str, tuple[int, ...]]
+
+
+class Template(NamedTuple):
+    """An axis without its size, see :class:`~lgx.architectures.axes.Axis`; ``groups``: heads of keys and values."""
+
+    kind: str
+    parts: int
+    owner: str = ""
+    is_by_head: bool = False
+
+
+Templates = dict[str, tuple[Template | None, ...]]
+
+
+class Structure(NamedTuple):
+    """What networks of a form have in common.
+
+    Attributes:
+        layers: Prefix of the names of a layer's parameters, before its number.
+        axes: Axes of the parameters of a layer, under the names of layer 0, and of those outside of layers.
+        lacking: Parameters that layer 0 lacks, though all other layers have them.
+        head: Prefix of the parameters that give the logits.
+        head_prefixes: Prefixes of all parameters that belong to the task; :attr:`head` is the first.
+        is_causal: Whether a token sees only earlier tokens.
+        has_rotary_positions: Whether positions are rotations of queries and keys.
+        has_reserved_positions: Whether the first positions, as many as ``pad_id + 1``, belong to no token.
+        positions: Parameters with a row for each position.
+        has_free_head_dim: Whether the width of a head does not depend on the width.
+    """
+
+    layers: str
+    axes: Templates
+    lacking: tuple[str, ...]
+    head: str
+    head_prefixes: tuple[str, ...]
+    is_causal: bool
+    has_rotary_positions: bool
+    has_reserved_positions: bool
+    positions: tuple[str, ...]
+    has_free_head_dim: bool
+
+
+@cache
+def structure(form: str, kind: str, heads_per_group: int) -> Structure:
+    """Find the structure of a form.
+
+    Args:
+        form: See :mod:`lgx.architectures.hf_config`.
+        kind: ``language`` or ``text``.
+        heads_per_group: Query heads that share one head of keys and values.
+
+    Raises:
+        UserError: If its parts cannot be told apart; the sentence says why.
+    """
+    name = form.partition("+")[0]
+    with foreign_errors(f"architecture of type {name}", "is not supported", "choose another type"):
+        return _Reader(form, kind, heads_per_group).read()
+
+
+class _Reader:
+    def __init__(self, form: str, kind: str, heads_per_group: int) -> None:
+        self.form, self.kind, self.name = form, kind, form.partition("+")[0]
+        heads = 4 * heads_per_group
+        self.base: Sizes = {
+            "depth": 2, "embed_dim": heads * _HEAD, "num_heads": heads, "heads_per_group": heads_per_group,
+            "head_dim": 0, "mlp_ratio": _NEURONS / (heads * _HEAD), "max_len": _LENGTH, "vocab_size": _TOKENS,
+            "pad_id": _PAD, "num_classes": 3,
+        }  # fmt: skip
+
+    def read(self) -> Structure:
+        if configuration(self.form, self.base).is_encoder_decoder:
+            raise UserError(f"architecture: {self.name} is an encoder-decoder; choose a decoder or an encoder")
+        if self.base["heads_per_group"] > 1 and key_of(self.name, "num_key_value_heads") is None:
+            raise UserError(f"architecture: {self.name} has no groups of heads; leave out heads_per_group")
+        prefix = self.layers()
+        self.is_free = self.shapes(head_dim=_HEAD) != self.shapes(head_dim=2 * _HEAD)
+        if self.is_free:
+            width = self.base["embed_dim"] + 16
+            self.base |= {"embed_dim": width, "head_dim": _HEAD, "mlp_ratio": _NEURONS / width}
+        own = self.shapes()
+        lacking = self.check_layers(own, prefix)
+        network = self.network(None, prefix)
+        axes = next((found for found in self.hypotheses(own, prefix, network) if self.holds(found, network)), None)
+        kinds = {template.kind for found in (axes or {}).values() for template in found if template}
+        if axes is None or not {"embed", "heads", "hidden"} <= kinds:
+            raise UserError(
+                f"architecture: it cannot be read off which dimensions of {self.name} belong together, so lgx cannot "
+                f"cut it; choose another type"
+            )
+        is_causal = self.is_causal(network)
+        if self.kind == "language" and not is_causal:
+            raise UserError(f"architecture: {self.name} is an encoder, which sees the tokens it would have to predict")
+        head, heads = self.head(network)
+        of_layer = f"{prefix}1."  # the first layer of ModernBERT lacks a norm that the others have
+        axes = {name.replace(of_layer, f"{prefix}0."): found for name, found in axes.items()} | {
+            name: found for name, found in axes.items() if name.startswith(f"{prefix}0.")
+        }
+        axes = {
+            name: tuple(t and t._replace(owner=t.owner.replace(of_layer, f"{prefix}0.")) for t in found)
+            for name, found in axes.items()
+        }
+        return Structure(
+            prefix, axes, lacking, head, heads, is_causal, self.is_rotary(network), self.reserves(network),
+            tuple(n for n, shape in self.shapes(max_len=2 * _LENGTH).items() if shape != own[n]), self.is_free,
+        )  # fmt: skip
+
+    # -- networks -------------------------------------------------------------------------------------------------
+
+    def network(self, device: str | None, prefix: str = "", **changes: Any) -> Any:
+        sizes = self.base | changes
+        config = configuration(self.form, sizes)
+        with building_on("meta"):
+            network = text_network(config, self.kind, True, prefix, sizes["max_len"]).eval()
+        if sum(p.numel() for p in network.parameters()) > _MOST_PARAMETERS:
+            raise UserError(f"architecture: networks of {self.name} have parts whose size is not the width's")
+        if device == "meta":
+            return network
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            network = text_network(config, self.kind, True, prefix, sizes["max_len"]).eval()
+            with torch.no_grad():
+                for parameter in network.parameters():
+                    values = torch.randn_like(parameter)
+                    parameter.copy_(values / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1 + values / 4)
+        return network
+
+    def shapes(self, **changes: Any) -> Shapes:
+        return {name: tuple(p.shape) for name, p in self.network("meta", **changes).named_parameters()}
+
+    def layers(self) -> str:
+        new = self.shapes(depth=3).keys() - self.shapes().keys()
+        prefixes = {name[: at + 1] for name in new if (at := name.find(".2.")) >= 0}
+        if len(prefixes) != 1 or not all(f"{next(iter(prefixes))}2." in name for name in new):
+            raise UserError(f"architecture: the layers of {self.name} are not one list of layers with own weights")
+        return prefixes.pop()
+
+    def check_layers(self, own: Shapes, prefix: str) -> tuple[str, ...]:
+        """Refuse layers that differ from each other; return the names that only layer 0 lacks."""
+        first, second = (
+            {n.removeprefix(f"{prefix}{i}."): shape for n, shape in own.items() if n.startswith(f"{prefix}{i}.")}
+            for i in range(2)
+        )
+        if not first.items() <= second.items():
+            raise UserError(f"architecture: the layers of {self.name} differ from each other")
+        return tuple(f"{prefix}0.{name}" for name in second.keys() - first.keys())
+
+    # -- axes -----------------------------------------------------------------------------------------------------
+
+    def hypotheses(self, own: Shapes, prefix: str, network: Any) -> list[Templates]:
+        """The axes, with each layout that fused queries, keys and values may have."""
+        found = self.templates(own, prefix, network)
+        fused = any(t and t.kind == "heads" and t.parts > 1 for axes in found.values() for t in axes)
+        by_head = {
+            name: tuple(t and (t._replace(is_by_head=True) if t.kind == "heads" and t.parts > 1 else t) for t in axes)
+            for name, axes in found.items()
+        }
+        return [found, by_head] if fused else [found]
+
+    def templates(self, own: Shapes, prefix: str, network: Any) -> Templates:
+        """The axes of all parameters, from networks in which one size is another."""
+        base, has_key = self.base, hidden_key(self.name) is not None
+        width, heads, per_group = base["embed_dim"], base["num_heads"], 2 * base["heads_per_group"]
+        neurons = self.shapes(mlp_ratio=2 * base["mlp_ratio"]) if has_key else own
+        groups = self.shapes(heads_per_group=per_group) if key_of(self.name, "num_key_value_heads") else own
+        twice = {"embed_dim": 2 * width, "mlp_ratio": base["mlp_ratio"] / 2 if has_key else base["mlp_ratio"]}
+        wider = self.shapes(**twice)
+        kept_groups = {"num_heads": 2 * heads, "heads_per_group": per_group}
+        more = self.shapes(**kept_groups) if self.is_free else self.shapes(**twice, num_heads=2 * heads)
+        broad = self.shapes(head_dim=2 * _HEAD) if self.is_free else wider
+        outputs = {} if self.is_free else self.attention_sides(prefix, network)
+        sizes = {"embed": width, "heads": heads * _HEAD, "head": _HEAD, "hidden": _NEURONS if has_key else 4 * width}
+        sizes["groups"] = sizes["heads"] // base["heads_per_group"]
+        found: Templates = {}
+        for name, shape in own.items():
+            layer = f"{prefix}{name.removeprefix(prefix).partition('.')[0]}." if name.startswith(prefix) else ""
+            axes: list[Template | None] = []
+            for dim, size in enumerate(shape):
+                others = [each[name][dim] for each in (neurons, groups, wider, more, broad)]
+                kind = self.kind_of(name, size, *others, is_heads=(name, dim) in outputs)
+                owner = "" if kind in ("", "embed") else f"{layer}{'mlp' if kind == 'hidden' else 'attention'}"
+                if kind and size % sizes[kind]:
+                    raise UserError(f"architecture: {name} of {self.name} joins dimensions of several kinds")
+                axes.append(Template(kind, size // sizes[kind], owner) if kind else None)
+            found[name] = tuple(axes)
+        return found
+
+    def kind_of(
+        self, name: str, own: int, neurons: int, groups: int, wider: int, more: int, broad: int, *, is_heads: bool
+    ) -> str:
+        """The kind of a dimension, from its size in each of the networks; empty if it depends on none."""
+        if neurons != own:
+            return "hidden"
+        if groups != own:
+            if self.is_free and more != own:
+                raise UserError(f"architecture: {name} of {self.name} joins queries with groups of keys and values")
+            return "groups"
+        if self.is_free:
+            return ("heads" if more != own else "head") if broad != own else "embed" if wider != own else ""
+        if wider == own:
+            return ""
+        if own == 4 * self.base["embed_dim"] and hidden_key(self.name) is None:
+            return "hidden"
+        return "head" if more != wider else "heads" if is_heads else "embed"
+
+    def attention_sides(self, prefix: str, network: Any) -> set[tuple[str, int]]:
+        """The dimensions of an attention's projections that are its heads, where they are as wide as the stream.
+
+        The projection that is called last reads the heads; all others write them.
+        """
+        called: dict[str, list[str]] = {}
+        hooks, width = [], self.base["embed_dim"]
+        for name, module in network.named_modules():
+            weight = getattr(module, "weight", None)
+            sides = {*weight.shape} if isinstance(weight, Tensor) and weight.ndim == 2 else {0}
+            if name.startswith(prefix) and sides <= {width, 3 * width} and not isinstance(module, nn.Embedding):
+                layer = called.setdefault(name.removeprefix(prefix).partition(".")[0], [])
+                hooks.append(module.register_forward_hook(lambda *_, name=name, layer=layer: layer.append(name)))
+        with torch.no_grad():
+            network(_ids())
+        for hook in hooks:
+            hook.remove()
+        found = set()
+        for names in called.values():
+            for name in names:
+                is_output = name == names[-1]
+                is_linear = isinstance(network.get_submodule(name), nn.Linear)  # Conv1D of GPT-2 is transposed
+                found |= {(f"{name}.weight", int(is_output == is_linear))}
+                found |= set() if is_output else {(f"{name}.bias", 0)}
+        return found
+
+    def holds(self, templates: Templates, network: Any) -> bool:
+        """Whether exchanges of dimensions, heads and neurons leave the logits as they are."""
+        axes = {name: axes_with_sizes(found, self.base) for name, found in templates.items()}
+        tensors = dict(network.named_parameters())
+        ids = _ids()
+        with torch.no_grad():
+            before = network(ids)
+            for kinds in (("embed",), ("heads", "groups"), ("hidden",)):
+                exchanged = {name: _exchanged(tensor, axes[name], kinds) for name, tensor in tensors.items()}
+                after = torch.func.functional_call(network, exchanged, (ids,))
+                if not torch.allclose(before, after, rtol=1e-3, atol=1e-3 * float(before.std())):
+                    return False
+        return True
+
+    # -- facts ----------------------------------------------------------------------------------------------------
+
+    def head(self, network: Any) -> tuple[str, tuple[str, ...]]:
+        base, own = f"{network.base_model_prefix}.", self.shapes()
+        outside = [name for name in own if not name.startswith(base)]
+        if self.kind == "language":
+            last = next((n for n, m in network.named_modules() if m is network.get_output_embeddings()), "lm_head")
+            return f"{last}.", (f"{last}.", *sorted({f"{n.split('.')[0]}." for n in outside} - {f"{last}."}))
+        other = self.shapes(num_classes=5)
+        last = next(name for name, shape in other.items() if shape != own[name]).rpartition(".")[0]
+        return f"{last}.", (f"{last}.", *sorted({f"{n.split('.')[0]}." for n in outside} - {f"{last}."}))
+
+    @torch.no_grad()
+    def is_causal(self, network: Any) -> bool:
+        ids = _ids()[:1]
+        other = ids.clone()
+        other[0, -1] = ids[0, -1] % (_TOKENS - 3) + 2
+        one, two = network.tokens(ids), network.tokens(other)
+        return bool(torch.allclose(one[0, 0], two[0, 0], atol=1e-5))
+
+    def is_rotary(self, network: Any) -> bool:
+        return any("inv_freq" in name for name, _ in network.named_buffers()) or any(
+            key.startswith(("rope", "rotary")) for key in network.config.to_dict()
+        )
+
+    @torch.no_grad()
+    def reserves(self, network: Any) -> bool:
+        try:
+            network(_ids(_LENGTH))
+        except (IndexError, RuntimeError):
+            network(_ids(_LENGTH - _PAD - 1))
+            return True
+        return False
+
+
+def _ids(length: int = 9) -> Tensor:
+    """Token ids (2, N) without padding in the first text."""
+    ids = torch.arange(2 * length).reshape(2, length) * 7 % (_TOKENS - 2) + 2
+    ids[1, length // 2 :] = _PAD
+    return ids
+
+
+def axes_with_sizes(templates: tuple[Template | None, ...], sizes: Mapping[str, Any]) -> Axes:
+    """The axes of a parameter of a network of these sizes."""
+    heads = sizes["num_heads"]
+    groups = heads // sizes["heads_per_group"]
+    head = sizes["head_dim"] or sizes["embed_dim"] // heads
+    width = sizes["embed_dim"]
+    neurons = round(width * sizes["mlp_ratio"])
+
+    def axis(template: Template) -> Axis:
+        kind, parts, owner, is_by_head = template
+        if kind == "heads":
+            return Axis("heads", heads * head, parts, owner, heads, groups, is_by_head)
+        if kind == "groups":
+            return Axis("heads", groups * head, parts, owner, groups, groups, is_by_head)
+        if kind == "embed":
+            return Axis("embed", width, parts)
+        return Axis("head", head, parts, owner) if kind == "head" else Axis("hidden", neurons, parts, owner)
+
+    return tuple(template and axis(template) for template in templates)
+
+
+def _exchanged(tensor: Tensor, axes: Axes, kinds: tuple[str, ...]) -> Tensor:
+    """A parameter whose elements along the axes of these kinds have changed places: heads and groups stay whole."""
+    for dim, axis in enumerate(axes):
+        if axis is None or axis.kind not in kinds or axis.kind == "head":
+            continue
+        order = list(reversed(range(axis.size)))
+        if axis.kind == "heads":
+            per_group, width = axis.heads // axis.groups, axis.size // axis.heads
+            heads = [g * per_group + h for g in reversed(range(axis.groups)) for h in reversed(range(per_group))]
+            order = [h * width + e for h in heads for e in range(width)]
+        tensor = gathered(tensor, dim, axis, axis, order)
+    return tensor
