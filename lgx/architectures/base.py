@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from lgx.architectures.axes import Axes
 from lgx.core.flops import flop_counter
-from lgx.core.schema import at_most, check_fields
+from lgx.core.schema import Field, at_most, check_fields
 from lgx.core.task import Kind, Task, size_text
 from lgx.errors import UserError
 
@@ -21,6 +21,9 @@ DEFAULT_FAMILY = "vit"
 """Family of a specification or dictionary without a family."""
 
 _ALWAYS_NAMED = ("depth", "embed_dim", "num_heads")
+_RATIO = {
+    "mlp_ratio": Field(lambda value: type(value) in (int, float) and 0 < value <= 1000, "a number, at most 1,000")
+}
 _OF_THE_TASK = ("num_classes", "kind")
 
 
@@ -35,6 +38,7 @@ class Architecture(ABC):
         depth: Number of transformer layers L.
         embed_dim: Width d.
         num_heads: Attention heads; must divide ``embed_dim``.
+        mlp_ratio: Hidden width of the MLP divided by ``embed_dim``.
         family: Name of the family. Specifications start with it, dictionaries have it under the key ``family``.
         label: The family in messages, e.g. ``ViT``.
         example: The name of one of its architectures, for messages.
@@ -54,6 +58,7 @@ class Architecture(ABC):
     depth: int = 12
     embed_dim: int = 192
     num_heads: int = 3
+    mlp_ratio: float = 4.0
     family: ClassVar[str]
     label: ClassVar[str]
     example: ClassVar[str]
@@ -76,6 +81,11 @@ class Architecture(ABC):
     @abstractmethod
     def kind(self) -> Kind:
         """What the head predicts; a field of families that know several kinds."""
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether inputs are token ids."""
+        return "text" in self.kinds
 
     @abstractmethod
     def check(self) -> None:
@@ -175,7 +185,7 @@ class Architecture(ABC):
     # -- what all families share --------------------------------------------------------------------------------
 
     def __post_init__(self) -> None:
-        check_fields(vars(self), {key: at_most(most, 1) for key, most in self.limits.items()}, "architecture")
+        check_fields(vars(self), {key: at_most(most, 1) for key, most in self.limits.items()} | _RATIO, "architecture")
         if self.embed_dim % self.num_heads and not getattr(self, "head_dim", 0):
             raise UserError(
                 f"architecture: num_heads {self.num_heads} does not divide embed_dim {self.embed_dim}; "

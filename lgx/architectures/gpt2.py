@@ -1,38 +1,39 @@
-"""The GPT-2 family: text classifiers, built with transformers."""
+"""The GPT-2 family: classifiers of texts and language models, built with transformers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from lgx.architectures.axes import Axes
 from lgx.architectures.base import Architecture, building_on, name_of, register_family
+from lgx.architectures.hf import HFArchitecture
+from lgx.core.schema import CLASSES, check_fields, one_of
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.host.extras import extra
-
-if TYPE_CHECKING:
-    from lgx.architectures.gpt2_model import GPT2Classifier
 
 _POSITIONS = "transformer.wpe.weight"
 
 
 @dataclass(frozen=True)
 class GPT2Architecture(Architecture):
-    """GPT-2 with a classification head on a text's last token, under transformers' parameter names.
+    """GPT-2 with a classification head on a text's last token, or as language model, under transformers' names.
 
     Radford et al., "Language Models are Unsupervised Multitask Learners", 2019; transformers'
-    ``GPT2ForSequenceClassification``. The MLP is 4 ``embed_dim`` wide, as in every GPT-2; the head has no bias.
+    ``GPT2ForSequenceClassification`` and ``GPT2LMHeadModel``. The heads have no bias.
 
     Attributes:
         depth: Number of transformer layers L.
         embed_dim: Width d.
         num_heads: Attention heads; must divide ``embed_dim``.
+        mlp_ratio: Hidden width of the MLP divided by ``embed_dim``; 4 in every published GPT-2.
         max_len: Longest text, in tokens: rows of the position embedding.
         vocab_size: Tokens, V. The last one, GPT-2's ``<|endoftext|>``, pads.
-        num_classes: Outputs of the head, K.
-        kind: What the head predicts: the class of a text.
+        num_classes: Outputs of the head, K; of a language model the tokens.
+        kind: What the head predicts: the class of a text, or for ``language`` the next token.
     """
 
     depth: int = 12
@@ -41,12 +42,11 @@ class GPT2Architecture(Architecture):
     max_len: int = 1024
     vocab_size: int = 50257
     num_classes: int = 2
-    kind: ClassVar[Kind] = "text"
+    kind: Kind = "text"
     family: ClassVar = "gpt2"
     label: ClassVar = "GPT-2"
     example: ClassVar = "6-GPT2"
-    kinds: ClassVar = ("text",)
-    head: ClassVar = "score."
+    kinds: ClassVar = ("text", "language")
     layers: ClassVar = "transformer.h."
     limits: ClassVar = {
         "depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "max_len": 2**20, "vocab_size": 2**24,
@@ -57,9 +57,42 @@ class GPT2Architecture(Architecture):
     source_sizes: ClassVar = "embed_dim and vocab_size, and at most the max_len"
 
     def check(self) -> None:
-        """Check the vocabulary."""
+        """Check vocabulary and kind."""
+        if self.kind == "language":
+            object.__setattr__(self, "num_classes", self.vocab_size)
+        check_fields(vars(self), {"kind": one_of(*self.kinds), "num_classes": CLASSES}, "architecture")
         if self.vocab_size < 2:
             raise UserError("architecture: vocab_size must be at least 2: one token is the padding")
+
+    @property
+    def head(self) -> str:  # type: ignore[override]
+        """Prefix of the names of the head's parameters; the head of a language model is the token embedding."""
+        return "score." if self.kind == "text" else "lm_head."
+
+    @property
+    def as_hf(self) -> HFArchitecture:
+        """The same network in the family ``hf``."""
+        sizes = self.depth, self.embed_dim, self.num_heads, self.mlp_ratio
+        inputs: dict[str, Any] = {"max_len": self.max_len, "vocab_size": self.vocab_size, "pad_id": self.pad_id}
+        return HFArchitecture(*sizes, **inputs, num_classes=self.num_classes, kind=self.kind, form="gpt2")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only; without the published ratio and the usual kind, which older files lack."""
+        usual = {"mlp_ratio": 4.0, "kind": "text"}
+        return {key: value for key, value in super().to_dict().items() if usual.get(key) != value}
+
+    @classmethod
+    def parse_option(cls, key: str, text: str) -> dict[str, Any]:
+        """Values of one ``key=text``."""
+        return {key: float(text)} if key == "mlp_ratio" else super().parse_option(key, text)
+
+    def inherited(self, text: str) -> dict[str, Any]:
+        """All values but depth, width and heads."""
+        return {key: getattr(self, key) for key in ("mlp_ratio", *self.input_keys) if f"{key}=" not in text}
+
+    def axes_of_one_layer(self) -> Mapping[str, Axes]:
+        """See :class:`~lgx.architectures.base.Architecture`."""
+        return self.as_hf.axes_of_one_layer()
 
     @property
     def pad_id(self) -> int:
@@ -76,20 +109,22 @@ class GPT2Architecture(Architecture):
             )
 
     def fit_input_sizes(self, tensors: Mapping[str, Tensor], source: Architecture | None) -> dict[str, Tensor]:
-        """Leave out the rows of the position embedding, (N, D), for texts longer than ``max_len``."""
-        positions = tensors.get(_POSITIONS)
-        if positions is None or not positions.ndim:
-            return dict(tensors)
-        return {**tensors, _POSITIONS: positions[: self.max_len]}
+        """Leave out a foreign head, and the rows of the position embedding, (N, D), beyond ``max_len``."""
+        is_foreign = source is not None and source.kind != self.kind
+        kept = {name: t for name, t in tensors.items() if not (is_foreign and source and name.startswith(source.head))}
+        positions = kept.get(_POSITIONS)
+        return kept if positions is None or not positions.ndim else {**kept, _POSITIONS: positions[: self.max_len]}
 
-    def build(self, device: str | None = None, drop_rate: float = 0.0) -> "GPT2Classifier":
+    def build(self, device: str | None = None, drop_rate: float = 0.0) -> nn.Module:
         """Build the model with transformers' own random initialization.
 
         The share ``drop_rate`` of embeddings, attention weights and residual updates is dropped; 0.1 in GPT-2.
 
         Returns:
-            The model, token ids (B, N), int64, padded on the right with :attr:`pad_id` -> logits (B, K).
+            The model, token ids (B, N), int64, padded on the right with :attr:`pad_id` -> logits (B, K), or (B, N, V).
         """
+        if self.kind == "language":
+            return self.as_hf.build(device, drop_rate)
         with extra("nlp", f"architecture {name_of(self)}"):
             from transformers import GPT2Config
 
@@ -100,6 +135,7 @@ class GPT2Architecture(Architecture):
             n_embd=self.embed_dim,
             n_layer=self.depth,
             n_head=self.num_heads,
+            n_inner=round(self.embed_dim * self.mlp_ratio),
             num_labels=self.num_classes,
             bos_token_id=self.pad_id,
             eos_token_id=self.pad_id,

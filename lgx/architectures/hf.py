@@ -27,7 +27,6 @@ _KINDS: tuple[Kind, ...] = ("text", "language")
 _SIZE = at_most(65_536, 0)
 _FIELDS = {
     "head_dim": _SIZE,
-    "mlp_ratio": Field(lambda value: type(value) in (int, float) and 0 < value <= 1000, "a number, at most 1,000"),
     "pad_id": at_most(2**24, 0),
     "num_classes": CLASSES,
     "kind": one_of(*_KINDS),
@@ -61,7 +60,6 @@ class HFArchitecture(Architecture):
     num_heads: int = 12
     heads_per_group: int = 1
     head_dim: int = 0
-    mlp_ratio: float = 4.0
     max_len: int = 1024
     vocab_size: int = 50257
     pad_id: int = 0

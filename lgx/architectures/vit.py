@@ -23,7 +23,6 @@ _MOST_PATCHES = 2**20
 _KINDS: tuple[Kind, ...] = ("classification", "segmentation", "multilabel")
 _FIELDS = {
     "img_size": IMAGE_SIZE,
-    "mlp_ratio": Field(lambda value: type(value) in (int, float) and 0 < value <= 1000, "a number, at most 1,000"),
     "kind": one_of(*_KINDS),
     "num_classes": CLASSES,
     "stages": Field(
@@ -60,7 +59,6 @@ class ViTArchitecture(Architecture):
     depth: int = 12
     embed_dim: int = 192
     num_heads: int = 3
-    mlp_ratio: float = 4.0
     patch_size: int = 16
     img_size: ImageSize = 224
     num_classes: int = 1000

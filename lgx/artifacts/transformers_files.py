@@ -75,13 +75,12 @@ def read_gpt2(
             raise UserError(f"{config}: its {key} is {str(have)[:100]}, expected GPT-2's own {key_of_lgx}")
     labels = about.get("id2label") or {}
     sizes = {field: about.get(key, getattr(GPT2Architecture(), field)) for field, key in _SIZES.items()}
+    width = sizes["embed_dim"]
+    ratio = (about.get("n_inner") or 4 * width) / width if type(width) is int and width > 0 else 4.0
     described = {"family": GPT2Architecture.family, **sizes, "num_classes": len(labels) or about.get("num_labels", 2)}
+    described |= {"mlp_ratio": ratio}
     architecture = described_architecture(described, str(config))
     assert isinstance(architecture, GPT2Architecture)
-    if about.get("n_inner") not in (None, 4 * architecture.embed_dim):
-        raise UserError(
-            f"{config}: its n_inner is {str(about['n_inner'])[:100]}, expected {4 * architecture.embed_dim}"
-        )
     named = {name if name.startswith(_PARTS) else f"transformer.{name}": tensor for name, tensor in tensors.items()}
     if (layers := check_shapes(named, architecture, str(config))) != architecture.depth:
         raise UserError(f"{config}: n_layer is {architecture.depth}, but the weights hold {layers} layers; {AGAIN}")

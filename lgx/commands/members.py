@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from lgx.architectures import ViTArchitecture, vit_only
+from lgx.architectures import Architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
@@ -43,9 +43,9 @@ def load_chosen(
     if budgets:
         member = best_member(initializer, front.scores, arch, budgets)
     else:
-        member = vit_only(initializer.named_size(str(arch), None), "--arch")
+        member = initializer.named_size(str(arch), None)
     origin, network = initializer.origin(), initialize(member, initializer).model.eval()
-    half, names = (0.5,) * member.in_chans, origin.label_names or ()
+    half, names = (0.5,) * getattr(member, "in_chans", 0), origin.label_names or ()
     normalization = origin.mean or half, origin.std or half
     found = PretrainedNetwork(place, network, member, *normalization, True, names, origin.reading)
     score = front.scores.get(member)
@@ -53,8 +53,8 @@ def load_chosen(
 
 
 def best_member(
-    initializer: Initializer, front: Mapping[ViTArchitecture, float], arch: str | None, budgets: Sequence[Budget]
-) -> ViTArchitecture:
+    initializer: Initializer, front: Mapping[Architecture, float], arch: str | None, budgets: Sequence[Budget]
+) -> Architecture:
     """The size within the budgets that has the best validation score; of equal scores the smallest size.
 
     Args:
@@ -72,7 +72,7 @@ def best_member(
     wanted = initializer.named_size(arch, None) if arch else None
     stopwatch = Stopwatch(1, "cuda" if torch.cuda.is_available() else "cpu")
 
-    def value(size: ViTArchitecture, budget: Budget) -> float:
+    def value(size: Architecture, budget: Budget) -> float:
         if budget.quantity == "latency":
             return stopwatch.measure(size)
         return cost_of(size).parameters if budget.quantity == "params" else cost_of(size).macs

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.components.features import NEIGHBORS, Probe, frozen_features
 from lgx.core.batch import Batch
 from lgx.core.progress import tracked
@@ -48,15 +48,20 @@ def choose_size(
         The specification of an architecture.
     """
     is_timed, on_gpu = any(budget.quantity == "latency" for budget in budgets), torch.cuda.is_available()
-    classes = num_classes or initializer.origin().num_classes or ViTArchitecture().num_classes
+    classes = num_classes or initializer.origin().num_classes or 1000
     sizes = initializer.sizes().with_fixed(arch, classes)
     stopwatch = Stopwatch(batch_size, "cuda" if on_gpu else "cpu") if is_timed else None
     found = find_sizes(sizes, budgets, stopwatch=stopwatch)
-    limits, pixels = " and ".join(map(str, budgets)), size_text(sizes.like.img_size)
-    caption = f"{classes} classes, {pixels} px; each is the deepest of its width and MLP within {limits}"
+    limits, like = " and ".join(map(str, budgets)), sizes.like
+    inputs = (
+        f"{size_text(like.img_size)} px"
+        if isinstance(like, ViTArchitecture)
+        else f"{like.example_input().shape[1]} tokens"
+    )
+    caption = f"{classes} classes, {inputs}; each is the deepest of its width and MLP within {limits}"
     if is_timed:
         caption += f"\nlatency of {batch_size} image(s), float32, {hardware(on_gpu)}: median"
-    scores: dict[ViTArchitecture, float] = {}
+    scores: dict[Architecture, float] = {}
     if data is not None:
         scores = knn_scores([size.architecture for size in found], initializer, data, seed)
         found.sort(key=lambda size: -scores[size.architecture])
@@ -71,7 +76,7 @@ def choose_size(
     return chosen
 
 
-def _print_sizes(found: Sequence[Candidate], caption: str, scores: Mapping[ViTArchitecture, float]) -> None:
+def _print_sizes(found: Sequence[Candidate], caption: str, scores: Mapping[Architecture, float]) -> None:
     """Print a row for each size, the best one first."""
     heads = ("depth", "embed_dim", "num_heads", "mlp_ratio", "parameters", "MACs")
     measured = [*(["latency (ms)"] if found[0].latency else []), *(["k-NN (%)"] if scores else [])]
@@ -87,8 +92,8 @@ def _print_sizes(found: Sequence[Candidate], caption: str, scores: Mapping[ViTAr
 
 
 def knn_scores(
-    architectures: Sequence[ViTArchitecture], initializer: Initializer, data: str, seed: int
-) -> dict[ViTArchitecture, float]:
+    architectures: Sequence[Architecture], initializer: Initializer, data: str, seed: int
+) -> dict[Architecture, float]:
     """k-NN accuracy of each start on validation images.
 
     Args:
@@ -99,7 +104,7 @@ def knn_scores(
     """
     from data_modules.catalog import open_classes  # takes seconds
 
-    like = architectures[0]
+    like = vit_only(architectures[0], "--data")
     inputs = initializer.normalization(), initializer.origin().reading
     module = open_classes("--data", data, like.img_size, like.in_chans, *inputs)
     scores = {}

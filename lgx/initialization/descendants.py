@@ -1,5 +1,6 @@
 """Build descendants and initialize them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -72,7 +73,8 @@ def initialize(
     origin = initializer.origin()
     with naming_source(origin.architecture, architecture):
         kind = origin.kind
-        if kind is not None and (kind == "text") != (architecture.kind == "text"):
+        reads_text = kind in ("text", "language")
+        if kind is not None and reads_text != architecture.reads_text:
             raise UserError(
                 f"{initializer.method}: the source is for {kind}, but {name_of(architecture)} is for "
                 f"{architecture.kind}; give a source for {architecture.kind}"
@@ -149,9 +151,11 @@ def _check_shapes(
 
 def _summary(names: tuple[str, ...]) -> str:
     """Names with the layers folded: ``blocks.0-5, cls_token, norm``."""
-    names = tuple(name.replace("transformer.h.", "blocks.").removeprefix("transformer.") for name in names)
-    parts = dict.fromkeys(name.split(".")[0] for name in names if not name.startswith("blocks."))
-    layers = sorted({int(name.split(".")[1]) for name in names if name.startswith("blocks.")})
+    found = [re.match(r"((?:\w+\.)*?)(?:blocks|layers?|h|block)\.(\d+)\.", name) for name in names]
+    base = next((match[1].partition(".")[0] for match in found if match), "")  # transformers puts layers below a name
+    outside = [name for name, match in zip(names, found, strict=True) if not match]
+    parts = dict.fromkeys(name.removeprefix(f"{base}.").split(".")[0] for name in outside)
+    layers = sorted({int(match[2]) for match in found if match})
     first, last = (layers[0], layers[-1]) if layers else (0, -1)
     folded = len(layers) == last - first + 1 > 1
     blocks = [f"blocks.{first}-{last}"] if folded else [f"blocks.{layer}" for layer in layers]

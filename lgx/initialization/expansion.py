@@ -67,24 +67,25 @@ def first_of_stages(stages: tuple[int, ...]) -> list[int]:
     return [sum(stages[:i]) for i in range(len(stages))]
 
 
-def take_layers(state: Mapping[str, Tensor], layers: Sequence[int]) -> dict[str, Tensor]:
+def take_layers(state: Mapping[str, Tensor], layers: Sequence[int], prefix: str = "blocks.") -> dict[str, Tensor]:
     """Make a state dict whose layer i is layer ``layers[i]`` of ``state``, with all other parameters unchanged.
 
     It extracts one layer per stage from a network, and expands a learngene to a descendant.
 
     Args:
-        state: Parameters under timm's names (``blocks.<i>.…``).
+        state: Parameters, in layers ``<prefix><i>.…``.
         layers: For each target layer the index of its source layer.
+        prefix: Prefix of the names of a layer's parameters, before its number.
 
     Returns:
         Copies, so layers with the same source do not share memory.
     """
-    taken = {k: v.clone() for k, v in state.items() if not k.startswith("blocks.")}
+    taken = {k: v.clone() for k, v in state.items() if not k.startswith(prefix)}
     for target, source in enumerate(layers):
-        prefix = f"blocks.{source}."
+        own = f"{prefix}{source}."
         for key, value in state.items():
-            if key.startswith(prefix):
-                taken[f"blocks.{target}.{key.removeprefix(prefix)}"] = value.clone()
+            if key.startswith(own):
+                taken[f"{prefix}{target}.{key.removeprefix(own)}"] = value.clone()
     return taken
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
-from lgx.architectures import Architecture, ViTArchitecture, parse_for
+from lgx.architectures import Architecture, parse_for
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import StartRecord
 from lgx.core.task import AS_STORED, Kind, Normalization, Reading, Task
@@ -70,7 +70,7 @@ class Front(NamedTuple):
     """
 
     metric: str
-    scores: Mapping[ViTArchitecture, float]
+    scores: Mapping[Architecture, float]
 
 
 Head = Literal["keep", "new"]

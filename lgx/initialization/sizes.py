@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lgx.architectures import ViTArchitecture, parse_architecture
+from lgx.architectures import Architecture, ViTArchitecture, parse_architecture, parse_for
+from lgx.architectures.base import DEFAULT_FAMILY
 from lgx.errors import UserError
 
 LIKE_DEIT_SMALL = ViTArchitecture(12, 384, 6)
@@ -12,8 +13,18 @@ LIKE_DEIT_SMALL = ViTArchitecture(12, 384, 6)
 
 RATIO = ("mlp_ratio",)
 """Keys that the text of a size always names, besides depth, width and heads: the source may differ from the default."""
-_STEP = 16
+_SIXTEENTHS = 16
 """MLP ratios are multiples of 1 / 16, so that they are short as text."""
+
+
+def _group(like: Architecture) -> int:
+    """Heads that share keys and values."""
+    return int(getattr(like, "heads_per_group", 1))
+
+
+def _step(like: Architecture) -> int:
+    """Smallest step of widths: a head, or a group of heads that share keys and values."""
+    return like.embed_dim // like.num_heads * _group(like)
 
 
 @dataclass(frozen=True)
@@ -31,27 +42,27 @@ class Sizes:
         prefers_layers: Whether a budget prefers fewer whole layers of the source to narrower layers.
     """
 
-    like: ViTArchitecture
+    like: Architecture
     depth: tuple[int, int]
     embed_dim: tuple[int, int]
     mlp_ratio: tuple[float, float]
     prefers_layers: bool = True
 
     @classmethod
-    def own(cls, like: ViTArchitecture) -> "Sizes":
+    def own(cls, like: Architecture) -> "Sizes":
         """The source's own sizes only."""
         return cls.of_any_depth(like, like.depth, like.depth)
 
     @classmethod
-    def of_any_depth(cls, like: ViTArchitecture, least: int = 1, most: int | None = None) -> "Sizes":
+    def of_any_depth(cls, like: Architecture, least: int = 1, most: int | None = None) -> "Sizes":
         """At least ``least`` and at most ``most`` layers of the source's width."""
         depth = (least, like.limits["depth"] if most is None else most)
         return cls(like.unshared(), depth, (like.embed_dim, like.embed_dim), (like.mlp_ratio, like.mlp_ratio))
 
     @classmethod
-    def within(cls, like: ViTArchitecture) -> "Sizes":
+    def within(cls, like: Architecture) -> "Sizes":
         """All sizes up to the source's depth, width and MLP."""
-        head, ratio = like.embed_dim // like.num_heads, like.mlp_ratio
+        head, ratio = _step(like), like.mlp_ratio
         return cls(like.unshared(), (1, like.depth), (head, like.embed_dim), (min(1.0, ratio), ratio))
 
     def deeper(self, least: int = 1) -> "Sizes":
@@ -59,7 +70,7 @@ class Sizes:
         return replace(self, depth=(least, self.like.limits["depth"]))
 
     @classmethod
-    def free(cls, like: ViTArchitecture = LIKE_DEIT_SMALL, widest: int | None = None) -> "Sizes":
+    def free(cls, like: Architecture = LIKE_DEIT_SMALL, widest: int | None = None) -> "Sizes":
         """Any depth and width, with at most the MLP ratio of ``like``.
 
         Args:
@@ -72,8 +83,8 @@ class Sizes:
 
     @property
     def head(self) -> int:
-        """Width of a head."""
-        return self.like.embed_dim // self.like.num_heads
+        """Step of widths: that of a head, or of a group of heads that share keys and values."""
+        return _step(self.like)
 
     def widths(self) -> range:
         """Every width, from the smallest to the largest."""
@@ -82,14 +93,14 @@ class Sizes:
     def ratios(self, embed_dim: int) -> list[float]:
         """Every MLP ratio of a width, from the smallest to the largest; the hidden width is even for gated MLPs."""
         least, most = self.mlp_ratio
-        steps = range(math.ceil(least * _STEP), math.floor(most * _STEP) + 1)
+        steps = range(math.ceil(least * _SIXTEENTHS), math.floor(most * _SIXTEENTHS) + 1)
         like = (self.like.embed_dim, self.like.mlp_ratio)
-        found = sorted({least, most, *(step / _STEP for step in steps)})
+        found = sorted({least, most, *(step / _SIXTEENTHS for step in steps)})
         return [ratio for ratio in found if int(embed_dim * ratio) % 2 == 0 or (embed_dim, ratio) == like]
 
-    def network(self, depth: int, embed_dim: int, mlp_ratio: float) -> ViTArchitecture:
+    def network(self, depth: int, embed_dim: int, mlp_ratio: float) -> Architecture:
         """The network of a size."""
-        heads = embed_dim // self.head
+        heads = embed_dim // self.head * _group(self.like)
         return self.like.replace(depth=depth, embed_dim=embed_dim, num_heads=heads, mlp_ratio=mlp_ratio)
 
     def with_fixed(self, arch: str | None, num_classes: int) -> "Sizes":
@@ -109,12 +120,16 @@ class Sizes:
                 f"--arch {text}: names a whole network, so a budget has no choice; leave out the budget, or fix only "
                 "some values, for example --arch depth=6,img_size=64"
             )
-        like = like.replace(embed_dim=self.head, num_heads=1, num_classes=num_classes)
+        like = like.replace(embed_dim=self.head, num_heads=_group(like), num_classes=num_classes)
+        family = "" if like.family == DEFAULT_FAMILY else f"{like.family}:"
+        text = text.removeprefix(family)
         keys = {part.partition("=")[0].strip() for part in text.split(",") if text}
         if text:
-            others = [part for part in like.spec().split(",") if part.partition("=")[0] not in keys]
-            like = parse_architecture(",".join([*others, text]), num_classes=num_classes, kind=like.kind)
-        if like.embed_dim % self.head or ("num_heads" in keys and like.embed_dim != like.num_heads * self.head):
+            spec = like.spec().removeprefix(family).split(",")
+            others = [part for part in spec if part.partition("=")[0] not in keys]
+            like = parse_for(family + ",".join([*others, text]), like.kind, num_classes)
+        own_heads = like.embed_dim // self.head * _group(like)
+        if like.embed_dim % self.head or ("num_heads" in keys and like.num_heads != own_heads):
             raise UserError(
                 f"--arch {text}: heads of the start have width {self.head}; give a multiple as embed_dim, without "
                 "num_heads"

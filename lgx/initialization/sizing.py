@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import torch
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import Architecture
 from lgx.architectures.cost import Cost, cost_of
 from lgx.errors import UserError
 from lgx.initialization.sizes import Sizes
@@ -114,9 +114,9 @@ class Stopwatch:
 
     def __init__(self, batch: int = 1, device: str = "cpu") -> None:
         self.batch, self.device = batch, device
-        self.measured: dict[ViTArchitecture, float] = {}
+        self.measured: dict[Architecture, float] = {}
 
-    def measure(self, network: ViTArchitecture) -> float:
+    def measure(self, network: Architecture) -> float:
         """The median of the seconds of a pass."""
         if network not in self.measured:
             model = network.build(None).eval().to(self.device)
@@ -170,7 +170,7 @@ class Candidate:
     latency: float = 0.0
 
     @cached_property
-    def architecture(self) -> ViTArchitecture:
+    def architecture(self) -> Architecture:
         """The network."""
         return self.sizes.network(self.depth, self.embed_dim, self.mlp_ratio)
 

@@ -1,11 +1,11 @@
-"""Select a part of a ViT's width: the same elements in all parameters that share an axis."""
+"""Select a part of a network's width: the same elements in all parameters that share an axis."""
 
 from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import Architecture
 from lgx.architectures.axes import Axis, axes_of, gathered
 from lgx.errors import UserError
 
@@ -20,12 +20,12 @@ _WORDS = {"embed": "embed_dim", "heads": "heads", "head": "elements of a head", 
 
 
 def narrow(
-    tensors: Mapping[str, Tensor], source: ViTArchitecture, target: ViTArchitecture, choose: Choice
+    tensors: Mapping[str, Tensor], source: Architecture, target: Architecture, choose: Choice
 ) -> dict[str, Tensor]:
     """Select elements of all parameters along the axes that depend on the width.
 
     Args:
-        tensors: Parameters of ``source`` under timm's names; layers may have any number.
+        tensors: Parameters of ``source``; layers may have any number.
         source: The architecture of the parameters.
         target: The architecture that they are selected for. Depth, image size, patch size and classes are not read.
         choose: Chooses the elements of an axis.
@@ -36,7 +36,7 @@ def narrow(
     return {name: _narrowed(tensor, name, source, target, choose) for name, tensor in tensors.items()}
 
 
-def _narrowed(tensor: Tensor, name: str, source: ViTArchitecture, target: ViTArchitecture, choose: Choice) -> Tensor:
+def _narrowed(tensor: Tensor, name: str, source: Architecture, target: Architecture, choose: Choice) -> Tensor:
     """One parameter, any shape, with the chosen elements of each axis of the width."""
     pairs = zip(axes_of(source, name), axes_of(target, name), strict=True)
     for dim, (ours, theirs) in enumerate(pairs):
@@ -59,6 +59,8 @@ def evenly(source: Axis, target: Axis) -> list[int]:
 def heads_whole(source: Axis, target: Axis) -> list[int]:
     """Evenly spaced elements, of attentions evenly spaced heads, and of heads of another width the same elements.
 
+    Heads that share keys and values are taken from evenly spaced groups, from each the same evenly spaced ones.
+
     Keeping heads whole keeps the products of queries and keys; across heads, weight selection mixes them. In networks
     with rotary positions, narrower heads have other angles than the source's heads.
     """
@@ -66,12 +68,21 @@ def heads_whole(source: Axis, target: Axis) -> list[int]:
         return evenly_spaced(source.size, target.size)
     widths = head_widths(source, target)
     within = evenly_spaced(*widths)
-    return [head * widths[0] + element for head in evenly_spaced(source.heads, target.heads) for element in within]
+    groups = evenly_spaced(source.heads // source.heads_per_group, target.heads // target.heads_per_group)
+    of_group = evenly_spaced(source.heads_per_group, target.heads_per_group)
+    heads = [group * source.heads_per_group + head for group in groups for head in of_group]
+    return [head * widths[0] + element for head in heads for element in within]
 
 
 def head_widths(source: Axis, target: Axis) -> tuple[int, int]:
     """Width of a head in the source and in the target."""
     width, wanted = source.size // source.heads, target.size // target.heads
+    if target.heads_per_group > source.heads_per_group or target.groups > source.groups:
+        raise UserError(
+            f"{source.owner}: the source has {source.heads // source.heads_per_group} groups of "
+            f"{source.heads_per_group} heads, the descendant {target.heads // target.heads_per_group} of "
+            f"{target.heads_per_group}; it must not have more groups, or more heads in a group"
+        )
     if target.heads > source.heads or wanted > width:
         raise UserError(
             f"{source.owner}: the source has {source.heads} heads of width {width}, the descendant {target.heads} of "

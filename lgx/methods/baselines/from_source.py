@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from lgx.architectures import Architecture, ViTArchitecture, vit_only
+from lgx.architectures import Architecture, ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -31,16 +31,21 @@ class FromSource(Initializer):
         return load_pretrained(self.source)
 
     @property
-    def vit(self) -> ViTArchitecture:
+    def of_source(self) -> Architecture:
         """Architecture of the trained network."""
+        return self.loaded.require_known(self.method)
+
+    @property
+    def vit(self) -> ViTArchitecture:
+        """The same, for a start that knows image models only."""
         return self.loaded.require_vit(self.method)
 
     def check_depth(self, depth: int) -> None:
         """Refuse a descendant with more layers than the source."""
-        if depth > self.vit.depth:
+        if depth > self.of_source.depth:
             raise UserError(
-                f"{self.method}: the descendant has {depth} layers, but {self.source} has only {self.vit.depth}; "
-                f"choose at most {self.vit.depth}, or a larger source"
+                f"{self.method}: the descendant has {depth} layers, but {self.source} has only {self.of_source.depth}; "
+                f"choose at most {self.of_source.depth}, or a larger source"
             )
 
     @property
@@ -66,7 +71,7 @@ class FromSource(Initializer):
 
     def check_heads(self, architecture: Architecture, of_source: Architecture | None = None) -> None:
         """Refuse another number of heads than the source's: shapes do not depend on it, but attention does."""
-        heads = (of_source or self.vit).num_heads
+        heads = (of_source or self.of_source).num_heads
         if heads != architecture.num_heads:
             raise UserError(
                 f"{self.method}: {self.source} has {heads} attention heads, but the descendant has "
@@ -98,32 +103,37 @@ class VanillaLG(FromSource):
     @property
     def stored_parameters(self) -> int:
         """Parameters of the k layers."""
-        depth = self.vit.depth
-        last = tuple(f"blocks.{i}." for i in range(depth - self.layers, depth))
+        depth, prefix = self.of_source.depth, self.of_source.layers
+        last = tuple(f"{prefix}{i}." for i in range(depth - self.layers, depth))
         return sum(t.numel() for name, t in self.loaded.tensors.items() if name.startswith(last))
 
     def sizes(self) -> Sizes:
         """Any depth of at least k layers."""
-        return Sizes.of_any_depth(self.vit, self.layers)
+        return Sizes.of_any_depth(self.of_source, self.layers)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The k layers at their place."""
         self.check_heads(architecture)
-        depth = self.vit.depth
+        depth = self.of_source.depth
         if not 1 <= self.layers <= min(depth, architecture.depth):
             raise UserError(
                 f"vanilla_lg: layers must be between 1 and {min(depth, architecture.depth)} (the shallower of ancestor "
                 f"and descendant), got {self.layers}"
             )
-        blocks = {k: v for k, v in self.loaded.tensors.items() if k.startswith("blocks.")}
-        taken = take_layers(blocks, list(range(depth - self.layers, depth)))
+        prefix = self.of_source.layers
+        blocks = {k: v for k, v in self.loaded.tensors.items() if k.startswith(prefix)}
         shift = architecture.depth - self.layers if self.position == "back" else 0
-        return {_shift(name, shift): tensor for name, tensor in taken.items()}
+        return {
+            f"{prefix}{layer + shift}.{rest}": tensor
+            for name, tensor in take_layers(blocks, range(depth - self.layers, depth), prefix).items()
+            for layer, rest in [_split(name.removeprefix(prefix))]
+        }
 
 
-def _shift(name: str, by: int) -> str:
-    _, index, rest = name.split(".", 2)
-    return f"blocks.{int(index) + by}.{rest}"
+def _split(name: str) -> tuple[int, str]:
+    """Number of the layer, and the rest of the name."""
+    layer, _, rest = name.partition(".")
+    return int(layer), rest
 
 
 class WeightSelection(FromSource):
@@ -149,19 +159,19 @@ class WeightSelection(FromSource):
 
     def sizes(self) -> Sizes:
         """Neither deeper nor wider than the source."""
-        return Sizes.within(self.vit)
+        return Sizes.within(self.of_source)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """Selected elements of every parameter whose layer exists in the descendant."""
         self.check_depth(architecture.depth)
-        if architecture.embed_dim == self.vit.embed_dim:  # narrower networks mix the elements of heads anyway
+        if architecture.embed_dim == self.of_source.embed_dim:  # narrower networks mix the elements of heads anyway
             self.check_heads(architecture)
-        first = take_layers(self.loaded.tensors, range(architecture.depth))
-        return narrow(first, self.vit, vit_only(architecture, self.method), evenly)
+        first = take_layers(self.loaded.tensors, range(architecture.depth), self.of_source.layers)
+        return narrow(first, self.of_source, architecture, evenly)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers of the source were taken."""
-        whole, own = self.vit.depth, vit_only(architecture, self.method).depth
+        whole, own = self.of_source.depth, architecture.depth
         layers = f"all {whole} of the source" if own == whole else f"the first {own} of the source's {whole}"
         return (f"layers    {layers}",)
 

@@ -49,12 +49,13 @@ class LayerChoice(FromSource):
     @property
     def stored_parameters(self) -> int:
         """Parameters of the layers (without a count: all layers), and all others but the head."""
-        tensors = take_layers(self.loaded.tensors, self.chosen(self.vit.depth))
-        return sum(tensor.numel() for name, tensor in tensors.items() if not name.startswith("head."))
+        known = self.of_source
+        tensors = take_layers(self.loaded.tensors, self.chosen(known.depth), known.layers)
+        return sum(tensor.numel() for name, tensor in tensors.items() if not name.startswith(known.head_prefixes))
 
     def sizes(self) -> Sizes:
         """Any depth from the number of layers."""
-        return Sizes.of_any_depth(self.vit, 1 if self._is_rule and self.count is None else len(self.chosen(1)))
+        return Sizes.of_any_depth(self.of_source, 1 if self._is_rule and self.count is None else len(self.chosen(1)))
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """A line with the source layer of each layer, counted from 0."""
@@ -67,7 +68,7 @@ class LayerChoice(FromSource):
 
     def chosen(self, depth: int) -> list[int]:
         """The ancestor's layers for a descendant of ``depth`` layers, increasing."""
-        of_source = self.vit.depth
+        of_source = self.of_source.depth
         if not self._is_rule:
             return _listed(self.choice, of_source)
         count = min(depth, of_source) if self.count is None else self.count
@@ -80,7 +81,7 @@ class LayerChoice(FromSource):
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The layers, expanded to the descendant's depth."""
         self.check_heads(architecture)
-        return take_layers(self.loaded.tensors, self._sources(architecture.depth))
+        return take_layers(self.loaded.tensors, self._sources(architecture.depth), self.of_source.layers)
 
 
 def even_layers(total: int, count: int) -> list[int]:

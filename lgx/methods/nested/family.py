@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from lgx.architectures import ViTArchitecture, name_of
+from lgx.architectures import Architecture, name_of
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.metrics import metrics_for, was_measured
@@ -31,7 +31,7 @@ from lgx.methods.nested.slicing import skeleton
 _SHARED = ("optimizer", "scheduler", "label_smoothing", "mixup", "cutmix", "drop_path_rate", "compile")
 """Options that the run of the ancestor takes over."""
 
-_parameters = cache(ViTArchitecture.count_parameters)  # builds the network, which no step should
+_parameters = cache(Architecture.count_parameters)  # builds the network, which no step should
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,7 +84,7 @@ class Family(SlicedNetwork):
         if sizes is not None and not sizes:
             raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
         self.random_every, self._listed = random_every, sizes
-        self.front: dict[ViTArchitecture, float] = {}
+        self.front: dict[Architecture, float] = {}
 
     def check_task(self, task: Task) -> None:
         """Refuse a task without labels.
@@ -124,7 +124,7 @@ class Family(SlicedNetwork):
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def measured(self) -> list[ViTArchitecture]:
+    def measured(self) -> list[Architecture]:
         """The listed sizes."""
         if self._listed is None:
             return default_sizes(self.architecture)
@@ -136,7 +136,7 @@ class Family(SlicedNetwork):
             raise UserError("model.sizes: lists a size twice; expected each once")
         return found
 
-    def draw(self, *parts: int) -> list[ViTArchitecture]:
+    def draw(self, *parts: int) -> list[Architecture]:
         """See :class:`SlicedNetwork`: the listed sizes, and a random one where it is due."""
         is_due = self.random_every > 0 and parts[-1] % self.random_every == 0
         return [*self.measured, *self.random_sizes(int(is_due), *self._least, *parts)]
@@ -150,12 +150,12 @@ class Family(SlicedNetwork):
 
     # -- network --------------------------------------------------------------------------------------------------
 
-    def prepare(self, size: ViTArchitecture) -> nn.Module:
+    def prepare(self, size: Architecture) -> nn.Module:
         """See :class:`SlicedNetwork`."""
         weight = next(self.network.parameters())
         return _network(size, self.drop_rate, self.compile_network, weight.device, weight.dtype)
 
-    def logits(self, size: ViTArchitecture, images: Tensor) -> Tensor:
+    def logits(self, size: Architecture, images: Tensor) -> Tensor:
         """See :class:`SlicedNetwork`."""
         network, tensors = self.prepare(size).train(self.training), self.tensors_of(size)
         return cast(Tensor, functional_call(network, tensors, (images,), tie_weights=False))
@@ -179,7 +179,7 @@ class Family(SlicedNetwork):
             labels = self.label_loss(logits, batch.targets)
             return {"loss": labels, "loss_labels": labels, "loss_distillation": torch.zeros_like(labels)}
 
-        def of_other(size: ViTArchitecture) -> dict[str, Tensor]:
+        def of_other(size: Architecture) -> dict[str, Tensor]:
             logits = self.logits(size, batch.inputs)
             labels = self.label_loss(logits, batch.targets)
             distilled = self.temperature**2 * self.distilled(logits, answers[0], batch.targets)
@@ -275,7 +275,7 @@ class Family(SlicedNetwork):
 
 @lru_cache(maxsize=1024)
 def _network(
-    size: ViTArchitecture, drop_rate: float, compiled: bool, device: torch.device, dtype: torch.dtype
+    size: Architecture, drop_rate: float, compiled: bool, device: torch.device, dtype: torch.dtype
 ) -> nn.Module:
     """A network without weights, which come with each call."""
     network: Any = skeleton(size, device, dtype, drop_rate)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import Architecture
 from lgx.architectures.cost import cost_of
 from lgx.components.metrics import metrics_for, update_metrics
 from lgx.core.batch import Batch
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _SIZES, _WIDTHS = 40, 4
 """About how many sizes, and how many widths at most, the grid has."""
 
-Scores = Mapping[ViTArchitecture, float]
+Scores = Mapping[Architecture, float]
 """Validation score of each size, from the smallest to the largest."""
 
 
-def grid(whole: ViTArchitecture, least_depth: int, least_width: int) -> list[ViTArchitecture]:
+def grid(whole: Architecture, least_depth: int, least_width: int) -> list[Architecture]:
     """Some forty sizes from the smallest to the whole network: depths and widths, each with half of the MLP and all.
 
     Args:
@@ -56,7 +56,7 @@ def _spread(values: list[int], most: int) -> list[int]:
 
 
 @torch.no_grad()
-def measured_front(method: Any, sizes: list[ViTArchitecture]) -> dict[ViTArchitecture, float]:
+def measured_front(method: Any, sizes: list[Architecture]) -> dict[Architecture, float]:
     """Score the slices on all validation images; every process measures its share of them.
 
     Args:
@@ -64,7 +64,7 @@ def measured_front(method: Any, sizes: list[ViTArchitecture]) -> dict[ViTArchite
         sizes: The sizes to measure.
     """
     trainer, task, module = method.trainer, method.task, method.data_module()
-    sizes = sorted(set(sizes), key=ViTArchitecture.count_parameters)
+    sizes = sorted(set(sizes), key=Architecture.count_parameters)
     metrics = {size: metrics_for(task).to(method.device) for size in sizes}
     method.eval()
     limit = min(trainer.num_val_batches)
@@ -77,9 +77,9 @@ def measured_front(method: Any, sizes: list[ViTArchitecture]) -> dict[ViTArchite
     return {size: float(metric[task.metric].compute()) for size, metric in metrics.items()}
 
 
-def best_of(front: Scores) -> list[ViTArchitecture]:
+def best_of(front: Scores) -> list[Architecture]:
     """The sizes that are better than every smaller one, by parameters, from the smallest to the largest."""
-    found: list[ViTArchitecture] = []
+    found: list[Architecture] = []
     for size in sorted(front, key=lambda size: (size.count_parameters(), -front[size])):
         if not found or front[size] > front[found[-1]]:
             found.append(size)
@@ -108,7 +108,7 @@ def write_table(front: Scores, metric: str, path: Path) -> None:
             writer.writerow([*numbers, cost.parameters, cost.macs, score, int(size in best)])
 
 
-def front_figure(front: Scores, metric: str, listed: list[ViTArchitecture]) -> "Figure":
+def front_figure(front: Scores, metric: str, listed: list[Architecture]) -> "Figure":
     """Draw score against parameters and MACs; a line joins the sizes that are better than every smaller one.
 
     Args:

@@ -6,7 +6,7 @@ from math import isfinite
 
 from torch import Tensor
 
-from lgx.architectures import Architecture, ViTArchitecture, vit_only
+from lgx.architectures import Architecture, vit_only
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Front, Sizes
@@ -26,7 +26,7 @@ class NestedSlices(LayerExpansion):
     """
 
     @property
-    def whole(self) -> ViTArchitecture:
+    def whole(self) -> Architecture:
         """Architecture of the ancestor."""
         return vit_only(self.loaded.architecture, self.source)
 
@@ -74,7 +74,7 @@ class FamilyMembers(NestedSlices):
         source: Learngene file of ``lgx fit --model Family``.
     """
 
-    def named_size(self, text: str, num_classes: int | None) -> ViTArchitecture:
+    def named_size(self, text: str, num_classes: int | None) -> Architecture:
         """See :class:`~lgx.initialization.Initializer`; what the text leaves out is the whole network's."""
         return parse_size(text, self.whole).replace(num_classes=num_classes or self.whole.num_classes)
 

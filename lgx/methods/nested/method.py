@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from lgx.architectures import Architecture, ViTArchitecture
+from lgx.architectures import Architecture
 from lgx.architectures.base import building_on
 from lgx.artifacts.learngene import WHOLE, Learngene
 from lgx.artifacts.pretrained import load_pretrained
@@ -95,7 +95,7 @@ class Nested(SlicedNetwork):
         return self.parsed_architecture.replace(num_classes=source.model.num_classes if source.has_head else 0)
 
     @cached_property
-    def measured(self) -> list[ViTArchitecture]:
+    def measured(self) -> list[Architecture]:
         """Sizes that validation measures: half of the layers, a quarter, half at two thirds of the width, and small."""
         depth, width = self.architecture.depth, self.architecture.embed_dim
         head = width // self.architecture.num_heads
@@ -103,7 +103,7 @@ class Nested(SlicedNetwork):
         sizes = (half, width), (quarter, width), (half, narrower), (quarter, head)
         return list(dict.fromkeys(self.size(*each, share=1.0) for each in sizes))
 
-    def draw(self, *parts: int) -> list[ViTArchitecture]:
+    def draw(self, *parts: int) -> list[Architecture]:
         """See :class:`SlicedNetwork`: the smallest size, and random ones."""
         least = self.least_depth, Sizes.within(self.architecture).widths()[0], self.least_ratio
         return [self.size(*least), *self.random_sizes(self.draws, *least, *parts)]
@@ -122,7 +122,7 @@ class Nested(SlicedNetwork):
             if layer.in_features == layer.out_features:
                 layer.weight.data.copy_(torch.eye(len(order))[:, order])
 
-    def outputs(self, size: ViTArchitecture, images: Tensor) -> tuple[Features, Tensor]:
+    def outputs(self, size: Architecture, images: Tensor) -> tuple[Features, Tensor]:
         """What a slice computes: in evaluation the network that is cut, in training with its share of trained weights.
 
         Args:
@@ -140,11 +140,11 @@ class Nested(SlicedNetwork):
         summary, patches, logits = functional_call(self.prepare(size), named, (images,), tie_weights=False)
         return Features(summary, patches), logits
 
-    def logits(self, size: ViTArchitecture, images: Tensor) -> Tensor:
+    def logits(self, size: Architecture, images: Tensor) -> Tensor:
         """See :class:`SlicedNetwork`."""
         return self.outputs(size, images)[1]
 
-    def prepare(self, size: ViTArchitecture) -> nn.Module:
+    def prepare(self, size: Architecture) -> nn.Module:
         """A slice with its projection, without weights; it is built once."""
         projection: Any = self.network.projection
         widths, weight = (projection.summary.out_features, projection.patches.out_features), projection.summary.weight
@@ -210,7 +210,7 @@ def _in_half(tensor: Tensor) -> Tensor:
 class _Slice(nn.Module):
     """A smaller network with its projection, without weights, which come with each call."""
 
-    def __init__(self, network: Any, size: ViTArchitecture, summary: int, patches: int, compiled: bool) -> None:
+    def __init__(self, network: Any, size: Architecture, summary: int, patches: int, compiled: bool) -> None:
         super().__init__()
         self.network = network
         with building_on("meta"):
@@ -226,6 +226,6 @@ class _Slice(nn.Module):
 
 @lru_cache(maxsize=1024)
 def _slice(
-    size: ViTArchitecture, summary: int, patches: int, compiled: bool, device: torch.device, dtype: torch.dtype
+    size: Architecture, summary: int, patches: int, compiled: bool, device: torch.device, dtype: torch.dtype
 ) -> _Slice:
     return _Slice(skeleton(size, device, dtype), size, summary, patches, compiled)

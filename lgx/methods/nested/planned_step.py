@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.autograd.graph import saved_tensors_hooks
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import Architecture
 from lgx.core.batch import Batch
 from lgx.initialization import Sizes
 from lgx.initialization.sizing import cost_parts
@@ -37,7 +37,7 @@ class PlannedSlices(PlannedStep):
         method.layer_order = tuple(range(method.architecture.depth))
         return super().build()
 
-    def _macs(self, size: ViTArchitecture) -> float:
+    def _macs(self, size: Architecture) -> float:
         fixed, layer = cost_parts(Sizes.within(self.method.architecture), size.embed_dim, size.mlp_ratio)
         return fixed.macs + size.depth * layer.macs
 

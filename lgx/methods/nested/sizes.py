@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import Architecture
 from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.methods.nested.slicing import sliced
@@ -11,7 +11,7 @@ KEYS = ("depth", "embed_dim", "num_heads", "mlp_ratio")
 """What a slice may have less of."""
 
 
-def parse_size(text: str, whole: ViTArchitecture) -> ViTArchitecture:
+def parse_size(text: str, whole: Architecture) -> Architecture:
     """Read a size by what differs from the whole network; heads keep their width unless their number is given.
 
     Args:
@@ -26,7 +26,7 @@ def parse_size(text: str, whole: ViTArchitecture) -> ViTArchitecture:
     for part in text.split(","):
         key, _, value = (piece.strip() for piece in part.partition("="))
         try:
-            read = ViTArchitecture.parse_option(key, value) if key in known and key not in values else {}
+            read = Architecture.parse_option(key, value) if key in known and key not in values else {}
         except (ValueError, UserError):
             read = {}
         if key not in read:
@@ -47,7 +47,7 @@ def parse_size(text: str, whole: ViTArchitecture) -> ViTArchitecture:
     return size
 
 
-def default_sizes(whole: ViTArchitecture) -> list[ViTArchitecture]:
+def default_sizes(whole: Architecture) -> list[Architecture]:
     """Half of the layers; these at two thirds of the width; a quarter of the layers so, with half of the MLP."""
     sizes = Sizes.within(whole)
     half, quarter = max(1, whole.depth // 2), max(1, whole.depth // 4)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import ViTArchitecture, vit_only
+from lgx.architectures import Architecture, vit_only
 from lgx.architectures.base import class_order, with_class_order
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.components.teacher import check_kind
@@ -54,13 +54,13 @@ class SlicedNetwork(Distill):
         super().__init__(guidance=guidance, start="random", **kwargs)
         if self.ancestor is None:
             raise UserError(f"model.ancestor: {type(self).__name__} trains slices of an ancestor; give model.ancestor")
-        self.drawn: list[ViTArchitecture] = []
+        self.drawn: list[Architecture] = []
         self._named: tuple[nn.Module | None, dict[str, Tensor]] = None, {}
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def architecture(self) -> ViTArchitecture:
+    def architecture(self) -> Architecture:
         """The whole network."""
         return vit_only(self.own_architecture, f"model {type(self).__name__}")
 
@@ -69,21 +69,21 @@ class SlicedNetwork(Distill):
         """Slices of few layers leave the others without a gradient."""
         return True
 
-    def size(self, depth: int, width: int, share: float) -> ViTArchitecture:
+    def size(self, depth: int, width: int, share: float) -> Architecture:
         """A size; ``share`` is that of the ancestor's MLP ratio, rounded to one that exists."""
         sizes = Sizes.within(self.architecture)
         wanted = share * self.architecture.mlp_ratio
         return sizes.network(depth, width, min(sizes.ratios(width), key=lambda ratio: abs(ratio - wanted)))
 
     @abstractmethod
-    def draw(self, *parts: int) -> list[ViTArchitecture]:
+    def draw(self, *parts: int) -> list[Architecture]:
         """The sizes of one step, the same on all processes.
 
         Args:
             parts: Numbers that name the step: seed, epoch and batch.
         """
 
-    def random_sizes(self, count: int, depth: int, width: int, share: float, *parts: int) -> list[ViTArchitecture]:
+    def random_sizes(self, count: int, depth: int, width: int, share: float, *parts: int) -> list[Architecture]:
         """Random sizes, each from the smallest values that are given to the whole network.
 
         Args:
@@ -137,7 +137,7 @@ class SlicedNetwork(Distill):
         del self.source
         return network
 
-    def check_sizes(self, source: PretrainedNetwork) -> ViTArchitecture:
+    def check_sizes(self, source: PretrainedNetwork) -> Architecture:
         """The architecture of the ancestor.
 
         Raises:
@@ -168,7 +168,7 @@ class SlicedNetwork(Distill):
         order = cast(Tensor, getattr(self.network, ORDER))
         return tuple(order.round().int().tolist())
 
-    def tensors_of(self, size: ViTArchitecture) -> dict[str, Tensor]:
+    def tensors_of(self, size: Architecture) -> dict[str, Tensor]:
         """The parameters of a slice: views of the network's, as far as it is not narrower in several parts."""
         if self._named[0] is not self.network:  # a walk through its modules takes as long as the pass of a small slice
             self._named = self.network, dict(self.network.named_parameters())
@@ -179,16 +179,16 @@ class SlicedNetwork(Distill):
         return PlannedSlices(self)
 
     @abstractmethod
-    def prepare(self, size: ViTArchitecture) -> nn.Module:
+    def prepare(self, size: Architecture) -> nn.Module:
         """A network of this size without weights; it is built once."""
 
     @abstractmethod
-    def logits(self, size: ViTArchitecture, images: Tensor) -> Tensor:
+    def logits(self, size: Architecture, images: Tensor) -> Tensor:
         """Logits (B, K) of a slice for images (B, C, H, W)."""
 
     @property
     @abstractmethod
-    def measured(self) -> list[ViTArchitecture]:
+    def measured(self) -> list[Architecture]:
         """Sizes that validation measures."""
 
     def forward(self, inputs: Tensor) -> Tensor:

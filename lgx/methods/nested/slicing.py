@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import Architecture, name_of
 from lgx.architectures.axes import Axis, axes_of
 from lgx.architectures.forms import fill_buffers
 from lgx.artifacts.learngene import WHOLE
@@ -23,7 +23,7 @@ _SHARE_OF_WHOLE_LAYERS = 0.25
 
 
 def ordered(
-    tensors: Mapping[str, Tensor], architecture: ViTArchitecture, importance: Importance
+    tensors: Mapping[str, Tensor], architecture: Architecture, importance: Importance
 ) -> tuple[dict[str, Tensor], Tensor]:
     """A network that computes the same, with its most important dimensions, heads and neurons first.
 
@@ -137,8 +137,8 @@ class _Slices(torch.autograd.Function):
 
 def sliced(
     tensors: Mapping[str, Tensor],
-    whole: ViTArchitecture,
-    size: ViTArchitecture,
+    whole: Architecture,
+    size: Architecture,
     layers: Sequence[int],
     *,
     training: bool = False,
@@ -175,7 +175,7 @@ def sliced(
     return found
 
 
-def trained_share(whole: ViTArchitecture, size: ViTArchitecture, training: bool = False) -> float:
+def trained_share(whole: Architecture, size: Architecture, training: bool = False) -> float:
     """How far a slice's weights are on the way from the ancestor's to the trained ones: 1 − its share of parameters.
 
     So the whole network keeps the ancestor's weights, and large slices nearly do. After training, a slice of whole
@@ -187,13 +187,13 @@ def trained_share(whole: ViTArchitecture, size: ViTArchitecture, training: bool 
 
 
 @lru_cache(maxsize=1024)
-def _missing(whole: ViTArchitecture, size: ViTArchitecture) -> float:
+def _missing(whole: Architecture, size: Architecture) -> float:
     """Share of the whole network's parameters that a slice lacks."""
     return 1 - size.count_parameters() / whole.count_parameters()
 
 
 @lru_cache(maxsize=1024)
-def _plan(whole: ViTArchitecture, size: ViTArchitecture, layers: tuple[int, ...]) -> dict[str, _Part]:
+def _plan(whole: Architecture, size: Architecture, layers: tuple[int, ...]) -> dict[str, _Part]:
     """Where each parameter of the smaller network comes from, by its name."""
     if size.depth > whole.depth:
         raise UserError(
@@ -222,23 +222,23 @@ def _plan(whole: ViTArchitecture, size: ViTArchitecture, layers: tuple[int, ...]
     return plan
 
 
-def _check_heads(whole: ViTArchitecture, size: ViTArchitecture) -> None:
+def _check_heads(whole: Architecture, size: Architecture) -> None:
     """Refuse attentions whose heads are divided, and other angles of rotary positions, those of narrower heads."""
     joined = axes_of(whole, f"{whole.layers}0.attn.proj.weight")[1]
     if joined is not None and joined.parts > 1:
         raise UserError(
-            f"nested: {whole.form} has differential attention, which cannot be sliced; choose another ancestor"
+            f"nested: {name_of(whole)} has differential attention, which cannot be sliced; choose another ancestor"
         )
     head = whole.embed_dim // whole.num_heads
     if whole.has_rotary_positions and size.embed_dim != head * size.num_heads:
         heads = min(max(1, size.embed_dim // head), whole.num_heads)
         raise UserError(
-            f"nested: {whole.form} has rotary positions, so its slices have heads of {head} dimensions; "
+            f"nested: {name_of(whole)} has rotary positions, so its slices have heads of {head} dimensions; "
             f"write embed_dim={head * heads},num_heads={heads}"
         )
 
 
-def skeleton(size: ViTArchitecture, device: torch.device, dtype: torch.dtype, drop_rate: float = 0.0) -> nn.Module:
+def skeleton(size: Architecture, device: torch.device, dtype: torch.dtype, drop_rate: float = 0.0) -> nn.Module:
     """The network of a slice: its parameters have no memory, because they come with each call; its buffers have."""
     with torch.inference_mode(False):  # a validation may build it, and training save its buffers for a backward pass
         network = size.build("meta", drop_rate).to(dtype)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import Architecture
 from lgx.architectures.axes import axes_of
 
 STREAM = ("embed", "")
@@ -30,7 +30,7 @@ class Importance:
     layers: Tensor | None = None
 
 
-def of_weights(tensors: Mapping[str, Tensor], architecture: ViTArchitecture) -> Importance:
+def of_weights(tensors: Mapping[str, Tensor], architecture: Architecture) -> Importance:
     """Importance from weights alone: the norm of an element's weights, relative to its neighbors.
 
     For every matrix that has the axis, the L2 norm of each element's row or column is divided by the mean over the
@@ -50,7 +50,7 @@ def of_weights(tensors: Mapping[str, Tensor], architecture: ViTArchitecture) -> 
 
 
 @torch.no_grad()
-def on_images(model: nn.Module, architecture: ViTArchitecture, images: Tensor) -> Importance:
+def on_images(model: nn.Module, architecture: Architecture, images: Tensor) -> Importance:
     """Importance from what the network computes on images.
 
     Elements: the mean magnitude of their activations over images and tokens (Samragh et al., 2023). The residual stream
@@ -83,7 +83,7 @@ def on_images(model: nn.Module, architecture: ViTArchitecture, images: Tensor) -
 
 
 @contextmanager
-def _recorded(model: nn.Module, architecture: ViTArchitecture) -> Iterator[dict[tuple[str, str], list[Tensor]]]:
+def _recorded(model: nn.Module, architecture: Architecture) -> Iterator[dict[tuple[str, str], list[Tensor]]]:
     """Record the residual stream at the border of each layer, and the inputs of layers that read heads or neurons."""
     seen: dict[tuple[str, str], list[Tensor]] = {STREAM: []}
     blocks: Any = model.blocks

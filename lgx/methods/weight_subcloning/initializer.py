@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, ViTArchitecture, vit_only
+from lgx.architectures import Architecture
 from lgx.architectures.axes import Axis, axes_of
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -134,7 +134,7 @@ class WeightSubcloning(FromSource):
     @cached_property
     def ranked(self) -> Importance:
         """Importance of the source's parts."""
-        of_source = self.vit
+        of_source = self.of_source
         if self.data is None:
             return of_weights(self.loaded.tensors, of_source)
         return on_images(self.loaded.model.eval(), of_source, self._sample)
@@ -158,7 +158,7 @@ class WeightSubcloning(FromSource):
         return self._kept[depth]
 
     def _keep(self, depth: int) -> list[int]:
-        total = self.vit.depth
+        total = self.of_source.depth
         if self.drop == "change":
             some = self._sample[:: -(-len(self._sample) // MOST_IMAGES)]
             return layers_by_change(self.loaded.model.eval(), some, depth)[:depth]
@@ -168,11 +168,11 @@ class WeightSubcloning(FromSource):
 
     def sizes(self) -> Sizes:
         """Neither deeper nor wider than the source."""
-        return Sizes.within(self.vit)
+        return Sizes.within(self.of_source)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The most important parts of every parameter."""
-        of_source, architecture = self.vit, vit_only(architecture, self.method)
+        of_source = self.of_source
         self.check_depth(architecture.depth)
         layers, prefix = self.layers(architecture.depth), of_source.layers
         kept = tuple(f"{prefix}{layer}." for layer in layers)
@@ -180,7 +180,7 @@ class WeightSubcloning(FromSource):
         selected = narrow(tensors, of_source, architecture, self._choose)
         if self.keeps_scale:
             selected = {name: tensor * _factor(name, of_source, architecture) for name, tensor in selected.items()}
-        return take_layers(selected, layers)
+        return take_layers(selected, layers, prefix)
 
     def _choose(self, source: Axis, target: Axis) -> list[int]:
         """The most important elements of an axis, in order."""
@@ -190,7 +190,7 @@ class WeightSubcloning(FromSource):
         return largest(self.ranked.elements[key], target.size)
 
     def _choose_heads(self, source: Axis, target: Axis) -> list[int]:
-        heads = source.heads if source.kind == "heads" else self.vit.num_heads
+        heads = source.heads if source.kind == "heads" else self.of_source.num_heads
         by_head = self.ranked.elements["heads", source.owner].reshape(heads, -1)
         _, width = head_widths(source, target)
         within = largest(by_head.mean(0), width)
@@ -201,7 +201,7 @@ class WeightSubcloning(FromSource):
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers were kept, and what the importance was measured on."""
-        layers = self.layers(vit_only(architecture, self.method).depth)
+        layers = self.layers(architecture.depth)
         by = (
             f"activation on {len(self._sample)} images of {self.data}"
             if self.data
@@ -214,7 +214,7 @@ class WeightSubcloning(FromSource):
         )
 
 
-def _factor(name: str, source: ViTArchitecture, target: ViTArchitecture) -> float:
+def _factor(name: str, source: Architecture, target: Architecture) -> float:
     """What a linear layer's weight is multiplied by: ``sqrt(n / m)`` for m of n inputs."""
     ours, theirs = axes_of(target, name), axes_of(source, name)
     if not (name.endswith("weight") and len(ours) == 2 and ours[1] and theirs[1]):
