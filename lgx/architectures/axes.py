@@ -9,15 +9,10 @@ stream. timm calls the projection back to it ``proj``. For networks of transform
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-
-from lgx.errors import UserError
-
-if TYPE_CHECKING:
-    from lgx.architectures.base import Architecture
 
 Kind = Literal["embed", "heads", "head", "hidden"]
 
@@ -60,24 +55,8 @@ Axes = tuple[Axis | None, ...]
 """One entry per dimension; None if it does not depend on the width."""
 
 
-def axes_of(architecture: "Architecture", name: str) -> Axes:
-    """The axes of one parameter.
-
-    Args:
-        architecture: The network.
-        name: The parameter's name. Its layer may have any number, because all layers have the same axes.
-    """
-    prefix, own = architecture.layers, name
-    if name.startswith(prefix):
-        number, _, rest = name.removeprefix(prefix).partition(".")
-        own, layer = f"{prefix}0.{rest}", f"{prefix}{number}."
-    axes = architecture.axes_of_one_layer().get(own)
-    if axes is None:
-        raise UserError(f"{name}: the network does not have this parameter")
-    return axes if own == name else tuple(axis and _renamed(axis, f"{prefix}0.", layer) for axis in axes)
-
-
-def _renamed(axis: Axis, old: str, new: str) -> Axis:
+def renamed(axis: Axis, old: str, new: str) -> Axis:
+    """The axis of another layer, whose prefix is ``new`` instead of ``old``."""
     return replace(axis, owner=new + axis.owner.removeprefix(old)) if axis.owner.startswith(old) else axis
 
 

@@ -1,7 +1,7 @@
 """The base class of all architecture descriptions, their families, and networks that are built without values."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from lgx.architectures.axes import Axes
+from lgx.architectures.axes import Axes, renamed
 from lgx.core.flops import flop_counter
 from lgx.core.schema import Field, at_most, check_fields
 from lgx.core.task import Kind, Task, size_text
@@ -180,7 +180,7 @@ class Architecture(ABC):
         Raises:
             ValueError: If the text is not a value of the key.
         """
-        return {key: int(text)}
+        return {key: float(text) if key == "mlp_ratio" else int(text)}
 
     # -- what all families share --------------------------------------------------------------------------------
 
@@ -331,45 +331,21 @@ def naming_source(source: Architecture | None, architecture: Architecture) -> It
         raise UserError(f"{error} (the source is {source_name})") from error
 
 
-def class_order(known: Sequence[str], wanted: Sequence[str], place: str) -> list[int] | None:
-    """Find the index of each class of a task among a trained network's classes.
+def axes_of(architecture: Architecture, name: str) -> Axes:
+    """The axes of one parameter.
 
     Args:
-        known: Names of the network's classes, in index order; empty if unknown.
-        wanted: Names of the task's classes, in index order; empty if unknown.
-        place: Source of the network, for the message.
-
-    Returns:
-        The index of each wanted class among the known classes; None if both orders are equal or one is unknown.
+        architecture: The network.
+        name: The parameter's name. Its layer may have any number, because all layers have the same axes.
     """
-    if not known or not wanted or tuple(known) == tuple(wanted):
-        return None
-    if set(known) != set(wanted) or len(known) != len(wanted):
-        gone, new = (", ".join(map(ascii, sorted(names)[:5])) for names in ({*known} - {*wanted}, {*wanted} - {*known}))
-        raise UserError(
-            f"{place}: its classes differ from the classes of the data, which lacks {gone or 'none'} and has "
-            f"{new or 'none'} instead; rename the classes of the data as in training, or train a new head"
-        )
-    places = {name: index for index, name in enumerate(known)}
-    return [places[name] for name in wanted]
-
-
-def with_class_order(
-    tensors: Mapping[str, Tensor], architecture: Architecture, order: Sequence[int] | None, prefix: str = ""
-) -> dict[str, Tensor]:
-    """Parameters with the head's K classes in another order; unchanged without an order.
-
-    Args:
-        tensors: Parameters of a network, which may have a head: weight (K, D) and bias (K,).
-        architecture: Its architecture.
-        order: The present index of each class, see :func:`class_order`.
-        prefix: Prefix of the parameters' names.
-    """
-    heads = tuple(f"{prefix}{head}" for head in architecture.head_prefixes)
-    return {
-        name: tensor[list(order)] if order and name.startswith(heads) and len(tensor) == len(order) else tensor
-        for name, tensor in tensors.items()
-    }
+    prefix, own = architecture.layers, name
+    if name.startswith(prefix):
+        number, _, rest = name.removeprefix(prefix).partition(".")
+        own, layer = f"{prefix}0.{rest}", f"{prefix}{number}."
+    axes = architecture.axes_of_one_layer().get(own)
+    if axes is None:
+        raise UserError(f"{name}: the network does not have this parameter")
+    return axes if own == name else tuple(axis and renamed(axis, f"{prefix}0.", layer) for axis in axes)
 
 
 _OF_VALUES = frozenset({

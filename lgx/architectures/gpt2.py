@@ -81,11 +81,6 @@ class GPT2Architecture(Architecture):
         usual = {"mlp_ratio": 4.0, "kind": "text"}
         return {key: value for key, value in super().to_dict().items() if usual.get(key) != value}
 
-    @classmethod
-    def parse_option(cls, key: str, text: str) -> dict[str, Any]:
-        """Values of one ``key=text``."""
-        return {key: float(text)} if key == "mlp_ratio" else super().parse_option(key, text)
-
     def inherited(self, text: str) -> dict[str, Any]:
         """All values but depth, width and heads."""
         return {key: getattr(self, key) for key in ("mlp_ratio", *self.input_keys) if f"{key}=" not in text}

@@ -179,9 +179,7 @@ class HFArchitecture(Architecture):
     @classmethod
     def parse_option(cls, key: str, text: str) -> dict[str, Any]:
         """Values of one ``key=text``."""
-        if key == "form":
-            return {"form": text}
-        return {key: float(text)} if key == "mlp_ratio" else super().parse_option(key, text)
+        return {"form": text} if key == "form" else super().parse_option(key, text)
 
     def build(self, device: str | None = None, drop_rate: float = 0.0) -> nn.Module:
         """Build the model with transformers' own random initialization.

@@ -138,7 +138,7 @@ class ViTArchitecture(Architecture):
         if key == "stages":
             stages = tuple(int(size) for size in text.split("-"))
             return {"stages": stages, "depth": sum(stages)}
-        return {key: float(text)} if key == "mlp_ratio" else super().parse_option(key, text)
+        return super().parse_option(key, text)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only; the plain ViT has no key ``form``."""

@@ -11,7 +11,7 @@ from torch import nn
 
 from data_modules.base import Split
 from data_modules.catalog import open_classes
-from lgx.architectures.base import class_order
+from lgx.architectures.class_order import class_order
 from lgx.artifacts.export.onnx_file import run_onnx, write_int8, write_onnx
 from lgx.core.batch import Batch
 from lgx.core.predictions import predicted_classes

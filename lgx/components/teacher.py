@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
-from lgx.architectures.base import class_order
+from lgx.architectures.class_order import class_order
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, before_head, read_features

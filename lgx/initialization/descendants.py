@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, name_of, naming_source
-from lgx.architectures.base import class_order, with_class_order
+from lgx.architectures.class_order import class_order, with_class_order
 from lgx.architectures.forms import fill_buffers
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError

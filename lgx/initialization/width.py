@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture
-from lgx.architectures.axes import Axis, axes_of, gathered
+from lgx.architectures.axes import Axis, gathered
+from lgx.architectures.base import axes_of
 from lgx.errors import UserError
 
 Choice = Callable[[Axis, Axis], list[int]]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lgx.architectures import Architecture, architecture_from_dict, name_of
-from lgx.architectures.base import class_order, with_class_order
+from lgx.architectures.class_order import class_order, with_class_order
 from lgx.artifacts.safety import TASK
 from lgx.core.schema import check_fields
 from lgx.core.task import Normalization, Reading, Task

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of
-from lgx.architectures.base import class_order, with_class_order
+from lgx.architectures.class_order import class_order, with_class_order
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.errors import UserError
 from lgx.initialization.descendants import Initialization, load_parameters

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
-from lgx.architectures.axes import Axis, axes_of
-from lgx.architectures.base import building_on
+from lgx.architectures.axes import Axis
+from lgx.architectures.base import axes_of, building_on
 from lgx.artifacts.learngene import TEMPLATES
 from lgx.artifacts.safety import AGAIN
 from lgx.core.task import Task

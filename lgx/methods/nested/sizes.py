@@ -26,17 +26,19 @@ def parse_size(text: str, whole: Architecture) -> Architecture:
     for part in text.split(","):
         key, _, value = (piece.strip() for piece in part.partition("="))
         try:
-            read = Architecture.parse_option(key, value) if key in known and key not in values else {}
+            read = type(whole).parse_option(key, value) if key in known and key not in values else {}
         except (ValueError, UserError):
             read = {}
         if key not in read:
             raise UserError(f"size {text}: expected KEY=NUMBER, each of {', '.join(KEYS)} once, got {part[:50]!r}")
         values |= read
     if "embed_dim" in values and "num_heads" not in values:
-        head = Sizes.within(whole).head
-        values["num_heads"] = max(1, int(values["embed_dim"]) // head)
-        if values["embed_dim"] % head:
-            raise UserError(f"size {text}: heads have width {head}; give a multiple as embed_dim, or also num_heads")
+        sizes = Sizes.within(whole)
+        if values["embed_dim"] % sizes.head:
+            raise UserError(
+                f"size {text}: heads have width {sizes.head}; give a multiple as embed_dim, or also num_heads"
+            )
+        values["num_heads"] = sizes.network(1, values["embed_dim"], whole.mlp_ratio).num_heads
     try:
         size = whole.replace(**values)
         sliced({}, whole, size, range(whole.depth))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, vit_only
-from lgx.architectures.base import class_order, with_class_order
+from lgx.architectures.class_order import class_order, with_class_order
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.components.teacher import check_kind
 from lgx.core.batch import Batch

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from lgx.architectures import Architecture, name_of
-from lgx.architectures.axes import Axis, axes_of
+from lgx.architectures.axes import Axis
+from lgx.architectures.base import axes_of
 from lgx.architectures.forms import fill_buffers
 from lgx.artifacts.learngene import WHOLE
 from lgx.errors import UserError

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
-from lgx.architectures.axes import axes_of
+from lgx.architectures.base import axes_of
 
 STREAM = ("embed", "")
 """Key of the residual stream."""

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
-from lgx.architectures.axes import Axis, axes_of
+from lgx.architectures.axes import Axis
+from lgx.architectures.base import axes_of
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
