@@ -124,6 +124,11 @@ class Architecture(ABC):
         """The layers of a network of this architecture."""
         return cast(nn.ModuleList | nn.Sequential, model.get_submodule(self.layers.rstrip(".")))
 
+    def tensors(self, model: nn.Module) -> dict[str, Tensor]:
+        """The tensors of a network; one that is tied to another outside of layers is left out."""
+        own = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
+        return {n: tensor for n, tensor in model.state_dict().items() if n in own or n.startswith(self.layers)}
+
     @property
     def has_rotary_positions(self) -> bool:
         """Whether positions are rotations of queries and keys (RoPE)."""

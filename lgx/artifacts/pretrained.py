@@ -67,8 +67,7 @@ class PretrainedNetwork:
     @property
     def tensors(self) -> dict[str, Tensor]:
         """Its trained parameters under timm's or transformers' names."""
-        own = {name for name, _ in (*self.model.named_parameters(), *self.model.named_buffers())}  # tied ones once
-        state = {name: tensor for name, tensor in self.model.state_dict().items() if name in own}
+        state = self.model.state_dict() if self.architecture is None else self.architecture.tensors(self.model)
         if self.architecture is None or self.has_head:
             return state
         return {name: tensor for name, tensor in state.items() if not name.startswith(self.architecture.head_prefixes)}
@@ -171,8 +170,8 @@ def _from_folder(name: str) -> PretrainedNetwork:
     about = check_fields(read_json(config, "write the folder again"), {}, str(config))
     tensors = _weights_beside(config)
     if about.get("model_type") == GPT2Architecture.family:
-        weights, architecture, has_head, names = read_gpt2(about, tensors, config)
-        return replace(_network(name, architecture, weights, {"class_names": names}), has_head=has_head)
+        weights, architecture, names = read_gpt2(about, tensors, config)
+        return _network(name, architecture, weights, {"class_names": names})
     if is_text_network(about):
         weights, text, has_head, names = read_text_network(about, tensors, config)
         return replace(_network(name, text, weights, {"class_names": names}), has_head=has_head)

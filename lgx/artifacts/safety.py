@@ -146,7 +146,8 @@ def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, plac
     # Only as many layers are built as the file has, so a false description takes no memory.
     layers = count_layers(tensors, architecture.layers, place)
     with foreign_errors(place, "its architecture cannot be built", AGAIN, (RuntimeError, TypeError)):
-        expected = architecture.unshared().replace(depth=max(1, layers)).build("meta").state_dict()
+        network = architecture.unshared().replace(depth=max(1, layers)).build("meta")
+    expected = network.state_dict()
     for name, tensor in tensors.items():
         if strict and name not in expected:
             raise UserError(f"{place}: holds {name[:100]}, which its architecture lacks; {AGAIN}")
@@ -162,6 +163,7 @@ def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, plac
         return "head" if name.startswith(architecture.head_prefixes) else ""
 
     held = {part(name) for name in tensors}
-    if strict and (missing := [name for name in expected if name not in tensors and part(name) in held]):
+    needed = architecture.tensors(network)
+    if strict and (missing := [name for name in needed if name not in tensors and part(name) in held]):
         raise UserError(f"{place}: lacks {missing[0]}, but has other parameters of the same part; {AGAIN}")
     return layers

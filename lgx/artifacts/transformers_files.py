@@ -62,12 +62,11 @@ _PART = re.compile(r"(.*\.attn\.)([qkv])(\.weight|\.bias)")
 
 def read_gpt2(
     about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path
-) -> tuple[dict[str, Tensor], GPT2Architecture, bool, tuple[str, ...]]:
-    """Read a GPT-2 of transformers, a language model or a classifier.
+) -> tuple[dict[str, Tensor], GPT2Architecture, tuple[str, ...]]:
+    """Read a GPT-2 of transformers: without a head for classes it is a language model.
 
     Returns:
-        Parameters under the names of :class:`GPT2Classifier`; the architecture; whether the source has the head; names
-        of the classes in index order, () if unknown. A language model has no head for classes and gets a random head.
+        Parameters under transformers' names; the architecture; names of the classes in index order, () if unknown.
     """
     about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING}, str(config))
     for key, key_of_lgx in _OWN.items():
@@ -84,16 +83,15 @@ def read_gpt2(
     named = {name if name.startswith(_PARTS) else f"transformer.{name}": tensor for name, tensor in tensors.items()}
     if (layers := check_shapes(named, architecture, str(config))) != architecture.depth:
         raise UserError(f"{config}: n_layer is {architecture.depth}, but the weights hold {layers} layers; {AGAIN}")
-    expected = architecture.build("meta").state_dict()
-    has_head = _SCORE in named
-    if not has_head:
-        named[_SCORE] = torch.empty_like(expected[_SCORE], device="cpu").normal_(std=0.02)
+    if _SCORE not in named:
+        architecture = architecture.replace(kind="language")
+    expected = architecture.tensors(architecture.build("meta"))
     for name in expected:
         if name not in named or not is_weight(named[name]):
             raise UserError(
                 f"{config}: the weights beside it lack {name}, or hold no ordinary numbers; copy them again"
             )
-    return {name: named[name] for name in expected}, architecture, has_head, _names(labels) if has_head else ()
+    return {name: named[name] for name in expected}, architecture, _names(labels) if _SCORE in named else ()
 
 
 def is_text_network(about: Mapping[str, Any]) -> bool:

@@ -123,7 +123,10 @@ class Initializer(ABC):
             num_classes: Classes of its head; None for the source's.
         """
         origin = self.origin()
-        return parse_for(text, origin.kind, num_classes or origin.num_classes, origin.architecture)
+        kind, classes = origin.kind, num_classes or origin.num_classes
+        if kind == "language" and classes != origin.num_classes:  # a language model becomes a classifier
+            kind = "text"
+        return parse_for(text, kind, classes, origin.architecture)
 
     @property
     def stored_parameters(self) -> int:

@@ -12,7 +12,7 @@ import timm
 from timm.models import save_for_hf
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of
+from lgx.architectures import Architecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
 from lgx.artifacts.export.folders import WRITER_KEY, made, model_card, quoted
 from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, StartRecord, write_safetensors
@@ -28,8 +28,6 @@ _DECODING = """
 scores = model(images)[:, {prefix}:].mT.unflatten(2, {grid})  # of each patch, without {prefix} other token(s)
 logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")"""
 """Code that completes the output of timm's ViT for segmentation, which scores tokens."""
-_TEXT_CLASS = "GPT2ForSequenceClassification"
-"""The class of transformers that loads a text model."""
 
 
 def write_descendant(
@@ -73,14 +71,13 @@ def write_descendant(
         metadata |= {key: json.dumps(list(values)) for key, values in inputs._asdict().items()} if inputs else {}
         metadata |= {key: json.dumps(value) for key, value in reading._asdict().items()} if reading != AS_STORED else {}
         metadata |= record.metadata() if record is not None else {}
-        metadata |= {ARCHITECTURE_KEY: architecture.spec()} if isinstance(architecture, ViTArchitecture) else {}
-        write_safetensors(out, model.state_dict(), {**metadata, WRITER_KEY: writer})
+        metadata |= {ARCHITECTURE_KEY: architecture.spec()}
+        write_safetensors(out, architecture.tensors(model), {**metadata, WRITER_KEY: writer})
         return
-    if isinstance(architecture, GPT2Architecture):
+    if not isinstance(architecture, ViTArchitecture):
         with _folder(out, _text_card(out, architecture, model, card or {}, writer), record) as temporary:
-            _write_text(temporary, model, tokenizer, label_names or ())
+            _write_text(temporary, model, architecture.tensors(model), tokenizer, label_names or ())
         return
-    assert isinstance(architecture, ViTArchitecture)
     plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
     config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
@@ -91,8 +88,7 @@ def write_descendant(
 
 def _own_kind(architecture: Architecture) -> dict[str, str]:
     """The kind of a network with other outputs than one class per image; timm does not record it."""
-    kind = architecture.kind if isinstance(architecture, ViTArchitecture) else "classification"
-    return {} if kind == "classification" else {"kind": kind}
+    return {} if architecture.kind == "classification" else {"kind": architecture.kind}
 
 
 def _model_of_timm(
@@ -111,15 +107,18 @@ def _model_of_timm(
     return model, arguments
 
 
-def _write_text(folder: Path, model: Any, tokenizer: Any, label_names: tuple[str, ...]) -> None:
-    """Write a GPT-2 into a new folder, as transformers does."""
+def _write_text(
+    folder: Path, model: Any, tensors: dict[str, Tensor], tokenizer: Any, label_names: tuple[str, ...]
+) -> None:
+    """Write a network of texts into a new folder, as transformers does; tied parameters are written once."""
     config = copy.deepcopy(model.config)
-    config.architectures, config.dtype = [_TEXT_CLASS], "float32"
+    config.architectures, config.dtype = [_class_of(model)], "float32"
+    config.use_cache = True
     if label_names:
         config.id2label = dict(enumerate(label_names))
         config.label2id = {name: index for index, name in enumerate(label_names)}
     config.save_pretrained(folder)
-    write_safetensors(folder / WEIGHTS, model.state_dict(), {"format": "pt"})
+    write_safetensors(folder / WEIGHTS, tensors, {"format": "pt"})
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
 
@@ -149,11 +148,19 @@ def _card(out: Path, architecture: ViTArchitecture, model: nn.Module, facts: dic
     return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, facts, code, writer)
 
 
-def _text_card(out: Path, architecture: GPT2Architecture, model: Any, facts: dict[str, Any], writer: str) -> str:
+def _class_of(model: Any) -> str:
+    """The class of transformers that loads a network of texts."""
+    return next(each.__name__ for each in type(model).__mro__ if each.__module__.startswith("transformers."))
+
+
+def _text_card(out: Path, architecture: Architecture, model: Any, facts: dict[str, Any], writer: str) -> str:
     sizes = {"parameters": _parameters(model), "padding": f"on the right with token {model.config.pad_token_id}"}
-    summary = f"A GPT-2 {made(facts)} by lgx {__version__}: {architecture.spec()}."
-    code = f"from transformers import {_TEXT_CLASS}\n\nmodel = {_TEXT_CLASS}.from_pretrained({quoted(out.name)})"
-    return model_card(out.name, "transformers", "gpt2, learngene", summary, sizes, facts, code, writer)
+    kind = model.config.model_type
+    name = "GPT-2" if kind == "gpt2" else f"network of the type {kind}"
+    summary = f"A {name} {made(facts)} by lgx {__version__}: {architecture.spec()}."
+    loader = _class_of(model)
+    code = f"from transformers import {loader}\n\nmodel = {loader}.from_pretrained({quoted(out.name)})"
+    return model_card(out.name, "transformers", f"{kind}, learngene", summary, sizes, facts, code, writer)
 
 
 def _parameters(model: nn.Module) -> str:
