@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from lgx.core.flops import flop_counter
 from lgx.core.schema import at_most, check_fields
-from lgx.core.task import Kind, Task, size_text
+from lgx.core.task import TEXTS, Kind, Task, size_text
 from lgx.errors import UserError
 
 DEFAULT_FAMILY = "vit"
@@ -127,6 +127,11 @@ class Architecture(ABC):
             source: Architecture of the source.
         """
         return self
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether its inputs are token ids."""
+        return self.kind in TEXTS
 
     @property
     def shares_layers(self) -> bool:
