@@ -37,9 +37,7 @@ def test_losses_are_means_over_all_known_tokens(smoothing):
         if not smoothing:
             torch.testing.assert_close(label_losses(logits, targets), plain)
         teacher = torch.randn_like(logits)
-        soft = F.cross_entropy(
-            torch.stack([row for row, _ in rows]) / 2, of_known(teacher, targets).div(2).softmax(-1)
-        )
+        soft = F.cross_entropy(torch.stack([row for row, _ in rows]) / 2, of_known(teacher, targets).div(2).softmax(-1))
         torch.testing.assert_close(distillation_loss(of_known(logits, targets), of_known(teacher, targets), 2.0), soft)
         divergence, agreement = agreement_with(logits, teacher)
         assert divergence.shape == agreement.shape == (targets.numel(),)
