@@ -10,4 +10,5 @@ from data_modules.own_images.class_folders import UnlabeledFolderData as Unlabel
 from data_modules.own_images.label_table import MultiLabelFolderData as MultiLabelFolderData
 from data_modules.registry import *  # noqa: F403  # every registered set
 from data_modules.shards.module import ShardedData as ShardedData
+from data_modules.text.files import TextFiles as TextFiles
 from data_modules.text.module import TextDataModule as TextDataModule

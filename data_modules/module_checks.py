@@ -8,7 +8,7 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from data_modules.base import TaskDataModule
-from lgx.core.batch import IGNORE, Batch
+from lgx.core.batch import Batch, ignored_target
 from lgx.core.schema import LINE, shortened
 from lgx.core.seed import seeded_rng
 from lgx.core.task import IMAGE_SIZE, Kind, Task
@@ -25,7 +25,7 @@ def check_task(owner: str, task: Any) -> Task:
         UserError: If it is not a ``Task``, or contradicts itself.
     """
     _require(isinstance(task, Task), f"task of {owner} is {shortened(task)}, expected an lgx.core.task.Task")
-    is_image = task.kind != "text"
+    is_image = not task.reads_text
     channels = (task.in_chans, task.in_chans)
     for holds, wrong, right in (
         (LINE.holds(task.name) and task.name, f"name is {task.name!r}", "a short name in one line"),
@@ -102,14 +102,14 @@ def _check_loader(module: TaskDataModule, loader: Loader, place: str) -> None:
     batch = module.on_after_batch_transfer(batch, 0)  # may normalize
     _check_inputs(batch.inputs, tasks[name], place)
     size = len(batch.inputs)
-    _check_targets(batch.targets, size, tasks[name], place)
+    _check_targets(batch.targets, batch.inputs.shape, tasks[name], place)
     wrong = f"a batch of {place} has {size} examples, but batch_size is {module.batch_size}; make them agree"
     _require(loader != "train" or size == module.batch_size, wrong)
 
 
 def _check_inputs(inputs: Any, task: Task, place: str) -> None:
     """Images (B, C, H, W), normalized; or token ids (B, N)."""
-    if task.kind == "text":
+    if task.reads_text:
         holds = isinstance(inputs, Tensor) and inputs.ndim == 2 and inputs.dtype == torch.int64
         holds = holds and inputs.shape[1] <= task.max_len
         right = f"token ids, int64, (B, at most {task.max_len})"
@@ -120,16 +120,17 @@ def _check_inputs(inputs: Any, task: Task, place: str) -> None:
     _require(holds and len(inputs), f"inputs of {place} are {_described(inputs)}, expected {right}")
 
 
-def _check_targets(targets: Any, size: int, task: Task, place: str) -> None:
-    """Class indices, or 0 and 1 for each label; meaningless for a task without labels."""
+def _check_targets(targets: Any, inputs: Sequence[int], task: Task, place: str) -> None:
+    """Class indices, 0 and 1 for each label, or next tokens of inputs of a shape; meaningless without labels."""
     if not task.is_labeled:
         return
-    of_example = {"segmentation": task.image_shape[1:], "multilabel": (task.num_classes,)}.get(task.kind, ())
-    shape = (size, *of_example)
+    sizes = {"segmentation": task.image_shape[1:], "multilabel": (task.num_classes,), "language": inputs[1:]}
+    shape = (inputs[0], *sizes.get(task.kind, ()))
     holds = isinstance(targets, Tensor) and targets.dtype == torch.int64 and targets.shape == shape
     right = f"int64, ({', '.join(map(str, shape))})"
     _require(holds, f"targets of {place} are {_described(targets)}, expected {right}")
-    counted = targets[targets != IGNORE] if task.kind in ("segmentation", "multilabel") else targets
+    ignored = ignored_target(task.kind)
+    counted = targets if ignored is None else targets[targets != ignored]
     if counted.numel():
         least, largest = int(counted.min()), int(counted.max())
         most = 1 if task.kind == "multilabel" else task.num_classes - 1

@@ -2,9 +2,12 @@
 
 import csv
 import errno
+import gzip
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from math import inf
 from pathlib import Path
 
 from lgx.core.schema import refuse_doubles, shortened
@@ -34,6 +37,19 @@ def read_lines(path: Path, most: int | None = None) -> list[str]:
     if not lines:
         raise UserError(f"{path}: is empty")
     return lines
+
+
+def each_line(path: Path, longest: int) -> Iterator[str]:
+    """Like :func:`read_lines`, line by line, of a file of any size, which gzip may have compressed.
+
+    Raises:
+        UserError: See :func:`read_lines`; a line may have ``longest`` bytes.
+    """
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield from _decoded(path, iter(lambda: file.readline(longest + 1), b""), longest, inf)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: {getattr(error, 'strerror', '') or error}") from error
 
 
 def table_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
@@ -66,12 +82,14 @@ def table_records(path: Path, wanted: Sequence[str], delimiter: str = ",") -> It
     yield from ((line, dict.fromkeys(header, "") | dict(zip(header, row, strict=False))) for line, row in rows)
 
 
-def _decoded(path: Path, lines: Iterable[bytes]) -> Iterator[str]:
+def _decoded(
+    path: Path, lines: Iterable[bytes], longest: int = LONGEST_LINE, most: float = MOST_LINES
+) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
-        if number > MOST_LINES:
-            raise UserError(f"{path}: more than {MOST_LINES:,} lines; cut it into several sets")
-        if len(line) > LONGEST_LINE:
-            raise UserError(f"{path}, line {number}: more than {LONGEST_LINE:,} bytes; is a line break missing?")
+        if number > most:
+            raise UserError(f"{path}: more than {most:,} lines; cut it into several sets")
+        if len(line) > longest:
+            raise UserError(f"{path}, line {number}: more than {longest:,} bytes; is a line break missing?")
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:

@@ -113,6 +113,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
             **tasks[0].reading._asdict(),
             max_len=max(task.max_len for task in tasks),
             vocab_size=tasks[0].vocab_size,
+            pad_id=tasks[0].pad_id,
         )
 
     def follow_normalization(self, mean: Sequence[float], std: Sequence[float]) -> bool:

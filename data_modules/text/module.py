@@ -8,6 +8,7 @@ Platform for Natural Language Understanding", 2019.
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -22,37 +23,58 @@ from data_modules.loading.module import DataOptions, SingleSet, check_least
 from data_modules.loading.samplers import Batching, LengthBatchSampler, TransformedExamples, unpadded_share
 from data_modules.splits import stratified_order, stratified_split
 from data_modules.text.rows import Row, has_column, read_hub, read_table
-from data_modules.text.tokens import Texts, load_tokenizer, tokenize
+from data_modules.text.tokens import Texts, described_pad, load_tokenizer, tokenize
 from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
 
 
 @dataclass(eq=False, repr=False)
-class TextOptions(DataOptions):
-    """Options of text sets.
+class TokenOptions(DataOptions):
+    """Options of all data modules of texts.
 
     Args:
-        tokenizer: Folder with GPT-2's ``encoder.json`` and ``vocab.bpe``, or a name on the Hugging Face hub; default
-            ``root/gpt2_vocab``.
-        source: ``files`` reads the publishers' files below ``root/<name>``; ``hub`` loads the set with Hugging Face
-            ``datasets``.
+        tokenizer: Folder with GPT-2's ``encoder.json`` and ``vocab.bpe``, folder of any model with ``tokenizer.json``,
+            or name of a GPT-2 on the Hugging Face hub; default ``root/gpt2_vocab``. Code in a folder is never executed.
         max_len: Longest text in tokens; longer texts are cut at the end, and their number is reported.
-        vocab_size: Number of tokens in the model's vocabulary.
+        vocab_size: Number of tokens in the model's vocabulary. A ``tokenizer.json`` may have fewer, but not more.
         num_workers: Loader processes; 0 uses the training process, which is fast enough because texts are in memory.
         seed: Seed of the order.
     """
 
     batch_size: int = 32
     tokenizer: str | None = None
-    source: Literal["files", "hub"] = "files"
     max_len: int = 128
     vocab_size: int = 50257
+    vocabulary: ClassVar[str] = "gpt2_vocab"
 
     def check_options(self) -> None:
         """See :class:`DataOptions`."""
         super().check_options()
         check_least(self, {"max_len": 3, "vocab_size": 2})
+
+    @property
+    def tokenizer_place(self) -> str | Path:
+        """Folder or name of the tokenizer."""
+        return self.tokenizer or self.root_folder / self.vocabulary
+
+    @property
+    def pad_id(self) -> int:
+        """The token that pads shorter texts: the tokenizer's own, else its end token; the last token of a GPT-2."""
+        own = described_pad(Path(self.tokenizer_place), self.vocab_size)
+        return self.vocab_size - 1 if own is None else own
+
+
+@dataclass(eq=False, repr=False)
+class TextOptions(TokenOptions):
+    """Options of text sets.
+
+    Args:
+        source: ``files`` reads the publishers' files below ``root/<name>``; ``hub`` loads the set with Hugging Face
+            ``datasets``.
+    """
+
+    source: Literal["files", "hub"] = "files"
 
 
 class TextDataModule(TextOptions, SingleSet[Texts]):
@@ -60,11 +82,9 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
 
     A subclass sets ``info`` and implements :meth:`read`. The three splits are disjoint, and validation never reads the
     test split. Texts are tokenized once, in :meth:`setup`. ``Batch.inputs`` are token ids, int64, (B, N), padded on the
-    right to the longest text of the batch with the last token of the vocabulary, which occurs in no text.
-    ``vocabulary`` is the folder of the vocabulary below ``root``.
+    right to the longest text of the batch with :attr:`pad_id`, which occurs in no text of a GPT-2. ``vocabulary`` is
+    the folder of the vocabulary below ``root``.
     """
-
-    vocabulary: ClassVar[str] = "gpt2_vocab"
 
     @abstractmethod
     def read(self, split: Split) -> list[Row] | None:
@@ -73,11 +93,6 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
         Raises:
             UserError: If the data are absent or malformed; the sentence names the file and line.
         """
-
-    @property
-    def pad_id(self) -> int:
-        """The token with which shorter texts are padded."""
-        return self.vocab_size - 1
 
     @property
     def task(self) -> Task:
@@ -91,11 +106,12 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
             class_names=self.info.class_names,
             max_len=self.max_len,
             vocab_size=self.vocab_size,
+            pad_id=self.pad_id,
         )
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Texts]:
         """Read and tokenize whole splits; also ``train`` if ``val`` is held out of it."""
-        tokenizer = load_tokenizer(self.tokenizer or self.root_folder / self.vocabulary, self.vocab_size)
+        tokenizer = load_tokenizer(self.tokenizer_place, self.vocab_size)
         rows = {split: self.read(split) for split in splits}
         found = {split: self._tokenized(part, tokenizer, split) for split, part in rows.items() if part is not None}
         if "val" in rows and "val" not in found:

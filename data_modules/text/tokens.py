@@ -1,11 +1,13 @@
-"""GPT-2's byte-pair tokenizer, from local files or the hub, and texts as token ids.
+"""Tokenizers, from local files or the hub, and texts as token ids.
 
-Texts are tokenized once, when a data module is set up, and held in memory as one array of ids.
+A tokenizer is GPT-2's, or any that a folder describes in ``tokenizer.json``, which is data: no code of a model's folder
+is executed. Texts are tokenized once, when a data module is set up, and held in memory as one array of ids.
 """
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +27,23 @@ from lgx.host.safety import read_json
 
 END = "<|endoftext|>"
 _FILES = (("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt"))  # OpenAI's names, transformers' names
+DESCRIPTION = "tokenizer.json"
+"""The file that describes any tokenizer of the package ``tokenizers``."""
+_SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
 def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.tokenizer") -> Any:
-    """Load GPT-2's tokenizer, a ``GPT2Tokenizer`` of transformers.
+    """Load a tokenizer of transformers.
 
-    The last token, ``<|endoftext|>``, is used for padding only: these characters in a text become ordinary tokens.
+    Special tokens that are written in a text, e.g. ``<|endoftext|>``, become ordinary tokens. GPT-2's files go first
+    if they are beside a ``tokenizer.json``.
 
     Args:
-        where: Folder with ``encoder.json`` and ``vocab.bpe`` (or ``vocab.json`` and ``merges.txt``), or, as a string, a
-            name on the Hugging Face hub, e.g. ``openai-community/gpt2``.
-        vocab_size: Number of tokens that the model knows.
+        where: Folder with GPT-2's ``encoder.json`` and ``vocab.bpe`` (or ``vocab.json`` and ``merges.txt``), folder of
+            any model with ``tokenizer.json``, or, as a string, a name on the Hugging Face hub of a GPT-2, e.g.
+            ``openai-community/gpt2``.
+        vocab_size: Number of tokens that the model knows. A ``tokenizer.json`` may have fewer: models pad their
+            vocabulary to round numbers.
         option: The option with which the user gave ``where``, for messages.
 
     Raises:
@@ -48,6 +56,8 @@ def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.token
         from transformers import GPT2Tokenizer
     folder = Path(where)
     names = next((pair for pair in _FILES if (folder / pair[0]).is_file()), None)
+    if (folder / DESCRIPTION).is_file() and (names is None or not _is_gpt2(folder / names[0])):
+        return _described(folder, vocab_size, option)
     if names is not None:
         vocabulary, merges = _read_vocabulary(folder / names[0], option), _read_merges(folder / names[1], option)
         source = str(folder / names[0])
@@ -58,8 +68,8 @@ def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.token
         )
     elif isinstance(where, Path) or folder.exists() or where.startswith((".", "/")):
         raise UserError(
-            f"{option}: {folder} holds no encoder.json (or vocab.json); give the folder with GPT-2's "
-            f"encoder.json and vocab.bpe, or a name on the Hugging Face hub such as openai-community/gpt2"
+            f"{option}: {folder} holds no encoder.json, vocab.json or {DESCRIPTION}; give the folder with GPT-2's "
+            f"encoder.json and vocab.bpe or with a {DESCRIPTION}, or a name on the hub such as openai-community/gpt2"
         )
     else:
         source = str(where)
@@ -78,6 +88,60 @@ def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.token
         raise UserError(
             f"{option}: {source} has {len(tokenizer)} tokens, but vocab_size is {vocab_size}, and the last token "
             f"must be {END}; give the vocabulary of the model"
+        )
+    return tokenizer
+
+
+def pad_of(tokenizer: Any) -> int:
+    """The token that pads: the tokenizer's own, else its end token, else its last token."""
+    known = (tokenizer.pad_token_id, tokenizer.eos_token_id, size_of(tokenizer) - 1)
+    return int(next(token for token in known if token is not None))
+
+
+def end_of(tokenizer: Any, option: str = "data.tokenizer") -> int:
+    """The token between documents: the tokenizer's end token, else its separator."""
+    found = (token for token in (tokenizer.eos_token_id, tokenizer.sep_token_id) if token is not None)
+    if (token := next(found, None)) is None:
+        raise UserError(f"{option}: the tokenizer has no end token; name its eos_token in tokenizer_config.json")
+    return int(token)
+
+
+@lru_cache
+def described_pad(folder: Path, vocab_size: int) -> int | None:
+    """The token that pads texts of the tokenizer in a ``tokenizer.json``; None for GPT-2's files and names."""
+    return pad_of(load_tokenizer(folder, vocab_size)) if (folder / DESCRIPTION).is_file() else None
+
+
+def size_of(tokenizer: Any) -> int:
+    """One more than the largest token of a tokenizer."""
+    return 1 + max(tokenizer.get_vocab().values(), default=-1)
+
+
+def _is_gpt2(path: Path) -> bool:
+    found = read_json(path, "copy the vocabulary again")
+    return isinstance(found, dict) and found.get(END) == len(found) - 1
+
+
+def _described(folder: Path, vocab_size: int, option: str) -> Any:
+    """The tokenizer of a ``tokenizer.json``; the files beside it name the special tokens."""
+    from transformers import PreTrainedTokenizerFast
+
+    path, special = folder / DESCRIPTION, dict[str, str]()
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        about = read_json(folder / name, "copy it again") if (folder / name).is_file() else {}
+        for key in _SPECIAL if isinstance(about, dict) else ():
+            token = about.get(key)
+            token = token.get("content") if isinstance(token, dict) else token
+            special |= {key: token} if isinstance(token, str) else {}
+    tokenizer = guarded(
+        lambda: PreTrainedTokenizerFast(tokenizer_file=str(path), split_special_tokens=True, **special),
+        f"{option}: {path}",
+        "copy it again from its model",
+    )
+    if not 0 < (size := size_of(tokenizer)) <= vocab_size:
+        raise UserError(
+            f"{option}: {path} has {size} tokens, but vocab_size is {vocab_size}; give the model's number of tokens "
+            f"with data.vocab_size, or the tokenizer of the model"
         )
     return tokenizer
 
@@ -159,12 +223,17 @@ class Texts:
 def tokenize(rows: Sequence[Row], tokenizer: Any, max_len: int) -> tuple[Texts, int]:
     """Turn rows into token ids; also count the texts that were cut.
 
-    GPT-2 has no separator, and its only special token is used for padding. So the two texts of a pair are joined by a
-    line break, which a sentence does not contain. A single text is cut at ``max_len`` tokens; of a pair the longer text
-    is cut first.
+    Texts get the special tokens of the tokenizer's own template, e.g. ``[CLS] a [SEP] b [SEP]``. GPT-2 has none. So the
+    two texts of a pair are joined by a line break, which a sentence does not contain. A single text is cut at
+    ``max_len`` tokens; of a pair the longer text is cut first.
     """
-    encoded = [_encode(tokenizer, list(texts)) for texts in zip(*(row.texts for row in rows), strict=True)]
-    ((separator,),) = _encode(tokenizer, ["\n"])
+    is_pair = bool(rows) and len(rows[0].texts) == 2
+    if special := tokenizer.num_special_tokens_to_add(pair=is_pair):
+        if special >= max_len:
+            raise UserError(f"data.max_len: {special} tokens of the template leave no room for a text in {max_len}")
+        return _in_template(rows, tokenizer, max_len)
+    encoded = [encode(tokenizer, list(texts)) for texts in zip(*(row.texts for row in rows), strict=True)]
+    ((separator,),) = encode(tokenizer, ["\n"])
     joined: list[list[int]] = []
     cut = 0
     for parts in map(list, zip(*encoded, strict=True)):
@@ -176,10 +245,21 @@ def tokenize(rows: Sequence[Row], tokenizer: Any, max_len: int) -> tuple[Texts, 
     return Texts.of(joined, [row.label for row in rows]), cut
 
 
-def _encode(tokenizer: Any, texts: list[str]) -> list[list[int]]:
-    ids: list[list[int]] = tokenizer(
-        texts, add_special_tokens=False, return_attention_mask=False, split_special_tokens=True, verbose=False
-    )["input_ids"]
+def _in_template(rows: Sequence[Row], tokenizer: Any, max_len: int) -> tuple[Texts, int]:
+    """See :func:`tokenize`."""
+    ids = encode(tokenizer, *map(list, zip(*(row.texts for row in rows), strict=True)), add_special_tokens=True)
+    if long := [number for number, text in enumerate(ids) if len(text) > max_len]:
+        columns = map(list, zip(*(rows[number].texts for number in long), strict=True))
+        cut = encode(tokenizer, *columns, add_special_tokens=True, truncation="longest_first", max_length=max_len)
+        for number, text in zip(long, cut, strict=True):
+            ids[number] = text
+    return Texts.of(ids, [row.label for row in rows]), len(long)
+
+
+def encode(tokenizer: Any, *texts: list[str], add_special_tokens: bool = False, **options: Any) -> list[list[int]]:
+    """Token ids of texts, or of pairs of texts in two lists; special tokens in a text are ordinary characters."""
+    options |= {"return_attention_mask": False, "split_special_tokens": True, "verbose": False}
+    ids: list[list[int]] = tokenizer(*texts, add_special_tokens=add_special_tokens, **options)["input_ids"]
     return ids
 
 

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from lgx.architectures.axes import Axes, renamed
 from lgx.core.flops import flop_counter
 from lgx.core.schema import Field, at_most, check_fields
-from lgx.core.task import Kind, Task, size_text
+from lgx.core.task import TEXTS, Kind, Task, size_text
 from lgx.errors import UserError
 
 DEFAULT_FAMILY = "vit"
@@ -81,11 +81,6 @@ class Architecture(ABC):
     @abstractmethod
     def kind(self) -> Kind:
         """What the head predicts; a field of families that know several kinds."""
-
-    @property
-    def reads_text(self) -> bool:
-        """Whether inputs are token ids."""
-        return "text" in self.kinds
 
     @abstractmethod
     def check(self) -> None:
@@ -155,6 +150,11 @@ class Architecture(ABC):
             text: The descendant's specification.
         """
         return {}
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether its inputs are token ids."""
+        return self.kind in TEXTS
 
     @property
     def shares_layers(self) -> bool:

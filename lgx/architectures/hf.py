@@ -149,6 +149,11 @@ class HFArchitecture(Architecture):
                 f"has {task.vocab_size}, in texts of up to {task.max_len}; set data.max_len, data.vocab_size and "
                 f"data.tokenizer to those of the network"
             )
+        if self.kind == "text" and self.pad_id != task.pad_id:
+            raise UserError(
+                f"{owner}: texts are padded with token {self.pad_id}, but task {task.name} pads with {task.pad_id}; "
+                f"write pad_id={task.pad_id} in the architecture, or give the network's tokenizer as data.tokenizer"
+            )
 
     def check_source(self, source: Architecture, method: str) -> None:
         """Refuse a network of another form."""

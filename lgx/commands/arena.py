@@ -91,7 +91,7 @@ def run_arena(
         return read_points(whole, rows, judged_on(rows)[0])
 
     def judged_on(rows: "Sequence[Row]") -> tuple[str, list[str]]:
-        own = [row for row in rows if whole.measured_by(row.run)]
+        own = [row for row in rows if whole.measured_by(row.run) and not lower_is_better(row.metric)]
         return fair_metric(own, {row.run: Path(row.run) for row in own}) if metric is None else (metric, [])
 
     try:

@@ -68,7 +68,7 @@ class TaskReader:
     @property
     def reads_texts(self) -> bool:
         """Whether the ancestor reads texts."""
-        return self.ancestor.architecture is not None and self.ancestor.architecture.kind == "text"
+        return self.ancestor.architecture is not None and self.ancestor.architecture.reads_text
 
     def read(self, name: str) -> Examples:
         """The training examples of the task called ``name``."""

@@ -1,12 +1,12 @@
 """Losses as pure functions.
 
-Shapes: B examples, K classes, T features, H and W the height and width of an image.
+Shapes: B examples, K classes, T features, H and W the height and width of an image, N tokens of a vocabulary of V.
 """
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from lgx.core.batch import IGNORE
+from lgx.core.batch import IGNORE, IGNORE_TOKEN
 
 
 def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
@@ -16,15 +16,19 @@ def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) ->
     1 - ε / 2.
 
     Args:
-        logits: (B, K), or (B, K, H, W) for segmentation.
+        logits: (B, K), (B, K, H, W) for segmentation, or (B, N, V) for next tokens.
         targets: Class indices (B,); class probabilities, floating-point, (B, K); several labels, integers 0 and 1,
-            (B, K); or class indices of pixels (B, H, W). Labels and pixels that are :data:`~lgx.core.batch.IGNORE` are
-            left out.
+            (B, K); class indices of pixels (B, H, W); or next tokens (B, N). Labels and pixels that are
+            :data:`~lgx.core.batch.IGNORE`, and tokens that are ``IGNORE_TOKEN``, are left out.
         label_smoothing: ε in [0, 1].
 
     Returns:
-        Scalar; 0 for a batch without known pixels or labels.
+        Scalar; 0 for a batch without known pixels, labels or tokens.
     """
+    if logits.ndim == 3:
+        logits, targets = logits.flatten(0, 1), targets.flatten()
+        total = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=label_smoothing)
+        return total / (targets != IGNORE_TOKEN).sum().clamp(min=1)
     if targets.ndim == 2 and may_be_unknown(targets):
         known = targets != IGNORE
         smoothed = (targets * (1 - label_smoothing) + label_smoothing / 2).to(logits.dtype)
@@ -37,15 +41,17 @@ def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) ->
 
 
 def label_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of each example, of each labeled pixel, or of each known label of several.
+    """Cross-entropy of each example, of each labeled pixel, of each known label of several, or of each known token.
 
     Args:
-        logits: (B, K), or (B, K, H, W) for segmentation.
-        targets: Class indices (B,), class indices of pixels (B, H, W), or several labels (B, K).
+        logits: (B, K), (B, K, H, W) for segmentation, or (B, N, V) for next tokens.
+        targets: Class indices (B,), class indices of pixels (B, H, W), several labels (B, K), or next tokens (B, N).
 
     Returns:
-        (B,), or (N,) for N labeled pixels or known labels.
+        (B,), or (n,) for n labeled pixels, known labels or known tokens.
     """
+    if logits.ndim == 3:
+        return F.cross_entropy(of_known(logits, targets), targets[targets != IGNORE_TOKEN], reduction="none")
     if targets.ndim == 2 and may_be_unknown(targets):
         known = targets != IGNORE
         return F.binary_cross_entropy_with_logits(logits[known], targets[known].to(logits.dtype), reduction="none")
@@ -59,16 +65,28 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0
     ``CE(softmax(p_s / τ), softmax(p_t / τ))``, averaged over the batch. Like the SWS paper, it is not scaled by τ².
 
     Args:
-        student: Logits p_s, (B, K), or (N, K) of N labeled pixels.
+        student: Logits p_s, (B, K), or (n, K) of n labeled pixels or known tokens, see :func:`of_known`.
         teacher: Logits p_t of the same shape.
         temperature: τ > 0.
 
     Returns:
-        Scalar. It is at least the entropy of the teacher's softened prediction, and 0 without a labeled pixel.
+        Scalar. It is at least the entropy of the teacher's softened prediction, and 0 without a prediction.
     """
     if not len(student):
         return student.sum()
     return F.cross_entropy(student.float() / temperature, (teacher.float() / temperature).softmax(dim=1))
+
+
+def of_known(logits: Tensor, targets: Tensor) -> Tensor:
+    """Logits (n, K) of the n labeled pixels or known tokens.
+
+    Args:
+        logits: (B, K, H, W), or (B, N, V) for next tokens; logits (B, K) are returned as they are.
+        targets: Class indices of pixels (B, H, W), or next tokens (B, N).
+    """
+    if logits.ndim == 3:
+        return logits[targets != IGNORE_TOKEN]
+    return logits.movedim(1, -1)[targets != IGNORE] if logits.ndim == 4 else logits
 
 
 def may_be_unknown(targets: Tensor) -> bool:

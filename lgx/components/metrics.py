@@ -14,9 +14,14 @@ A task reports its main metric, ``task.metric``, and ``acc``:
   It is 0 for a label that no example of the split has. ``acc`` is then the share of correct yes or no answers
   (threshold 0.5) over all known labels; all metrics ignore unknown labels.
 
+- ``perplexity``: for language, e to the mean loss of all tokens of the split. ``bpb``: bits per byte, the split's loss
+  in bits per UTF-8 byte of its texts, which does not depend on the tokenizer; only known if the data module counts
+  bytes. ``acc`` is then the share of tokens that are predicted correctly.
+
 A task without labels has only ``agreement``, which the method measures: the network's mean agreement with its teacher.
 """
 
+import math
 from collections.abc import Callable
 
 import torch.nn.functional as F
@@ -38,11 +43,36 @@ from lgx.components.class_metrics import (
     class_metric_names,
     class_metrics,
 )
-from lgx.components.losses import label_losses
-from lgx.core.batch import IGNORE
+from lgx.components.losses import label_losses, of_known
+from lgx.core.batch import IGNORE_TOKEN, ignored_target
 from lgx.core.predictions import predicted_classes
-from lgx.core.task import AGREEMENT, BALANCED, Task
+from lgx.core.task import AGREEMENT, BALANCED, PERPLEXITY, Task
 from lgx.errors import UserError
+
+BPB = "bpb"
+_OF_LOSSES = ("loss", PERPLEXITY, BPB)
+"""Metrics that are updated with the losses of examples, pixels, labels or tokens."""
+
+
+class Perplexity(MeanMetric):
+    """e to the mean loss of all tokens; torchmetrics' own would compute a second softmax."""
+
+    def compute(self) -> Tensor:
+        """The perplexity, a scalar."""
+        return super().compute().exp()
+
+
+class BitsPerByte(MeanMetric):
+    """The mean loss of all tokens, in bits per byte, for tokens of so many bytes on average."""
+
+    def __init__(self, bytes_per_token: float) -> None:
+        super().__init__()
+        self.nats_per_bit = math.log(2) * bytes_per_token
+
+    def compute(self) -> Tensor:
+        """Bits per byte, a scalar."""
+        return super().compute() / self.nats_per_bit
+
 
 METRICS: dict[str, Callable[[int, int | None], Metric]] = {
     "acc": lambda classes, ignored: MulticlassAccuracy(classes, average="micro", ignore_index=ignored),
@@ -53,7 +83,7 @@ METRICS: dict[str, Callable[[int, int | None], Metric]] = {
 }
 """Name -> function that builds the metric, given the number of classes K and the target to ignore (or None).
 
-Larger values are better.
+Larger values are better, except those that :func:`~lgx.core.readable.lower_is_better` names.
 """
 
 _MULTILABEL_METRICS: dict[str, Callable[[int, int | None], Metric]] = {
@@ -65,15 +95,23 @@ _MULTILABEL_METRICS: dict[str, Callable[[int, int | None], Metric]] = {
 
 def metric_names(task: Task, split: str = "val") -> list[str]:
     """Names of the values that are reported for a task: the main metric first, ``loss`` last."""
-    of_classes = class_metric_names(task) if split == "test" else []
-    return list(dict.fromkeys((task.metric, "acc", *of_classes, "loss"))) if task.is_labeled else [AGREEMENT, "loss"]
+    if not task.is_labeled:
+        return [AGREEMENT, "loss"]
+    others = class_metric_names(task) if split == "test" else []
+    if task.kind == "language":
+        others = [BPB] if _bytes_per_token(task, split) else []
+    return list(dict.fromkeys((task.metric, *others, "acc", "loss")))
+
+
+def _bytes_per_token(task: Task, split: str) -> float:
+    return task.bytes_per_token[split == "test"]
 
 
 def metrics_for(task: Task, split: str = "val") -> MetricCollection:
     """Build the metrics of a task, with ``loss`` and the number of examples ``n``.
 
     Args:
-        task: Decides the metric names, the number of classes, and whether pixels or labels may be unknown.
+        task: Decides the metric names, the number of classes, and which targets are ignored.
         split: ``test`` adds the metrics of :mod:`lgx.components.class_metrics`.
 
     Returns:
@@ -85,10 +123,13 @@ def metrics_for(task: Task, split: str = "val") -> MetricCollection:
         means: dict[str, Metric] = {name: MeanMetric() for name in metric_names(task)}
         return MetricCollection({**means, "n": SumMetric()}, compute_groups=False)
     known = _MULTILABEL_METRICS if task.kind == "multilabel" else METRICS
+    if task.kind == "language":
+        bits = BitsPerByte(_bytes_per_token(task, split))
+        known = {"acc": METRICS["acc"], PERPLEXITY: lambda *_: Perplexity(), BPB: lambda *_: bits}
     if task.metric not in known:
         raise UserError(f"task {task.name}: metric {task.metric!r} is unknown; known are {', '.join(known)}")
-    ignored = IGNORE if task.kind in ("segmentation", "multilabel") else None
-    wanted = [name for name in metric_names(task) if name != "loss"]
+    ignored = ignored_target(task.kind)
+    wanted = [name for name in metric_names(task, split) if name in known]
     metrics: dict[str, Metric] = {name: known[name](task.num_classes, ignored) for name in wanted}
     metrics |= class_metrics(task) if split == "test" else {}
     return MetricCollection({**metrics, "loss": MeanMetric(), "n": SumMetric()}, compute_groups=False)
@@ -104,19 +145,23 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
 
     Args:
         metrics: The result of :func:`metrics_for`.
-        logits: (B, K), or (B, K, H, W) for segmentation.
-        targets: Class indices (B,), class indices of pixels (B, H, W), or several labels (B, K).
+        logits: (B, K), (B, K, H, W) for segmentation, or (B, N, V) for next tokens.
+        targets: Class indices (B,), class indices of pixels (B, H, W), several labels (B, K), or next tokens (B, N).
 
     Returns:
         The metrics by name, without those that are tables.
     """
+    examples = len(targets)
+    if logits.ndim == 3:  # a token is an example with one class
+        logits, targets = of_known(logits, targets), targets[targets != IGNORE_TOKEN]
+    losses = label_losses(logits, targets)
     predicted = logits.sigmoid() if targets.ndim == 2 else logits
     found: dict[str, Metric] = dict(metrics.items(keep_base=True))
     for name, metric in found.items():
-        if name == "loss":
-            metric.update(label_losses(logits, targets))
+        if name in _OF_LOSSES:
+            metric.update(losses)
         elif name == "n":
-            metric.update(len(targets))
+            metric.update(examples)
         elif name == CALIBRATION:  # torchmetrics treats logits in [0, 1] as probabilities
             metric.update(logits.softmax(dim=1), targets)
         else:
@@ -128,14 +173,16 @@ def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -
     """The distance of a student's predictions from the teacher's.
 
     Args:
-        student: Logits p_s, (B, K).
-        teacher: Logits p_t, (B, K).
+        student: Logits p_s, (B, K), or (B, N, V) for next tokens.
+        teacher: Logits p_t of the same shape.
         temperature: τ > 0.
 
     Returns:
-        KL divergence ``KL(softmax(p_t / τ) ‖ softmax(p_s / τ))`` of each example, (B,), which is the distillation loss
-        without the entropy of the teacher's prediction; and 1 where both predict the same class, else 0, (B,).
+        KL divergence ``KL(softmax(p_t / τ) ‖ softmax(p_s / τ))`` of each example, (B,) or (BN,), which is the
+        distillation loss without the entropy of the teacher's prediction; and 1 where both predict the same class,
+        else 0.
     """
+    student, teacher = student.flatten(0, -2), teacher.flatten(0, -2)
     log_p, wanted = ((logits / temperature).float().log_softmax(dim=-1) for logits in (student, teacher))
     divergence = F.kl_div(log_p, wanted, log_target=True, reduction="none").sum(dim=1)
     return divergence, (predicted_classes(student) == predicted_classes(teacher)).float()

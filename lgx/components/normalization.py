@@ -19,7 +19,7 @@ def renormalize(inputs: Tensor, task: Task, mean: tuple[float, ...], std: tuple[
     Returns:
         (B, C, H, W); the same tensor if nothing changes.
     """
-    if task.kind == "text" or (mean, std) == (task.mean, task.std):
+    if task.reads_text or (mean, std) == (task.mean, task.std):
         return inputs
     old_mean, old_std, new_mean, new_std = (
         inputs.new_tensor(values).view(1, -1, 1, 1) for values in (task.mean, task.std, mean, std)
@@ -41,7 +41,7 @@ def follow_normalization(data: TaskDataModule, wanted: Normalization | None, sta
         A line for the terminal; empty if nothing changes.
     """
     before = data.task
-    if before.kind == "text":
+    if before.reads_text:
         return ""
     if wanted is None:
         return f"normalize  {before.normalization}, of {before.name}: {start} does not contain its normalization"

@@ -14,7 +14,7 @@ from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, before_head, read_features
 from lgx.components.normalization import renormalize
-from lgx.core.task import Task, size_text
+from lgx.core.task import TEXTS, Task, size_text
 from lgx.errors import UserError
 
 Answer = tuple[Tensor, ...]
@@ -113,7 +113,8 @@ class Teacher:
             inputs: Images normalized for the task, (B, C, H, W), or token ids, (B, N).
 
         Returns:
-            Logits of the task's classes in their order, (B, K), or (B, K, H, W) for segmentation, without gradient.
+            Logits of the task's classes in their order, (B, K), (B, K, H, W) for segmentation, or (B, N, V) for next
+            tokens, without gradient.
         """
         logits = self._answer("logits", inputs, lambda model, own: (model(own),))[0]
         order = class_order(self._label_names, self._task.class_names, f"ancestor {self.name}")
@@ -134,7 +135,7 @@ class Teacher:
         Returns:
             Features, (B, T), without gradient.
         """
-        if self._task.kind == "text":
+        if self._task.reads_text:
             return self._answer("mean", inputs, lambda model, own: (model.mean_features(own),))[0]
         return self._answer("features", inputs, lambda model, own: (before_head(model, own),))[0]
 
@@ -174,7 +175,7 @@ def check_kind(source: PretrainedNetwork, task: Task, features_only: bool = Fals
     """Refuse a network whose kind, head or classes do not fit the task."""
     name, architecture = source.name, source.architecture
     kind = architecture.kind if architecture else "classification"
-    is_other = (kind == "text") != (task.kind == "text")
+    is_other = (kind in TEXTS) != task.reads_text
     if is_other or (kind != task.kind and not features_only):
         remedy = "choose a GPT-2 for text and an image model for images" if is_other else _adapting(source, task)
         raise UserError(f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; {remedy}")

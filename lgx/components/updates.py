@@ -8,13 +8,8 @@ from lightning.pytorch import Trainer
 from torch import Tensor, nn
 
 from lgx.components.losses import may_be_unknown
-from lgx.core.batch import IGNORE
+from lgx.core.batch import IGNORE, ignored_target
 from lgx.core.task import Kind
-
-
-def of_labeled_pixels(logits: Tensor, targets: Tensor) -> Tensor:
-    """Logits (N, K) of the N labeled pixels, from logits (B, K, H, W) and class indices (B, H, W)."""
-    return logits.movedim(1, -1)[targets != IGNORE]
 
 
 def mean_of_examples(losses: Tensor, targets: Tensor) -> Tensor:
@@ -27,17 +22,17 @@ def mean_of_examples(losses: Tensor, targets: Tensor) -> Tensor:
 
 @dataclass
 class UpdateMean:
-    """Makes the gradient of an update the mean over its examples, or over its labeled pixels or known labels.
+    """Makes the gradient of an update the mean over its examples, or over its known pixels, labels or tokens.
 
     Lightning weights each batch by 1 / ``accumulate_grad_batches``, and all processes equally. This is the mean only if
     an update has this number of batches, and all batches have the same number of labels. But the last update of an
-    epoch may have fewer batches, and batches may have different numbers of known pixels or labels.
+    epoch may have fewer batches, and batches may have different numbers of known pixels, labels or tokens.
     """
 
     _weights: list[Tensor] = field(default_factory=list, init=False)
     _is_complete: bool = field(default=False, init=False)
 
-    def weighted(self, loss: Tensor, targets: Tensor, trainer: Trainer, batch_idx: int) -> Tensor:
+    def weighted(self, loss: Tensor, targets: Tensor, trainer: Trainer, batch_idx: int, kind: Kind) -> Tensor:
         """The mean loss of a batch in proportion to its labels.
 
         Args:
@@ -45,11 +40,13 @@ class UpdateMean:
             targets: The batch's targets, (B, …).
             trainer: The trainer.
             batch_idx: Number of the batch in its epoch.
+            kind: Kind of its task.
         """
         self._is_complete = trainer.is_last_batch or (batch_idx + 1) % trainer.accumulate_grad_batches == 0
-        is_part = may_be_unknown(targets)
-        self._weights.append((targets != IGNORE).float().mean() if is_part else loss.new_ones((), dtype=torch.float))
-        return loss * self._weights[-1] if is_part else loss
+        ignored = ignored_target(kind)
+        is_whole = ignored is None
+        self._weights.append(loss.new_ones((), dtype=torch.float) if is_whole else targets.ne(ignored).float().mean())
+        return loss if is_whole else loss * self._weights[-1]
 
     def correct(self, network: nn.Module, trainer: Trainer, kinds: set[Kind]) -> None:
         """Divide the gradients of a complete update by the sum of its weights, not by the number of its batches.
@@ -57,13 +54,13 @@ class UpdateMean:
         Args:
             network: Its parameters have the gradients.
             trainer: The trainer, after the backward pass of a batch.
-            kinds: Kinds of the tasks: processes compare their weights where pixels or labels may be unknown.
+            kinds: Kinds of the tasks: processes compare their weights where parts of targets may be unknown.
         """
         if not self._is_complete:
             return
         weights, self._weights = self._weights, []
         total: Any = len(weights)
-        if kinds & {"segmentation", "multilabel"}:
+        if any(ignored_target(kind) is not None for kind in kinds):
             total = float(trainer.strategy.reduce(torch.stack(weights).sum(), reduce_op="mean"))
         if total and total != trainer.accumulate_grad_batches:
             for parameter in network.parameters():

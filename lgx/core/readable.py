@@ -8,6 +8,7 @@ _SHARES = (
 )  # fmt: skip
 _WORDS = {
     "acc": "accuracy",
+    "bpb": "bits per byte",
     "acc1": "accuracy",
     "acc5": "top-5 accuracy",
     "auroc": "AUROC",
@@ -20,6 +21,7 @@ _WORDS = {
     "miou": "mean IoU",
     "score": "mean score",
 }
+_LOWER_IS_BETTER = ("loss", "time", "error", "ece", "perplexity", "bpb", "params", "flops")
 _MANY = 1000
 """From this number of examples on, a share has two decimals."""
 
@@ -27,6 +29,11 @@ _MANY = 1000
 def is_share(metric: str) -> bool:
     """Whether a metric is a share, which is shown in percent."""
     return metric in _SHARES
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether smaller values are better, by the end of the name (``train_loss``, ``top5_error``) or ``val/loss_…``."""
+    return metric.endswith(_LOWER_IS_BETTER) or metric.rpartition("/")[2].startswith("loss")
 
 
 def in_words(metric: str) -> str:

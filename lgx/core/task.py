@@ -65,7 +65,10 @@ AS_STORED = Reading()
 
 
 Kind = Literal["classification", "segmentation", "text", "multilabel", "language"]
-"""What is predicted: the class of an image, of every pixel, or of a text; or which of several labels an image has."""
+"""What is predicted: the class of an image, of every pixel, or of a text; which of several labels an image has; or the
+next token of a text."""
+TEXTS: tuple[Kind, ...] = ("text", "language")
+"""Kinds of tasks whose inputs are token ids."""
 
 
 class Normalization(NamedTuple):
@@ -91,6 +94,8 @@ class Normalization(NamedTuple):
 
 AGREEMENT = "agreement"
 """Main metric of a task without labels: how well a network agrees with its teacher; 1 is the best."""
+PERPLEXITY = "perplexity"
+"""Main metric of language: e to the mean loss of the tokens; smaller is better."""
 BALANCED = "balanced_acc"
 """Main metric of a classification where rare classes count as much as frequent ones: mean recall of the classes."""
 
@@ -101,7 +106,8 @@ class Task:
 
     Attributes:
         name: Short lower-case name, e.g. ``fashion_mnist``.
-        num_classes: Number of classes or, for ``multilabel``, of labels K; 0 for images without labels.
+        num_classes: Number of classes or, for ``multilabel``, of labels K; 0 for images without labels; for
+            ``language`` the size of the vocabulary.
         kind: What is predicted.
         metric: Name of the main metric.
         num_train: Number of training examples.
@@ -111,7 +117,9 @@ class Task:
         std: Per-channel standard deviation, likewise.
         class_names: Names in index order; empty where unknown.
         max_len: Longest text, in tokens; 0 for images.
-        vocab_size: Number of tokens in the vocabulary of the texts; 0 for images.
+        vocab_size: Number of tokens in the vocabulary of the network; 0 for images.
+        pad_id: The token that pads shorter texts on the right; by default the vocabulary's last one.
+        bytes_per_token: UTF-8 bytes of the texts of val and test per predicted token, for bits per byte; 0 if unknown.
         value_range: See :class:`Reading`, as for the next one.
         resize: How images get the size.
     """
@@ -128,12 +136,16 @@ class Task:
     class_names: tuple[str, ...] = ()
     max_len: int = 0
     vocab_size: int = 0
+    pad_id: int = -1
+    bytes_per_token: tuple[float, float] = (0.0, 0.0)
     value_range: tuple[float, ...] = ()
     resize: ResizeMode = "crop"
 
     def __post_init__(self) -> None:
         if isinstance(self.img_size, list | tuple):  # files have lists
             object.__setattr__(self, "img_size", image_size(*self.img_size))
+        if self.pad_id < 0:
+            object.__setattr__(self, "pad_id", max(0, self.vocab_size - 1))
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -149,6 +161,11 @@ class Task:
     def reading(self) -> Reading:
         """How its images are read."""
         return Reading(self.value_range, self.resize)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether its inputs are token ids."""
+        return self.kind in TEXTS
 
     @property
     def is_labeled(self) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, name_of, naming_source
 from lgx.architectures.class_order import class_order, with_class_order
 from lgx.architectures.forms import fill_buffers
-from lgx.core.task import Kind, Task
+from lgx.core.task import TEXTS, Kind, Task
 from lgx.errors import UserError
 from lgx.initialization.initializer import Head, Initializer
 
@@ -73,8 +73,7 @@ def initialize(
     origin = initializer.origin()
     with naming_source(origin.architecture, architecture):
         kind = origin.kind
-        reads_text = kind in ("text", "language")
-        if kind is not None and reads_text != architecture.reads_text:
+        if kind is not None and (kind in TEXTS) != architecture.reads_text:
             raise UserError(
                 f"{initializer.method}: the source is for {kind}, but {name_of(architecture)} is for "
                 f"{architecture.kind}; give a source for {architecture.kind}"

@@ -121,12 +121,13 @@ class Method(EvaluatedModule):
                 f"model {type(self).__name__}: is for {' and '.join(self.spec.kinds)}, but the task is "
                 f"{self.parsed_architecture.kind}; choose another --model"
             )
-        if dropout if kind != "text" else drop_path_rate:
-            option, wanted = ("dropout", "text") if kind != "text" else ("drop_path_rate", "image")
+        reads_text = self.parsed_architecture.reads_text
+        if drop_path_rate if reads_text else dropout:
+            option, wanted = ("drop_path_rate", "image") if reads_text else ("dropout", "text")
             raise UserError(f"model.{option}: expected 0, because only {wanted} models have it")
         self.optimizer, self.scheduler = optimizer, scheduler
         self.label_smoothing = label_smoothing
-        self.drop_rate = dropout if self.parsed_architecture.kind == "text" else drop_path_rate
+        self.drop_rate = dropout if reads_text else drop_path_rate
         self.compile_network = compile
         self.mix = make_mixup(mixup, cutmix, self.parsed_architecture)
         self.teacher: Teacher | None = None
@@ -280,7 +281,7 @@ class Method(EvaluatedModule):
     # -- training -----------------------------------------------------------------------------------------------
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits of images (B, C, H, W) or token ids (B, N): (B, K), or (B, K, H, W) for segmentation."""
+        """Logits of images (B, C, H, W) or token ids (B, N): (B, K), (B, K, H, W) for pixels, (B, N, V) for tokens."""
         return cast(Tensor, self.network(inputs))
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
@@ -300,7 +301,8 @@ class Method(EvaluatedModule):
         has_bar = self.trainer.progress_bar_callback is not None  # for it Lightning waits for the GPU at every step
         for name, value in losses.items():
             self.log(f"train/{name}", value.detach(), prog_bar=has_bar and name == "loss", batch_size=len(batch.inputs))
-        return self._update.weighted(losses["loss"], batch.targets, self.trainer, batch_idx)
+        kind = self.tasks[batch.task].kind
+        return self._update.weighted(losses["loss"], batch.targets, self.trainer, batch_idx, kind)
 
     def on_after_backward(self) -> None:
         """Scale the gradients of a complete update to the mean over its examples; release the step's graph."""
@@ -363,7 +365,7 @@ class Method(EvaluatedModule):
             "plain_network": self.plain_network,
         }
         if self.follows_normalization:
-            used = {task.normalization for task in self.tasks.values() if task.kind != "text"}
+            used = {task.normalization for task in self.tasks.values() if not task.reads_text}
             one = used.pop() if len(used) == 1 else None
             about["normalization"] = one and {key: list(values) for key, values in one._asdict().items()}
         return about

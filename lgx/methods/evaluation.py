@@ -105,7 +105,7 @@ class EvaluatedModule(LightningModule, ABC):
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Logits, (B, K), float32."""
-        refuse_pixels(self.architecture.kind)
+        refuse_parts(self.architecture.kind)
         return cast(Tensor, self(batch.inputs).float())
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
@@ -137,9 +137,7 @@ class EvaluatedModule(LightningModule, ABC):
         return f"{split}/{task}" if len(self.tasks) > 1 else split
 
 
-def refuse_pixels(kind: Kind) -> None:
-    """Refuse to predict for segmentation."""
-    if kind == "segmentation":
-        raise UserError(
-            "predict: writes one class per image, but segmentation has one per pixel; run `lgx test` instead"
-        )
+def refuse_parts(kind: Kind) -> None:
+    """Refuse to predict for segmentation and language."""
+    if part := {"segmentation": "pixel", "language": "token"}.get(kind):
+        raise UserError(f"predict: writes one class per example, but {kind} has one per {part}; run `lgx test` instead")

@@ -198,13 +198,14 @@ def largest_task(method: Method) -> Task:
 def empty_batch(method: Method, task: Task, size: int, dtype: torch.dtype = torch.float32) -> Batch:
     """A batch of zeros: images, or texts of the maximum length."""
     pixels = task.image_shape[1:]
-    if task.kind == "text":
+    if task.reads_text:
         inputs = torch.zeros(size, task.max_len, dtype=torch.long)
     else:
         inputs = torch.zeros(size, *task.image_shape, dtype=dtype)
     if method.mix is not None:
         return Batch(inputs, torch.zeros(size, task.num_classes), task.name)
-    of_example = {"segmentation": pixels, "multilabel": (task.num_classes,)}.get(task.kind, ())
+    sizes = {"segmentation": pixels, "multilabel": (task.num_classes,), "language": (task.max_len,)}
+    of_example = sizes.get(task.kind, ())
     return Batch(inputs, torch.zeros(size, *of_example, dtype=torch.long), task.name)
 
 

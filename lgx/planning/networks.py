@@ -81,9 +81,10 @@ class StandInTeacher(Teacher):
         return super().for_task(replace(task, num_classes=task.num_classes or self._task.num_classes))
 
     def _answer(self, part: str, inputs: Tensor, compute: Callable[[Any, Tensor], Answer]) -> Answer:
-        """Logits, (B, K) or (B, K, H, W), features, (B, T), and a single patch, (B, T, 1, 1)."""
-        pixels = inputs.shape[2:] if self._task.kind == "segmentation" else ()
-        logits = torch.zeros(len(inputs), self._task.num_classes, *pixels, device=inputs.device)
+        """Logits, (B, K), (B, K, H, W) or (B, N, V), features, (B, T), and a single patch, (B, T, 1, 1)."""
+        classes, kind = self._task.num_classes, self._task.kind
+        sizes = {"segmentation": (classes, *inputs.shape[2:]), "language": (*inputs.shape[1:], classes)}
+        logits = torch.zeros(len(inputs), *sizes.get(kind, (classes,)), device=inputs.device)
         summary = torch.zeros(len(inputs), self.width, device=inputs.device)
         patches = summary, summary[:, :, None, None]
         answers: dict[str, Answer] = {"logits": (logits,), "patches": patches, "both": (*patches, logits)}

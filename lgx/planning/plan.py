@@ -252,7 +252,7 @@ def _counted(member: TaskDataModule) -> int:
 def _notes(run: Configured, sources: tuple[str, ...], sharded: bool) -> list[str]:
     method, options = run.method, run.options
     notes = [*(method.assumed or ()), f"Training examples: {', '.join(sources)}."]
-    if any(task.kind == "text" for task in method.tasks.values()):
+    if any(task.reads_text for task in method.tasks.values()):
         notes.append("Every text counts with data.max_len tokens; shorter texts cost less.")
     notes += run.step.notes
     if method.evaluates_starts and options.tflops is not None:

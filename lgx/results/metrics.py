@@ -1,19 +1,20 @@
 """How metrics are shown, which direction is better, and which of them is fair where the classes of a set are uneven."""
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from lgx.core.readable import clipped
 from lgx.core.readable import in_words as in_words
 from lgx.core.readable import is_share as is_share
+from lgx.core.readable import lower_is_better as lower_is_better
 from lgx.core.rows import CLASS_TABLE, Row
+from lgx.core.task import PERPLEXITY
 
 ACCURACY, BALANCED = "acc", "balanced_acc"
 _UNEVEN = 1.2
 """Classes are uneven if always predicting the largest one gives this many times chance."""
-_LOWER_IS_BETTER = ("loss", "time", "error", "ece", "perplexity", "params", "flops")
 
 
 def scale_of(metric: str) -> float:
@@ -31,20 +32,16 @@ def with_unit(value: float, metric: str) -> str:
     return f"{number(value, metric)} %" if is_share(metric) else number(value, metric)
 
 
-def lower_is_better(metric: str) -> bool:
-    """Whether smaller values are better, by the end of the name: ``train_loss``, ``top5_error``."""
-    return metric.endswith(_LOWER_IS_BETTER)
-
-
 def number(value: float, metric: str) -> str:
     """A value that :func:`scale_of` has scaled, in words: two decimals for percent, four for others."""
     return f"{value:.2f}" if is_share(metric) else f"{value:.4f}"
 
 
-def fair_metric(rows: Iterable[Row], folders: Mapping[str, Path]) -> tuple[str, list[str]]:
-    """The default metric of tests, and a sentence if it is not plain accuracy.
+def fair_metric(rows: Sequence[Row], folders: Mapping[str, Path]) -> tuple[str, list[str]]:
+    """The default metric of tests, and a sentence if it is not the main one.
 
-    It is balanced accuracy, the mean of the classes' recalls, if a set has uneven classes and all runs measured it.
+    It is perplexity if all runs measured it, and balanced accuracy, the mean of the classes' recalls, if a set has
+    uneven classes and all runs measured it.
 
     Args:
         rows: Rows of any splits and metrics.
@@ -52,6 +49,8 @@ def fair_metric(rows: Iterable[Row], folders: Mapping[str, Path]) -> tuple[str, 
     """
     tests = [row for row in rows if row.split == "test" and row.metric in (ACCURACY, BALANCED)]
     tasks = {row.run: row.task for row in tests}
+    if tests and tasks.keys() == {row.run for row in rows if row.split == "test" and row.metric == PERPLEXITY}:
+        return PERPLEXITY, []
     uneven = {
         task: words for run, task in tasks.items() if run in folders and (words := _largest(folders[run] / CLASS_TABLE))
     }

@@ -20,6 +20,7 @@ from data_modules import TaskDataModule
 from data_modules.module_checks import Loader, check_module, is_of_another_package
 from lgx.artifacts.checkpoints import LAST
 from lgx.core.provenance import commit
+from lgx.core.readable import lower_is_better
 from lgx.errors import Preempted, UserError
 from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning, worker_was_killed
 from lgx.host.launcher import check_job
@@ -164,7 +165,10 @@ class LgxCLI(LightningCLI):
 
         This is set on the object, because the saved configuration may run again elsewhere.
         """
-        best.monitor = best.monitor or f"val/{self.model.validated_as(self.datamodule.task).metric}"
+        if not best.monitor:
+            best.monitor = f"val/{self.model.validated_as(self.datamodule.task).metric}"
+            if lower_is_better(best.monitor):
+                best.mode, best.kth_value = "min", torch.tensor(torch.inf)
         if best.dirpath is None:
             # Absolute: a run that is resumed from another folder must recognize its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")

@@ -27,6 +27,7 @@ from lgx.artifacts.checkpoints import LAST as LAST
 from lgx.artifacts.checkpoints import SUMMARY as SUMMARY
 from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
 from lgx.artifacts.learngene import SUFFIX
+from lgx.core.batch import ignored_target
 from lgx.core.provenance import commit, hardware
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields
 from lgx.core.seed import seed_of
@@ -169,7 +170,7 @@ def write_summary(
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
     tasks: dict[str, Task] = data.all_tasks
     # Tasks whose examples have one class each, which gives their chance level.
-    single = {k: t for k, t in tasks.items() if t.is_labeled and t.kind not in ("segmentation", "multilabel")}
+    single = {k: t for k, t in tasks.items() if t.is_labeled and ignored_target(t.kind) is None}
     summary = {
         "lgx_version": __version__,
         "torch_version": str(torch.__version__),

@@ -71,7 +71,7 @@ def test_gradients_are_divided_by_the_labels_of_each_update_when_it_is_complete(
     one: Any = SimpleNamespace(reduce=lambda value, reduce_op: value)
     trainer: Any = SimpleNamespace(is_last_batch=False, accumulate_grad_batches=2, strategy=one)
     for batch, expected in enumerate((1, 2, 1, 2)):  # half of the labels are unknown
-        assert update.weighted(torch.tensor(4.0), torch.tensor([[1, 255]]), trainer, batch) == 2
+        assert update.weighted(torch.tensor(4.0), torch.tensor([[1, 255]]), trainer, batch, "multilabel") == 2
         layer.weight.grad = torch.ones(1, 1)
         update.correct(layer, trainer, {"multilabel"})
         assert layer.weight.grad.item() == expected

@@ -63,7 +63,7 @@ def _translated(model: nn.Module, task: Task, texts: Mapping[str, str], place: s
         program: Any = torch.onnx.export(
             traced, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], external_data=False, verbose=False
         )
-    names = {0: "batch", 1: "length"} if task.kind == "text" else {0: "batch"}
+    names = {0: "batch", 1: "length"} if task.reads_text else {0: "batch"}
     if hasattr(program, "rename_axes"):  # not in torch 2.8
         shape = program.model.graph.inputs[0].shape
         program.rename_axes({str(shape[axis].value): name for axis, name in names.items()})

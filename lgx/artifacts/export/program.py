@@ -33,13 +33,15 @@ _RESIZED = {
 }
 _PREPARATION = {
     "segmentation": "RGB or gray, values / 255, whole image resized to img_size (bilinear), - mean, / std",
-    "text": "token ids of GPT-2's byte-pair encoding, padded on the right with pad_id to at most max_len",
+    "text": "token ids of the tokenizer of training, padded on the right with pad_id to at most max_len",
+    "language": "token ids of the tokenizer of training, at most max_len of them",
 }
 _OUTPUTS = {
     "classification": "logits (batch, num_classes); softmax gives probabilities",
     "multilabel": "logits (batch, num_classes); sigmoid gives the probability of each label",
     "segmentation": "logits (batch, num_classes, *img_size); the largest names the class of a pixel",
     "text": "logits (batch, num_classes); softmax gives probabilities",
+    "language": "logits (batch, tokens, vocab_size); softmax gives probabilities of the next token",
 }
 
 
@@ -73,11 +75,10 @@ def to_texts(task: Task, origin: Mapping[str, Any]) -> dict[str, str]:
     values = asdict(task)
     scaled = "value_range to 0 and 1, or of 8 bits values / 255" if task.value_range else "values / 255"
     of_whole_images = f"RGB or gray, {scaled}, {_RESIZED[task.resize]}, - mean, / std"
-    del values["metric"], values["num_train"]
+    del values["metric"], values["num_train"], values["bytes_per_token"]
     about = {
         "task": values.pop("name"),
         **values,
-        "pad_id": pad_id(task),
         "preparation": _PREPARATION.get(task.kind, of_whole_images),
         "outputs": _OUTPUTS[task.kind],
         "origin": dict(origin),
@@ -85,11 +86,6 @@ def to_texts(task: Task, origin: Mapping[str, Any]) -> dict[str, str]:
         "written_by": WRITER,
     }
     return {key: json.dumps(value, ensure_ascii=False) for key, value in about.items()}
-
-
-def pad_id(task: Task) -> int:
-    """The padding token of texts, the last token of the vocabulary; 0 for images."""
-    return max(0, task.vocab_size - 1)
 
 
 def described_task(texts: Mapping[str, str], place: str) -> Task:
@@ -105,13 +101,13 @@ def described_task(texts: Mapping[str, str], place: str) -> Task:
     values = check_fields({"value_range": [], "resize": "crop"} | values, _FIELDS, place, complete=True)
     lists = {key: tuple(values[key]) for key in ("mean", "std", "class_names", "value_range")}
     task = Task("", **values | lists)
-    channels = 0 if task.kind == "text" else task.in_chans
+    channels = 0 if task.reads_text else task.in_chans
     if not len(task.mean) == len(task.std) == channels or len(task.class_names) not in (0, task.num_classes):
         raise UserError(f"{place}: its mean, std or class names do not fit its channels and classes; {_AGAIN}")
     return task
 
 
-_FIELDS = {key: field for key, field in TASK.items() if key not in ("name", "metric", "num_train")}
+_FIELDS = {key: field for key, field in TASK.items() if key not in ("name", "metric", "num_train", "bytes_per_token")}
 
 Program = Callable[[Tensor], Tensor]
 """Inputs of any batch size -> logits."""
@@ -170,7 +166,7 @@ def trace(model: nn.Module, task: Task, place: str) -> ExportedProgram:
         The program, images (B, C, H, W) or token ids (B, N) -> logits. B is dynamic, and N of texts.
     """
     sizes = {0: Dim("batch", min=1, max=LARGEST_BATCH)}
-    is_text = task.kind == "text"
+    is_text = task.reads_text
     if is_text:
         sizes[1] = Dim("length", min=1, max=task.max_len)
     inputs = random_inputs(task, 2)  # torch.export treats a size of 1 as a constant
@@ -204,13 +200,13 @@ def write_pt2(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str,
 def random_inputs(task: Task, batch: int, seed: int = 0) -> Tensor:
     """Random inputs: images (B, C, H, W) with normally distributed values, or token ids (B, N), the shorter padded."""
     generator = torch.Generator().manual_seed(seed)
-    if task.kind != "text":
+    if not task.reads_text:
         return torch.randn(batch, *task.image_shape, generator=generator)
     longest = max(1, task.max_len - batch % 2)  # not always the length of the trace
     ids = torch.randint(0, task.vocab_size - 1, (batch, longest), generator=generator)
     lengths = torch.randint(1, longest + 1, (batch, 1), generator=generator)
     lengths[0] = longest
-    return ids.masked_fill(torch.arange(longest) >= lengths, pad_id(task))
+    return ids.masked_fill(torch.arange(longest) >= lengths, task.pad_id)
 
 
 def check_parity(model: nn.Module, program: Program, task: Task, place: str | Path) -> float:

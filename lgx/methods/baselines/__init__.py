@@ -3,7 +3,7 @@
 from lgx.core.task import Kind
 from lgx.methods.spec import BLACK, GRAY, ORANGE, PINK, Look, MethodSpec
 
-_KINDS: tuple[Kind, ...] = ("classification", "segmentation", "text", "multilabel")
+_KINDS: tuple[Kind, ...] = ("classification", "segmentation", "text", "multilabel", "language")
 
 RANDOM = MethodSpec(
     name="random",

@@ -16,6 +16,6 @@ SPEC = MethodSpec(
     module="lgx.methods.distillation.method:Distill",
     initializer="lgx.methods.sws.initializer:StagewiseExpansion",
     learngene="network",
-    kinds=("classification", "segmentation", "text", "multilabel"),
+    kinds=("classification", "segmentation", "text", "multilabel", "language"),
     order=80,
 )

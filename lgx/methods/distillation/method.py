@@ -12,10 +12,10 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, feature_losses
 from lgx.components.labels import multilabel_distillation_loss
-from lgx.components.losses import distillation_loss
+from lgx.components.losses import distillation_loss, of_known
 from lgx.components.metrics import agreement_with
 from lgx.components.teacher import Teacher, TeacherRequest
-from lgx.components.updates import mean_of_examples, of_labeled_pixels
+from lgx.components.updates import mean_of_examples
 from lgx.core.batch import IGNORE, Batch
 from lgx.core.task import AGREEMENT, Normalization, Task
 from lgx.errors import UserError
@@ -83,7 +83,7 @@ class Distill(Method):
         self.evaluates_with_teacher = not self.has_labels  # then the loss has only the ancestor
         if guidance == "features" and ancestor is None:
             raise UserError("model.guidance: features need an ancestor; give model.ancestor")
-        if guidance == "features" and self.parsed_architecture.kind == "text":
+        if guidance == "features" and self.parsed_architecture.reads_text:
             raise UserError("model.guidance: features are for image models; use logits for text")
         self.start = start
         if self.is_from_ancestor and ancestor is None:
@@ -184,15 +184,13 @@ class Distill(Method):
         """Distance of logits from the ancestor's, a scalar.
 
         Args:
-            logits: The network's, (B, K), or (B, K, H, W) for segmentation.
+            logits: The network's, (B, K), (B, K, H, W) for segmentation, or (B, N, V) for next tokens.
             answers: The ancestor's, of the same shape.
             targets: Those of the batch, which say what is not known.
         """
         if self.architecture.kind == "multilabel":
             return multilabel_distillation_loss(logits, answers, self.temperature, targets != IGNORE)
-        if targets.ndim == 3:
-            logits, answers = (of_labeled_pixels(part, targets) for part in (logits, answers))
-        return distillation_loss(logits, answers, self.temperature)
+        return distillation_loss(of_known(logits, targets), of_known(answers, targets), self.temperature)
 
     def _teacher_of(self, batch: Batch) -> Teacher:
         """The ancestor for images with the normalization of the batch's set."""

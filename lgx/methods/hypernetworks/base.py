@@ -189,7 +189,7 @@ class HypernetMethod(PanelEvaluation):
     @property
     def varying_graph(self) -> bool:
         """Networks for text have no bias of the head, so a part of this decoder is unused."""
-        return self.parsed_architecture.kind == "text" and self.config.decoder == "conv"
+        return self.parsed_architecture.reads_text and self.config.decoder == "conv"
 
     @cached_property
     def trained_widths(self) -> tuple[int, ...]:

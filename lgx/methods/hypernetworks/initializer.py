@@ -237,8 +237,8 @@ class HypernetPrediction(Initializer):
     def _untrained_inputs(self, architecture: Architecture) -> str:
         """A note where the network reads inputs of a size on which the hypernetwork was not trained."""
         source = self.learngene.architecture if self.learngene else architecture
-        keys = ("max_len",) if architecture.kind == "text" else ("img_size", "patch_size", "in_chans")
-        if (source.kind == "text") != (architecture.kind == "text"):
+        keys = ("max_len",) if architecture.reads_text else ("img_size", "patch_size", "in_chans")
+        if source.reads_text != architecture.reads_text:
             return ""
         other = [f"{key}={value}" for key in keys if (value := getattr(source, key)) != getattr(architecture, key)]
         note = f"trained with {' and '.join(other)}: embeddings of other patches and positions are random"

@@ -24,7 +24,7 @@ from lgx.initialization import initialize
 from lgx.methods.base import Method
 from lgx.methods.baselines.pretrained import Pretrained
 from lgx.methods.checks import check_option
-from lgx.methods.evaluation import refuse_pixels
+from lgx.methods.evaluation import refuse_parts
 from lgx.methods.lsamd import SPEC
 from lgx.methods.lsamd.selection import SelectionRun, extract
 from lgx.methods.lsamd.super_ancestor import Gate, Gating, ImageSums, Routing, SuperAncestor, Token, swapped_paths
@@ -235,7 +235,7 @@ class LSAMD(Method):
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Logits, (B, K), float32; a data set for segmentation is refused."""
-        refuse_pixels(self.tasks[batch.task].kind)
+        refuse_parts(self.tasks[batch.task].kind)
         return self.route(batch)[0].float()
 
     def evaluations(self, split: str) -> list[Evaluation]:

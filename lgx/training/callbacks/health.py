@@ -13,6 +13,7 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from lgx.components.sharding import ShardedStrategy
+from lgx.core.readable import lower_is_better
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.training.lightning_internals import callbacks_of
@@ -155,7 +156,7 @@ def _check_modes(trainer: Trainer) -> None:
         monitor, mode = getattr(callback, "monitor", None), getattr(callback, "mode", None)
         if isinstance(callback, EarlyStopping) and str(monitor).startswith("val/") and not trainer.limit_val_batches:
             raise UserError("early_stop: this run validates nothing; leave it out, or hold out images to validate")
-        best = "min" if str(monitor).rpartition("/")[2].startswith("loss") else "max"
+        best = "min" if lower_is_better(str(monitor)) else "max"
         if isinstance(monitor, str) and mode in ("min", "max") and mode != best:
             raise UserError(
                 f"trainer.callbacks: {type(callback).__name__} watches {monitor} with mode {mode}, but {best} is the "

@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks import EarlyStopping
 from lgx.architectures import name_of
 from lgx.components.class_metrics import AUROC, CALIBRATION, TOP5, interval
 from lgx.components.metrics import metric_names
+from lgx.core.batch import ignored_target
 from lgx.core.progress import Progress
 from lgx.core.provenance import hardware
 from lgx.core.readable import aligned, clipped, digits, in_words, lasting, measured, tag_in_words
@@ -178,7 +179,7 @@ def _sentence(rows: Sequence[Row], task: Task, always: str = "") -> str:
     """``accuracy 84.2 % (95 %: 79.0 to 88.3) of 240 images of dtd (chance 8.3 %), balanced accuracy …, loss 1.204``."""
     first, *others = rows
     of_examples = first.metric.endswith("acc") and first.metric != BALANCED
-    of_one_class = task.num_classes and task.kind not in ("segmentation", "multilabel")
+    of_one_class = task.num_classes and ignored_target(task.kind) is None
     guess = of_one_class and any(row.metric.endswith("acc") for row in rows)
     chance = f" (chance {measured(1 / task.num_classes, 'acc')}{always if of_examples else ''})" if guess else ""
     rest = "".join(f", {in_words(row.metric)} {measured(row.value, row.metric, row.n)}" for row in others)
@@ -186,7 +187,7 @@ def _sentence(rows: Sequence[Row], task: Task, always: str = "") -> str:
     if of_examples:
         low, high = interval(first.value, first.n)
         value += f" (95 %: {100 * low:.1f} to {100 * high:.1f})"
-    return f"{value} of {first.n:,} {'texts' if task.kind == 'text' else 'images'} of {task.name}{chance}{rest}"
+    return f"{value} of {first.n:,} {'texts' if task.reads_text else 'images'} of {task.name}{chance}{rest}"
 
 
 def _table(networks: Sequence[Sequence[Row]]) -> list[str]:

@@ -17,7 +17,7 @@ WORKERS = f"{MOST_WORKERS} on this machine with {os.cpu_count()} cores"
 
 
 NAMES = """CIFAR10 ADE20K ImageNet ImageFolderData UnlabeledFolderData MultiLabelFolderData ShardedData PocketDecathlon
-    Decathlon MultiTask CoLA MultiText""".split()
+    Decathlon MultiTask CoLA MultiText TextFiles""".split()
 
 
 @cache

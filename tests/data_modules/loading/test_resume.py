@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from data_modules import SST2, ImageFolderData, MultiTask, MultiText, TaskDataModule
+from data_modules import SST2, ImageFolderData, MultiTask, MultiText, TaskDataModule, TextFiles
 from tests.support.fake_text import SIZE
 from tests.support.images import write_images
 
@@ -17,6 +17,9 @@ TEXTS: dict[str, Any] = {"vocab_size": SIZE, "max_len": 40, "batch_size": 4, "se
 KINDS: dict[str, Callable[[Path, Path, int], TaskDataModule]] = {
     "images": lambda images, texts, workers: ImageFolderData(root=str(images), num_workers=workers, **IMAGES),
     "texts": lambda images, texts, workers: SST2(root=str(texts), num_workers=workers, **TEXTS),
+    "plain texts": lambda images, texts, workers: TextFiles(
+        root=str(texts / "imdb_subset"), tokenizer=str(texts / "gpt2_vocab"), num_workers=workers, **TEXTS
+    ),
     "several image sets": lambda images, texts, workers: MultiTask(
         (str(images), str(images.parent / "few")), steps_per_epoch=6, num_workers=workers, **IMAGES
     ),

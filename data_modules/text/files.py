@@ -1,0 +1,135 @@
+"""``TextFiles``: plain texts of a user, for language: each token is predicted from those before it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import default_convert
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.loading.module import SingleSet
+from data_modules.loading.samplers import TransformedExamples
+from data_modules.splits import Indices
+from data_modules.text.documents import find_files
+from data_modules.text.module import TokenOptions
+from data_modules.text.sequences import Sequences, TokenFile
+from data_modules.text.tokens import load_tokenizer
+from lgx.core.batch import IGNORE_TOKEN, Batch
+from lgx.core.schema import LINE
+from lgx.core.task import PERPLEXITY, Task
+from lgx.errors import UserError
+
+
+@dataclass(eq=False, repr=False)
+class TextFiles(TokenOptions, SingleSet[Sequences]):
+    """Plain texts in files, for tasks of the kind ``language``: each token is predicted from those before it.
+
+    Documents are the parts of a ``.txt`` file between empty lines, the objects of a ``.jsonl`` file, or the rows of a
+    ``.parquet`` file; gzip may compress the first two. Files and folders ``val`` and ``test`` below ``root`` are these
+    splits, e.g. ``val.jsonl``, ``test/a.txt`` or ``train-00000.parquet``. Without them, ``val_fraction`` of the
+    training documents is held out for each.
+
+    Texts are tokenized once, into a file of lgx's cache, and may be larger than the memory. Each document begins with
+    the tokenizer's end token. Documents follow one another in sequences of ``max_len`` tokens, and tokens attend to the
+    document before theirs. Training leaves out the last, incomplete sequence. Evaluation predicts every token of a
+    split once, and its bits per byte count the UTF-8 bytes of the documents. An example is a sequence, also for
+    ``limit_train``.
+
+    Args:
+        root: Folder with the files, or one file.
+        tokenizer: Folder with the tokenizer of the network: ``tokenizer.json``, or GPT-2's ``encoder.json`` and
+            ``vocab.bpe``. Code in a folder is never executed.
+        max_len: Tokens of a sequence.
+        text_field: Key or column of the texts in JSON lines and Parquet files.
+        name: Name of the task; default: the name of the folder or file.
+    """
+
+    root: str = field()
+    text_field: str = "text"
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        name, size = self.name or self.root_folder.resolve().stem, self.vocab_size
+        if not LINE.holds(name):
+            raise UserError(f"data.root: the name {name!a} cannot be printed in one line; give one with --data.name")
+        splits = "files named val and test, or val_fraction of the training documents for each"
+        self.info = DatasetInfo(
+            name, size, (None,) * 3, "the user's own", self.root, splits, kind="language", metric=PERPLEXITY
+        )
+        super().__post_init__()
+
+    def check_options(self) -> None:
+        """See :class:`~data_modules.loading.module.DataOptions`; a tokenizer and the texts must be there."""
+        super().check_options()
+        if self.tokenizer is None:
+            raise UserError("data.tokenizer: give the folder with the tokenizer of the network")
+        if not self.root_folder.exists():
+            raise UserError(f"data.root: {self.root} does not exist; give a folder with texts, or a file")
+
+    @property
+    def task(self) -> Task:
+        """The task, known before :meth:`setup`, without the number of examples and of bytes."""
+        known = (self._splits[split].bytes_per_token if split in self._splits else 0.0 for split in ("val", "test"))
+        return Task(
+            name=self.info.name,
+            num_classes=self.vocab_size,
+            kind="language",
+            metric=self.info.metric,
+            num_train=self.train_size,
+            max_len=self.max_len,
+            vocab_size=self.vocab_size,
+            pad_id=self.pad_id,
+            bytes_per_token=(next(known), next(known)),
+        )
+
+    def load(self, splits: Sequence[Split]) -> dict[Split, Sequences]:
+        """Tokenize what is not in the cache, and open it."""
+        tokenizer, files = load_tokenizer(self.tokenizer_place, self.vocab_size), find_files(self.root_folder)
+        opened: dict[Split, TokenFile] = {}
+        found: dict[Split, Sequences] = {}
+        for split in splits:
+            source: Split = split if split in files else "train"
+            if source not in opened:
+                opened[source] = TokenFile(files[source], self.text_field, tokenizer, self.info.name)
+            whole = opened[source]
+            chosen = self._held_out(len(whole), files)[split] if source == "train" else np.arange(len(whole))
+            found[split] = Sequences(whole, chosen, self.max_len, split != "train")
+            if not len(found[split]):
+                documents = f"{len(chosen):,} of {len(whole):,} documents"
+                remedy = "lower data.max_len" if len(chosen) else f"add a file {split}.*, or change data.val_fraction"
+                raise UserError(
+                    f"data {self.info.name}: the {split} split has {documents}, which are less than one sequence of "
+                    f"{self.max_len} tokens; add texts, or {remedy}"
+                )
+        return found
+
+    def _held_out(self, count: int, files: Iterable[Split]) -> dict[Split, Indices]:
+        """Numbers of the documents of train, and of the splits that have no files, out of ``count`` documents."""
+        order = np.random.default_rng(self.split_seed).permutation(count)
+        share, parts = -int(-count * self.val_fraction // 1), dict[Split, Indices]()
+        for split in ("test", "val"):
+            if split not in files:
+                parts[split], order = order[:share], order[share:]
+        return {split: np.sort(part) for split, part in {**parts, "train": order}.items()}
+
+    def transformed(self, examples: Sequences, train: bool = False, seed: int | None = None) -> TransformedExamples:
+        """The examples as tensors: token ids are not augmented."""
+        return TransformedExamples(examples, default_convert)
+
+    def first(self, examples: Sequences, count: int, split: Split) -> Sequences:
+        """The first ``count`` sequences of a seeded draw."""
+        return examples.take(np.random.default_rng(self.split_seed).permutation(len(examples))[:count])
+
+    def content(self, examples: Sequences) -> Iterable[bytes]:
+        """The tokens, by their digest, and which of them belong to the split."""
+        parts = examples.begins, examples.ends, examples.order
+        return (examples.file.digest.encode(), *(part.tobytes() for part in parts))
+
+    def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
+        """Stack sequences; a shorter last one is padded, and its padding has no targets."""
+        ids, targets = (list(parts) for parts in zip(*examples, strict=True))
+        padded = pad_sequence(ids, True, self.pad_id), pad_sequence(targets, True, IGNORE_TOKEN)
+        return Batch(*padded, self.info.name)
