@@ -45,12 +45,12 @@ class TextNetwork:
 
     def forward(self: Any, ids: Tensor) -> Tensor:
         """Logits (B, K), or (B, N, V), of token ids (B, N), int64, padded on the right."""
-        logits: Tensor = super().forward(input_ids=ids, attention_mask=self._real(ids)).logits  # type: ignore[misc]
+        logits: Tensor = super().forward(input_ids=ids, attention_mask=self._attended(ids)).logits  # type: ignore[misc]
         return logits
 
     def tokens(self: Any, ids: Tensor) -> Tensor:
         """Features of all tokens before the head, (B, N, D); features of padding are meaningless."""
-        features: Tensor = self.base_model(input_ids=ids, attention_mask=self._real(ids))[0]
+        features: Tensor = self.base_model(input_ids=ids, attention_mask=self._attended(ids))[0]
         return features
 
     def features(self: Any, ids: Tensor) -> Tensor:
@@ -69,13 +69,18 @@ class TextNetwork:
         return mean
 
     def _real(self: Any, ids: Tensor) -> Tensor:
-        """1 for tokens, 0 for padding, (B, N). The sequences of a language model have no padding."""
+        """1 for tokens, 0 for padding, (B, N)."""
+        real: Tensor = (ids != self.config.pad_token_id).long()
+        return real
+
+    def _attended(self: Any, ids: Tensor) -> Tensor:
+        """1 for tokens that others see, (B, N); in a language model all, whose padding may be the end of a document."""
         if ids.shape[1] > self.most_tokens:
             raise UserError(
                 f"a text has {ids.shape[1]} tokens, but the architecture reads at most {self.most_tokens}; "
                 f"lower data.max_len or choose an architecture with a larger max_len"
             )
-        return torch.ones_like(ids) if self.is_language_model else (ids != self.config.pad_token_id).long()
+        return torch.ones_like(ids) if self.is_language_model else self._real(ids)
 
     @property
     def num_features(self: Any) -> int:

@@ -16,7 +16,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet.functional_forward import functional_forward
 from lgx.initialization import initialize
-from lgx.methods import Pretrained, VanillaLG
+from lgx.methods import Pretrained
 from tests.support.command_line import python
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE
@@ -35,16 +35,18 @@ def language_model(folder: Path, **changes) -> "transformers.GPT2LMHeadModel":
 
 
 @pytest.mark.parametrize("prefix", ["", "gpt2:"])
-def test_a_pretrained_language_model_is_a_source_without_a_head(tmp_path, capfd, prefix):
+def test_a_language_model_starts_a_classifier_with_a_new_head(tmp_path, capfd, prefix):
     model = language_model(tmp_path / "lm")
     capfd.readouterr()
     source = load_pretrained(f"{prefix}{tmp_path / 'lm'}")
     assert capfd.readouterr() == ("", "")
-    assert source.architecture == GPT2Architecture(2, 24, 3, max_len=40, vocab_size=SIZE)
+    assert source.architecture == GPT2Architecture(2, 24, 3, max_len=40, vocab_size=SIZE, kind="language")
     ids = torch.randint(0, SIZE - 1, (2, 7))
     expected = model.transformer(ids).last_hidden_state
     torch.testing.assert_close(source.model.tokens(ids), expected)
-    start = initialize(source.architecture.replace(max_len=9), Pretrained(str(tmp_path / "lm")))
+    torch.testing.assert_close(source.model(ids), model(ids).logits)
+    classifier = source.architecture.replace(max_len=9, kind="text", num_classes=2)
+    start = initialize(classifier, Pretrained(str(tmp_path / "lm")))
     assert start.random == ("score.weight",)
     torch.testing.assert_close(start.model.tokens(ids), expected)
 
@@ -65,12 +67,12 @@ def test_features_are_the_mean_over_a_texts_own_tokens(tmp_path):
 def test_teachers_that_do_not_fit_are_refused(tmp_path):
     language_model(tmp_path / "lm")
     lm, task = str(tmp_path / "lm"), Task("cola", 2, "text", max_len=40, vocab_size=SIZE)
-    with pytest.raises(UserError, match="no trained classifier"):
+    with pytest.raises(UserError, match="is for language, but task cola is text; adapt it first"):
         Teacher.of(load_pretrained(lm), task)
     for change in ({"vocab_size": 300}, {"max_len": 41}):
         with pytest.raises(UserError, match=f"knows {SIZE} tokens, in texts of up to 40, but task cola"):
             Teacher.of(load_pretrained(lm), Task(**{**vars(task), **change}), features_only=True)
-    with pytest.raises(UserError, match="is for text, but task digits is classification"):
+    with pytest.raises(UserError, match="is for language, but task digits is classification"):
         Teacher.of(load_pretrained(lm), Task("digits", 10), features_only=True)
     small = ViTArchitecture(1, 8, 2, patch_size=8, img_size=16, num_classes=2)
     Learngene("ancestor", small, small.build().state_dict()).save(tmp_path / "vit.learngene.safetensors")
@@ -97,8 +99,6 @@ def test_sources_of_another_kind_are_refused(tmp_path):
     write_descendant(tmp_path / "text", text.build(), text)
     with pytest.raises(UserError, match="the source is for text"):
         initialize(image, Pretrained(str(tmp_path / "text")))
-    with pytest.raises(UserError, match="vanilla_lg: is for image models"):
-        initialize(text, VanillaLG(str(tmp_path / "text"), 1))
     Learngene("ancestor", image, image.build().state_dict()).save(tmp_path / "vit.learngene.safetensors")
     with pytest.raises(UserError, match="the source is for classification"):
         initialize(text, Pretrained(str(tmp_path / "vit.learngene.safetensors")))
