@@ -18,10 +18,13 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
 )
+from transformers.utils import logging
 
 from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
+
+logging.set_verbosity_error()  # it warns of tokens and heads that small trial networks do not have
 
 _HIDDEN = (
     "intermediate_size", "n_inner", "ffn_dim", "hidden_dim", "ffn_hidden_size", "decoder_ffn_dim", "d_inner", "dff",
