@@ -37,6 +37,7 @@ class Pages:
         own = self.sources
         functions: list[Callable[..., Any]] = [
             tables.grid, tables.cross, tables.leads, tables.depths, tables.tasks, tables.markdown,
+            tables.kinds_of_methods,
             values.average, values.ahead, values.level, values.require, selections,
             own.rows, own.cells, own.mean, own.span, own.claim, own.paper, own.verdicts, own.counts, own.judged,
             own.verdicts_of, own.departures, own.source, own.costs, own.length_table, own.length_lead, own.length_mean,

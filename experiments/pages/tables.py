@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from experiments.pages.values import KEYS, Leads, Measured
+from lgx.core.task import Kind
+from lgx.methods.registry import specs
 from lgx.results.report import EMPTY_CELL
 
 Where = Mapping[str, Any]
@@ -14,6 +16,13 @@ def markdown(head: Sequence[str], body: Iterable[Sequence[object]]) -> str:
     """A table whose first column is text, and whose others are numbers."""
     lines = [head, ["---", *("---:" for _ in head[1:])], *body]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def kinds_of_methods() -> str:
+    """The kinds of tasks that each method knows, as the methods declare them."""
+    kinds = get_args(Kind)
+    body = [[spec.label, *("yes" if kind in spec.kinds else "–" for kind in kinds)] for spec in specs().values()]
+    return markdown(["method", *kinds], body)
 
 
 def cross(outer: Mapping[str, Where], inner: Mapping[str, Where]) -> dict[str, Where]:
