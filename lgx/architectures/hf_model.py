@@ -97,7 +97,7 @@ class TextNetwork:
         first = next(place for place, name in enumerate(names) if name.startswith(self.layer_prefix))
         stem = "|".join(map(re.escape, names[:first]))
         last = (rf"^{re.escape(self.base_model_prefix)}\.", (99999,))  # 99999: the group before
-        return {"stem": f"^({stem})$", "blocks": [(rf"^{re.escape(self.layer_prefix)}(\d+)", None), last]}
+        return {"stem": f"^(?:{stem})$", "blocks": [(rf"^{re.escape(self.layer_prefix)}(\d+)", None), last]}
 
     def init_non_persistent_buffers(self: Any) -> None:
         """Compute the buffers that no file stores, such as the angles of rotary positions."""

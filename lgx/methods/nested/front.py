@@ -67,7 +67,7 @@ def measured_front(method: Any, sizes: list[Architecture]) -> dict[Architecture,
     sizes = sorted(set(sizes), key=Architecture.count_parameters)
     metrics = {size: metrics_for(task).to(method.device) for size in sizes}
     method.eval()
-    limit = min(trainer.num_val_batches)
+    limit = trainer.num_val_batches[0]
     batches: Iterable[Batch] = islice(module.val_dataloader(), None if isinf(limit) else int(limit))
     for batch in tracked(batches, f"measuring {len(metrics)} sizes:") if trainer.is_global_zero else batches:
         images = trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))

@@ -62,12 +62,12 @@ def test_a_report_draws_the_front(family, tmp_path):
     assert points.count("<use") == len(front_of(family))
 
 
-def made(ancestor, **options):
+def made(ancestor, sizes=("depth=2", "depth=1,embed_dim=8"), **options):
     """A method and its ordered ancestor, without a trainer."""
     learngene = Learngene.load(ancestor / f"best{SUFFIX}")
     method = Family(
         arch=learngene.architecture.spec(), optimizer=partial(torch.optim.SGD, lr=1), ancestor=str(ancestor),
-        num_classes=learngene.architecture.num_classes, sizes=["depth=2", "depth=1,embed_dim=8"], **options,
+        num_classes=learngene.architecture.num_classes, sizes=list(sizes), **options,
     )  # fmt: skip
     method.network = method.architecture.build()
     method.network.load_state_dict(learngene.tensors)
@@ -273,6 +273,18 @@ def test_what_no_family_has_is_refused(ancestor, images, tmp_path, options, word
     assert (done.code, "Traceback" in done.err) == (2, False)
     assert words in done.sentence
     assert not list(tmp_path.rglob("*.ckpt"))
+
+
+def test_random_sizes_begin_at_the_smallest_listed_values_and_the_next_command_at_the_smallest_network(
+    ancestor, tmp_path
+):
+    method = made(ancestor, sizes=["depth=2", "depth=1,embed_dim=8,mlp_ratio=2"])
+    assert method._least == (1, 8, 2 / method.architecture.mlp_ratio)
+    for depth in (1, 3):
+        size = method.architecture.replace(depth=depth)
+        method.front = {size: 0.5}
+        least = max(size.count_parameters(), method.architecture.count_parameters() // 2)
+        assert f"--params {enough('params', least)} " in method.next_command(tmp_path)
 
 
 def test_a_finished_family_is_replaced_and_without_validation_its_next_command_works(ancestor, images, tmp_path):
