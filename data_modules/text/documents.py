@@ -31,7 +31,7 @@ def find_files(root: Path) -> dict[Split, list[Path]]:
         first = path.relative_to(root).parts[0] if path != root else ""
         found.setdefault(_SPLITS.get(first.partition(".")[0].partition("-")[0]), []).append(path)
     others = found.pop(None, [])
-    splits: dict[Split, list[Path]] = {"train": others} | {split: paths for split, paths in found.items() if split}
+    splits: dict[Split, list[Path]] = {"train": others, **{split: part for split, part in found.items() if split}}
     if not splits["train"]:
         raise UserError(f"data.root: {root} holds no training texts; expected files {', '.join(SUFFIXES)}")
     return splits

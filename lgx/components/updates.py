@@ -44,9 +44,9 @@ class UpdateMean:
         """
         self._is_complete = trainer.is_last_batch or (batch_idx + 1) % trainer.accumulate_grad_batches == 0
         ignored = ignored_target(kind)
-        is_whole = ignored is None
-        self._weights.append(loss.new_ones((), dtype=torch.float) if is_whole else targets.ne(ignored).float().mean())
-        return loss if is_whole else loss * self._weights[-1]
+        known = loss.new_ones((), dtype=torch.float) if ignored is None else targets.ne(ignored).float().mean()
+        self._weights.append(known)
+        return loss if ignored is None else loss * known
 
     def correct(self, network: nn.Module, trainer: Trainer, kinds: set[Kind]) -> None:
         """Divide the gradients of a complete update by the sum of its weights, not by the number of its batches.
