@@ -7,6 +7,8 @@ import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from lgx.host.signals import requeue_signal
+
 PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse", "tensorboard", "webdataset")
 MIN_SHARED_MEMORY = 1 << 30
 """Bytes of free shared memory below which doctor prints a hint."""
@@ -77,7 +79,7 @@ def _cluster() -> str:
     if SLURMEnvironment.detect():
         return (
             f"SLURM job {variables.get('SLURM_JOB_ID')}, {variables.get('SLURM_NTASKS')} tasks on "
-            f"{variables.get('SLURM_JOB_NUM_NODES', '?')} node(s); requeued after SIGUSR1"
+            f"{variables.get('SLURM_JOB_NUM_NODES', '?')} node(s); requeued after {requeue_signal().name}"
         )
     return "none; lgx starts the processes itself"
 

@@ -1,13 +1,32 @@
-"""Handle Ctrl-C, and SIGTERM and SIGUSR1, by which a cluster announces the end of a run."""
+"""Handle Ctrl-C, SIGTERM, and the signal by which a cluster announces the end of a run that it will requeue."""
 
 import atexit
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+from lgx.errors import UserError
+
+_CHOICES = ("SIGUSR1", "SIGUSR2", "SIGTERM", "SIGHUP", "SIGXCPU")
+
+
+def requeue_signal() -> signal.Signals:
+    """The signal after which a run requeues its SLURM job: that of ``LGX_REQUEUE_SIGNAL``, by default SIGUSR1.
+
+    A variable, not an option: a run must know it before it reads its command line, and its job's processes inherit it.
+    """
+    name = os.environ.get("LGX_REQUEUE_SIGNAL") or _CHOICES[0]
+    if (full := f"SIG{name.removeprefix('SIG')}") not in _CHOICES:
+        raise UserError(f"LGX_REQUEUE_SIGNAL: unknown signal {name!r}; choose from {', '.join(_CHOICES)}")
+    return signal.Signals[full]
+
+
+def stop_signals() -> set[signal.Signals]:
+    """The signals after which a run saves its state and ends."""
+    return {signal.SIGTERM, requeue_signal()}
 
 
 @contextmanager
@@ -50,26 +69,26 @@ class StopSignals:
 
     @contextmanager
     def requeue_noted(self) -> Iterator[None]:
-        """Record SIGUSR1 inside the block; at its end restore the handlers of all signals of this module.
+        """Record :func:`requeue_signal` inside the block; at its end restore the handlers of all stop signals.
 
-        Without a handler SIGUSR1 ends the process. SLURM may send it while a run that has just started still imports
+        Without a handler the signal ends the process. SLURM may send it while a run that has just started still imports
         its packages, or while a finished run ends: its process would seem to have failed.
         """
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-        self.listen(signal.SIGUSR1)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+        requeue, before = requeue_signal(), {number: signal.getsignal(number) for number in stop_signals()}
+        self.listen(requeue)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {requeue})
         try:
             yield
         finally:
-            atexit.register(signal.signal, signal.SIGUSR1, signal.SIG_IGN)
+            atexit.register(signal.signal, requeue, signal.SIG_IGN)
             self.received = None
             for number, handler in before.items():
                 signal.signal(number, handler)
 
     @contextmanager
     def requeue_delayed(self) -> Iterator[None]:
-        """Block SIGUSR1 for processes that start inside the block, until they handle it."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        """Block :func:`requeue_signal` for processes that start inside the block, until they handle it."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {requeue_signal()})
         try:
             yield
         finally:

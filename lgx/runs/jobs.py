@@ -17,7 +17,7 @@ from lgx.host.files import atomic_path
 from lgx.host.launcher import job_rank
 from lgx.host.locks import INHERITED, locked
 from lgx.host.safety import read_json
-from lgx.host.signals import STOP
+from lgx.host.signals import STOP, requeue_signal
 
 GRACE = 30.0
 """Seconds in which a run must save its state and end after SIGTERM."""
@@ -82,8 +82,8 @@ def run_in_subprocess(job: Job, grace: float | None) -> bool:
             it may be queued again, and then has no result yet.
     """
     stop = threading.Event()
+    signal.signal(requeue_signal(), lambda *_: None)  # meant for the run, which requeues itself
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    signal.signal(signal.SIGUSR1, lambda *_: None)  # meant for the run, which requeues itself
     with locked(job.folder) as lock:
         if lock is None:
             return False

@@ -38,7 +38,7 @@ from lgx.training.configuration import (
     make_parser,
     parse_configuration,
 )
-from lgx.training.lightning_internals import callbacks_of, find_unused_parameters
+from lgx.training.lightning_internals import begin_epochs_after_whole_ones, callbacks_of, find_unused_parameters
 from lgx.training.loggers import RunLoggers
 from lgx.training.run_folder import FolderClaim, find_checkpoint, run_place, write_summary
 from lgx.training.same_run import RunIdentity, check_data, package_versions
@@ -155,6 +155,7 @@ class LgxCLI(LightningCLI):
         }  # fmt: skip
         with blame(REFUSED):
             self.trainer = Trainer(**{**options, **changed})
+        begin_epochs_after_whole_ones(self.trainer)
         if self.config.split_batch:
             self.datamodule.split_batch(self.trainer.world_size)
         if self.model.varying_graph:

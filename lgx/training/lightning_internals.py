@@ -30,6 +30,15 @@ def find_unused_parameters(trainer: "Trainer") -> None:
         trainer.strategy._ddp_kwargs["find_unused_parameters"] = True
 
 
+def begin_epochs_after_whole_ones(trainer: "Trainer") -> None:
+    """Let a run with ``max_steps`` that resumes after a whole epoch begin the next epoch, as a run without it does.
+
+    Lightning takes every resumed run with ``max_steps`` for one that stopped within an epoch. It would lose the next
+    epoch. No option changes this. Without the member ``test_resume.py`` fails.
+    """
+    trainer.fit_loop._iteration_based_training = lambda: False  # type: ignore[method-assign]
+
+
 def option_strings(parser: ArgumentParser) -> list[str]:
     """All options of a parser with their dashes; argparse does not list them. Without the member there is none."""
     actions = getattr(parser, "_actions", ())

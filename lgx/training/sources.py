@@ -22,7 +22,7 @@ from lgx.artifacts.pretrained import architecture_of
 from lgx.artifacts.sources import Source, resolve, resolve_kept
 from lgx.errors import UserError
 from lgx.host import launcher
-from lgx.host.signals import SIGNALS
+from lgx.host.signals import stop_signals
 from lgx.training.configuration import RunParser, configuration_text, instantiate
 from lgx.training.run_folder import check_claim, run_place
 
@@ -174,7 +174,7 @@ def _run(command: list[str]) -> int:
     if environment.pop("TORCHELASTIC_USE_AGENT_STORE", "") == "True":  # torchrun's store would keep its addresses
         environment["MASTER_PORT"] = str(int(environment["MASTER_PORT"]) + 1)
     process = subprocess.Popen(command, env=environment)
-    before = {number: signal.signal(number, lambda number, _: process.send_signal(number)) for number in SIGNALS}
+    before = {number: signal.signal(number, lambda number, _: process.send_signal(number)) for number in stop_signals()}
     try:
         return process.wait()
     except KeyboardInterrupt:

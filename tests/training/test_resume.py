@@ -11,6 +11,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
 from lgx.training.callbacks.checkpoints import LastCheckpoint
 from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
+from tests.support.fake_data import toy_shards
 from tests.support.runs import kill_and_resume, last_checkpoint
 
 # Every source of randomness: augmentation, mixup, stochastic depth.
@@ -110,19 +111,48 @@ def test_a_checkpoint_that_is_due_at_a_validation_is_saved_at_the_next_step(fit,
     assert steps == expected
 
 
-@pytest.mark.parametrize(("step", "more"), [(2, []), (5, ["--trainer.val_check_interval=4"])])
-def test_a_run_that_max_steps_ends_within_an_epoch_goes_on_there(images, tmp_path, step, more):
+STREAMED = ["--data=ShardedData", "--data.name=toy", "--data.in_memory=false", "--data.shuffle_buffer=6"]
+SEVERAL = [
+    "--model=LSAMD", "--model.ancestor={ancestor}/best.learngene.safetensors", "--data=MultiTask",
+    "--data.tasks=[{images},{images}2]", "--data.steps_per_epoch=6", "--model.mixup=0",
+    "--model.drop_path_rate=0", "--model.random_paths=0",  # a part of the run
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("more", "parts"),
+    [
+        # An epoch has three updates of six batches; the run ends within it, and with it.
+        ([], [(2, []), (3, ["--trainer.max_steps=6"])]),
+        (["--trainer.val_check_interval=4"], [(5, ["--trainer.max_steps=6"])]),
+        pytest.param(
+            [*STREAMED, "--data.batch_size=4"],
+            [(1, ["--trainer.max_steps=6"]), (3, ["--trainer.max_steps=6"])],
+            marks=SLOW,
+        ),
+        pytest.param(SEVERAL, [(2, ["--trainer.max_steps=6"]), (3, ["--trainer.max_steps=6"])], marks=SLOW),
+    ],
+)
+def test_a_run_that_max_steps_ends_goes_on_where_it_stopped(images, ancestor, tmp_path, more, parts):
+    toy_shards(tmp_path / "toy")
+    shutil.copytree(images, tmp_path / "shapes2")
+    root = tmp_path if more[:4] == STREAMED else images
+    (tmp_path / "shapes").symlink_to(images)
+    more = [option.format(ancestor=ancestor, images=tmp_path / "shapes") for option in more]
     options = ["--name=r", *OPTIONS[2:], "--trainer.max_epochs=2", "--model.scheduler=null", "--early_stop=9", *more]
-    runs = [tmp_path / "whole", tmp_path / "halves"]
-    for place, ends in ((runs[0], []), (runs[1], [f"--trainer.max_steps={step}"]), (runs[1], ["--ckpt_path=last"])):
-        ok(lgx(*arguments("fit", "Ancestor", images, place, *options, *ends)))
-    whole, halves = (last_checkpoint(run / "test/r/seed0") for run in runs)
-    assert whole["global_step"] == halves["global_step"] == 6
-    assert all(torch.equal(value, halves["state_dict"][name]) for name, value in whole["state_dict"].items())
-    rows = [
-        [(r.split, r.epochs, r.metric, r.value, r.n) for r in read_rows(p / "test/r/seed0/results.csv")] for p in runs
-    ]
-    assert sorted(rows[0]) == sorted(rows[1])
+    whole, *halves = [tmp_path / f"runs{number}" for number in range(1 + len(parts))]
+    ok(lgx(*arguments("fit", "Ancestor", root, whole, *options)))
+    for place, (step, ends) in zip(halves, parts, strict=True):
+        ok(lgx(*arguments("fit", "Ancestor", root, place, *options, f"--trainer.max_steps={step}")))
+        ok(lgx(*arguments("fit", "Ancestor", root, place, *options, *ends, "--ckpt_path=last")))
+        expected, found = (last_checkpoint(run / "test/r/seed0") for run in (whole, place))
+        assert expected["global_step"] == found["global_step"] == 6
+        assert all(torch.equal(value, found["state_dict"][name]) for name, value in expected["state_dict"].items())
+        rows = [
+            sorted((r.split, r.epochs, r.metric, r.value, r.n) for r in read_rows(p / "test/r/seed0/results.csv"))
+            for p in (whole, place)
+        ]
+        assert rows[0] == rows[1]
 
 
 def test_the_first_step_after_a_longer_schedule_was_asked_for_has_its_rate(fit, tmp_path):

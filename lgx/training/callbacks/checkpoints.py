@@ -24,7 +24,7 @@ from lgx.core.rows import keep_rows
 from lgx.errors import Preempted, UserError
 from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
-from lgx.host.signals import SIGNALS, STOP
+from lgx.host.signals import STOP, requeue_signal, stop_signals
 from lgx.methods.base import Method
 from lgx.training.lightning_internals import callbacks_of
 from lgx.training.run_folder import FINAL, LAST, run_folder
@@ -194,7 +194,7 @@ def _is_last_epoch(trainer: Trainer) -> bool:
 
 
 class Preemption(Checkpoint):
-    """On SIGTERM or SIGUSR1, save ``last.ckpt`` after the current step and end the run; SIGUSR1 requeues a SLURM job.
+    """On a stop signal, save ``last.ckpt`` after the current step and end the run; one signal requeues a SLURM job.
 
     Lightning's handler saves at once, which may interrupt a backward pass or a collective call. This handler only sets
     a flag. After each step, all processes agree whether one of them has received a signal. So they save the same state
@@ -212,11 +212,11 @@ class Preemption(Checkpoint):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Set the handlers before loader processes start: SLURM signals them too, and they inherit the handlers."""
         if stage == "fit":
-            STOP.listen(*SIGNALS)
+            STOP.listen(*stop_signals())
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Set the handlers again: Lightning has wrapped ours in a handler that calls the other processes at once."""
-        STOP.listen(*SIGNALS)
+        STOP.listen(*stop_signals())
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -240,22 +240,22 @@ class Preemption(Checkpoint):
         return trainer.strategy.reduce_boolean_decision(STOP.received is not None, all=False)
 
     def _leave(self, trainer: Trainer) -> None:
-        """Requeue the job if SIGUSR1 asks for it, and end this process.
+        """Requeue the job if the signal asks for it, and end this process.
 
         Raises:
             Preempted: On the first process.
             SystemExit: On the others.
         """
-        wants_requeue = trainer.strategy.reduce_boolean_decision(STOP.received == signal.SIGUSR1, all=False)
+        wants_requeue = trainer.strategy.reduce_boolean_decision(STOP.received == requeue_signal(), all=False)
         if not trainer.is_global_zero:
             raise SystemExit(0)
-        name = "SIGUSR1" if wants_requeue else "SIGTERM"
-        code, then = 128 + int(getattr(signal, name)), "the run resumes with --ckpt_path last"
+        stop = requeue_signal() if wants_requeue else signal.SIGTERM
+        code, then = 128 + stop, "the run resumes with --ckpt_path last"
         if wants_requeue and (job := _slurm_job()):
             refused = _requeue(job)
             code = code if refused else 0
             then = f"{refused}; submit the job again, {then}" if refused else f"job {job} is requeued"
-        raise Preempted(f"{name}: saved {self.last.path}; {then}", code)
+        raise Preempted(f"{stop.name}: saved {self.last.path}; {then}", code)
 
 
 def _slurm_job() -> str | None:
