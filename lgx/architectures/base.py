@@ -50,6 +50,7 @@ class Architecture(ABC):
         input_keys: Fields that the data determine; they are equal in all architectures of a set.
         shared_keys: Fields that :func:`lgx.architectures.parsing.parse_like` copies from its base.
         source_sizes: Fields in which a descendant must agree with its source, in words.
+        equal_layers: Whether all layers cost the same.
 
     Raises:
         UserError: If a value is out of range or contradicts another one.
@@ -69,6 +70,7 @@ class Architecture(ABC):
     input_keys: ClassVar[tuple[str, ...]]
     shared_keys: ClassVar[tuple[str, ...]]
     source_sizes: ClassVar[str]
+    equal_layers: ClassVar[bool] = False
 
     # -- what a family provides ---------------------------------------------------------------------------------
 
@@ -254,19 +256,33 @@ class Architecture(ABC):
 
     def count_parameters(self) -> int:
         """Number of parameters; shared parameters count once."""
-        return _count_parameters(self)
+        return _by_depth(_parameters, self)
 
     def count_macs(self) -> int:
         """Multiply-accumulates of the forward pass of one example, attention products included."""
-        model = self.build("meta").eval().requires_grad_(False)  # torch's counter reads gradients of parameters
-        with torch.no_grad(), flop_counter() as counter:
-            model(self.example_input())
-        return int(counter.get_total_flops()) // 2
+        return _by_depth(_macs, self.unshared())
 
 
 @cache
-def _count_parameters(architecture: Architecture) -> int:
+def _by_depth(count: Callable[[Architecture], int], architecture: Architecture) -> int:
+    """What a function counts in a network; if all layers cost the same, from networks of one and of two layers."""
+    if architecture.depth < 3 or architecture.shares_layers or not architecture.equal_layers:
+        return count(architecture)
+    one, two = (count(architecture.replace(depth=depth)) for depth in (1, 2))
+    return one + (architecture.depth - 1) * (two - one)
+
+
+@cache
+def _parameters(architecture: Architecture) -> int:
     return sum(p.numel() for p in architecture.build("meta").parameters())
+
+
+@cache
+def _macs(architecture: Architecture) -> int:
+    model = architecture.build("meta").eval().requires_grad_(False)  # torch's counter reads gradients of parameters
+    with torch.no_grad(), flop_counter() as counter:
+        model(architecture.example_input())
+    return int(counter.get_total_flops()) // 2
 
 
 def _text(value: Any) -> str:

@@ -55,6 +55,7 @@ class GPT2Architecture(Architecture):
     input_keys: ClassVar = ("max_len", "vocab_size")
     shared_keys: ClassVar = input_keys
     source_sizes: ClassVar = "embed_dim and vocab_size, and at most the max_len"
+    equal_layers: ClassVar = True
 
     def check(self) -> None:
         """Check vocabulary and kind."""

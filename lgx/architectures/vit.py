@@ -76,6 +76,7 @@ class ViTArchitecture(Architecture):
     input_keys: ClassVar = ("img_size", "in_chans")
     shared_keys: ClassVar = ("img_size", "patch_size", "in_chans", "form")
     source_sizes: ClassVar = "embed_dim, mlp_ratio, patch_size, in_chans and form"
+    equal_layers: ClassVar = True
 
     def check(self) -> None:
         """Check the MLP's width, kind, classes, patches and stages."""

@@ -5,6 +5,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
+from torch.nn.functional import cosine_similarity
 from torch.testing import assert_close
 
 from lgx.architectures import ViTArchitecture
@@ -121,6 +122,35 @@ def test_the_first_and_the_last_layer_are_kept_even_without_effect_and_the_netwo
     before, order = model(images), layers_by_change(model, images)
     assert torch.equal(model(images), before)
     assert (order[:2], sorted(order)) == ([0, 4], [0, 1, 2, 3, 4])
+
+
+class Skipped(nn.Module):
+    """A layer that changes nothing."""
+
+    def forward(self, x, **_):
+        return x
+
+
+@pytest.mark.parametrize("family", ["plain", "eva02"])
+def test_each_dropped_layer_is_the_one_without_which_the_features_change_least(family):
+    model, images = tiny(family, depth=6).build().eval(), torch.randn(4, 3, 16, 16)
+    nn.init.normal_(model.pos_embed)
+    layers, skipped = list(model.blocks), []
+
+    def features(without):
+        for i, layer in enumerate(layers):
+            model.blocks[i] = Skipped() if i in without else layer
+        return model.forward_head(model.forward_features(images), pre_logits=True)
+
+    with torch.no_grad():
+        whole = features([])
+        while len(skipped) < 4:
+            near = {
+                i: cosine_similarity(features([*skipped, i]), whole).mean() for i in {1, 2, 3, 4}.difference(skipped)
+            }
+            skipped.append(max(near, key=near.get))
+        features([])
+    assert layers_by_change(model, images, 2) == [0, 5, *skipped[::-1]]
 
 
 def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
