@@ -11,7 +11,7 @@ from timm.models.eva import Eva, EvaBlock, EvaBlockPostNorm
 from timm.models.vision_transformer import Block, ResPostBlock, VisionTransformer
 from torch import nn
 
-from lgx.architectures.base import building_on
+from lgx.architectures.building import building_on
 from lgx.architectures.forms import ViTNetwork, difference, form_text
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import shortened

@@ -16,7 +16,7 @@ from timm.models.eva import Eva
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from lgx.architectures.base import building_on
+from lgx.architectures.building import building_on
 from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes
-from lgx.architectures.base import Architecture, building_on, name_of, register_family
+from lgx.architectures.base import Architecture, name_of, register_family
+from lgx.architectures.building import building_on
 from lgx.architectures.hf import HFArchitecture
 from lgx.core.schema import CLASSES, check_fields, one_of
 from lgx.core.task import Kind, Task

@@ -11,7 +11,8 @@ from huggingface_hub import hf_hub_download
 from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes
-from lgx.architectures.base import Architecture, building_on, name_of, register_family
+from lgx.architectures.base import Architecture, name_of, register_family
+from lgx.architectures.building import building_on
 from lgx.core.schema import CLASSES, Field, at_most, check_fields, one_of
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes, Axis, gathered
-from lgx.architectures.base import building_on
+from lgx.architectures.building import building_on
 from lgx.architectures.hf_config import configuration, hidden_key, key_of
 from lgx.architectures.hf_model import text_network
 from lgx.errors import UserError

@@ -12,7 +12,8 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from lgx.architectures.axes import Axes, read_axes
-from lgx.architectures.base import Architecture, building_on, name_of, register_family
+from lgx.architectures.base import Architecture, name_of, register_family
+from lgx.architectures.building import building_on
 from lgx.architectures.forms import ViTNetwork, build_form, meta_network, parse_form, same_form
 from lgx.architectures.vit_model import SegmentationViT, segmenting, share_stages, without_pooling
 from lgx.core.schema import CLASSES, Field, at_most, check_fields, one_of, shortened

@@ -10,7 +10,7 @@ from huggingface_hub import snapshot_download
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, parse_any_architecture, vit_only
-from lgx.architectures.base import building_on
+from lgx.architectures.building import building_on
 from lgx.architectures.describing import describe_vit
 from lgx.architectures.forms import fill_buffers
 from lgx.artifacts.checkpoints import load_checkpoint

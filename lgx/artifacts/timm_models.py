@@ -17,7 +17,7 @@ from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from timm.models import clean_state_dict
 from torch import Tensor, nn
 
-from lgx.architectures.base import building_on
+from lgx.architectures.building import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_weights, is_number_tensor

@@ -7,7 +7,7 @@ from typing import Any, cast
 import timm
 
 from lgx.architectures import HFArchitecture
-from lgx.architectures.base import building_on
+from lgx.architectures.building import building_on
 from lgx.architectures.describing import Description, describe_vit
 from lgx.architectures.forms import MODULES
 from lgx.core.progress import tracked

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from lgx.architectures.base import building_on
+from lgx.architectures.building import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.safetensors_files import read_safetensors

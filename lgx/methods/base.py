@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from data_modules.base import TaskDataModule
 from lgx.architectures import Architecture, parse_for
-from lgx.architectures.base import building_on
+from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import Learngene
 from lgx.components.labels import make_mixup
 from lgx.components.losses import label_loss

@@ -18,7 +18,7 @@ from lgx.architectures import (
     parse_architecture,
     sample_architectures,
 )
-from lgx.architectures.base import building_on
+from lgx.architectures.building import building_on
 from lgx.architectures.cost import cost_of
 from lgx.errors import UserError
 from tests.support.extras import import_transformers

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.optim import Optimizer
 
 from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, architecture_set, name_of
-from lgx.architectures.base import building_on
+from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import Learngene
 from lgx.components.metrics import metrics_for
 from lgx.core.batch import Batch

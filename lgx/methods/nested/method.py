@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from lgx.architectures import Architecture
-from lgx.architectures.base import building_on
+from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import WHOLE, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import FeatureProjection, Features, feature_losses

@@ -275,9 +275,7 @@ def test_what_no_family_has_is_refused(ancestor, images, tmp_path, options, word
     assert not list(tmp_path.rglob("*.ckpt"))
 
 
-def test_random_sizes_begin_at_the_smallest_listed_values_and_exports_at_the_smallest_network(
-    ancestor, tmp_path
-):
+def test_random_sizes_begin_at_the_smallest_listed_values_and_exports_at_the_smallest_network(ancestor, tmp_path):
     method = made(ancestor, sizes=["depth=2", "depth=1,embed_dim=8,mlp_ratio=2"])
     assert method._least == (1, 8, 2 / method.architecture.mlp_ratio)
     for depth in (1, 3):
