@@ -166,10 +166,7 @@ class HFArchitecture(Architecture):
     def inherited(self, text: str) -> dict[str, Any]:
         """All values but depth, width and heads."""
         named = {part.partition("=")[0].rpartition(":")[2].strip() for part in text.split(",")}
-        values = {key: getattr(self, key) for key in _OF_SOURCE if key not in named}
-        if "num_heads" in named and "heads_per_group" not in named and not self.head_dim:
-            values["head_dim"] = 0
-        return values
+        return {key: getattr(self, key) for key in _OF_SOURCE if key not in named}
 
     def fit_input_sizes(self, tensors: Mapping[str, Tensor], source: Architecture | None) -> dict[str, Tensor]:
         """Leave out rows of the position embedding beyond ``max_len``, and the head of another kind of network."""

@@ -245,4 +245,7 @@ def configuration(form: str, sizes: Mapping[str, Any], drop_rate: float = 0.0) -
         if type(default.get(key)) is int:
             given[key] = min(default[key], sizes["vocab_size"] - 1)
     with foreign_errors(f"architecture of form {form}", "transformers refuses it", "choose other sizes"):
-        return CONFIG_MAPPING[model_type](**given, num_labels=sizes["num_classes"], use_cache=False)
+        try:
+            return CONFIG_MAPPING[model_type](**given, num_labels=sizes["num_classes"], use_cache=False)
+        except Exception as error:
+            raise error.__cause__ or error from None  # the cause says which value is wrong

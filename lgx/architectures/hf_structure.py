@@ -101,7 +101,7 @@ class _Reader:
         prefix = self.layers()
         self.is_free = self.shapes(head_dim=_HEAD) != self.shapes(head_dim=2 * _HEAD)
         if self.is_free:
-            width = self.base["embed_dim"] + 16
+            width = 2 * self.base["embed_dim"]
             self.base |= {"embed_dim": width, "head_dim": _HEAD, "mlp_ratio": _NEURONS / width}
         own = self.shapes()
         lacking = self.check_layers(own, prefix)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,7 +45,7 @@ class PretrainedNetwork:
 
     Attributes:
         name: Name that the user gave.
-        model: The network, in eval mode, images (B, C, H, W) or token ids (B, N) -> (B, K).
+        stored: The network with the numbers of its file, which may be of 16 bits, or still on the disk.
         architecture: Its description if it is a ViT or a network of texts, else None.
         mean: Per-channel mean of its inputs; () of a text model.
         std: Per-channel standard deviation of its inputs; () of a text model.
@@ -55,7 +56,7 @@ class PretrainedNetwork:
     """
 
     name: str
-    model: nn.Module
+    stored: nn.Module
     architecture: Architecture | None
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
@@ -64,10 +65,15 @@ class PretrainedNetwork:
     reading: Reading = AS_STORED
     unknown_part: str = ""
 
+    @cached_property
+    def model(self) -> nn.Module:
+        """The network in float32, images (B, C, H, W) or token ids (B, N) -> (B, K), or (B, N, V)."""
+        return self.stored.float()
+
     @property
     def tensors(self) -> dict[str, Tensor]:
         """Its trained parameters under timm's or transformers' names."""
-        state = self.model.state_dict() if self.architecture is None else self.architecture.tensors(self.model)
+        state = self.stored.state_dict() if self.architecture is None else self.architecture.tensors(self.stored)
         if self.architecture is None or self.has_head:
             return state
         return {name: tensor for name, tensor in state.items() if not name.startswith(self.architecture.head_prefixes)}
@@ -249,7 +255,7 @@ def _network(
     model = architecture.build("meta")
     try:
         is_tied = bool(getattr(getattr(model, "config", None), "tie_word_embeddings", False))
-        model.load_state_dict({k: tensor.float() for k, tensor in tensors.items()}, strict=not is_tied, assign=True)
+        model.load_state_dict(tensors, strict=not is_tied, assign=True)
         if is_tied:
             cast(Any, model).tie_weights()
     except RuntimeError as error:

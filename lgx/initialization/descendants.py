@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, name_of, naming_source
@@ -82,8 +81,7 @@ def initialize(
             architecture.check_source(origin.architecture, initializer.method)
         model = architecture.build("meta", drop_rate)
         source = None if initializer.predicts_heads else origin.architecture  # what is predicted has the own sizes
-        parameters = architecture.fit_input_sizes(initializer(architecture, task), source)
-        tensors = {name: tensor.to(torch.float32) for name, tensor in parameters.items()}
+        tensors = architecture.fit_input_sizes(initializer(architecture, task), source)  # of any floating-point type
         if head == "new":
             tensors = {
                 name: tensor for name, tensor in tensors.items() if not name.startswith(architecture.head_prefixes)

@@ -51,13 +51,13 @@ class FromSource(Initializer):
     @property
     def stored_parameters(self) -> int:
         """All parameters of the source."""
-        return sum(p.numel() for p in self.loaded.model.parameters())
+        return sum(p.numel() for p in self.loaded.stored.parameters())
 
     def origin(self) -> Origin:
         """The source's normalization, classes with their names, and kind."""
         source = self.loaded
         known = source.architecture
-        classes = (known.num_classes if known else getattr(source.model, "num_classes", 0)) if source.has_head else 0
+        classes = (known.num_classes if known else getattr(source.stored, "num_classes", 0)) if source.has_head else 0
         kind = known.kind if known else "classification"
         return Origin(
             num_classes=classes or None,
@@ -166,8 +166,10 @@ class WeightSelection(FromSource):
         self.check_depth(architecture.depth)
         if architecture.embed_dim == self.of_source.embed_dim:  # narrower networks mix the elements of heads anyway
             self.check_heads(architecture)
-        first = take_layers(self.loaded.tensors, range(architecture.depth), self.of_source.layers)
-        return narrow(first, self.of_source, architecture, evenly)
+        prefix, first = self.of_source.layers, range(architecture.depth)
+        kept = tuple(f"{prefix}{layer}." for layer in first)
+        tensors = {k: t for k, t in self.loaded.tensors.items() if not k.startswith(prefix) or k.startswith(kept)}
+        return narrow(tensors, self.of_source, architecture, evenly)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers of the source were taken."""
