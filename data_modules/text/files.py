@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -62,12 +63,10 @@ class TextFiles(TokenOptions, SingleSet[Sequences]):
         super().__post_init__()
 
     def check_options(self) -> None:
-        """See :class:`~data_modules.loading.module.DataOptions`; a tokenizer and the texts must be there."""
+        """See :class:`~data_modules.loading.module.DataOptions`; a tokenizer must be given."""
         super().check_options()
         if self.tokenizer is None:
             raise UserError("data.tokenizer: give the folder with the tokenizer of the network")
-        if not self.root_folder.exists():
-            raise UserError(f"data.root: {self.root} does not exist; give a folder with texts, or a file")
 
     @property
     def task(self) -> Task:
@@ -88,13 +87,10 @@ class TextFiles(TokenOptions, SingleSet[Sequences]):
     def load(self, splits: Sequence[Split]) -> dict[Split, Sequences]:
         """Tokenize what is not in the cache, and open it."""
         tokenizer, files = load_tokenizer(self.tokenizer_place, self.vocab_size), find_files(self.root_folder)
-        opened: dict[Split, TokenFile] = {}
+        opened = cache(lambda source: TokenFile(files[source], self.text_field, tokenizer, self.info.name))
         found: dict[Split, Sequences] = {}
         for split in splits:
-            source: Split = split if split in files else "train"
-            if source not in opened:
-                opened[source] = TokenFile(files[source], self.text_field, tokenizer, self.info.name)
-            whole = opened[source]
+            whole = opened(source := split if split in files else "train")
             chosen = self._held_out(len(whole), files)[split] if source == "train" else np.arange(len(whole))
             found[split] = Sequences(whole, chosen, self.max_len, split != "train")
             if not len(found[split]):
@@ -125,8 +121,7 @@ class TextFiles(TokenOptions, SingleSet[Sequences]):
 
     def content(self, examples: Sequences) -> Iterable[bytes]:
         """The tokens, by their digest, and which of them belong to the split."""
-        parts = examples.begins, examples.ends, examples.order
-        return (examples.file.digest.encode(), *(part.tobytes() for part in parts))
+        return (examples.file.digest, *(part.tobytes() for part in (examples.shifts, examples.ends, examples.order)))
 
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
         """Stack sequences; a shorter last one is padded, and its padding has no targets."""

@@ -23,7 +23,7 @@ from data_modules.loading.module import DataOptions, SingleSet, check_least
 from data_modules.loading.samplers import Batching, LengthBatchSampler, TransformedExamples, unpadded_share
 from data_modules.splits import stratified_order, stratified_split
 from data_modules.text.rows import Row, has_column, read_hub, read_table
-from data_modules.text.tokens import Texts, described_pad, load_tokenizer, tokenize
+from data_modules.text.tokens import DESCRIPTION, Texts, described_pad, load_tokenizer, tokenize
 from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -61,8 +61,8 @@ class TokenOptions(DataOptions):
     @property
     def pad_id(self) -> int:
         """The token that pads shorter texts: the tokenizer's own, else its end token; the last token of a GPT-2."""
-        own = described_pad(Path(self.tokenizer_place), self.vocab_size)
-        return self.vocab_size - 1 if own is None else own
+        folder = Path(self.tokenizer_place)
+        return described_pad(folder, self.vocab_size) if (folder / DESCRIPTION).is_file() else self.vocab_size - 1
 
 
 @dataclass(eq=False, repr=False)

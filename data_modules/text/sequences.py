@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,9 @@ from lgx.host.locks import changing
 
 _VERSION = 1
 _TOGETHER = 2**20
-"""Characters of the documents that are tokenized together."""
-_FOOT = 48
-"""Bytes at the end of a file: number of tokens, number of documents, and a digest of the tokens."""
+"""Characters of the documents that are tokenized together, which is faster than one by one."""
+_FOOT = 40
+"""Bytes at the end of a file: a digest of the tokens, and the number of documents."""
 
 
 class TokenFile:
@@ -49,31 +50,29 @@ class TokenFile:
     """
 
     def __init__(self, files: Sequence[Path], field: str, tokenizer: Any, name: str) -> None:
-        description: str = tokenizer.backend_tokenizer.to_str()
-        self.end = end_of(tokenizer)
-        parts = f"{_VERSION} {tokenizers.__version__} {self.end} {field}\n{description}".encode()
-        state = b"".join(map(stamp, files))
-        self.path = cached_file("tokens", "tokens", [parts, state])
-        self.dtype = np.min_scalar_type(size_of(tokenizer) - 1)
-        if not self._is_complete():
-            with changing(self.path.parent):  # the first of several processes makes the file
-                if not self._is_complete():
-                    size = sum(file.stat().st_size for file in files)
-                    rank_zero_info(f"{name}: tokenizing {len(files):,} files of {size:,} bytes once, to {self.path}")
-                    self._write(files, field, tokenizer, size)
-                    if b"".join(map(stamp, files)) != state:
-                        self.path.unlink(missing_ok=True)
-                        raise UserError(f"data.root: a file of {name} changed while it was read; start again")
+        self.end, self.dtype = end_of(tokenizer), np.min_scalar_type(size_of(tokenizer) - 1)
+        own = f"{_VERSION} {tokenizers.__version__} {self.end} {field}\n{tokenizer.backend_tokenizer.to_str()}"
+        state = [stamp(file) for file in files]
+        self.path = cached_file("tokens", "tokens", [own.encode(), *state])
+        with changing(self.path.parent):  # the first of several processes makes the file
+            if not self.path.exists():
+                size = sum(file.stat().st_size for file in files)
+                rank_zero_info(f"{name}: tokenizing {len(files):,} files of {size:,} bytes once, to {self.path}")
+                self._write(files, field, tokenizer, size)
+                if [stamp(file) for file in files] != state:
+                    self.path.unlink()
+                    raise UserError(f"data.root: a file of {name} changed while it was read; start again")
         with suppress(OSError):
             os.utime(self.path)  # says that it was used
-        total, count, self.digest = self._foot()
         with self.path.open("rb") as file:
-            file.seek(total * self.dtype.itemsize)
+            file.seek(-_FOOT, os.SEEK_END)
+            self.digest, (count,) = file.read(32), np.fromfile(file, np.int64, 1).tolist()
+            file.seek(-_FOOT - 16 * count, os.SEEK_END)
             lengths, self.sizes = np.fromfile(file, np.int64, 2 * count).reshape(2, count)
         self.offsets: Indices = np.cumsum([0, *lengths], dtype=np.int64)
 
     @cached_property
-    def tokens(self) -> NDArray[np.unsignedinteger[Any]]:
+    def tokens(self) -> NDArray[Any]:
         """All tokens, mapped into memory."""
         return np.memmap(self.path, self.dtype, "r", shape=(int(self.offsets[-1]),))
 
@@ -84,26 +83,12 @@ class TokenFile:
         """Without the mapped file, which each process opens itself."""
         return {key: value for key, value in vars(self).items() if key != "tokens"}
 
-    def _foot(self) -> tuple[int, int, str]:
-        with self.path.open("rb") as file:
-            file.seek(-_FOOT, os.SEEK_END)
-            total, count = np.fromfile(file, np.int64, 2).tolist()
-            return total, count, file.read().hex()
-
-    def _is_complete(self) -> bool:
-        """Whether the file has been written, as a whole."""
-        with suppress(OSError, ValueError):
-            total, count, _ = self._foot()
-            return self.path.stat().st_size == total * self.dtype.itemsize + 16 * count + _FOOT
-        return False
-
     def _write(self, files: Sequence[Path], field: str, tokenizer: Any, size: int) -> None:
         try:
             make_room(self.path, size)  # most tokens stand for four bytes or more
         except OSError as error:
-            raise UserError(
-                f"cannot write {self.path}: {error.strerror or error}; set LGX_CACHE to a folder with more space"
-            ) from error
+            reason = error.strerror or error
+            raise UserError(f"cannot write {self.path}: {reason}; set LGX_CACHE to a folder with more space") from error
         digest, lengths, sizes = hashlib.sha256(), list[int](), list[int]()
         with atomic_path(self.path) as temporary, temporary.open("wb") as out:
             for path in files:
@@ -116,12 +101,11 @@ class TokenFile:
                     sizes += (len(text.encode()) for text in texts)
                 if len(lengths) == before:
                     raise UserError(f"{path}: holds no text; add some or remove the file")
-            out.write(np.array([lengths, sizes], np.int64).tobytes())
-            out.write(np.array([sum(lengths), len(lengths)], np.int64).tobytes() + digest.digest())
+            out.write(np.array([lengths, sizes], np.int64).tobytes() + digest.digest())
+            out.write(np.int64(len(lengths)).tobytes())
 
 
 def _together(texts: Iterator[str]) -> Iterator[list[str]]:
-    """The texts in groups, because a tokenizer is faster with many."""
     group, size = list[str](), 0
     for text in texts:
         group.append(text)
@@ -153,8 +137,9 @@ class Sequences:
         self.file, self.length = file, length
         first = np.flatnonzero(np.diff(chosen, prepend=-2) != 1)  # documents that follow one another are one part
         last = np.flatnonzero(np.diff(chosen, append=-2) != 1)
-        self.begins = file.offsets[chosen[first]]
-        self.ends = np.cumsum(file.offsets[chosen[last] + 1] - self.begins)
+        stops = file.offsets[chosen[last] + 1]
+        self.ends = np.cumsum(stops - file.offsets[chosen[first]])
+        self.shifts = stops - self.ends  # from places in the sequences to places in the file
         targets = int(self.ends[-1]) - 1 if len(chosen) else 0
         self.bytes_per_token = float(file.sizes[chosen].sum() / max(1, targets))
         self.order = np.arange(-(-targets // length) if keeps_rest else targets // length)
@@ -167,15 +152,14 @@ class Sequences:
         end, parts = min(begin + self.length + 1, int(self.ends[-1])), list[NDArray[Any]]()
         number = int(np.searchsorted(self.ends, begin, side="right"))
         while begin < end:
-            stop = min(end, int(self.ends[number]))
-            place = int(self.begins[number]) + begin - (int(self.ends[number - 1]) if number else 0)
-            parts.append(self.file.tokens[place : place + stop - begin])
+            stop, shift = min(end, int(self.ends[number])), int(self.shifts[number])
+            parts.append(self.file.tokens[begin + shift : stop + shift])
             begin, number = stop, number + 1
         ids = torch.from_numpy(np.concatenate(parts).astype(np.int64))
         return ids[:-1], ids[1:]
 
     def take(self, indices: Indices) -> "Sequences":
         """The sequences at ``indices``."""
-        part = object.__new__(Sequences)
-        part.__dict__ |= vars(self) | {"order": self.order[indices]}
+        part = copy(self)
+        part.order = self.order[indices]
         return part

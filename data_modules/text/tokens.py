@@ -98,18 +98,18 @@ def pad_of(tokenizer: Any) -> int:
     return int(next(token for token in known if token is not None))
 
 
-def end_of(tokenizer: Any, option: str = "data.tokenizer") -> int:
+def end_of(tokenizer: Any) -> int:
     """The token between documents: the tokenizer's end token, else its separator."""
-    found = (token for token in (tokenizer.eos_token_id, tokenizer.sep_token_id) if token is not None)
-    if (token := next(found, None)) is None:
-        raise UserError(f"{option}: the tokenizer has no end token; name its eos_token in tokenizer_config.json")
+    token = tokenizer.sep_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
+    if token is None:
+        raise UserError("data.tokenizer: it has no end token; name its eos_token in tokenizer_config.json")
     return int(token)
 
 
 @lru_cache
-def described_pad(folder: Path, vocab_size: int) -> int | None:
-    """The token that pads texts of the tokenizer in a ``tokenizer.json``; None for GPT-2's files and names."""
-    return pad_of(load_tokenizer(folder, vocab_size)) if (folder / DESCRIPTION).is_file() else None
+def described_pad(folder: Path, vocab_size: int) -> int:
+    """The token that pads texts of the tokenizer in a folder."""
+    return pad_of(load_tokenizer(folder, vocab_size))
 
 
 def size_of(tokenizer: Any) -> int:

@@ -49,7 +49,7 @@ def embed(
         root: Folder that contains the data sets.
         img_size: Side of the images in pixels, or [height, width]; by default the ancestor's.
         in_chans: 1 (gray) or 3 (RGB) channels; by default the ancestor's.
-        tokenizer: For texts: folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub; by
+        tokenizer: For texts: folder with tokenizer.json or GPT-2's two files, or a name on the Hugging Face hub; by
             default ROOT/gpt2_vocab.
         max_len: For texts: tokens that are read of a text; at most the ancestor's limit.
         source: For texts: files below ROOT, or the Hugging Face hub.

@@ -1,6 +1,6 @@
 """``lgx export``: write a trained network for timm, transformers, onnxruntime or torch without lgx."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lgx.errors import UserError
 
@@ -42,8 +42,8 @@ def export(
         int8: Write an .onnx file in 8 bits, with onnxruntime's quantization. The value is the name of an image set, or
             a folder with train/<class>/<image>: training images calibrate, test images compare the accuracy.
         most_lost: Largest accepted loss of accuracy by --int8, in points. After a larger loss nothing is written.
-        tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or name on the hub. The tokenizer is written beside a
-            text model.
+        tokenizer: Folder with tokenizer.json or GPT-2's two files, or name on the hub. The tokenizer is written beside
+            a text model.
         force: Replace what another command or program wrote. The command never replaces its inputs.
     """
     from lgx.architectures import name_of
@@ -113,10 +113,8 @@ def load_tokenizer_of(architecture: "Architecture", tokenizer: str) -> Any:
         architecture: The model's description.
         tokenizer: Folder or name of the tokenizer.
     """
-    from lgx.architectures import GPT2Architecture
-
-    if not isinstance(architecture, GPT2Architecture):
+    if not architecture.reads_text:
         raise UserError("--tokenizer: is for text models, but this model reads images; leave it out")
     from data_modules.text.tokens import load_tokenizer
 
-    return load_tokenizer(tokenizer, architecture.vocab_size, "--tokenizer")
+    return load_tokenizer(tokenizer, cast(Any, architecture).vocab_size, "--tokenizer")

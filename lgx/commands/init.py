@@ -66,7 +66,7 @@ def init(
         batch_size: Images in the forward pass that --latency measures.
         head: Number of classes of a new random head; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head; by default that of the source or --task.
-        tokenizer: Folder with GPT-2's encoder.json and vocab.bpe, or a name on the Hugging Face hub. The tokenizer is
+        tokenizer: Folder with tokenizer.json or GPT-2's two files, or a name on the Hugging Face hub. The tokenizer is
             written beside a text model.
         seed: Seed of all random initialization.
         force: Replace what another command or program wrote. The command never replaces its inputs.

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from data_modules.images.class_trees import read_all
 from data_modules.images.examples import ImageFiles, Images, LabeledImages
 from data_modules.loading.samplers import TransformedExamples
 from data_modules.splits import stratified_order
-from lgx.architectures import GPT2Architecture, ViTArchitecture
+from lgx.architectures import ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.core.eval_transforms import eval_transform
 from lgx.core.task import IMAGE_SIZE, ImageSize, Task
@@ -75,11 +75,10 @@ class TaskReader:
         return self._texts(name) if self.reads_texts else self._images(name)
 
     def _texts(self, name: str) -> Examples:
-        module, architecture = open_text(name, self.root), self.ancestor.architecture
-        assert isinstance(architecture, GPT2Architecture)
+        module, architecture = open_text(name, self.root), cast(Any, self.ancestor.architecture)
         module.tokenizer, module.source, module.limit_train = self.tokenizer, self.source, self.limit
         module.vocab_size = architecture.vocab_size
-        module.max_len = min(self.max_len, architecture.max_len)
+        module.max_len = min(self.max_len, getattr(architecture, "most_tokens", architecture.max_len))
         module.check_options()
         module.prepare_data()
         module.setup("fit")

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from data_modules import TextFiles
+from data_modules.text.tokens import load_tokenizer, pad_of
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.core.batch import IGNORE_TOKEN
@@ -16,6 +17,7 @@ from lgx.core.rows import read_rows
 from tests.support.command_line import Result, arguments, lgx, ok, refusal
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_vocabulary
+from tests.support.tokenizers_of_models import write_tokenizer
 
 import_transformers()
 ARCH = f"hf:depth=2,embed_dim=16,num_heads=2,max_len=16,vocab_size={SIZE},pad_id={SIZE - 1},form=llama"
@@ -121,6 +123,23 @@ def test_a_killed_run_resumes_bit_for_bit(root: Path, tmp_path: Path) -> None:
         for name in ("whole", "parts")
     )
     assert all(torch.equal(parts[name], tensor) for name, tensor in whole.items())
+
+
+def test_a_classifier_takes_its_tokenizer_along(text_root: Path, tmp_path: Path) -> None:
+    words = write_tokenizer(tmp_path / "words", "bert")
+    base = [word for word in arguments("fit", "Ancestor", text_root, tmp_path) if not word.startswith("--data")]
+    arch = "--model.arch=hf:depth=2,embed_dim=16,num_heads=2,max_len=40,vocab_size=400,pad_id={},form=bert"
+    data = ["--data=CoLA", f"--data.root={text_root}", "--data.max_len=40", "--data.vocab_size=400"]
+    data += ["--data.batch_size=4", f"--data.tokenizer={words}"]
+    assert "pads with 0" in refusal(lgx(*base, arch.format(3), *data))
+    ok(lgx(*base, arch.format(0), *data))
+    trained = learngene(tmp_path / "test/ancestor/seed0")
+    embedded = ["--data", "cola", "--root", text_root, "--max_len", 40, "--out", tmp_path / "tasks.safetensors"]
+    ok(lgx("embed", "--ancestor", trained, "--tokenizer", words, *embedded))
+    ok(lgx("export", trained, "--out", tmp_path / "folder", "--tokenizer", words))
+    here, there = (load_tokenizer(folder, 400) for folder in (words, tmp_path / "folder"))
+    assert here("the cat", "a [SEP] dog")["input_ids"] == there("the cat", "a [SEP] dog")["input_ids"]
+    assert pad_of(there) == 0
 
 
 def test_what_does_not_fit_is_refused(root: Path, trained: Path, tmp_path: Path) -> None:

@@ -126,20 +126,20 @@ def test_limits_and_processes_count_sequences(tmp_path, vocabulary):
     assert whole.count_train() == whole.task.num_train
 
 
-def test_texts_are_tokenized_again_only_if_they_or_their_tokens_changed(tmp_path, vocabulary, cache, monkeypatch):
+def test_texts_are_tokenized_again_only_if_they_changed(tmp_path, vocabulary, monkeypatch):
     root = write(tmp_path / "set", {"a.jsonl": OBJECTS})
     before = opened(root, vocabulary).fingerprint()
     counted, encode = [], sequences.encode
     monkeypatch.setattr(sequences, "encode", lambda *args: counted.append(1) or encode(*args))
     assert opened(root, vocabulary, max_len=16).fingerprint() == before
     assert not counted
-    (file,) = (cache / "tokens").iterdir()
-    file.write_bytes(file.read_bytes()[:-7])  # as a full disk leaves it
-    assert opened(root, vocabulary).fingerprint() == before
-    assert len(counted) == 1
     write(root, {"a.jsonl": OBJECTS.replace("has", "had")})
     assert opened(root, vocabulary).fingerprint() != before
-    assert len(counted) == 2
+    assert len(counted) == 1
+    monkeypatch.setattr(sequences, "encode", lambda *args: write(root, {"b.txt": "new"}) and encode(*args))
+    write(root, {"b.txt": "a text that changes while it is read"})
+    with pytest.raises(UserError, match=r"a file of set changed while it was read; start again"):
+        opened(root, vocabulary)
 
 
 BAD = {
@@ -168,7 +168,7 @@ def test_a_bad_file_is_named_in_one_sentence(tmp_path, vocabulary, cache, case):
 
 
 def test_absent_texts_and_tokenizers_are_named(tmp_path, vocabulary):
-    with pytest.raises(UserError, match=r"data.root: .*absent does not exist"):
+    with pytest.raises(UserError, match=r"data.root: .*absent holds no training texts"):
         opened(tmp_path / "absent", vocabulary)
     root = write(tmp_path / "set", {"a.jsonl": OBJECTS})
     with pytest.raises(UserError, match=r"data.tokenizer: give the folder"):
