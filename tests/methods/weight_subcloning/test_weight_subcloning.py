@@ -13,7 +13,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import WeightSubcloning
-from lgx.methods.weight_subcloning.importance import of_weights, on_images
+from lgx.methods.weight_subcloning.importance import of_weights, on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change, without_the_middle
 from tests.support.command_line import lgx, ok
 from tests.support.families import EACH, tiny
@@ -97,7 +97,7 @@ def test_the_middle_is_dropped():
 def test_the_importance_of_layers_and_neurons_is_that_of_a_naive_loop():
     torch.manual_seed(1)
     model, images = WIDE.build().eval(), torch.randn(20, 3, 16, 16)
-    found = on_images(model, WIDE, images)
+    found = on_inputs(model, WIDE, images)
     with torch.no_grad():
         x = model.norm_pre(model._pos_embed(model.patch_embed(images)))
         for layer, block in enumerate(model.blocks):
@@ -119,7 +119,7 @@ def test_the_first_and_the_last_layer_are_kept_even_without_effect_and_the_netwo
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
     images = torch.randn(4, 3, 16, 16)
-    before, order = model(images), layers_by_change(model, images)
+    before, order = model(images), layers_by_change(model, WIDE, images)
     assert torch.equal(model(images), before)
     assert (order[:2], sorted(order)) == ([0, 4], [0, 1, 2, 3, 4])
 
@@ -150,7 +150,7 @@ def test_each_dropped_layer_is_the_one_without_which_the_features_change_least(f
             }
             skipped.append(max(near, key=near.get))
         features([])
-    assert layers_by_change(model, images, 2) == [0, 5, *skipped[::-1]]
+    assert layers_by_change(model, tiny(family, depth=6), images, 2) == [0, 5, *skipped[::-1]]
 
 
 def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
@@ -167,7 +167,7 @@ def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
 def test_images_are_normalized_and_magnitudes_need_some(sparse, tmp_path):
     Image.new("RGB", (16, 16), "white").save(tmp_path / "white.png")
     assert_close(WeightSubcloning(sparse, str(tmp_path), images=1)._sample, torch.ones(1, 3, 16, 16))
-    with pytest.raises(UserError, match="needs images; give a folder"):
+    with pytest.raises(UserError, match="needs inputs; give a folder"):
         initialize(SMALL, WeightSubcloning(sparse, drop="magnitude"))
 
 
