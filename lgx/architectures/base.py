@@ -409,6 +409,7 @@ def axes_of(architecture: Architecture, name: str) -> Axes:
         architecture: The network.
         name: The parameter's name. Its layer may have any number, because all layers have the same axes.
     """
+    name = architecture.tied_names().get(name, name)
     prefix, own = architecture.layers, name
     if name.startswith(prefix):
         number, _, rest = name.removeprefix(prefix).partition(".")
