@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, ClassVar, Self, TypeVar, cast
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes, renamed
 from lgx.core.flops import flop_counter
-from lgx.core.schema import Field, at_most, check_fields
+from lgx.core.schema import Field, at_most, check_fields, shortened
 from lgx.core.task import TEXTS, Kind, Task, size_text
 from lgx.errors import UserError
 
@@ -20,8 +20,12 @@ DEFAULT_FAMILY = "vit"
 """Family of a specification or dictionary without a family."""
 
 _ALWAYS_NAMED = ("depth", "embed_dim", "num_heads")
-_RATIO = {
-    "mlp_ratio": Field(lambda value: type(value) in (int, float) and 0 < value <= 1000, "a number, at most 1,000")
+_OF_ALL = {
+    "mlp_ratio": Field(lambda value: type(value) in (int, float) and 0 < value <= 1000, "a number, at most 1,000"),
+    "stages": Field(
+        lambda value: value is None or (isinstance(value, list | tuple) and all(map(at_most(1000, 1).holds, value))),
+        "a list of whole numbers of at least 1",
+    ),
 }
 _OF_THE_TASK = ("num_classes", "kind")
 
@@ -38,6 +42,8 @@ class Architecture(ABC):
         embed_dim: Width d.
         num_heads: Attention heads; must divide ``embed_dim``.
         mlp_ratio: Hidden width of the MLP divided by ``embed_dim``.
+        stages: Numbers of layers that share one set of weights, front to back; their sum is ``depth``. None: every
+            layer has its own weights. (SWS, Eq. 1: the architecture of an auxiliary net.)
         family: Name of the family. Specifications start with it, dictionaries have it under the key ``family``.
         label: The family in messages, e.g. ``ViT``.
         example: The name of one of its architectures, for messages.
@@ -59,6 +65,7 @@ class Architecture(ABC):
     embed_dim: int = 192
     num_heads: int = 3
     mlp_ratio: float = 4.0
+    stages: tuple[int, ...] | None = field(default=None, kw_only=True)
     family: ClassVar[str]
     label: ClassVar[str]
     example: ClassVar[str]
@@ -126,6 +133,11 @@ class Architecture(ABC):
         return {n: tensor for n, tensor in model.state_dict().items() if n in own or n.startswith(self.layers)}
 
     @property
+    def head_width(self) -> int:
+        """Width of an attention head."""
+        return int(getattr(self, "head_dim", 0)) or self.embed_dim // self.num_heads
+
+    @property
     def has_rotary_positions(self) -> bool:
         """Whether positions are rotations of queries and keys (RoPE)."""
         return False
@@ -160,11 +172,26 @@ class Architecture(ABC):
     @property
     def shares_layers(self) -> bool:
         """Whether several layers share one set of weights."""
-        return False
+        return self.stages is not None
 
     def unshared(self) -> Self:
         """A copy in which every layer has its own weights."""
-        return self
+        return self.replace(stages=None)
+
+    def share_stages(self, model: nn.Module) -> None:
+        """Let the layers of each stage share the weights of the stage's first layer, in place (SWS, Eq. 1).
+
+        The gradient of a shared layer is the sum over its uses. ``parameters()`` yields it once; ``state_dict()`` names
+        it at every use.
+
+        Args:
+            model: The network; its layers are replaced.
+        """
+        blocks, first = self.blocks(model), 0
+        for size in self.stages or ():
+            for layer in range(first, first + size):
+                blocks[layer] = blocks[first]
+            first += size
 
     def fit_input_sizes(self, tensors: Mapping[str, Tensor], source: "Architecture | None") -> dict[str, Tensor]:
         """Adapt the parameters of a source whose inputs have another size.
@@ -181,23 +208,40 @@ class Architecture(ABC):
 
     @classmethod
     def parse_option(cls, key: str, text: str) -> dict[str, Any]:
-        """Values of one ``key=text`` of a specification.
+        """Values of one ``key=text`` of a specification; ``stages=3-3-4`` implies the depth.
 
         Raises:
             ValueError: If the text is not a value of the key.
         """
+        if key == "stages":
+            stages = tuple(int(size) for size in text.split("-"))
+            return {"stages": stages, "depth": sum(stages)}
         return {key: float(text) if key == "mlp_ratio" else int(text)}
 
     # -- what all families share --------------------------------------------------------------------------------
 
     def __post_init__(self) -> None:
-        check_fields(vars(self), {key: at_most(most, 1) for key, most in self.limits.items()} | _RATIO, "architecture")
+        check_fields(vars(self), {key: at_most(most, 1) for key, most in self.limits.items()} | _OF_ALL, "architecture")
         if self.embed_dim % self.num_heads and not getattr(self, "head_dim", 0):
             raise UserError(
                 f"architecture: num_heads {self.num_heads} does not divide embed_dim {self.embed_dim}; "
                 f"choose one that does"
             )
+        if self.stages is not None:
+            if sum(self.stages) != self.depth:
+                raise UserError(
+                    f"architecture: stages {shortened(list(self.stages))} must sum to depth {self.depth}; change one"
+                )
+            object.__setattr__(self, "stages", tuple(self.stages))
         self.check()
+
+    def tied_names(self) -> dict[str, str]:
+        """Parameters that are another parameter: the head of a language model may be the token embedding.
+
+        Returns:
+            The other name of each; layers that share weights are not meant.
+        """
+        return _tied_names(self.unshared().replace(depth=1)) if self.kind == "language" else {}
 
     def check_task(self, task: Task, owner: str) -> None:
         """Refuse a task whose inputs (:meth:`check_inputs`) or number of classes differ from the network's.
@@ -220,12 +264,12 @@ class Architecture(ABC):
             also: More values that are always named.
         """
         default, parts = type(self)(), []
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in _OF_THE_TASK:
+        for name in (each.name for each in fields(self)):
+            value = getattr(self, name)
+            if name in _OF_THE_TASK:
                 continue
-            if field.name in (*_ALWAYS_NAMED, *also) or value != getattr(default, field.name):
-                parts.append(f"{field.name}={size_text(value) if field.name == 'img_size' else _text(value)}")
+            if name in (*_ALWAYS_NAMED, *also) or value != getattr(default, name):
+                parts.append(f"{name}={size_text(value) if name == 'img_size' else _text(value)}")
         return ("" if self.family == DEFAULT_FAMILY else f"{self.family}:") + ",".join(parts)
 
     def without_task(self) -> Self:
@@ -260,6 +304,13 @@ class Architecture(ABC):
     def count_macs(self) -> int:
         """Multiply-accumulates of the forward pass of one example, attention products included."""
         return _by_depth(_macs, self.unshared())
+
+
+@cache
+def _tied_names(architecture: Architecture) -> dict[str, str]:
+    model, own = architecture.build("meta"), dict[int, str]()
+    pairs = list(model.named_parameters(remove_duplicate=False))
+    return {name: first for name, p in pairs if (first := own.setdefault(id(p), name)) != name}
 
 
 @cache
@@ -358,6 +409,7 @@ def axes_of(architecture: Architecture, name: str) -> Axes:
         architecture: The network.
         name: The parameter's name. Its layer may have any number, because all layers have the same axes.
     """
+    name = architecture.tied_names().get(name, name)
     prefix, own = architecture.layers, name
     if name.startswith(prefix):
         number, _, rest = name.removeprefix(prefix).partition(".")

@@ -34,6 +34,7 @@ class GPT2Architecture(Architecture):
         max_len: Longest text, in tokens: rows of the position embedding.
         vocab_size: Tokens, V. The last one, GPT-2's ``<|endoftext|>``, pads.
         num_classes: Outputs of the head, K; of a language model the tokens.
+        stages: Numbers of layers that share one set of weights, see :class:`~lgx.architectures.base.Architecture`.
         kind: What the head predicts: the class of a text, or for ``language`` the next token.
     """
 
@@ -75,13 +76,13 @@ class GPT2Architecture(Architecture):
     def as_hf(self) -> HFArchitecture:
         """The same network in the family ``hf``."""
         sizes = self.depth, self.embed_dim, self.num_heads, self.mlp_ratio
-        inputs: dict[str, Any] = {"max_len": self.max_len, "vocab_size": self.vocab_size, "pad_id": self.pad_id}
-        return HFArchitecture(*sizes, **inputs, num_classes=self.num_classes, kind=self.kind, form="gpt2")
+        of_task: dict[str, Any] = {key: getattr(self, key) for key in ("max_len", "vocab_size", "num_classes", "kind")}
+        return HFArchitecture(*sizes, **of_task, pad_id=self.pad_id, form="gpt2", stages=self.stages)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types only; without the published ratio and the usual kind, which older files lack."""
-        usual = {"mlp_ratio": 4.0, "kind": "text"}
-        return {key: value for key, value in super().to_dict().items() if usual.get(key) != value}
+        """Plain types only; without the usual values of what older files lack."""
+        usual = {"mlp_ratio": 4.0, "kind": "text", "stages": None}
+        return {key: value for key, value in super().to_dict().items() if usual.get(key, "") != value}
 
     def inherited(self, text: str) -> dict[str, Any]:
         """All values but depth, width and heads."""
@@ -143,7 +144,9 @@ class GPT2Architecture(Architecture):
             attn_implementation="sdpa",
         )
         with building_on(device):
-            return GPT2Classifier(config)
+            network = GPT2Classifier(config)
+        self.share_stages(network)
+        return network
 
     def example_input(self, device: str = "meta") -> Tensor:
         """One text of ``max_len`` tokens, int64, (1, N)."""

@@ -52,6 +52,7 @@ class HFArchitecture(Architecture):
         vocab_size: Tokens, V.
         pad_id: Token that pads shorter texts on the right.
         num_classes: Outputs of the head, K; of a language model the tokens.
+        stages: Numbers of layers that share one set of weights, see :class:`~lgx.architectures.base.Architecture`.
         kind: What the head predicts: the class of a text, or for ``language`` the next token.
         form: Type of the model and its values other than sizes, see :mod:`lgx.architectures.hf_config`.
     """
@@ -199,6 +200,7 @@ class HFArchitecture(Architecture):
             network: nn.Module = text_network(
                 self.configuration(drop_rate), self.kind, own.is_causal, own.layers, self.most_tokens
             )
+        self.share_stages(network)
         return network
 
     def configuration(self, drop_rate: float = 0.0) -> Any:

@@ -15,8 +15,8 @@ from lgx.architectures.axes import Axes, read_axes
 from lgx.architectures.base import Architecture, name_of, register_family
 from lgx.architectures.building import building_on
 from lgx.architectures.forms import ViTNetwork, build_form, meta_network, parse_form, same_form
-from lgx.architectures.vit_model import SegmentationViT, segmenting, share_stages, without_pooling
-from lgx.core.schema import CLASSES, Field, at_most, check_fields, one_of, shortened
+from lgx.architectures.vit_model import SegmentationViT, segmenting, without_pooling
+from lgx.core.schema import CLASSES, Field, check_fields, one_of
 from lgx.core.task import IMAGE_SIZE, ImageSize, Kind, Task, height_width, image_size, parse_image_size, size_text
 from lgx.errors import UserError
 
@@ -26,10 +26,6 @@ _FIELDS = {
     "img_size": IMAGE_SIZE,
     "kind": one_of(*_KINDS),
     "num_classes": CLASSES,
-    "stages": Field(
-        lambda value: value is None or (isinstance(value, list | tuple) and all(map(at_most(1000, 1).holds, value))),
-        "a list of whole numbers of at least 1",
-    ),
     "form": Field(lambda value: type(value) is str, "a text"),
 }
 
@@ -49,8 +45,7 @@ class ViTArchitecture(Architecture):
         img_size: Size of the image; in texts ``96x160`` for height 96 and width 160.
         num_classes: Outputs of the head, K; 0 builds no head.
         in_chans: Image channels.
-        stages: Numbers of layers that share one set of weights, front to back; their sum is ``depth``. None: every
-            layer has its own weights. (SWS, Eq. 1: the architecture of an auxiliary net.)
+        stages: Numbers of layers that share one set of weights, see :class:`~lgx.architectures.base.Architecture`.
         kind: What the head predicts: the class of an image, for ``segmentation`` the class of every pixel, for
             ``multilabel`` which labels an image has.
         form: Properties other than sizes, e.g. ``vit_small_patch14_dinov2``, see :mod:`lgx.architectures.forms`; empty
@@ -64,7 +59,6 @@ class ViTArchitecture(Architecture):
     img_size: ImageSize = 224
     num_classes: int = 1000
     in_chans: int = 3
-    stages: tuple[int, ...] | None = None
     kind: Kind = "classification"
     form: str = ""
     family: ClassVar = "vit"
@@ -80,7 +74,7 @@ class ViTArchitecture(Architecture):
     equal_layers: ClassVar = True
 
     def check(self) -> None:
-        """Check the MLP's width, kind, classes, patches and stages."""
+        """Check the MLP's width, kind, classes and patches."""
         check_fields(vars(self), _FIELDS, "architecture")
         if int(self.embed_dim * self.mlp_ratio) < 1:
             raise UserError(
@@ -95,12 +89,6 @@ class ViTArchitecture(Architecture):
             )
         if math.prod(self.grid) > _MOST_PATCHES:
             raise UserError(f"architecture: img_size {size} has more than {_MOST_PATCHES:,} patches")
-        if self.stages is not None:
-            if sum(self.stages) != self.depth:
-                raise UserError(
-                    f"architecture: stages {shortened(list(self.stages))} must sum to depth {self.depth}; change one"
-                )
-            object.__setattr__(self, "stages", tuple(self.stages))
         if self.form:
             parse_form(self.form)
             self._one_layer()  # timm refuses sizes that contradict the form
@@ -121,25 +109,13 @@ class ViTArchitecture(Architecture):
         height, width = height_width(self.img_size)
         return height // self.patch_size, width // self.patch_size
 
-    @property
-    def shares_layers(self) -> bool:
-        """Whether there are stages."""
-        return self.stages is not None
-
-    def unshared(self) -> "ViTArchitecture":
-        """A copy without stages."""
-        return self.replace(stages=None)
-
     @classmethod
     def parse_option(cls, key: str, text: str) -> dict[str, Any]:
-        """Values of one ``key=text``; ``stages=3-3-4`` implies the depth."""
+        """Values of one ``key=text``."""
         if key == "form":
             return {"form": text}
         if key == "img_size":
             return {"img_size": parse_image_size(text)}
-        if key == "stages":
-            stages = tuple(int(size) for size in text.split("-"))
-            return {"stages": stages, "depth": sum(stages)}
         return super().parse_option(key, text)
 
     def to_dict(self) -> dict[str, Any]:
@@ -247,8 +223,7 @@ class ViTArchitecture(Architecture):
             network = SegmentationViT if self.kind == "segmentation" else VisionTransformer
             with building_on(device):
                 model = network(**args)
-        if self.stages is not None:
-            share_stages(model, self.stages)
+        self.share_stages(model)
         return model
 
     def example_input(self, device: str = "meta") -> Tensor:

@@ -85,20 +85,3 @@ def decode_linearly(patches: Tensor, head: nn.Module, vit: ViTNetwork) -> Tensor
     rows, columns = cast(tuple[int, int], vit.patch_embed.grid_size)
     scores = rearrange(head(patches), "b (r c) k -> b k r c", r=rows, c=columns)
     return F.interpolate(scores, size=vit.patch_embed.img_size, mode="bilinear", align_corners=False)
-
-
-def share_stages(model: ViTNetwork, stages: tuple[int, ...]) -> None:
-    """Let the layers of each stage share the weights of the stage's first layer, in place (SWS, Eq. 1).
-
-    The gradient of a shared layer is the sum over its uses. ``parameters()`` yields it once; ``state_dict()`` names it
-    at every use.
-
-    Args:
-        model: The network; its layers are replaced.
-        stages: Number of layers of each stage, front to back.
-    """
-    blocks, start = [], 0
-    for size in stages:
-        blocks += [model.blocks[start]] * size
-        start += size
-    model.blocks = nn.Sequential(*blocks) if isinstance(model.blocks, nn.Sequential) else nn.ModuleList(blocks)

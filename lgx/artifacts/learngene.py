@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from lgx.architectures import Architecture, ViTArchitecture, name_of
+from lgx.architectures import Architecture, name_of
 from lgx.artifacts.safetensors_files import read_header, read_metadata, read_safetensors, write_safetensors
 from lgx.artifacts.safety import (
     AGAIN,
@@ -63,7 +63,7 @@ class Learngene:
     Attributes:
         method: Name of the method that learned it.
         architecture: The network that the tensors were taken from, with its stages if layers share weights.
-        tensors: Parameters under timm's or transformers' names. The layers of a ViT are ``blocks.<i>.*``, where i
+        tensors: Parameters under timm's or transformers' names, those that are tied once. The layers of a ViT are ``blocks.<i>.*``, where i
             counts the *learngene's* layers (one per stage if layers share weights). All other names are the network's.
         ancestor: The ancestor: a path or a timm name; "" if labels alone were learned from.
         task: The task it was learned on, as :meth:`lgx.core.task.Task.to_dict` gives it.
@@ -94,6 +94,9 @@ class Learngene:
     def __post_init__(self) -> None:
         if self.content is None:
             object.__setattr__(self, "content", self._content())
+        if tied := self.architecture.tied_names():
+            once = {name: t for name, t in self.tensors.items() if name.removeprefix(WHOLE) not in tied}
+            object.__setattr__(self, "tensors", once)
 
     def _content(self) -> Content:
         if self.hypernet is not None:
@@ -199,7 +202,7 @@ def _check_tensors(learngene: Learngene, place: str) -> None:
         architecture = learngene.architecture
         layers, depth = check_shapes(named, architecture, place, strict=True), architecture.depth
         if learngene.content not in ("network", "slices", "family"):
-            depth = len(architecture.stages or ()) if isinstance(architecture, ViTArchitecture) else 0
+            depth = len(architecture.stages or ())
         if depth and layers != depth:
             raise UserError(f"{place}: holds {layers} layers, but its description says {depth}; {AGAIN}")
 

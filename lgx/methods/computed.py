@@ -1,4 +1,4 @@
-"""A ViT whose parameters are computed from a smaller network's."""
+"""A network whose parameters are computed from a smaller network's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,20 +7,26 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 
-class ComputedViT:
-    """Mixin for a smaller network's class: run a whole network of timm with parameters computed from the smaller one's.
+class ComputedNetwork:
+    """Mixin for a smaller network's class: run a whole network with parameters computed from the smaller one's.
 
     All callers of the network's methods (features, heads, export) get the whole network. Each call computes the
     parameters again; gradients reach the smaller network's parameters.
     """
 
+    prefix: str
+
     def compute(self, learned: Mapping[str, Tensor], layers: bool) -> dict[str, Tensor]:
         """The whole network's parameters; without its layers if no layer is run."""
         raise NotImplementedError
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits (B, K) of the whole network, of images (B, C, H, W)."""
-        return self._run("forward", images, True)
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits of the whole network, of images (B, C, H, W) or token ids (B, N)."""
+        return self._run("forward", inputs, True)
+
+    def tokens(self, ids: Tensor) -> Tensor:
+        """Features of all tokens of texts (B, N) before the head, (B, N, D)."""
+        return self._run("tokens", ids, True)
 
     def forward_features(self, images: Tensor) -> Tensor:
         """Normalized tokens of the whole network, (B, P + N, D)."""
@@ -38,26 +44,27 @@ class ComputedViT:
         learned = {name: p for name, p in self.named_parameters() if not name.startswith("projection.")}
         parameters = self.compute(learned, layers)
         for name, buffer in self.named_buffers():  # the whole network's parameters have no memory
-            short = name.removeprefix("blocks.0.")
-            depth = len(whole.whole.blocks) if short != name else 0
-            places = [f"blocks.{layer}.{short}" for layer in range(depth)] or [name]
+            short = name.removeprefix(f"{self.prefix}0.")
+            depth = len(whole.whole.get_submodule(self.prefix[:-1])) if short != name else 0
+            places = [f"{self.prefix}{layer}.{short}" for layer in range(depth)] or [name]
             parameters |= dict.fromkeys(places, buffer)
         named = {f"whole.{name}": tensor for name, tensor in parameters.items()}
         found: Tensor = functional_call(whole, named, (part, inputs), options)
         return found
 
 
-def computed(network: Any, mixin: type[ComputedViT], whole: nn.Module) -> Any:
+def computed(network: Any, mixin: type[ComputedNetwork], whole: nn.Module, prefix: str = "blocks.") -> Any:
     """Make a network compute the parameters of another network and run it.
 
     Args:
         network: The smaller network, whose parameters are trained.
         mixin: How the parameters are computed.
         whole: The network that is run, on the meta device.
+        prefix: Prefix of the names of a layer's parameters, before its number.
     """
     network.__class__ = type(mixin.__name__.lstrip("_"), (mixin, type(network)), {})
     # A tuple hides it from nn.Module: its parameters have shapes only, and must not be trained, saved or moved.
-    network._whole = (_Parts(whole),)
+    network._whole, network.prefix = (_Parts(whole),), prefix
     return network
 
 

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from lgx.architectures import Architecture, ViTArchitecture, vit_only
+from lgx.architectures import Architecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.safety import AGAIN
 from lgx.errors import UserError
@@ -13,14 +13,12 @@ from lgx.initialization import Initializer, Origin, Sizes
 from lgx.initialization.width import heads_whole, narrow
 from lgx.methods.registry import find_spec, initializer_class
 
-_OUTSIDE = "patch_embed.proj.weight"
-
 
 class LayerExpansion(Initializer):
     """Base of initializers that expand the layers of a learngene file to a descendant's layers.
 
-    Patch embedding, position embedding, class token, norm and head are copied. An initializer expands the learngenes of
-    every method whose spec names it as the default.
+    Parameters outside of the layers are copied: embeddings, class token, norm and head. An initializer expands the
+    learngenes of every method whose spec names it as the default.
 
     Args:
         source: Learngene file.
@@ -54,7 +52,8 @@ class LayerExpansion(Initializer):
         """The learngene."""
         learngene = Learngene.load(self.source)
         self.check_source(self.source, type(self).__name__, learngene.method)
-        if _OUTSIDE not in learngene.tensors or not learngene.num_layers:  # a file has all of these parameters or none
+        others = learngene.architecture.layers, *learngene.architecture.head_prefixes
+        if not learngene.num_layers or all(name.startswith(others) for name in learngene.tensors):
             raise UserError(f"{self.source}: lacks layers, or parameters outside of layers; {AGAIN}")
         return learngene
 
@@ -73,13 +72,13 @@ class LayerExpansion(Initializer):
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """A line if the width was selected."""
-        source, other = vit_only(self.loaded.architecture, self.source), vit_only(architecture, self.method)
-        line = f"width     selected from the learngene's layers: {_words(other)} of {_words(source)}"
-        return () if _width(source) == _width(other) else (line,)
+        source = self.loaded.architecture
+        line = f"width     selected from the learngene's layers: {_words(architecture)} of {_words(source)}"
+        return () if _width(source) == _width(architecture) else (line,)
 
     def sizes(self) -> Sizes:
         """At least the learngene's number of layers, at most its width."""
-        return Sizes.within(vit_only(self.loaded.architecture, self.source)).deeper(self.loaded.num_layers)
+        return Sizes.within(self.loaded.architecture).deeper(self.loaded.num_layers)
 
     def tensors_for(self, architecture: Architecture) -> dict[str, Tensor]:
         """The learngene's tensors, with the descendant's width.
@@ -88,8 +87,7 @@ class LayerExpansion(Initializer):
         expanded: evenly spaced elements as in weight selection (Xu et al., 2024), with whole heads
         (:func:`~lgx.initialization.width.heads_whole`).
         """
-        architecture = vit_only(architecture, self.method)
-        source = vit_only(self.loaded.architecture, self.source)
+        source = self.loaded.architecture
         if _width(architecture) == _width(source):
             return self.loaded.tensors
         if any(wanted > ours for ours, wanted in zip(_width(source), _width(architecture), strict=True)):
@@ -100,13 +98,14 @@ class LayerExpansion(Initializer):
         return narrow(self.loaded.tensors, source, architecture, heads_whole)
 
 
-def _width(architecture: ViTArchitecture) -> tuple[int, int, int, int]:
-    """Width, heads, width of a head, hidden neurons."""
+def _width(architecture: Architecture) -> tuple[int, int, int, int, int]:
+    """Width, heads, groups of heads, width of a head, hidden neurons."""
     width, heads = architecture.embed_dim, architecture.num_heads
-    return width, heads, width // heads, int(width * architecture.mlp_ratio)
+    groups = heads // getattr(architecture, "heads_per_group", 1)
+    return width, heads, groups, architecture.head_width, int(width * architecture.mlp_ratio)
 
 
-def _words(architecture: ViTArchitecture) -> str:
+def _words(architecture: Architecture) -> str:
     return (
         f"embed_dim {architecture.embed_dim}, num_heads {architecture.num_heads}, mlp_ratio {architecture.mlp_ratio:g}"
     )

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, ViTArchitecture, name_of
+from lgx.architectures import Architecture, name_of
 from lgx.architectures.class_order import class_order, with_class_order
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.errors import UserError
@@ -79,9 +79,9 @@ def start_from_ancestor(
 ) -> Initialization:
     """Give a network the ancestor's layers and all other parameters.
 
-    Of a wider ViT, evenly spaced elements are taken (:func:`~lgx.initialization.width.evenly`). Patch projection and
-    positions are resampled to the network's image and patch size. The head is taken if kind and number of classes
-    agree, and the names of the classes (in any order) if known.
+    Of a wider ancestor, evenly spaced elements are taken (:func:`~lgx.initialization.width.evenly`). A ViT's patch
+    projection and positions are resampled to the network's image and patch size. The head is taken if kind and number
+    of classes agree, and the names of the classes (in any order) if known.
 
     Args:
         network: The network; parameters that the ancestor lacks stay as they are.
@@ -101,7 +101,7 @@ def start_from_ancestor(
         tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(large.head_prefixes)}
     else:
         tensors = with_class_order(tensors, large, class_order(ancestor.label_names, class_names, "model.ancestor"))
-    if isinstance(large, ViTArchitecture) and isinstance(architecture, ViTArchitecture):
+    if large.family == architecture.family:
         tensors = narrow(tensors, large, architecture.unshared(), evenly)
     tensors = architecture.fit_input_sizes(combine_layers(tensors, large.layers, shares), large)
     shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}

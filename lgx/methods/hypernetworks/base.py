@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.optim import Optimizer
 
-from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, architecture_set, name_of
+from lgx.architectures import Architecture, GPT2Architecture, architecture_set, name_of
 from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import Learngene
 from lgx.components.metrics import metrics_for
@@ -171,7 +171,7 @@ class HypernetMethod(PanelEvaluation):
     def architecture(self) -> Architecture:
         """The base of all architectures of the set: the size of their inputs."""
         base: Architecture = self.parsed_architecture
-        if isinstance(base, ViTArchitecture) and base.stages is not None:
+        if base.shares_layers:
             raise UserError("model.arch: hypernetworks do not predict shared stages; leave out stages")
         return base
 

@@ -9,7 +9,7 @@ from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.methods.checks import check_option
-from lgx.methods.computed import ComputedViT, computed
+from lgx.methods.computed import ComputedNetwork, computed
 from lgx.methods.distillation.guidance import without_projection
 from lgx.methods.distillation.method import Distill
 from lgx.methods.lets import SPEC
@@ -73,7 +73,7 @@ class LeTs(Distill):
         return Learngene(self.method, self.narrow, tensors, ancestor=self.ancestor or "", content="templates")
 
 
-class _Transformed(ComputedViT):
+class _Transformed(ComputedNetwork):
     sizes: tuple[ViTArchitecture, ViTArchitecture]
 
     def compute(self, learned: Mapping[str, Tensor], layers: bool) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ from timm.layers import Mlp
 from timm.models.vision_transformer import Attention, Block
 from torch import Tensor, nn
 
+from lgx.architectures import vit_only
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.initialization.expansion import first_of_stages
@@ -116,11 +117,12 @@ class MiniDeiT(SWS):
 
     def random_network(self) -> nn.Module:
         """The auxiliary net with its transformations, which are the identity at every start."""
-        network = self.architecture.replace(stages=None).build(drop_rate=self.drop_rate)
+        architecture = vit_only(self.architecture, f"model {type(self).__name__}")
+        network = architecture.unshared().build(drop_rate=self.drop_rate)
         blocks = [cast(Block, block) for block in network.blocks]
         if not is_known(blocks[0]):
-            raise UserError(f"model MiniDeiT: does not support layers of {self.architecture.form}; use SWS or TLEG")
-        prefix, rows = self.architecture.num_prefix_tokens, self.architecture.grid[0]
+            raise UserError(f"model MiniDeiT: does not support layers of {architecture.form}; use SWS or TLEG")
+        prefix, rows = architecture.num_prefix_tokens, architecture.grid[0]
         for first, size in zip(first_of_stages(self.stages), self.stages, strict=True):
             attention, mlp = cast(Attention, blocks[first].attn), cast(Mlp, blocks[first].mlp)
             for block in blocks[first : first + size]:

@@ -1,4 +1,4 @@
-"""Order the elements of a ViT by importance, and cut slices of every smaller size from it."""
+"""Order the elements of a network by importance, and cut slices of every smaller size from it."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from lgx.architectures import Architecture, name_of
-from lgx.architectures.axes import Axis
+from lgx.architectures.axes import Axis, gathered, input_dim
 from lgx.architectures.base import axes_of
 from lgx.architectures.forms import fill_buffers
 from lgx.artifacts.learngene import WHOLE
@@ -28,8 +28,8 @@ def ordered(
 ) -> tuple[dict[str, Tensor], Tensor]:
     """A network that computes the same, with its most important dimensions, heads and neurons first.
 
-    Heads stay whole. The elements of all heads of an attention have one order, so that networks of narrower heads are
-    slices, too. Where positions rotate pairs of elements, the elements of a head keep their order.
+    Heads stay whole, and so do groups of heads that share keys and values. The elements of all heads of an attention
+    have one order, so that networks of narrower heads are slices, too. Where positions rotate pairs of elements, the elements of a head keep their order.
 
     Args:
         tensors: Parameters of the network.
@@ -48,22 +48,25 @@ def ordered(
         if axis.kind not in ("heads", "head"):
             values = importance.elements[STREAM if axis.kind == "embed" else (axis.kind, axis.owner)]
             return values.argsort(descending=True, stable=True)
-        heads = axis.heads if axis.kind == "heads" else architecture.num_heads
-        by_head = importance.elements["heads", axis.owner].reshape(heads, -1)
+        width = axis.size // axis.heads
+        by_head = importance.elements["heads", axis.owner].reshape(-1, width)  # of queries
         within = by_head.mean(0).argsort(descending=True, stable=True)
         if architecture.has_rotary_positions and axis.owner.startswith(architecture.layers):  # not in a pooling
             within = torch.arange(len(within))
         if axis.kind == "head":
             return within
-        first = by_head.mean(1).argsort(descending=True, stable=True) * by_head.shape[1]
-        return (first[:, None] + within).flatten()
+        by_group = by_head.mean(1).reshape(axis.groups or axis.heads, -1)
+        heads = by_group.mean(1).argsort(descending=True, stable=True)
+        if axis.heads_per_group > 1:
+            inner = by_group.argsort(dim=1, descending=True, stable=True)
+            heads = (heads[:, None] * axis.heads_per_group + inner[heads]).flatten()
+        return (heads[:, None] * width + within).flatten()
 
     found = dict(tensors)
     for name in tensors:
         for dim, axis in enumerate(axes_of(architecture, name)):
             if axis is not None:
-                whole = torch.cat([order(axis) + part * axis.size for part in range(axis.parts)])
-                found[name] = found[name].index_select(dim, whole.to(found[name].device))
+                found[name] = gathered(found[name], dim, axis, axis, order(axis).tolist())
     return found, order(Axis("embed", architecture.embed_dim))
 
 
@@ -173,7 +176,7 @@ def sliced(
     for (is_free, _), group in groups.items():
         names, parts, starts, sources = zip(*group, strict=True)
         found |= zip(names, _Slices.apply(parts, None if is_free else starts, share, *sources), strict=True)
-    return found
+    return found | {name: found[own] for name, own in size.tied_names().items() if own in found}
 
 
 def trained_share(whole: Architecture, size: Architecture, training: bool = False) -> float:
@@ -200,9 +203,11 @@ def _plan(whole: Architecture, size: Architecture, layers: tuple[int, ...]) -> d
         raise UserError(
             f"nested: the descendant has {size.depth} layers, but the learngene has {whole.depth}; choose fewer"
         )
-    plan, prefix = {}, size.layers
-    for name, tensor in size.build("meta").state_dict().items():
-        source = name
+    plan, prefix, network, tied = {}, size.layers, size.build("meta"), size.tied_names()
+    inputs = {f"{name}.weight": input_dim(module) for name, module in network.named_modules()}
+    for name, tensor in network.state_dict().items():
+        if (source := name) in tied:
+            continue
         if name.startswith(prefix):
             number, _, rest = name.removeprefix(prefix).partition(".")
             source = f"{prefix}{layers[int(number)]}.{rest}"
@@ -212,7 +217,7 @@ def _plan(whole: Architecture, size: Architecture, layers: tuple[int, ...]) -> d
                 continue
             cuts.append((dim, ours, theirs))
             shape[dim] = ours.parts * ours.size
-            if name.endswith("weight") and dim == 1:
+            if dim == inputs.get(name):
                 factor = sqrt(ours.size / theirs.size)
         view = torch.empty(shape, device="meta")
         for cut in reversed(cuts):
@@ -225,13 +230,13 @@ def _plan(whole: Architecture, size: Architecture, layers: tuple[int, ...]) -> d
 
 def _check_heads(whole: Architecture, size: Architecture) -> None:
     """Refuse attentions whose heads are divided, and other angles of rotary positions, those of narrower heads."""
-    joined = axes_of(whole, f"{whole.layers}0.attn.proj.weight")[1]
+    _, joined = whole.axes_of_one_layer().get(f"{whole.layers}0.attn.proj.weight", (None, None))
     if joined is not None and joined.parts > 1:
         raise UserError(
             f"nested: {name_of(whole)} has differential attention, which cannot be sliced; choose another ancestor"
         )
-    head = whole.embed_dim // whole.num_heads
-    if whole.has_rotary_positions and size.embed_dim != head * size.num_heads:
+    head = whole.head_width
+    if whole.has_rotary_positions and size.head_width != head:
         heads = min(max(1, size.embed_dim // head), whole.num_heads)
         raise UserError(
             f"nested: {name_of(whole)} has rotary positions, so its slices have heads of {head} dimensions; "
@@ -255,7 +260,13 @@ def _cut(view: Tensor, dim: int, ours: Axis, theirs: Axis) -> Tensor:
             f"nested: the descendant has {theirs.size} {what}, but the learngene has {ours.size}; choose fewer"
         )
     own, wanted = head_widths(ours, theirs)
-    if ours.parts == 1 and (wanted == own or ours.heads == 1):
+    of_group = ours.heads_per_group, theirs.heads_per_group
+    if ours.parts == 1 and (wanted == own or ours.heads == 1) and len({*of_group}) == 1:
         return view.narrow(dim, 0, theirs.size)
-    divided: Tensor = view.unflatten(dim, (ours.parts, ours.heads, own))
-    return divided.narrow(dim + 1, 0, theirs.heads).narrow(dim + 2, 0, wanted)
+    heads = [(ours.heads // of_group[0], theirs.heads // of_group[1]), of_group]
+    parts = [(ours.parts, ours.parts)]
+    kept = [*heads, *parts, (own, wanted)] if ours.is_by_head else [*parts, *heads, (own, wanted)]
+    divided: Tensor = view.unflatten(dim, [count for count, _ in kept])
+    for place, (_, count) in enumerate(kept):
+        divided = divided.narrow(dim + place, 0, count)
+    return divided

@@ -20,7 +20,7 @@ SPEC = MethodSpec(
     module="lgx.methods.sws.method:SWS",
     initializer="lgx.methods.sws.initializer:StagewiseExpansion",
     learngene="layers",
-    kinds=("classification", "segmentation", "multilabel"),
+    kinds=("classification", "segmentation", "multilabel", "text", "language"),
     variants=("order=1",),
     order=90,
 )

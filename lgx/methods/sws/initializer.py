@@ -52,4 +52,4 @@ class StagewiseExpansion(LayerExpansion):
             layers = random_assigned(stages, depth, self.seed, keeps_order=self.strategy == "random_in_order")
         else:
             layers = cyclic(stages, depth, self.order)
-        return take_layers(tensors, layers)
+        return take_layers(tensors, layers, architecture.layers)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lgx.architectures import ViTArchitecture, vit_only
+from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.initialization.expansion import first_of_stages, take_layers
 from lgx.methods.distillation.guidance import without_projection
@@ -40,10 +40,9 @@ class SWS(Distill):
         self.stages = tuple(stages)
 
     @cached_property
-    def architecture(self) -> ViTArchitecture:
+    def architecture(self) -> Architecture:
         """The auxiliary net: depth and sharing from ``stages``."""
-        base = vit_only(self.own_architecture, f"model {type(self).__name__}")
-        return base.replace(depth=sum(self.stages), stages=self.stages)
+        return self.own_architecture.replace(depth=sum(self.stages), stages=self.stages)
 
     def ancestor_shares(self, depth: int) -> Tensor:
         """Every layer of a stage starts from the same ancestor layers, those at the stage's place: (L, depth)."""
@@ -51,5 +50,5 @@ class SWS(Distill):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """One layer per stage, and all parameters outside the layers."""
-        tensors = take_layers(without_projection(state), first_of_stages(self.stages))
+        tensors = take_layers(without_projection(state), first_of_stages(self.stages), self.architecture.layers)
         return Learngene(self.method, self.architecture, tensors, ancestor=self.ancestor or "")

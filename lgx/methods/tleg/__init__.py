@@ -12,6 +12,6 @@ SPEC = MethodSpec(
     module="lgx.methods.tleg.method:TLEG",
     initializer="lgx.methods.tleg.initializer:LinearExpansion",
     learngene="layers",
-    kinds=("classification", "segmentation"),
+    kinds=("classification", "segmentation", "text", "language"),
     order=60,
 )

@@ -5,14 +5,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from lgx.architectures import Architecture, vit_only
+from lgx.architectures import Architecture
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.methods.layers import LayerExpansion
-
-BASE, SLOPE = "blocks.0.", "blocks.1."
-"""Where a learngene keeps its two layers: θ_B, which is the first layer of every descendant, and θ_A."""
 
 
 class LinearExpansion(LayerExpansion):
@@ -28,11 +25,11 @@ class LinearExpansion(LayerExpansion):
 
     def sizes(self) -> Sizes:
         """Any depth, because both of the learngene's layers are part of each layer, and no more than its width."""
-        return Sizes.within(vit_only(self.loaded.architecture, self.source)).deeper()
+        return Sizes.within(self.loaded.architecture).deeper()
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The two layers, expanded to the descendant's depth."""
-        return expand_linearly(self.tensors_for(architecture), architecture.depth)
+        return expand_linearly(self.tensors_for(architecture), architecture.depth, architecture.layers)
 
 
 def least_squares_shares(depth: int) -> Tensor:
@@ -50,23 +47,26 @@ def least_squares_shares(depth: int) -> Tensor:
     return shares
 
 
-def expand_linearly(learned: Mapping[str, Tensor], depth: int) -> dict[str, Tensor]:
+def expand_linearly(learned: Mapping[str, Tensor], depth: int, prefix: str = "blocks.") -> dict[str, Tensor]:
     """Parameters of a whole network from θ_B, θ_A and the parameters outside the layers; differentiable.
 
     Args:
-        learned: ``blocks.0.*`` is θ_B, ``blocks.1.*`` is θ_A; all others are passed on unchanged.
+        learned: ``<prefix>0.*`` is θ_B, the first layer of every descendant, ``<prefix>1.*`` is θ_A; all others are
+            passed on unchanged.
         depth: Layers of the network, L.
+        prefix: Prefix of the names of a layer's parameters, before its number.
 
     Returns:
-        Parameters under timm's names.
+        Parameters under the network's names.
     """
-    held = [{k.removeprefix(prefix) for k in learned if k.startswith(prefix)} for prefix in (BASE, SLOPE)]
+    first, slope = f"{prefix}0.", f"{prefix}1."
+    held = [{k.removeprefix(own) for k in learned if k.startswith(own)} for own in (first, slope)]
     if lone := sorted(held[0] ^ held[1]) or ["*"] * (not held[0]):
-        raise UserError(f"tleg: the learngene lacks {BASE}{lone[0]} or {SLOPE}{lone[0]}; save it again")
-    expanded = {name: tensor for name, tensor in learned.items() if not name.startswith("blocks.")}
+        raise UserError(f"tleg: the learngene lacks {first}{lone[0]} or {slope}{lone[0]}; save it again")
+    expanded = {name: tensor for name, tensor in learned.items() if not name.startswith(prefix)}
     for name, base in learned.items():
-        if name.startswith(BASE):
-            short = name.removeprefix(BASE)
+        if name.startswith(first):
+            short = name.removeprefix(first)
             for layer in range(depth):
-                expanded[f"blocks.{layer}.{short}"] = torch.add(base, learned[SLOPE + short], alpha=layer / depth)
+                expanded[f"{prefix}{layer}.{short}"] = torch.add(base, learned[slope + short], alpha=layer / depth)
     return expanded

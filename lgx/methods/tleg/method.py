@@ -2,52 +2,51 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from lgx.architectures import ViTArchitecture, vit_only
+from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
-from lgx.methods.computed import ComputedViT, computed
+from lgx.methods.computed import ComputedNetwork, computed
 from lgx.methods.distillation.guidance import without_projection
 from lgx.methods.distillation.method import Distill
 from lgx.methods.tleg import SPEC
-from lgx.methods.tleg.initializer import SLOPE, expand_linearly, least_squares_shares
-
-if TYPE_CHECKING:
-    from lgx.architectures.forms import ViTNetwork
+from lgx.methods.tleg.initializer import expand_linearly, least_squares_shares
 
 
-def linearly_expanded(architecture: ViTArchitecture, drop_path_rate: float = 0.0) -> "ViTNetwork":
-    """Build a ViT of L layers that holds the parameters of two: ``blocks.0`` is θ_B, ``blocks.1`` is θ_A.
+def linearly_expanded(architecture: Architecture, drop_rate: float = 0.0) -> nn.Module:
+    """Build a network of L layers that holds the parameters of two: layer 0 is θ_B, layer 1 is θ_A.
 
-    Images (B, C, H, W) -> logits (B, K). The vectors of θ_A start at 0, so that norms and scales of all layers start at
-    those of θ_B.
+    Images (B, C, H, W) or token ids (B, N) -> logits. The vectors of θ_A start at 0, so that norms and scales of all
+    layers start at those of θ_B.
     """
     network: Any = architecture.replace(depth=2).build()
     for name, parameter in network.named_parameters():
-        if name.startswith(SLOPE) and parameter.ndim == 1:
+        if name.startswith(f"{architecture.layers}1.") and parameter.ndim == 1:
             nn.init.zeros_(parameter)
     network.depth = architecture.depth
-    return cast("ViTNetwork", computed(network, _LinearlyExpanded, architecture.build("meta", drop_path_rate)))
+    whole = architecture.build("meta", drop_rate)
+    found: nn.Module = computed(network, _LinearlyExpanded, whole, architecture.layers)
+    return found
 
 
-class _LinearlyExpanded(ComputedViT):
+class _LinearlyExpanded(ComputedNetwork):
     depth: int
 
     def compute(self, learned: Mapping[str, Tensor], layers: bool) -> dict[str, Tensor]:
         """Every layer from the two."""
-        return expand_linearly(learned, self.depth if layers else 0)
+        return expand_linearly(learned, self.depth if layers else 0, self.prefix)
 
 
 class TLEG(Distill):
     """Learn two layers by distilling an ancestor into an auxiliary net whose every layer is computed from them.
 
     ``θ_l = θ_B + ((l − 1) / L) θ_A`` for layer l = 1..L and every parameter of a layer, norms and biases included [0].
-    Only θ_A, θ_B, patch embedding, position embedding, class token, norm and head are trained. Ours are
-    the loss, Eq. 4 of SWS as in :class:`Distill`, and the start: θ_B at timm's random start, θ_A likewise but with
-    norm weights of 0, so that the norms of all layers start at 1.
+    Only θ_A, θ_B and the parameters outside of the layers are trained. Ours are the loss, Eq. 4 of SWS as in
+    :class:`Distill`, and the start: θ_B at the library's random start, θ_A likewise but with norm weights of 0, so that
+    the norms of all layers start at 1.
 
     [0]: Xia et al., "Transformer as Linear Expansion of Learngene", AAAI 2024, https://arxiv.org/abs/2312.05614
 
@@ -67,12 +66,12 @@ class TLEG(Distill):
         super().__init__(start=start, **kwargs)  # type: ignore[arg-type]
 
     @cached_property
-    def architecture(self) -> ViTArchitecture:
+    def architecture(self) -> Architecture:
         """The auxiliary net."""
-        architecture = vit_only(self.own_architecture, f"model {type(self).__name__}")
+        architecture = self.own_architecture
         if architecture.depth < 2:
             raise UserError("model.arch: TLEG learns two layers, but the auxiliary net has one; give it more layers")
-        if architecture.stages is not None:
+        if architecture.shares_layers:
             raise UserError("model.arch: TLEG does not support shared stages; leave out stages")
         return architecture
 

@@ -88,7 +88,7 @@ def test_it_holds_two_layers_and_starts_with_norms_of_one(network):
 
 
 def test_stochastic_depth_is_on_in_training_only(batch):
-    network = linearly_expanded(AUX, drop_path_rate=0.9)
+    network = linearly_expanded(AUX, drop_rate=0.9)
     assert not torch.equal(network.train()(batch), network(batch))
     assert torch.equal(network.eval()(batch), network(batch))
     network.training = True  # as Lightning does after validation
