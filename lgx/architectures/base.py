@@ -1,8 +1,7 @@
 """The base class of all architecture descriptions, their families, and networks that are built without values."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, ClassVar, Self, TypeVar, cast
@@ -368,14 +367,6 @@ def register_family(family: type[A], named: Mapping[str, A]) -> None:
     NAMED.update(named)
 
 
-def architecture_from_dict(values: Mapping[str, Any]) -> Architecture:
-    """Inverse of :meth:`Architecture.to_dict` of every family; without the key ``family`` it is a ViT."""
-    family = values.get("family", DEFAULT_FAMILY)
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise UserError(f"architecture: family {family!r} is unknown; known are {' and '.join(FAMILIES)}")
-    return FAMILIES[family].from_dict(values)
-
-
 def name_of(architecture: Architecture) -> str:
     """The first matching name of the papers (``6-Small``), else :meth:`Architecture.spec`.
 
@@ -383,23 +374,6 @@ def name_of(architecture: Architecture) -> str:
     """
     plain = architecture.without_task()
     return next((name for name, named in NAMED.items() if named == plain), architecture.spec())
-
-
-@contextmanager
-def naming_source(source: Architecture | None, architecture: Architecture) -> Iterator[None]:
-    """Add the architecture of a start's source to errors, if it is another architecture.
-
-    Args:
-        source: Architecture of the source; None without one.
-        architecture: Architecture of the started network.
-    """
-    try:
-        yield
-    except UserError as error:
-        source_name = name_of(source) if source else ""
-        if source_name in str(error) or source == architecture:  # also if there is none
-            raise
-        raise UserError(f"{error} (the source is {source_name})") from error
 
 
 def axes_of(architecture: Architecture, name: str) -> Axes:

@@ -1,6 +1,7 @@
 """Read architectures from names and specifications, e.g. ``6-Small`` or ``depth=6,embed_dim=384,num_heads=6``."""
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -92,6 +93,14 @@ def parse_like(text: str, base: Architecture) -> Architecture:
     _check_kind(text, base.kind)
     shared = {key: getattr(base, key) for key in base.shared_keys if f"{key}=" not in text}
     return parse_any_architecture(text, num_classes=base.num_classes, **shared)
+
+
+def architecture_from_dict(values: Mapping[str, Any]) -> Architecture:
+    """Inverse of :meth:`Architecture.to_dict` of every family; without the key ``family`` it is a ViT."""
+    family = values.get("family", DEFAULT_FAMILY)
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise UserError(f"architecture: family {family!r} is unknown; known are {' and '.join(FAMILIES)}")
+    return FAMILIES[family].from_dict(values)
 
 
 def _read_options(text: str, options: list[str], family: type[Architecture]) -> dict[str, Any]:

@@ -63,8 +63,9 @@ class Learngene:
     Attributes:
         method: Name of the method that learned it.
         architecture: The network that the tensors were taken from, with its stages if layers share weights.
-        tensors: Parameters under timm's or transformers' names, those that are tied once. The layers of a ViT are ``blocks.<i>.*``, where i
-            counts the *learngene's* layers (one per stage if layers share weights). All other names are the network's.
+        tensors: Parameters under timm's or transformers' names, those that are tied once. The layers of a ViT are
+            ``blocks.<i>.*``, where i counts the *learngene's* layers (one per stage if layers share weights). All other
+            names are the network's.
         ancestor: The ancestor: a path or a timm name; "" if labels alone were learned from.
         task: The task it was learned on, as :meth:`lgx.core.task.Task.to_dict` gives it.
         metrics: Metrics that were measured when it was saved.

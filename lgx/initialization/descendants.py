@@ -1,12 +1,13 @@
 """Build descendants and initialize them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, name_of, naming_source
+from lgx.architectures import Architecture, name_of
 from lgx.architectures.class_order import class_order, with_class_order
 from lgx.architectures.forms import fill_buffers
 from lgx.core.task import TEXTS, Kind, Task
@@ -70,7 +71,7 @@ def initialize(
         UserError: If the parameters do not fit the architecture, or a kept head has another size or kind.
     """
     origin = initializer.origin()
-    with naming_source(origin.architecture, architecture):
+    with _naming_source(origin.architecture, architecture):
         kind = origin.kind
         if kind is not None and (kind in TEXTS) != architecture.reads_text:
             raise UserError(
@@ -100,6 +101,23 @@ def initialize(
             model.to_empty(device="cpu")
             fill_buffers(model)
         return load_parameters(model, tensors, initializer.stored_parameters, initializer.notes(architecture, tensors))
+
+
+@contextmanager
+def _naming_source(source: Architecture | None, architecture: Architecture) -> Iterator[None]:
+    """Add the architecture of a start's source to errors, if it is another architecture.
+
+    Args:
+        source: Architecture of the source; None without one.
+        architecture: Architecture of the started network.
+    """
+    try:
+        yield
+    except UserError as error:
+        source_name = name_of(source) if source else ""
+        if source_name in str(error) or source == architecture:  # also if there is none
+            raise
+        raise UserError(f"{error} (the source is {source_name})") from error
 
 
 def load_parameters(

@@ -29,7 +29,8 @@ def ordered(
     """A network that computes the same, with its most important dimensions, heads and neurons first.
 
     Heads stay whole, and so do groups of heads that share keys and values. The elements of all heads of an attention
-    have one order, so that networks of narrower heads are slices, too. Where positions rotate pairs of elements, the elements of a head keep their order.
+    have one order, so that networks of narrower heads are slices, too. Where positions rotate pairs of elements, the
+    elements of a head keep their order.
 
     Args:
         tensors: Parameters of the network.
