@@ -37,8 +37,8 @@ _SIZES = (
     "max_position_embeddings", "vocab_size", "pad_token_id", "layer_types",
 )  # fmt: skip
 _NOT_OF_THE_NETWORK = frozenset({
-    "architectures", "auto_map", "bos_token_id", "chunk_size_feed_forward", "cls_token_id", "decoder_start_token_id",
-    "dtype", "eos_token_id", "finetuning_task", "gradient_checkpointing", "id2label", "initializer_range", "is_decoder",
+    "architectures", "auto_map", "chunk_size_feed_forward", "cls_token_id", "decoder_start_token_id",
+    "dtype", "finetuning_task", "gradient_checkpointing", "id2label", "initializer_range", "is_decoder",
     "is_encoder_decoder", "label2id", "language_model", "lgx", "mask_token_id", "max_length", "model_type",
     "name_or_path", "num_labels", "output_attentions", "output_hidden_states", "output_past", "position_embedding_type",
     "problem_type", "return_dict", "sep_token_id", "summary_first_dropout", "task_specific_params", "tokenizer_class",
@@ -241,11 +241,18 @@ def configuration(form: str, sizes: Mapping[str, Any], drop_rate: float = 0.0) -
     given |= {key: drop_rate for key, value in default.items() if is_dropout(key) and isinstance(value, float | None)}
     given |= {key: 0.0 for key in default if "layerdrop" in key or "layer_dropout" in key}
     given["pad_token_id"] = sizes["pad_id"]
-    for key in ("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id", "mask_token_id"):
-        if type(default.get(key)) is int:
-            given[key] = min(default[key], sizes["vocab_size"] - 1)
+    for key in (key for key in default if key.endswith("_token_id")):  # small trial networks know few tokens
+        given[key] = _at_most(given.get(key, default[key]), sizes["vocab_size"] - 1)
+    classes = {"num_labels": sizes["num_classes"]} if sizes["kind"] == "text" else {}
     with foreign_errors(f"architecture of form {form}", "transformers refuses it", "choose other sizes"):
         try:
-            return CONFIG_MAPPING[model_type](**given, num_labels=sizes["num_classes"], use_cache=False)
+            return CONFIG_MAPPING[model_type](**given, **classes, use_cache=False)
         except Exception as error:
             raise error.__cause__ or error from None  # the cause says which value is wrong
+
+
+def _at_most(token: Any, most: int) -> Any:
+    """A token, several, or none, each of which a vocabulary has."""
+    if isinstance(token, list):
+        return [_at_most(each, most) for each in token]
+    return min(token, most) if type(token) is int else token

@@ -90,7 +90,7 @@ class _Reader:
         self.base: Sizes = {
             "depth": 2, "embed_dim": heads * _HEAD, "num_heads": heads, "heads_per_group": heads_per_group,
             "head_dim": 0, "mlp_ratio": _NEURONS / (heads * _HEAD), "max_len": _LENGTH, "vocab_size": _TOKENS,
-            "pad_id": _PAD, "num_classes": 3,
+            "pad_id": _PAD, "num_classes": 3, "kind": kind,
         }  # fmt: skip
 
     def read(self) -> Structure:
