@@ -16,6 +16,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_info
 from numpy.typing import NDArray
 from torch import Tensor
 
+from data_modules.files.errors import guarded
 from data_modules.splits import Indices
 from data_modules.text.documents import documents
 from data_modules.text.tokens import encode, end_of, size_of
@@ -24,7 +25,7 @@ from lgx.host.cache import cached_file, make_room, stamp
 from lgx.host.files import atomic_path
 from lgx.host.locks import changing
 
-_VERSION = 1
+_VERSION = 2
 _TOGETHER = 2**20
 """Characters of the documents that are tokenized together, which is faster than one by one."""
 _FOOT = 40
@@ -64,12 +65,17 @@ class TokenFile:
                     raise UserError(f"data.root: a file of {name} changed while it was read; start again")
         with suppress(OSError):
             os.utime(self.path)  # says that it was used
+        guarded(self._read_table, str(self.path), "remove it, then it is made again")
+
+    def _read_table(self) -> None:
         with self.path.open("rb") as file:
             file.seek(-_FOOT, os.SEEK_END)
             self.digest, (count,) = file.read(32), np.fromfile(file, np.int64, 1).tolist()
-            file.seek(-_FOOT - 16 * count, os.SEEK_END)
+            table = file.seek(-_FOOT - 16 * count, os.SEEK_END)
             lengths, self.sizes = np.fromfile(file, np.int64, 2 * count).reshape(2, count)
         self.offsets: Indices = np.cumsum([0, *lengths], dtype=np.int64)
+        if table != self.offsets[-1] * self.dtype.itemsize:
+            raise ValueError("its size is wrong")
 
     @cached_property
     def tokens(self) -> NDArray[Any]:

@@ -126,13 +126,19 @@ def test_limits_and_processes_count_sequences(tmp_path, vocabulary):
     assert whole.count_train() == whole.task.num_train
 
 
-def test_texts_are_tokenized_again_only_if_they_changed(tmp_path, vocabulary, monkeypatch):
+def test_texts_are_tokenized_again_only_if_they_changed(tmp_path, vocabulary, cache, monkeypatch):
     root = write(tmp_path / "set", {"a.jsonl": OBJECTS})
     before = opened(root, vocabulary).fingerprint()
     counted, encode = [], sequences.encode
     monkeypatch.setattr(sequences, "encode", lambda *args: counted.append(1) or encode(*args))
     assert opened(root, vocabulary, max_len=16).fingerprint() == before
     assert not counted
+    (file,) = (cache / "tokens").iterdir()
+    whole = file.read_bytes()
+    for damaged in (whole[:-7], whole[1:], b"", whole[:-1] + b"\x7f"):
+        file.write_bytes(damaged)
+        with pytest.raises(UserError, match=r"\.tokens is incomplete or corrupted .*; remove it"):
+            opened(root, vocabulary)
     write(root, {"a.jsonl": OBJECTS.replace("has", "had")})
     assert opened(root, vocabulary).fingerprint() != before
     assert len(counted) == 1
