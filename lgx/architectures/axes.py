@@ -77,6 +77,19 @@ def gathered(tensor: Tensor, dim: int, source: Axis, target: Axis, chosen: Seque
     return tensor.index_select(dim, whole)
 
 
+def parts_of(values: Tensor, axis: Axis) -> Tensor:
+    """Values (N,) of all elements of a dimension, for each of its parts, (parts, axis.size)."""
+    together = axis.size // axis.heads if axis.is_by_head else axis.size
+    return values.reshape(-1, axis.parts, together).transpose(0, 1).flatten(1)
+
+
+def input_dim(module: nn.Module) -> int | None:
+    """The dimension of a linear layer's weight that belongs to its inputs; None for other modules."""
+    if isinstance(module, nn.Linear):
+        return 1
+    return 0 if type(module).__name__ == "Conv1D" else None  # GPT-2's layer in transformers
+
+
 def read_axes(
     build: Callable[[int, int, float], nn.Module], embed_dim: int, num_heads: int, mlp_ratio: float
 ) -> dict[str, Axes]:

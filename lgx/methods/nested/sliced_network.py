@@ -21,7 +21,7 @@ from lgx.initialization import Sizes
 from lgx.methods.distillation.method import Distill, Guidance
 from lgx.methods.nested.planned_step import PlannedSlices
 from lgx.methods.nested.slicing import ordered, sliced
-from lgx.methods.weight_subcloning.importance import on_images
+from lgx.methods.weight_subcloning.importance import on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change
 
 _SAMPLE = 64
@@ -35,7 +35,7 @@ class SlicedNetwork(Distill):
     """Trains an ancestor's weights through slices of several sizes in each step.
 
     Residual dimensions, heads and neurons are put in the order of their importance
-    (:func:`~lgx.methods.weight_subcloning.importance.on_images`), which changes nothing of what the network computes.
+    (:func:`~lgx.methods.weight_subcloning.importance.on_inputs`), which changes nothing of what the network computes.
     A smaller network is a slice: the first of each, without the layers whose absence changes the ancestor least
     (:func:`~lgx.methods.weight_subcloning.initializer.layers_by_change`).
 
@@ -126,12 +126,12 @@ class SlicedNetwork(Distill):
         data = self.data_module()
         batches = [data.on_after_batch_transfer(batch, 0) for batch in data.reference_dataloader(_SAMPLE, False)]
         images = torch.cat([batch.inputs for batch in batches])
-        tensors, order = ordered(self.source.tensors, known, on_images(self.source.model.eval(), known, images))
+        tensors, order = ordered(self.source.tensors, known, on_inputs(self.source.model.eval(), known, images))
         if self.guidance == "logits" and self.task is not None:  # the head is kept
             check_kind(self.source, self.task)
             place = class_order(self.source.label_names, self.task.class_names, f"ancestor {self.source.name}")
             tensors = with_class_order(tensors, known, place)
-        getattr(network, ORDER).copy_(torch.tensor(layers_by_change(self.source.model, images)))
+        getattr(network, ORDER).copy_(torch.tensor(layers_by_change(self.source.model, known, images)))
         self.begin(network, tensors, order)
         self.print(f"ordered    dimensions, heads and neurons by activation on {len(images)} training images")
         del self.source

@@ -1,4 +1,4 @@
-"""How important the layers, heads, neurons and dimensions of a ViT are."""
+"""How important the layers, heads, neurons and dimensions of a network are."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
+from lgx.architectures.axes import Axis, input_dim, parts_of
 from lgx.architectures.base import axes_of
 
 STREAM = ("embed", "")
@@ -21,8 +22,8 @@ class Importance:
     """Importance of the parts of a network.
 
     Attributes:
-        elements: Importance of each element of an axis, by (kind, owner) of the axis: the residual stream, the heads of
-            each attention, the neurons of each MLP.
+        elements: Importance of each element of an axis, by (kind, owner) of the axis: the residual stream, the query
+            heads of each attention, the neurons of each MLP.
         layers: Importance of each layer, front to back; None where it was not measured.
     """
 
@@ -34,7 +35,8 @@ def of_weights(tensors: Mapping[str, Tensor], architecture: Architecture) -> Imp
     """Importance from weights alone: the norm of an element's weights, relative to its neighbors.
 
     For every matrix that has the axis, the L2 norm of each element's row or column is divided by the mean over the
-    axis; the importance is the mean over the matrices. (Ours; the paper measures activations.)
+    axis; the importance is the mean over the matrices. A head of keys and values counts for each query head of its
+    group. (Ours; the paper measures activations.)
     """
     sums: dict[tuple[str, str], Tensor] = {}
     for name, tensor in tensors.items():
@@ -43,17 +45,26 @@ def of_weights(tensors: Mapping[str, Tensor], architecture: Architecture) -> Imp
         for dim, axis in enumerate(axes_of(architecture, name)):
             if axis is None or axis.kind == "head":
                 continue
-            norms = tensor.double().transpose(0, dim).flatten(1).norm(dim=1).reshape(axis.parts, axis.size).mean(0)
-            key, share = (axis.kind, axis.owner), norms / norms.mean().clamp_min(1e-12)
+            norms = parts_of(tensor.double().transpose(0, dim).flatten(1).norm(dim=1), axis).mean(0)
+            key, share = (axis.kind, axis.owner), _of_query_heads(norms, axis, architecture)
+            share = share / share.mean().clamp_min(1e-12)
             sums[key] = sums.get(key, torch.zeros_like(share)) + share
     return Importance(sums)
 
 
-@torch.no_grad()
-def on_images(model: nn.Module, architecture: Architecture, images: Tensor) -> Importance:
-    """Importance from what the network computes on images.
+def _of_query_heads(values: Tensor, axis: Axis, architecture: Architecture) -> Tensor:
+    """Values of heads of keys or values, (groups * D,), once for each query head, (heads * D,); others as they are."""
+    if axis.kind != "heads" or axis.heads == axis.groups == architecture.num_heads or not axis.groups:
+        return values
+    by_group = values.reshape(axis.groups, -1, axis.size // axis.heads)
+    return by_group.expand(-1, architecture.num_heads // axis.groups, -1).flatten()
 
-    Elements: the mean magnitude of their activations over images and tokens (Samragh et al., 2023). The residual stream
+
+@torch.no_grad()
+def on_inputs(model: Any, architecture: Architecture, inputs: Tensor) -> Importance:
+    """Importance from what the network computes on images or texts.
+
+    Elements: the mean magnitude of their activations over inputs and tokens (Samragh et al., 2023). The residual stream
     has one ranking for all layers: the mean over the inputs of all layers and the output of the last, each divided by
     its mean, so that the later layers with their larger activations do not decide alone.
 
@@ -63,11 +74,11 @@ def on_images(model: nn.Module, architecture: Architecture, images: Tensor) -> I
     Args:
         model: The network, in eval mode.
         architecture: Its description.
-        images: Normalized images, (N, C, H, W).
+        inputs: Normalized images, (N, C, H, W), or token ids without padding, (N, L).
     """
     sums: dict[tuple[str, str], Tensor] = {}
     layers = torch.zeros(architecture.depth, dtype=torch.float64)
-    for batch in images.split(16):
+    for batch in inputs.split(16):
         with _recorded(model, architecture) as seen:
             model(batch)
         for key, values in seen.items():
@@ -79,18 +90,18 @@ def on_images(model: nn.Module, architecture: Architecture, images: Tensor) -> I
         for layer, (before, after) in enumerate(pairwise(stream)):
             ratio = (after - before).norm(dim=-1) / after.norm(dim=-1).clamp_min(1e-12)
             layers[layer] += ratio.mean() * len(batch)
-    return Importance(sums, layers / len(images))
+    return Importance(sums, layers / len(inputs))
 
 
 @contextmanager
 def _recorded(model: nn.Module, architecture: Architecture) -> Iterator[dict[tuple[str, str], list[Tensor]]]:
     """Record the residual stream at the border of each layer, and the inputs of layers that read heads or neurons."""
     seen: dict[tuple[str, str], list[Tensor]] = {STREAM: []}
-    blocks: Any = model.blocks
+    blocks = architecture.blocks(model)
     hooks = [block.register_forward_pre_hook(_recorder(seen, STREAM)) for block in blocks]
-    hooks.append(blocks[-1].register_forward_hook(lambda _m, _i, output: seen[STREAM].append(output)))
+    hooks.append(blocks[-1].register_forward_hook(lambda _m, _i, output: seen[STREAM].append(_first(output))))
     for name, module in model.named_modules():  # the layers that read the heads of an attention or an MLP's neurons
-        axis = axes_of(architecture, f"{name}.weight")[1] if isinstance(module, nn.Linear) else None
+        axis = None if (dim := input_dim(module)) is None else axes_of(architecture, f"{name}.weight")[dim]
         if axis is not None and axis.kind in ("heads", "hidden"):
             hooks.append(module.register_forward_pre_hook(_recorder(seen, (axis.kind, axis.owner))))
     try:
@@ -98,6 +109,11 @@ def _recorded(model: nn.Module, architecture: Architecture) -> Iterator[dict[tup
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _first(output: Tensor | tuple[Tensor, ...]) -> Tensor:
+    """The residual stream of what a layer returns."""
+    return output if isinstance(output, Tensor) else output[0]
 
 
 def _recorder(

@@ -9,15 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
-from lgx.architectures.axes import Axis
+from lgx.architectures.axes import Axis, input_dim
 from lgx.architectures.base import axes_of
+from lgx.components.features import before_head
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
 from lgx.initialization.sizes import Sizes
 from lgx.initialization.width import head_widths, narrow
 from lgx.methods.baselines.from_source import FromSource
-from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_images
+from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_inputs
 
 MOST_IMAGES = 24
 """Images on which the change of features is measured."""
@@ -38,54 +39,67 @@ def largest(importance: Tensor, count: int) -> list[int]:
 
 
 @torch.no_grad()
-def layers_by_change(model: Any, images: Tensor, depth: int = 1) -> list[int]:
+def layers_by_change(model: Any, architecture: Architecture, inputs: Tensor, depth: int = 1) -> list[int]:
     """Drop one layer after the other, each time the one whose absence changes the network's features least.
 
-    Ours. Features are those that precede the head; the change is one minus the cosine similarity with those of the
-    whole network, mean over images. On DeiT-Tiny at 64 px, 9 of 12 layers chosen in this way agree with the whole
-    network's prediction on 57 % of held-out photographs, without the middle on 24 %, by magnitude on 7 %. The first
-    and the last layer are kept. Networks of few layers are all far from the whole one, so that their changes no longer
-    tell which layers they need. For each layer and each drop, the layers behind it are run once.
+    Ours. Features are those that precede the head, of a language model those of every token; the change is one minus
+    the cosine similarity with those of the whole network, mean over inputs. On DeiT-Tiny at 64 px, 9 of 12 layers
+    chosen in this way agree with the whole network's prediction on 57 % of held-out photographs, without the middle on
+    24 %, by magnitude on 7 %. The first and the last layer are kept. Networks of few layers are all far from the whole
+    one, so that their changes no longer tell which layers they need. For each layer and each drop, the layers behind it
+    are run once.
 
     Args:
         model: The network, in eval mode.
-        images: Normalized images, (N, C, H, W).
+        architecture: Its description.
+        inputs: Normalized images, (N, C, H, W), or token ids, (N, L).
         depth: Layers to keep.
 
     Returns:
         The kept layers, increasing, then the dropped ones, the last dropped first.
     """
-    kept, dropped, whole = list(range(len(model.blocks))), list[int](), None
+    blocks = architecture.blocks(model)
+    kept, dropped, whole = list(range(len(blocks))), list[int](), None
     while len(kept) > depth:
-        layers, after = [model.blocks[layer] for layer in kept], [_Tokens() for _ in kept]
-        features = _features(model, images, [part for pair in zip(layers, after, strict=True) for part in pair])
+        layers = [blocks[layer] for layer in kept]
+        once = [_Once(layer) for layer in layers]
+        features = _features(model, architecture, inputs, once)
         whole = features if whole is None else whole
         changes = [
-            1 - nn.functional.cosine_similarity(_features(model, images, rest), whole).mean().item()
-            for rest in ([after[i - 1], *layers[i + 1 :]] for i in range(1, max(2, len(kept) - 1)))
+            1 - nn.functional.cosine_similarity(_features(model, architecture, inputs, rest), whole, -1).mean().item()
+            for rest in ([once[i - 1]] * i + layers[i + 1 :] for i in range(1, max(2, len(kept) - 1)))
         ]
         dropped.insert(0, kept.pop(1 + changes.index(min(changes))))
     return kept + dropped
 
 
-class _Tokens(nn.Module):
-    """Keeps the first tokens that it gets, and then gives these, in place of the layers before it."""
+class _Once(nn.Module):
+    """Runs a layer once, and then gives its output, in place of the layers before it."""
 
-    tokens: Tensor | None = None
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer, self.output = layer, None
 
-    def forward(self, tokens: Tensor, **_: Any) -> Tensor:
-        self.tokens = tokens if self.tokens is None else self.tokens
-        return self.tokens
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        self.output = self.layer(*inputs, **options) if self.output is None else self.output
+        return self.output
+
+    def __getattr__(self, name: str) -> Any:
+        """The layer's own attributes: some networks read its kind of attention."""
+        own = vars(self)["_modules"]
+        return own[name] if name in own else getattr(own["layer"], name)
 
 
-def _features(model: Any, images: Tensor, layers: Sequence[nn.Module]) -> Tensor:
-    """Features (B, D) of images (B, C, H, W) before the head, with these layers alone."""
-    whole = model.blocks
-    model.blocks = nn.ModuleList(layers) if isinstance(whole, nn.ModuleList) else nn.Sequential(*layers)
+def _features(model: Any, architecture: Architecture, inputs: Tensor, layers: Sequence[nn.Module]) -> Tensor:
+    """Features (B, D) of inputs before the head, with these layers alone; (B, L, D) of a language model."""
+    whole, place = architecture.blocks(model), architecture.layers.rstrip(".")
+    model.set_submodule(place, nn.ModuleList(layers) if isinstance(whole, nn.ModuleList) else nn.Sequential(*layers))
     try:
-        features: Tensor = model.forward_head(model.forward_features(images), pre_logits=True)
+        if not architecture.reads_text:
+            return before_head(model, inputs)
+        features: Tensor = model.tokens(inputs) if architecture.kind == "language" else model.features(inputs)
     finally:
-        model.blocks = whole
+        model.set_submodule(place, whole)
     return features
 
 
@@ -93,7 +107,7 @@ class WeightSubcloning(FromSource):
     """The ancestor's most important layers, heads, neurons and dimensions, in their order (weight subcloning).
 
     Importance is measured on a few images, which need no labels; see
-    :func:`~lgx.methods.weight_subcloning.importance.on_images`. The residual stream has one ranking, so that layers,
+    :func:`~lgx.methods.weight_subcloning.importance.on_inputs`. The residual stream has one ranking, so that layers,
     norms, patch and position embedding and head keep the same dimensions; each attention ranks its heads by the mean of
     their elements, each MLP its neurons. Without images the norms of the weights replace the activations
     (:func:`~lgx.methods.weight_subcloning.importance.of_weights`), and results say ``weight_subcloning_norms``.
@@ -149,7 +163,7 @@ class WeightSubcloning(FromSource):
         of_source = self.of_source
         if self.data is None:
             return of_weights(self.loaded.tensors, of_source)
-        return on_images(self.loaded.model.eval(), of_source, self._sample)
+        return on_inputs(self.loaded.model.eval(), of_source, self._sample)
 
     @cached_property
     def _sample(self) -> Tensor:
@@ -173,7 +187,7 @@ class WeightSubcloning(FromSource):
         total = self.of_source.depth
         if self.drop == "change":
             some = self._sample[:: -(-len(self._sample) // MOST_IMAGES)]
-            return layers_by_change(self.loaded.model.eval(), some, depth)[:depth]
+            return layers_by_change(self.loaded.model.eval(), self.of_source, some, depth)[:depth]
         if self.drop == "magnitude" and self.ranked.layers is not None:
             return largest(self.ranked.layers, depth)
         return without_the_middle(total, depth)
@@ -191,7 +205,8 @@ class WeightSubcloning(FromSource):
         tensors = {k: v for k, v in self.loaded.tensors.items() if not k.startswith(prefix) or k.startswith(kept)}
         selected = narrow(tensors, of_source, architecture, self._choose)
         if self.keeps_scale:
-            selected = {name: tensor * _factor(name, of_source, architecture) for name, tensor in selected.items()}
+            dims = {f"{name}.weight": input_dim(module) for name, module in self.loaded.model.named_modules()}
+            selected = {k: t * _factor(k, dims.get(k), of_source, architecture) for k, t in selected.items()}
         return take_layers(selected, layers, prefix)
 
     def _choose(self, source: Axis, target: Axis) -> list[int]:
@@ -202,14 +217,20 @@ class WeightSubcloning(FromSource):
         return largest(self.ranked.elements[key], target.size)
 
     def _choose_heads(self, source: Axis, target: Axis) -> list[int]:
-        heads = source.heads if source.kind == "heads" else self.of_source.num_heads
-        by_head = self.ranked.elements["heads", source.owner].reshape(heads, -1)
+        """Of heads that share keys and values, whole groups, and in each of them as many heads."""
+        by_head = self.ranked.elements["heads", source.owner].reshape(self.of_source.num_heads, -1)
         _, width = head_widths(source, target)
         within = largest(by_head.mean(0), width)
         if source.kind == "head":
             return within
-        chosen = largest(by_head.mean(1), target.heads)
-        return [head * by_head.shape[1] + element for head in chosen for element in within]
+        groups = source.groups or source.heads
+        of_groups = by_head.mean(1).reshape(groups, -1)
+        heads = [
+            group * source.heads_per_group + head
+            for group in largest(of_groups.mean(1), target.groups or target.heads)
+            for head in (largest(of_groups[group], target.heads_per_group) if source.heads_per_group > 1 else [0])
+        ]
+        return [head * by_head.shape[1] + element for head in heads for element in within]
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers were kept, and what the importance was measured on."""
@@ -226,9 +247,8 @@ class WeightSubcloning(FromSource):
         )
 
 
-def _factor(name: str, source: Architecture, target: Architecture) -> float:
-    """What a linear layer's weight is multiplied by: ``sqrt(n / m)`` for m of n inputs."""
-    ours, theirs = axes_of(target, name), axes_of(source, name)
-    if not (name.endswith("weight") and len(ours) == 2 and ours[1] and theirs[1]):
+def _factor(name: str, dim: int | None, source: Architecture, target: Architecture) -> float:
+    """What a linear layer's weight with inputs along ``dim`` is multiplied by: ``sqrt(n / m)`` for m of n inputs."""
+    if dim is None or not (ours := axes_of(target, name)[dim]) or not (theirs := axes_of(source, name)[dim]):
         return 1.0
-    return sqrt(theirs[1].size / ours[1].size)
+    return sqrt(theirs.size / ours.size)

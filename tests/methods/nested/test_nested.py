@@ -25,7 +25,7 @@ from lgx.core.flops import flop_counter
 from lgx.errors import UserError
 from lgx.methods import Nested
 from lgx.methods.nested.slicing import ordered, sliced, trained_share
-from lgx.methods.weight_subcloning.importance import on_images
+from lgx.methods.weight_subcloning.importance import on_inputs
 from lgx.planning import make_plan
 from tests.support.command_line import ACCELERATOR, lgx
 from tests.support.families import EACH, tiny
@@ -77,12 +77,12 @@ def test_the_ordered_network_computes_the_same(family, tmp_path):
     model, images = architecture.build().eval(), torch.randn(4, 3, 16, 16)
     model.load_state_dict(tensors)
     wanted = model(images)
-    importance = on_images(model, architecture, images)
+    importance = on_inputs(model, architecture, images)
     found, order = ordered(tensors, architecture, importance)
     model.load_state_dict(found)
     assert torch.allclose(model(images), wanted, rtol=1e-3, atol=1e-4)
     assert not torch.equal(order, torch.arange(64))
-    again = on_images(model, architecture, images).elements
+    again = on_inputs(model, architecture, images).elements
     assert all((a[:-1] >= a[1:] - 1e-6).all() for a in (again["embed", ""], again["hidden", "blocks.1.mlp"]))
 
 

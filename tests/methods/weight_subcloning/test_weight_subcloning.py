@@ -13,7 +13,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import WeightSubcloning
-from lgx.methods.weight_subcloning.importance import of_weights, on_images
+from lgx.methods.weight_subcloning.importance import of_weights, on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change, without_the_middle
 from tests.support.command_line import lgx, ok
 from tests.support.families import EACH, tiny
@@ -97,7 +97,7 @@ def test_the_middle_is_dropped():
 def test_the_importance_of_layers_and_neurons_is_that_of_a_naive_loop():
     torch.manual_seed(1)
     model, images = WIDE.build().eval(), torch.randn(20, 3, 16, 16)
-    found = on_images(model, WIDE, images)
+    found = on_inputs(model, WIDE, images)
     with torch.no_grad():
         x = model.norm_pre(model._pos_embed(model.patch_embed(images)))
         for layer, block in enumerate(model.blocks):
@@ -119,7 +119,7 @@ def test_the_first_and_the_last_layer_are_kept_even_without_effect_and_the_netwo
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
     images = torch.randn(4, 3, 16, 16)
-    before, order = model(images), layers_by_change(model, images)
+    before, order = model(images), layers_by_change(model, WIDE, images)
     assert torch.equal(model(images), before)
     assert (order[:2], sorted(order)) == ([0, 4], [0, 1, 2, 3, 4])
 
