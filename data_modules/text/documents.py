@@ -16,7 +16,7 @@ _LONGEST = 2**26
 """Largest length of a document in bytes."""
 
 
-def find_files(root: Path) -> dict[Split, list[Path]]:
+def find_files(root: Path, option: str = "data.root") -> dict[Split, list[Path]]:
     """The files with texts of each split, in order.
 
     The first part of a path below ``root`` names its split: ``test.jsonl``, ``val/a.txt``, ``train-00000.parquet``.
@@ -33,7 +33,7 @@ def find_files(root: Path) -> dict[Split, list[Path]]:
     others = found.pop(None, [])
     splits: dict[Split, list[Path]] = {"train": others, **{split: part for split, part in found.items() if split}}
     if not splits["train"]:
-        raise UserError(f"data.root: {root} holds no training texts; expected files {', '.join(SUFFIXES)}")
+        raise UserError(f"{option}: {root} holds no training texts; expected files {', '.join(SUFFIXES)}")
     return splits
 
 

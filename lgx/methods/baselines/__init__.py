@@ -48,6 +48,7 @@ VANILLA_LG = MethodSpec(
     "them are random.",
     looks=(Look("vanilla_lg", "Vanilla-LG", PINK),),
     initializer="lgx.methods.baselines.from_source:VanillaLG",
+    kinds=_KINDS,
     order=40,
 )
 WEIGHT_SELECTION = MethodSpec(
@@ -57,5 +58,6 @@ WEIGHT_SELECTION = MethodSpec(
     summary="Evenly spaced elements of the first layers of a larger trained network become the weights.",
     looks=(Look("weight_selection", "weight selection", ORANGE),),
     initializer="lgx.methods.baselines.from_source:WeightSelection",
+    kinds=_KINDS,
     order=50,
 )

@@ -16,5 +16,6 @@ SPEC = MethodSpec(
         Look("layer_choice_random", "random layers", ""),
     ),
     initializer="lgx.methods.layer_choice.initializer:LayerChoice",
+    kinds=("classification", "segmentation", "text", "multilabel", "language"),
     order=55,
 )

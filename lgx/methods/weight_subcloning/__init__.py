@@ -12,6 +12,6 @@ SPEC = MethodSpec(
         Look("weight_subcloning", "weight subcloning", GREEN, "-."),
     ),
     initializer="lgx.methods.weight_subcloning.initializer:WeightSubcloning",
-    kinds=("classification", "segmentation"),
+    kinds=("classification", "segmentation", "text", "multilabel", "language"),
     order=54,
 )

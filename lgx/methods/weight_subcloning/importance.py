@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture
+from lgx.architectures import Architecture, HFArchitecture
 from lgx.architectures.axes import Axis, input_dim, parts_of
 from lgx.architectures.base import axes_of
 
@@ -64,7 +64,8 @@ def _of_query_heads(values: Tensor, axis: Axis, architecture: Architecture) -> T
 def on_inputs(model: Any, architecture: Architecture, inputs: Tensor) -> Importance:
     """Importance from what the network computes on images or texts.
 
-    Elements: the mean magnitude of their activations over inputs and tokens (Samragh et al., 2023). The residual stream
+    Elements: the mean magnitude of their activations over inputs and tokens (Samragh et al., 2023),
+    without padding. The residual stream
     has one ranking for all layers: the mean over the inputs of all layers and the output of the last, each divided by
     its mean, so that the later layers with their larger activations do not decide alone.
 
@@ -74,23 +75,29 @@ def on_inputs(model: Any, architecture: Architecture, inputs: Tensor) -> Importa
     Args:
         model: The network, in eval mode.
         architecture: Its description.
-        inputs: Normalized images, (N, C, H, W), or token ids without padding, (N, L).
+        inputs: Normalized images, (N, C, H, W), or token ids padded on the right, (N, L).
     """
     sums: dict[tuple[str, str], Tensor] = {}
     layers = torch.zeros(architecture.depth, dtype=torch.float64)
     for batch in inputs.split(16):
+        real = real_tokens(architecture, batch)
         with _recorded(model, architecture) as seen:
             model(batch)
         for key, values in seen.items():
             for value in values:
-                mean = value.abs().double().flatten(0, -2).mean(0)
+                mean = value.abs().double().flatten(0, -2)[real].mean(0)
                 share = mean / mean.mean().clamp_min(1e-300) * len(batch)  # of an axis without activations 0, not NaN
                 sums[key] = sums.get(key, torch.zeros_like(share)) + share
         stream = [value.double() for value in seen[STREAM]]
         for layer, (before, after) in enumerate(pairwise(stream)):
             ratio = (after - before).norm(dim=-1) / after.norm(dim=-1).clamp_min(1e-12)
-            layers[layer] += ratio.mean() * len(batch)
+            layers[layer] += ratio.flatten()[real].mean() * len(batch)
     return Importance(sums, layers / len(inputs))
+
+
+def real_tokens(architecture: Architecture, inputs: Tensor) -> Any:
+    """Which of all tokens of texts are no padding, (N * L,); all tokens of images."""
+    return (inputs != architecture.pad_id).flatten() if isinstance(architecture, HFArchitecture) else slice(None)
 
 
 @contextmanager

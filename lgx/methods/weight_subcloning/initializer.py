@@ -3,14 +3,15 @@
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from math import sqrt
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture
+from lgx.architectures import Architecture, HFArchitecture
 from lgx.architectures.axes import Axis, input_dim
 from lgx.architectures.base import axes_of
+from lgx.artifacts.source_names import path_of
 from lgx.components.features import before_head
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -18,7 +19,7 @@ from lgx.initialization.expansion import take_layers
 from lgx.initialization.sizes import Sizes
 from lgx.initialization.width import head_widths, narrow
 from lgx.methods.baselines.from_source import FromSource
-from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_inputs
+from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_inputs, real_tokens
 
 MOST_IMAGES = 24
 """Images on which the change of features is measured."""
@@ -91,22 +92,23 @@ class _Once(nn.Module):
 
 
 def _features(model: Any, architecture: Architecture, inputs: Tensor, layers: Sequence[nn.Module]) -> Tensor:
-    """Features (B, D) of inputs before the head, with these layers alone; (B, L, D) of a language model."""
+    """Features of inputs (B, D) before the head, with these layers alone; of language models (T, D), tokens."""
     whole, place = architecture.blocks(model), architecture.layers.rstrip(".")
     model.set_submodule(place, nn.ModuleList(layers) if isinstance(whole, nn.ModuleList) else nn.Sequential(*layers))
     try:
         if not architecture.reads_text:
             return before_head(model, inputs)
-        features: Tensor = model.tokens(inputs) if architecture.kind == "language" else model.features(inputs)
+        if architecture.kind != "language":
+            return cast(Tensor, model.features(inputs))
+        return cast(Tensor, model.tokens(inputs).flatten(0, 1)[real_tokens(architecture, inputs)])
     finally:
         model.set_submodule(place, whole)
-    return features
 
 
 class WeightSubcloning(FromSource):
     """The ancestor's most important layers, heads, neurons and dimensions, in their order (weight subcloning).
 
-    Importance is measured on a few images, which need no labels; see
+    Importance is measured on a few images or texts, which need no labels; see
     :func:`~lgx.methods.weight_subcloning.importance.on_inputs`. The residual stream has one ranking, so that layers,
     norms, patch and position embedding and head keep the same dimensions; each attention ranks its heads by the mean of
     their elements, each MLP its neurons. Without images the norms of the weights replace the activations
@@ -114,8 +116,8 @@ class WeightSubcloning(FromSource):
 
     Depth: the paper drops layers from the middle, where it finds the relative magnitude of what a layer adds to be
     lowest. In DeiT-Tiny it is lowest in the last layers, and to drop these harms most. Ours is to drop, one after the
-    other, the layers whose absence changes the features of the images least (:func:`layers_by_change`). The
-    paper's rules are options. Without images the middle is dropped.
+    other, the layers whose absence changes the features of the inputs least (:func:`layers_by_change`). The
+    paper's rules are options. Without data the middle is dropped.
 
     Scale: the weights of linear layers are multiplied so that their outputs keep their standard deviation. The factor
     is ``sqrt(n / m)`` for m of n inputs, which is exact for independent inputs of one variance, e.g. after a norm; that
@@ -130,12 +132,12 @@ class WeightSubcloning(FromSource):
 
     Args:
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
-        data: Folder with images, at any depth; if it has splits, only ``train`` is read. By default the norms of the
-            weights are used.
-        images: Number of images.
+        data: Folder with images, at any depth; if it has splits, only ``train`` is read. For a network of texts, a
+            folder with ``.txt``, ``.jsonl`` or ``.parquet`` files; the source's folder must hold its tokenizer. By
+            default the norms of the weights are used.
+        images: Number of images or texts.
         drop: Layers to drop: ``change``: the layers whose absence changes the features least; ``magnitude``: the layers
-            with the smallest output relative to the residual stream; ``middle``. Default: change with images, else
-            middle.
+            with the smallest output relative to the residual stream; ``middle``. Default: ``change`` with data.
     """
 
     method = "weight_subcloning"
@@ -146,7 +148,7 @@ class WeightSubcloning(FromSource):
         if images < 1:
             raise UserError(f"images: expected at least 1, got {images}")
         if data is None and drop in ("change", "magnitude"):
-            raise UserError(f"drop {drop}: needs images; give a folder of images (data)")
+            raise UserError(f"drop {drop}: needs inputs; give a folder of images or texts (data)")
         self.data, self.images = data, images
         self.drop: Drop = drop or ("middle" if data is None else "change")
         self._kept: dict[int, list[int]] = {}
@@ -167,7 +169,11 @@ class WeightSubcloning(FromSource):
 
     @cached_property
     def _sample(self) -> Tensor:
-        """The images (N, C, H, W), normalized for the source."""
+        """The images (N, C, H, W), normalized for the source, or token ids (N, L)."""
+        if isinstance(self.of_source, HFArchitecture):
+            from lgx.methods.weight_subcloning.sample_texts import sample_texts
+
+            return sample_texts(str(self.data), self.images, self.of_source, path_of(self.source))
         of_source = self.vit
         task = Task(
             "sample", 0, in_chans=of_source.in_chans, img_size=of_source.img_size, mean=self.loaded.mean,
@@ -235,10 +241,11 @@ class WeightSubcloning(FromSource):
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers were kept, and what the importance was measured on."""
         layers = self.layers(architecture.depth)
+        inputs = "texts" if self.of_source.reads_text else "images"
         by = (
-            f"activation on {len(self._sample)} images of {self.data}"
+            f"activation on {len(self._sample)} {inputs} of {self.data}"
             if self.data
-            else ("norms of the weights, because no images are given (data)")
+            else f"norms of the weights, because no {inputs} are given (data)"
         )
         rule = {"change": "those that change features least", "magnitude": "those of least output", "middle": "middle"}
         return (

@@ -167,7 +167,7 @@ def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
 def test_images_are_normalized_and_magnitudes_need_some(sparse, tmp_path):
     Image.new("RGB", (16, 16), "white").save(tmp_path / "white.png")
     assert_close(WeightSubcloning(sparse, str(tmp_path), images=1)._sample, torch.ones(1, 3, 16, 16))
-    with pytest.raises(UserError, match="needs images; give a folder"):
+    with pytest.raises(UserError, match="needs inputs; give a folder"):
         initialize(SMALL, WeightSubcloning(sparse, drop="magnitude"))
 
 
