@@ -58,7 +58,7 @@ class NestedSlices(LayerExpansion):
         # Positions, patches and classes stay those of the learngene.
         own = {key: getattr(self.whole, key) for key in (*self.whole.shared_keys, "num_classes", "kind")}
         found = sliced(self.loaded.tensors, self.whole, architecture.replace(**own), self.order)
-        return {name: tensor.clone() for name, tensor in found.items()}
+        return {name: tensor.clone() for name, tensor in found.items() if name not in self.whole.tied_names()}
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers the slice has."""
