@@ -38,8 +38,7 @@ def nested_passes(architecture: ViTArchitecture, batch: int, precision: str) -> 
     networks = [projected(size.build()) for size in sizes]
 
     def alone(network: Any) -> tuple[Any, Tensor]:
-        features, tokens = projected_features(network, images)
-        return features, network.forward_head(tokens)
+        return projected_features(network, images)
 
     def passes(outputs: Callable[[Any], tuple[Any, Tensor]], of: list[Any], parts: list[nn.Module]) -> None:
         with autocast(precision):

@@ -52,7 +52,6 @@ class GPT2Architecture(Architecture):
     layers: ClassVar = "transformer.h."
     limits: ClassVar = {
         "depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "max_len": 2**20, "vocab_size": 2**24,
-        "num_classes": 1_000_000,
     }  # fmt: skip
     input_keys: ClassVar = ("max_len", "vocab_size")
     shared_keys: ClassVar = input_keys

@@ -27,12 +27,18 @@ class GPT2Classifier(GPT2ForSequenceClassification):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits (B, K) of token ids (B, N)."""
-        logits: Tensor = self.score(self.features(ids))
-        return logits
+        return self.tokens_and_logits(ids)[1]
+
+    def tokens_and_logits(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Features of all tokens after the last norm, (B, N, D), and logits."""
+        tokens = self.tokens(ids)
+        return tokens, self.score(self._last(tokens, ids))
 
     def features(self, ids: Tensor) -> Tensor:
         """Features of each text's last token after the last norm, (B, D), like those of a ViT's class token."""
-        tokens = self.tokens(ids)
+        return self._last(self.tokens(ids), ids)
+
+    def _last(self, tokens: Tensor, ids: Tensor) -> Tensor:
         places = torch.arange(ids.shape[1], device=ids.device)
         last = ((ids != self.config.pad_token_id) * places).argmax(dim=1)
         return tokens[torch.arange(len(ids), device=ids.device), last]

@@ -55,6 +55,13 @@ class TextNetwork:
         features: Tensor = self.base_model(input_ids=ids, attention_mask=self._attended(ids))[0]
         return features
 
+    def tokens_and_logits(self: Any, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Features of all tokens before the head, (B, N, D), and logits."""
+        found: list[Tensor] = []
+        with self.base_model.register_forward_hook(lambda _module, _inputs, output: found.append(output[0])):
+            logits = self(ids)
+        return found[0], logits
+
     def features(self: Any, ids: Tensor) -> Tensor:
         """Features of the token that the head of a classifier reads, (B, D): the last one, or the first of encoders."""
         tokens = self.tokens(ids)

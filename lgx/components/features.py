@@ -1,4 +1,4 @@
-"""Features of image models: a summary and a grid of patches, losses that compare them, and probes.
+"""Features of networks: a summary, and patches or tokens; losses that compare them, and probes.
 
 A probe tells how well frozen features tell classes apart, without a trained head:
 
@@ -29,11 +29,12 @@ COSINE_SHARE = 0.9
 
 
 class Features(NamedTuple):
-    """Features of a batch of images.
+    """Features of a batch of images or texts.
 
     Attributes:
-        summary: What a head reads: the class token after the last norm, or the pooled tokens, (B, D).
-        patches: Patch tokens after the last norm, in their grid, (B, D, h, w).
+        summary: What a head reads: the class token after the last norm, or the pooled tokens, (B, D). Of texts the mean
+            of the tokens.
+        patches: Patch tokens after the last norm, in their grid, (B, D, h, w). Of texts all tokens, (B, D, 1, N).
     """
 
     summary: Tensor
@@ -52,6 +53,26 @@ def read_features(model: Any, images: Tensor) -> tuple[Features, Tensor]:
     """
     tokens: Tensor = model.forward_features(images)
     return Features(model.forward_head(tokens, pre_logits=True), _patches(model, tokens)), tokens
+
+
+def features_and_logits(model: Any, inputs: Tensor, real: Tensor | None = None) -> tuple[Features, Tensor]:
+    """Run a network.
+
+    Args:
+        model: Any model of timm as for :func:`read_features`, or a network of texts.
+        inputs: Images (B, C, H, W), or token ids (B, N).
+        real: Which tokens count, (B, N); None for images.
+
+    Returns:
+        The features, and logits.
+    """
+    if real is None:
+        features, tokens = read_features(model, inputs)
+        return features, model.forward_head(tokens)
+    tokens, logits = model.tokens_and_logits(inputs)
+    counted = real.unsqueeze(-1)
+    summary = (tokens * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
+    return Features(summary, rearrange(tokens, "b n d -> b d 1 n")), logits
 
 
 def _patches(model: Any, tokens: Tensor) -> Tensor:
@@ -93,12 +114,17 @@ class FeatureProjection(nn.Module):
         return Features(self.summary(features.summary), rearrange(patches, "b h w d -> b d h w"))
 
 
-def feature_losses(student: Features, teacher: Features) -> tuple[Tensor, Tensor]:
+def feature_losses(student: Features, teacher: Features, real: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Distance of a student's projected features from its teacher's.
 
     The loss is AM-RADIO's (Ranzinger et al., "AM-RADIO: Agglomerative Vision Foundation Model", CVPR 2024, Sec. 3):
     ``1 - cos`` of the summaries, plus for the patches ``0.9 (1 - cos) + 0.1`` smooth L1, averaged over the patches. If
     the grids differ, the teacher's is resampled bilinearly to the student's, so that no gradient passes through it.
+
+    Args:
+        student: Its features.
+        teacher: The features that they are compared with.
+        real: Which tokens of texts count, (B, N); None for images.
 
     Returns:
         Loss of each image, (B,), at least 0; cosine similarity of the summaries, (B,), in [-1, 1].
@@ -107,8 +133,14 @@ def feature_losses(student: Features, teacher: Features) -> tuple[Tensor, Tensor
     patches, wanted = student.patches.float(), teacher.patches.float()
     if wanted.shape[2:] != patches.shape[2:]:
         wanted = F.interpolate(wanted, size=patches.shape[2:], mode="bilinear", align_corners=False, antialias=True)
-    angles = 1 - F.cosine_similarity(patches, wanted, dim=1).mean(dim=(1, 2))
-    distances = F.smooth_l1_loss(patches, wanted, reduction="none").mean(dim=(1, 2, 3))
+
+    def mean(values: Tensor) -> Tensor:  # (B, h, w)
+        if real is None:
+            return values.mean(dim=(1, 2))
+        return (values.squeeze(1) * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)
+
+    angles = 1 - mean(F.cosine_similarity(patches, wanted, dim=1))
+    distances = mean(F.smooth_l1_loss(patches, wanted, reduction="none").mean(dim=1))
     return (1 - similarity) + COSINE_SHARE * angles + (1 - COSINE_SHARE) * distances, similarity
 
 

@@ -12,7 +12,7 @@ from lgx.architectures import ViTArchitecture
 from lgx.architectures.class_order import class_order
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import recorded_name
-from lgx.components.features import Features, before_head, read_features
+from lgx.components.features import Features, before_head, features_and_logits
 from lgx.components.normalization import renormalize
 from lgx.core.task import TEXTS, Task, size_text
 from lgx.errors import UserError
@@ -97,7 +97,7 @@ class Teacher:
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Widths of summary and patches of :meth:`image_features`."""
+        """Widths of summary and patches of :meth:`features_and_logits`."""
         return self.width, int(self._model.num_features)
 
     @property
@@ -140,19 +140,22 @@ class Teacher:
         return self._answer("features", inputs, lambda model, own: (before_head(model, own),))[0]
 
     @torch.no_grad()
-    def image_features(self, images: Tensor) -> Features:
-        """Summary and patches of images (B, C, H, W), normalized for the task; UserError without a grid of patches."""
-        return Features(*self._answer("patches", images, lambda model, own: read_features(model, own)[0]))
+    def features_and_logits(self, inputs: Tensor, real: Tensor | None = None) -> tuple[Features, Tensor]:
+        """Summary, patches and logits (B, K) in the network's order, in one pass.
 
-    @torch.no_grad()
-    def features_and_logits(self, images: Tensor) -> tuple[Features, Tensor]:
-        """Result of :meth:`image_features`, and logits (B, K) in the network's order, in one pass."""
+        Args:
+            inputs: Images normalized for the task, (B, C, H, W), or token ids, (B, N).
+            real: Which tokens count, (B, N); None for images.
+
+        Raises:
+            UserError: If images have no grid of patches.
+        """
 
         def both(model: Any, own: Tensor) -> Answer:
-            features, tokens = read_features(model, own)
-            return *features, model.forward_head(tokens)
+            features, logits = features_and_logits(model, own, real)
+            return *features, logits
 
-        summary, patches, logits = self._answer("both", images, both)
+        summary, patches, logits = self._answer("both", inputs, both)
         return Features(summary, patches), logits
 
     def for_task(self, task: Task) -> "Teacher":

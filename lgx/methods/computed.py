@@ -28,6 +28,11 @@ class ComputedNetwork:
         """Features of all tokens of texts (B, N) before the head, (B, N, D)."""
         return self._run("tokens", ids, True)
 
+    def tokens_and_logits(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Features of all tokens, (B, N, D), and logits."""
+        tokens, logits = self._run("tokens_and_logits", ids, True)
+        return tokens, logits
+
     def forward_features(self, images: Tensor) -> Tensor:
         """Normalized tokens of the whole network, (B, P + N, D)."""
         return self._run("forward_features", images, True)

@@ -86,8 +86,7 @@ class StandInTeacher(Teacher):
         sizes = {"segmentation": (classes, *inputs.shape[2:]), "language": (*inputs.shape[1:], classes)}
         logits = torch.zeros(len(inputs), *sizes.get(kind, (classes,)), device=inputs.device)
         summary = torch.zeros(len(inputs), self.width, device=inputs.device)
-        patches = summary, summary[:, :, None, None]
-        answers: dict[str, Answer] = {"logits": (logits,), "patches": patches, "both": (*patches, logits)}
+        answers: dict[str, Answer] = {"logits": (logits,), "both": (summary, summary[:, :, None, None], logits)}
         return answers.get(part, (summary,))
 
 

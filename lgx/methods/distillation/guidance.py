@@ -6,7 +6,7 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.components.features import FeatureProjection, Features, read_features
+from lgx.components.features import FeatureProjection, Features, features_and_logits
 from lgx.errors import UserError
 
 _PROJECTION = "projection."
@@ -24,18 +24,16 @@ def without_projection(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in state.items() if not name.startswith(_PROJECTION)}
 
 
-def projected_features(network: nn.Module, images: Tensor) -> tuple[Features, Tensor]:
-    """Features in the ancestor's widths.
+def projected_features(network: nn.Module, inputs: Tensor, real: Tensor | None = None) -> tuple[Features, Tensor]:
+    """Features in the ancestor's widths, and logits.
 
     Args:
         network: A network with a projection.
-        images: (B, C, H, W).
-
-    Returns:
-        The features, and the tokens (B, P + N, D) from which ``forward_head`` makes logits.
+        inputs: Images (B, C, H, W), or token ids (B, N).
+        real: Which tokens count, (B, N); None for images.
     """
-    features, tokens = read_features(network, images)
-    return cast(FeatureProjection, network.projection)(features), tokens
+    features, logits = features_and_logits(network, inputs, real)
+    return cast(FeatureProjection, network.projection)(features), logits
 
 
 def classes_of(ancestor: str, assumed: list[str] | None) -> int:

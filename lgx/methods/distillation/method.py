@@ -16,7 +16,7 @@ from lgx.components.losses import distillation_loss, of_known
 from lgx.components.metrics import agreement_with
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import mean_of_examples
-from lgx.core.batch import IGNORE, Batch
+from lgx.core.batch import IGNORE, IGNORE_TOKEN, Batch
 from lgx.core.task import AGREEMENT, Normalization, Task
 from lgx.errors import UserError
 from lgx.methods.base import Method
@@ -53,7 +53,7 @@ class Distill(Method):
         alpha: Share α of the distillation loss, in [0, 1]. The paper of SWS gives no value; ours is 0.5. Without
             labels it is not used.
         temperature: Temperature τ > 0 of the distillation of logits. The paper of SWS gives no value; ours is 1.
-        guidance: ``logits`` as in the paper, or ``features``, for image models.
+        guidance: ``logits`` as in the paper, or ``features``.
         start: ``random``, or from the ancestor's layers (our addition). The ancestor's layers are divided into L equal
             parts. Layer i is the ``middle`` layer of part i, or the ``mean`` of part i. All other parameters then come
             from the ancestor, the head only if the classes agree. From a wider ancestor, evenly spaced elements are
@@ -83,8 +83,6 @@ class Distill(Method):
         self.evaluates_with_teacher = not self.has_labels  # then the loss has only the ancestor
         if guidance == "features" and ancestor is None:
             raise UserError("model.guidance: features need an ancestor; give model.ancestor")
-        if guidance == "features" and self.parsed_architecture.reads_text:
-            raise UserError("model.guidance: features are for image models; use logits for text")
         self.start = start
         if self.is_from_ancestor and ancestor is None:
             raise UserError(f"model.start: {start} needs the ancestor's layers; give model.ancestor")
@@ -165,10 +163,8 @@ class Distill(Method):
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss`` and its parts ``loss_labels`` and ``loss_distillation``; without labels ``loss`` alone."""
         if self.guidance == "features":
-            features, tokens = projected_features(self.network, batch.inputs)
-            losses, _ = feature_losses(features, self._teacher_of(batch).image_features(batch.inputs))
-            distilled = mean_of_examples(losses, batch.targets)
-            logits = cast(Any, self.network).forward_head(tokens) if self.has_labels else tokens
+            losses, _, logits = self.feature_losses(batch)
+            distilled = self.mean_loss(losses, batch)
         else:
             logits = self(batch.inputs)
             if self.teacher is None:
@@ -179,6 +175,24 @@ class Distill(Method):
         labels = self.label_loss(logits, batch.targets)
         loss = (1 - self.alpha) * labels + self.alpha * distilled
         return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}
+
+    def feature_losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Result of :func:`~lgx.components.features.feature_losses`, (B,) each, and logits."""
+        real = self.real_tokens(batch)
+        features, logits = projected_features(self.network, batch.inputs, real)
+        wanted, _ = self._teacher_of(batch).features_and_logits(batch.inputs, real)
+        return *feature_losses(features, wanted, real), logits
+
+    def real_tokens(self, batch: Batch) -> Tensor | None:
+        """Which tokens of texts are not padding, (B, N); None for images."""
+        if not self.architecture.reads_text:
+            return None
+        is_language = self.architecture.kind == "language"
+        return batch.targets != IGNORE_TOKEN if is_language else batch.inputs != self.tasks[batch.task].pad_id
+
+    def mean_loss(self, losses: Tensor, batch: Batch) -> Tensor:
+        """Mean of the losses of examples, (B,)."""
+        return losses.mean() if self.architecture.reads_text else mean_of_examples(losses, batch.targets)
 
     def distilled(self, logits: Tensor, answers: Tensor, targets: Tensor) -> Tensor:
         """Distance of logits from the ancestor's, a scalar.
@@ -201,12 +215,11 @@ class Distill(Method):
         if self.has_labels:
             super().evaluate_batch(batch, split)
             return
-        teacher = self._teacher_of(batch)
         if self.guidance == "features":
-            features, _ = projected_features(self.network, batch.inputs)
-            losses, agreement = feature_losses(features, teacher.image_features(batch.inputs))
+            losses, agreement, _ = self.feature_losses(batch)
         else:
-            losses, agreement = agreement_with(self(batch.inputs), teacher(batch.inputs), self.temperature)
+            answers = self._teacher_of(batch)(batch.inputs)
+            losses, agreement = agreement_with(self(batch.inputs), answers, self.temperature)
         metrics = self.metrics_of(split)
         for name, value in (("loss", losses), (AGREEMENT, agreement), ("n", torch.tensor(len(losses)))):
             metric = metrics[name]

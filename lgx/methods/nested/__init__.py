@@ -17,6 +17,7 @@ SPEC = MethodSpec(
     module="lgx.methods.nested.method:Nested",
     initializer="lgx.methods.nested.initializer:NestedSlices",
     learngene="slices",
+    kinds=("classification", "text", "language"),
     order=95,
 )
 FAMILY = MethodSpec(
@@ -28,6 +29,6 @@ FAMILY = MethodSpec(
     module="lgx.methods.nested.family:Family",
     initializer="lgx.methods.nested.initializer:FamilyMembers",
     learngene="family",
-    kinds=("classification", "multilabel"),
+    kinds=("classification", "multilabel", "text"),
     order=96,
 )

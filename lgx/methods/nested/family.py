@@ -155,10 +155,10 @@ class Family(SlicedNetwork):
         weight = next(self.network.parameters())
         return _network(size, self.drop_rate, self.compile_network, weight.device, weight.dtype)
 
-    def logits(self, size: Architecture, images: Tensor) -> Tensor:
+    def logits(self, size: Architecture, inputs: Tensor) -> Tensor:
         """See :class:`SlicedNetwork`."""
         network, tensors = self.prepare(size).train(self.training), self.tensors_of(size)
-        return cast(Tensor, functional_call(network, tensors, (images,), tie_weights=False))
+        return cast(Tensor, functional_call(network, tensors, (inputs,), tie_weights=False))
 
     # -- losses ---------------------------------------------------------------------------------------------------
 
@@ -279,6 +279,6 @@ def _network(
 ) -> nn.Module:
     """A network without weights, which come with each call."""
     network: Any = skeleton(size, device, dtype, drop_rate)
-    for block in network.blocks if compiled else ():  # networks of all depths share compiled blocks
+    for block in size.blocks(network) if compiled else ():  # networks of all depths share compiled blocks
         block.compile()
     return cast(nn.Module, network)

@@ -6,7 +6,7 @@ from math import isfinite
 
 from torch import Tensor
 
-from lgx.architectures import Architecture, vit_only
+from lgx.architectures import Architecture
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Front, Sizes
@@ -28,7 +28,7 @@ class NestedSlices(LayerExpansion):
     @property
     def whole(self) -> Architecture:
         """Architecture of the ancestor."""
-        return vit_only(self.loaded.architecture, self.source)
+        return self.loaded.architecture
 
     @property
     def method(self) -> str:
@@ -55,11 +55,10 @@ class NestedSlices(LayerExpansion):
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The parameters of the slice."""
-        tensors, size = self.loaded.tensors, vit_only(architecture, self.method)
         # Positions, patches and classes stay those of the learngene.
-        own = {key: getattr(self.whole, key) for key in (*size.shared_keys, "num_classes", "kind")}
-        found = sliced(tensors, self.whole, size.replace(**own), self.order)
-        return {name: tensor.clone() for name, tensor in found.items()}
+        own = {key: getattr(self.whole, key) for key in (*self.whole.shared_keys, "num_classes", "kind")}
+        found = sliced(self.loaded.tensors, self.whole, architecture.replace(**own), self.order)
+        return {name: tensor.clone() for name, tensor in found.items() if name not in self.whole.tied_names()}
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers the slice has."""

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +16,8 @@ from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import WHOLE, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import FeatureProjection, Features, feature_losses
-from lgx.components.losses import distillation_loss
+from lgx.components.losses import of_known
 from lgx.components.metrics import agreement_with
-from lgx.components.updates import mean_of_examples
 from lgx.core.batch import Batch
 from lgx.core.task import AGREEMENT, Task
 from lgx.errors import UserError
@@ -48,6 +48,8 @@ class Nested(SlicedNetwork):
     needed, and that slices start a fine-tuning, is ours. One set of weights for all sizes makes large networks forget;
     so the larger a slice, the nearer its weights stay to the ancestor's, which the learngene keeps beside the trained
     ones (:func:`~lgx.methods.nested.slicing.trained_share`). A descendant of the ancestor's own size is the ancestor.
+
+    Labels of texts are not read.
 
     Args:
         draws: Number of random sizes in each step, besides the smallest size.
@@ -80,6 +82,10 @@ class Nested(SlicedNetwork):
             )
         super().check_task(task)
 
+    def validated_as(self, task: Task) -> Task:
+        """Texts without their labels."""
+        return replace(task, num_classes=0, metric=AGREEMENT, class_names=()) if task.reads_text else task
+
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -92,13 +98,16 @@ class Nested(SlicedNetwork):
                 raise
             self.assumed.append(f"model.ancestor: {self.ancestor} cannot be read yet; the plan assumes no head.")
             return self.parsed_architecture
-        return self.parsed_architecture.replace(num_classes=source.model.num_classes if source.has_head else 0)
+        own = self.parsed_architecture
+        known = source.require_known("model.ancestor")
+        has_head = source.has_head and (known.kind == own.kind or not own.reads_text)
+        return own.replace(num_classes=known.num_classes if has_head else 0)
 
     @cached_property
     def measured(self) -> list[Architecture]:
         """Sizes that validation measures: half of the layers, a quarter, half at two thirds of the width, and small."""
         depth, width = self.architecture.depth, self.architecture.embed_dim
-        head = width // self.architecture.num_heads
+        head = Sizes.within(self.architecture).head
         half, quarter, narrower = max(1, depth // 2), max(1, depth // 4), max(head, 2 * width // 3 // head * head)
         sizes = (half, width), (quarter, width), (half, narrower), (quarter, head)
         return list(dict.fromkeys(self.size(*each, share=1.0) for each in sizes))
@@ -122,27 +131,29 @@ class Nested(SlicedNetwork):
             if layer.in_features == layer.out_features:
                 layer.weight.data.copy_(torch.eye(len(order))[:, order])
 
-    def outputs(self, size: Architecture, images: Tensor) -> tuple[Features, Tensor]:
+    def outputs(self, size: Architecture, inputs: Tensor, real: Tensor | None = None) -> tuple[Features, Tensor]:
         """What a slice computes: in evaluation the network that is cut, in training with its share of trained weights.
 
         Args:
             size: Its architecture.
-            images: (B, C, H, W).
+            inputs: Images (B, C, H, W), or token ids (B, N).
+            real: Which tokens count, (B, N); None for images.
 
         Returns:
-            Its features, projected to the ancestor's widths, and its logits, (B, K).
+            Its features, projected to the ancestor's widths, and its logits.
         """
         tensors = self.tensors_of(size)
         projection: Any = self.network.projection
         for name, tensor in projection.named_parameters(prefix="projection"):
             tensors[name] = tensor[:, : size.embed_dim] if tensor.ndim == 2 else tensor
         named = {f"network.{name}": tensor for name, tensor in tensors.items()}
-        summary, patches, logits = functional_call(self.prepare(size), named, (images,), tie_weights=False)
+        summary, patches, logits = functional_call(self.prepare(size), named, (inputs, real), tie_weights=False)
         return Features(summary, patches), logits
 
-    def logits(self, size: Architecture, images: Tensor) -> Tensor:
+    def logits(self, size: Architecture, inputs: Tensor) -> Tensor:
         """See :class:`SlicedNetwork`."""
-        return self.outputs(size, images)[1]
+        real = torch.ones_like(inputs) if size.reads_text else None
+        return self.outputs(size, inputs, real)[1]
 
     def prepare(self, size: Architecture) -> nn.Module:
         """A slice with its projection, without weights; it is built once."""
@@ -154,30 +165,32 @@ class Nested(SlicedNetwork):
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss``, the mean over the sizes of the step, and its parts."""
-        wanted, answers = self._teacher_of(batch).features_and_logits(batch.inputs)
-        sizes = self.drawn or self.draw(0)
-        parts = [self._losses(*self.outputs(size, batch.inputs), wanted, answers, batch) for size in sizes]
+        sizes, inputs, real = self.drawn or self.draw(0), batch.inputs, self.real_tokens(batch)
+        answers = self._teacher_of(batch).features_and_logits(inputs, real)
+        parts = [self._losses(*self.outputs(size, inputs, real), *answers, batch) for size in sizes]
         return {name: torch.stack([part[name] for part in parts]).mean() for name in parts[0]}
 
     def _losses(
         self, features: Features, logits: Tensor, wanted: Features, answers: Tensor, batch: Batch
     ) -> dict[str, Tensor]:
-        distances, _ = feature_losses(features, wanted)
-        distilled = mean_of_examples(distances, batch.targets)
+        distances, _ = feature_losses(features, wanted, self.real_tokens(batch))
+        distilled = self.mean_loss(distances, batch)
         if not self.architecture.num_classes:
             return {"loss": distilled}
-        predictions = distillation_loss(logits, answers, self.temperature)
+        predictions = self.distilled(logits, answers, batch.targets)
         return {"loss": distilled + predictions, "loss_features": distilled, "loss_distillation": predictions}
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """The average over the measured sizes: loss, and agreement of predictions or features."""
-        wanted, answers = self._teacher_of(batch).features_and_logits(batch.inputs)
+        real = self.real_tokens(batch)
+        wanted, answers = self._teacher_of(batch).features_and_logits(batch.inputs, real)
         found = []
         for size in self.measured:
-            features, logits = self.outputs(size, batch.inputs)
-            losses, agreement = feature_losses(features, wanted)
+            features, logits = self.outputs(size, batch.inputs, real)
+            losses, agreement = feature_losses(features, wanted, real)
             if self.architecture.num_classes:
-                agreement = agreement_with(logits, answers)[1]
+                predicted, wanted_ones = (of_known(part, batch.targets) for part in (logits, answers))
+                agreement = agreement_with(predicted, wanted_ones)[1]
             found.append((losses, agreement))
             name = f"{split}/agreement_{size.depth}x{size.embed_dim}"
             self.log(name, agreement.mean(), on_step=False, on_epoch=True, sync_dist=True, batch_size=len(agreement))
@@ -204,7 +217,7 @@ class Nested(SlicedNetwork):
 
 def _in_half(tensor: Tensor) -> Tensor:
     """The tensor in float16, unless a value is beyond its range; a plan's tensors have no values."""
-    return tensor.half() if tensor.is_meta or tensor.abs().max() <= _LARGEST else tensor
+    return tensor.half() if tensor.is_meta or (tensor.abs() <= _LARGEST).all() else tensor
 
 
 class _Slice(nn.Module):
@@ -215,13 +228,13 @@ class _Slice(nn.Module):
         self.network = network
         with building_on("meta"):
             self.network.projection = FeatureProjection(size.embed_dim, summary, patches)
-        for block in self.network.blocks if compiled else ():  # networks of all depths share compiled blocks
+        for block in size.blocks(network) if compiled else ():  # networks of all depths share compiled blocks
             block.compile()
 
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, inputs: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Projected summary and patches, and logits."""
-        features, tokens = projected_features(self.network, images)
-        return *features, self.network.forward_head(tokens)
+        features, logits = projected_features(self.network, inputs, real)
+        return *features, logits
 
 
 @lru_cache(maxsize=1024)

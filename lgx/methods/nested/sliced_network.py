@@ -2,14 +2,14 @@
 
 import random
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, vit_only
+from lgx.architectures import Architecture
 from lgx.architectures.class_order import class_order, with_class_order
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.components.teacher import check_kind
@@ -62,7 +62,7 @@ class SlicedNetwork(Distill):
     @cached_property
     def architecture(self) -> Architecture:
         """The whole network."""
-        return vit_only(self.own_architecture, f"model {type(self).__name__}")
+        return self.own_architecture
 
     @property
     def varying_graph(self) -> bool:
@@ -125,17 +125,27 @@ class SlicedNetwork(Distill):
         known = self.check_sizes(self.source)
         data = self.data_module()
         batches = [data.on_after_batch_transfer(batch, 0) for batch in data.reference_dataloader(_SAMPLE, False)]
-        images = torch.cat([batch.inputs for batch in batches])
-        tensors, order = ordered(self.source.tensors, known, on_inputs(self.source.model.eval(), known, images))
+        inputs = self._sample(batches)
+        tensors, order = ordered(self.source.tensors, known, on_inputs(self.source.model.eval(), known, inputs))
         if self.guidance == "logits" and self.task is not None:  # the head is kept
             check_kind(self.source, self.task)
             place = class_order(self.source.label_names, self.task.class_names, f"ancestor {self.source.name}")
             tensors = with_class_order(tensors, known, place)
-        getattr(network, ORDER).copy_(torch.tensor(layers_by_change(self.source.model, known, images)))
+        getattr(network, ORDER).copy_(torch.tensor(layers_by_change(self.source.model, known, inputs)))
         self.begin(network, tensors, order)
-        self.print(f"ordered    dimensions, heads and neurons by activation on {len(images)} training images")
+        examples = sum(len(batch.inputs) for batch in batches)
+        what = "texts" if known.reads_text else "images"
+        self.print(f"ordered    dimensions, heads and neurons by activation on {examples} training {what}")
         del self.source
         return network
+
+    def _sample(self, batches: Sequence[Batch]) -> Tensor:
+        """The images of batches, (B, C, H, W), or their texts, joined and cut into equal sequences, (B, N)."""
+        real = [self.real_tokens(batch) for batch in batches]
+        parts = [b.inputs if kept is None else b.inputs[kept] for b, kept in zip(batches, real, strict=True)]
+        whole = torch.cat(parts)
+        length = min(len(whole), self.task.max_len if self.task else 0)
+        return whole.unfold(0, length, length) if self.architecture.reads_text else whole
 
     def check_sizes(self, source: PretrainedNetwork) -> Architecture:
         """The architecture of the ancestor.
@@ -143,8 +153,8 @@ class SlicedNetwork(Distill):
         Raises:
             UserError: If it is none that lgx can describe, or ``arch`` differs from it.
         """
-        known, own = source.require_vit("model.ancestor"), self.architecture
-        if known.replace(num_classes=0, kind=own.kind) != own.replace(num_classes=0):
+        known, own = source.require_known("model.ancestor"), self.architecture
+        if known.replace(num_classes=own.num_classes, kind=own.kind) != own:
             raise UserError(f"model.arch: must have the ancestor's sizes; write {known.spec()}")
         return known
 
@@ -160,7 +170,7 @@ class SlicedNetwork(Distill):
             order: Where each dimension of the residual stream was before, (D,).
         """
         own = {name: tensor.shape for name, tensor in network.state_dict().items()}
-        network.load_state_dict({k: v for k, v in tensors.items() if own[k] == v.shape}, strict=False)
+        network.load_state_dict({k: v for k, v in tensors.items() if own.get(k) == v.shape}, strict=False)
 
     @cached_property
     def layer_order(self) -> tuple[int, ...]:
@@ -183,8 +193,8 @@ class SlicedNetwork(Distill):
         """A network of this size without weights; it is built once."""
 
     @abstractmethod
-    def logits(self, size: Architecture, images: Tensor) -> Tensor:
-        """Logits (B, K) of a slice for images (B, C, H, W)."""
+    def logits(self, size: Architecture, inputs: Tensor) -> Tensor:
+        """Logits of a slice for images (B, C, H, W) or token ids (B, N)."""
 
     @property
     @abstractmethod
@@ -192,5 +202,5 @@ class SlicedNetwork(Distill):
         """Sizes that validation measures."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits (B, K) of the first of the sizes that are measured, for images (B, C, H, W)."""
+        """Logits of the first of the sizes that are measured, for images (B, C, H, W) or token ids (B, N)."""
         return self.logits(self.measured[0], inputs)

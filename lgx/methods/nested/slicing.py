@@ -204,11 +204,10 @@ def _plan(whole: Architecture, size: Architecture, layers: tuple[int, ...]) -> d
         raise UserError(
             f"nested: the descendant has {size.depth} layers, but the learngene has {whole.depth}; choose fewer"
         )
-    plan, prefix, network, tied = {}, size.layers, size.build("meta"), size.tied_names()
+    plan, prefix, network = {}, size.layers, size.build("meta")
     inputs = {f"{name}.weight": input_dim(module) for name, module in network.named_modules()}
-    for name, tensor in network.state_dict().items():
-        if (source := name) in tied:
-            continue
+    for name, tensor in size.tensors(network).items():
+        source = name
         if name.startswith(prefix):
             number, _, rest = name.removeprefix(prefix).partition(".")
             source = f"{prefix}{layers[int(number)]}.{rest}"
