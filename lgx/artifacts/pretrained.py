@@ -68,7 +68,8 @@ class PretrainedNetwork:
     @cached_property
     def model(self) -> nn.Module:
         """The network in float32, images (B, C, H, W) or token ids (B, N) -> (B, K), or (B, N, V)."""
-        return self.stored.float()
+        is_other = any(p.is_floating_point() and p.dtype != torch.float32 for p in self.stored.parameters())
+        return self.stored.float() if is_other else self.stored
 
     @property
     def tensors(self) -> dict[str, Tensor]:

@@ -14,7 +14,8 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from experiments.analyze.__main__ import COMMANDS as ANALYSES
-from lgx.architectures import GPT2Architecture, name_of, parse_architecture
+from lgx.architectures import GPT2Architecture, HFArchitecture, name_of, parse_architecture
+from lgx.artifacts.export import write_descendant
 from lgx.artifacts.export.onnx_file import run_onnx
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
@@ -30,6 +31,7 @@ from tests.support.command_line import lgx, ok, reproduce
 from tests.support.fake_text import write_sets, write_vocabulary
 from tests.support.images import CLASSES, write_images
 from tests.support.paths import ROOT
+from tests.support.tokenizers_of_models import write_tokenizer
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/tutorials").glob("*.md"))]
 RESULTS = [ROOT / "experiments/README.md", *sorted((ROOT / "docs/results").glob("*.md"))]
@@ -145,7 +147,12 @@ def write_deit_tiny(path: Path) -> None:
 
 
 def _write_text(folder: Path) -> None:
-    """An ancestor and TAL for texts, with GPT-2's own number of tokens."""
+    """A language model, and an ancestor and TAL for texts with GPT-2's own number of tokens."""
+    llama = HFArchitecture(4, 64, 4, heads_per_group=2, max_len=64, vocab_size=1000, kind="language", form="llama")
+    write_descendant(folder / "my_lm", llama.build(), llama)
+    shutil.copytree(write_tokenizer(folder / "my_tokenizer", "bare", 1000), folder / "my_lm", dirs_exist_ok=True)
+    (folder / "my_texts").mkdir()
+    (folder / "my_texts/train.txt").write_text("\n\n".join(f"the cat sat on mat {n}" for n in range(2000)))
     write_vocabulary(write_sets(folder / "data") / "gpt2_vocab", size=50257)
     gpt2 = GPT2Architecture(1, 8, 2, max_len=64)
     runs = folder / "runs/text_mini"
