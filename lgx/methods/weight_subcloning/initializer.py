@@ -40,7 +40,9 @@ def largest(importance: Tensor, count: int) -> list[int]:
 
 
 @torch.no_grad()
-def layers_by_change(model: Any, architecture: Architecture, inputs: Tensor, depth: int = 1) -> list[int]:
+def layers_by_change(
+    model: Any, architecture: Architecture, inputs: Tensor, depth: int = 1, dropped: Sequence[int] = ()
+) -> list[int]:
     """Drop one layer after the other, each time the one whose absence changes the network's features least.
 
     Ours. Features are those that precede the head, of a language model those of every token; the change is one minus
@@ -55,12 +57,14 @@ def layers_by_change(model: Any, architecture: Architecture, inputs: Tensor, dep
         architecture: Its description.
         inputs: Normalized images, (N, C, H, W), or token ids, (N, L).
         depth: Layers to keep.
+        dropped: The layers that an earlier call has dropped, the last dropped first.
 
     Returns:
         The kept layers, increasing, then the dropped ones, the last dropped first.
     """
     blocks = architecture.blocks(model)
-    kept, dropped, whole = list(range(len(blocks))), list[int](), None
+    kept, dropped = [layer for layer in range(len(blocks)) if layer not in dropped], list(dropped)
+    whole = _features(model, architecture, inputs, list(blocks)) if dropped else None
     while len(kept) > depth:
         layers = [blocks[layer] for layer in kept]
         once = [_Once(layer) for layer in layers]
@@ -152,6 +156,7 @@ class WeightSubcloning(FromSource):
         self.data, self.images = data, images
         self.drop: Drop = drop or ("middle" if data is None else "change")
         self._kept: dict[int, list[int]] = {}
+        self._dropped: list[int] = []
 
     def named(self, architecture: Architecture) -> str:
         """The method, then ``_norms`` without images, else how layers are dropped by another rule: ``_middle``."""
@@ -193,7 +198,10 @@ class WeightSubcloning(FromSource):
         total = self.of_source.depth
         if self.drop == "change":
             some = self._sample[:: -(-len(self._sample) // MOST_IMAGES)]
-            return layers_by_change(self.loaded.model.eval(), self.of_source, some, depth)[:depth]
+            if len(self._dropped) < total - depth:
+                given = self.loaded.model.eval(), self.of_source, some, depth, self._dropped
+                self._dropped = layers_by_change(*given)[depth:]
+            return sorted({*range(total)}.difference(self._dropped[len(self._dropped) - total + depth :]))
         if self.drop == "magnitude" and self.ranked.layers is not None:
             return largest(self.ranked.layers, depth)
         return without_the_middle(total, depth)

@@ -10,7 +10,7 @@ import yaml
 
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
-from tests.support.command_line import ACCELERATOR, lgx, python
+from tests.support.command_line import ACCELERATOR, lgx, ok, python
 from tests.support.extras import need_onnx
 
 
@@ -23,11 +23,10 @@ def command(images, ancestor, runs, *options):
     return ["fit", "--config", str(file), *own, "--trainer.max_epochs=2", "--data.batch_size=8", *options]
 
 
-def test_the_ancestor_is_fine_tuned_once_and_the_run_says_which_one_it_reads(images, headless, tmp_path):
+def test_the_ancestor_is_fine_tuned_once_and_the_run_says_which_one_it_reads(images, headless, tmp_path, capfd):
     need_onnx()
     given = command(images, headless, tmp_path)
-    done = python("-m", "lgx", *given)
-    assert done.returncode == 0, done.stderr
+    done = ok(lgx(*given))
     first, run = tmp_path / "mine/family_ancestor/seed0", tmp_path / "mine/family/seed0"
     classes = sorted(path.name for path in (images / "train").iterdir())
     assert list(load_pretrained(str(first / f"best{SUFFIX}")).label_names) == classes
@@ -35,11 +34,11 @@ def test_the_ancestor_is_fine_tuned_once_and_the_run_says_which_one_it_reads(ima
     assert config["model"]["init_args"]["ancestor"] == str(first)
     assert config["model"]["init_args"]["arch"] == Learngene.load(headless).architecture.spec()
     assert (run / "front.csv").is_file()
-    again = python("-m", "lgx", *given, "--ckpt_path", "last")
-    assert again.returncode == 0, again.stderr
-    assert again.stdout.count("nothing to do") == 2
+    capfd.readouterr()
+    again = ok(lgx(*given, "--ckpt_path", "last"))
+    assert [text.count("nothing to do") for text in (again.out, capfd.readouterr().out)] == [1, 1]
     out = tmp_path / "small.onnx"
-    words = done.stdout.strip().splitlines()[-1].split()
+    words = done.out.strip().splitlines()[-1].split()
     assert words[:3] == ["next", "lgx", "export"]
     assert lgx(*words[2:-1], out).code == 0
     assert out.is_file()
@@ -55,9 +54,9 @@ def test_a_mistake_is_found_before_the_first_run(images, headless, tmp_path, opt
     assert not (tmp_path / "mine").exists()
 
 
-def test_a_first_run_that_fails_ends_the_command(images, headless, tmp_path):
-    done = python("-m", "lgx", *command(images, headless, tmp_path, "--trainer.accelerator=tpu"))
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+def test_a_first_run_that_fails_ends_the_command(images, headless, tmp_path, capfd):
+    done = lgx(*command(images, headless, tmp_path, "--trainer.accelerator=tpu"))
+    assert (done.code, "Traceback" in done.err + capfd.readouterr().err) == (2, False)
     assert not (tmp_path / "mine").exists()
 
 
