@@ -7,6 +7,7 @@ change its logits. A type that fails is refused.
 """
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -80,7 +81,8 @@ def structure(form: str, kind: str, heads_per_group: int) -> Structure:
     """
     name = form.partition("+")[0]
     with foreign_errors(f"architecture of type {name}", "is not supported", "choose another type"):
-        return _Reader(form, kind, heads_per_group).read()
+        with ThreadPoolExecutor(1) as thread:  # the modes of a plan, whose tensors have no values, do not reach it
+            return thread.submit(_Reader(form, kind, heads_per_group).read).result()
 
 
 class _Reader:

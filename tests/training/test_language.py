@@ -142,5 +142,15 @@ def test_a_classifier_takes_its_tokenizer_along(text_root: Path, tmp_path: Path)
     assert pad_of(there) == 0
 
 
+def test_a_run_is_planned_and_compared(root: Path, trained: Path, tmp_path: Path) -> None:
+    from lgx.architectures.hf_structure import structure
+
+    structure.cache_clear()  # networks that show the structure need values, which a plan's tensors lack
+    planned = ok(run("plan", "Finetune", root, tmp_path, "--trainer.max_epochs=2"))
+    assert "16 an epoch, 2 epochs" in planned.out
+    compared = ok(lgx("compare", trained.parents[2], "--out", tmp_path / "page"))
+    assert f"{measured(trained)['perplexity']:.4f} perplexity" in " ".join(compared.out.split())
+
+
 def test_what_does_not_fit_is_refused(root: Path, trained: Path, tmp_path: Path) -> None:
     assert "predict" in refusal(lgx("predict", "--config", trained / "config.yaml"))
