@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tokenizers
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 from numpy.typing import NDArray
@@ -51,6 +50,8 @@ class TokenFile:
     """
 
     def __init__(self, files: Sequence[Path], field: str, tokenizer: Any, name: str) -> None:
+        import tokenizers  # of an extra
+
         self.end, self.dtype = end_of(tokenizer), np.min_scalar_type(size_of(tokenizer) - 1)
         own = f"{_VERSION} {tokenizers.__version__} {self.end} {field}\n{tokenizer.backend_tokenizer.to_str()}"
         state = [stamp(file) for file in files]
