@@ -104,6 +104,11 @@ class GPT2Architecture(Architecture):
                 f"{task.vocab_size}, in texts of up to {task.max_len}; write an architecture with "
                 f"max_len={task.max_len},vocab_size={task.vocab_size}, or set data.max_len and data.vocab_size"
             )
+        if self.kind == "text" and task.pad_id != self.pad_id:
+            raise UserError(
+                f"{owner}: pads texts with its last token, but task {task.name} with {task.pad_id}; give "
+                f"an architecture hf:...,form=gpt2,pad_id={task.pad_id}, or the tokenizer of a GPT-2 as data.tokenizer"
+            )
 
     def fit_input_sizes(self, tensors: Mapping[str, Tensor], source: Architecture | None) -> dict[str, Tensor]:
         """Leave out a foreign head, and the rows of the position embedding, (N, D), beyond ``max_len``."""
