@@ -85,7 +85,8 @@ def default_values(model_type: str) -> Values:
             f"architecture: {shortened(model_type)} is not the type of a language model or of a classifier of texts "
             f"that transformers knows, such as gpt2, llama or bert"
         )
-    return dict(CONFIG_MAPPING[model_type]().to_dict())
+    with foreign_errors(f"architecture of type {model_type}", "is not supported", "choose another type"):
+        return dict(CONFIG_MAPPING[model_type]().to_dict())
 
 
 @cache

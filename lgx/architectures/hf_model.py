@@ -1,7 +1,7 @@
 """The networks behind :class:`~lgx.architectures.hf.HFArchitecture`; imports transformers."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig
+from transformers.conversion_mapping import get_model_conversion_mapping
+from transformers.core_model_loading import WeightRenaming, rename_source_key
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
@@ -98,6 +100,12 @@ class TextNetwork:
         stem = "|".join(map(re.escape, names[:first]))
         last = (rf"^{re.escape(self.base_model_prefix)}\.", (99999,))  # 99999: the group before
         return {"stem": f"^(?:{stem})$", "blocks": [(rf"^{re.escape(self.layer_prefix)}(\d+)", None), last]}
+
+    def own_names(self: Any, names: Iterable[str]) -> dict[str, str]:
+        """The parameter of each name in a file: files have other names for some types and of older versions."""
+        renamings = [rule for rule in get_model_conversion_mapping(self) if isinstance(rule, WeightRenaming)]
+        known = dict(self.named_parameters())
+        return {name: rename_source_key(name, renamings, [], self.base_model_prefix, known)[0] for name in names}
 
     def init_non_persistent_buffers(self: Any) -> None:
         """Compute the buffers that no file stores, such as the angles of rotary positions."""

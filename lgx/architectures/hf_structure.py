@@ -106,7 +106,8 @@ class _Reader:
         own = self.shapes()
         lacking = self.check_layers(own, prefix)
         network = self.network(None, prefix)
-        axes = next((found for found in self.hypotheses(own, prefix, network) if self.holds(found, network)), None)
+        found = self.hypotheses(own, prefix, network)
+        axes = next((each for each in found if self.fits(each, own) and self.holds(each, network)), None)
         kinds = {template.kind for found in (axes or {}).values() for template in found if template}
         if axes is None or not {"embed", "heads", "hidden"} <= kinds:
             raise UserError(
@@ -253,6 +254,17 @@ class _Reader:
                 found |= {(f"{name}.weight", int(is_output == is_linear))}
                 found |= set() if is_output else {(f"{name}.bias", 0)}
         return found
+
+    def fits(self, templates: Templates, own: Shapes) -> bool:
+        """Whether the axes give the shapes of a network of twice the width, with twice the heads."""
+        twice = {"embed_dim": 2 * self.base["embed_dim"], "num_heads": 2 * self.base["num_heads"]}
+        shapes = self.shapes(**twice)
+        for name, found in templates.items():
+            axes = axes_with_sizes(found, self.base | twice)
+            sizes = zip(own[name], axes, strict=True)
+            if shapes[name] != tuple(axis.size * axis.parts if axis else size for size, axis in sizes):
+                return False
+        return True
 
     def holds(self, templates: Templates, network: Any) -> bool:
         """Whether exchanges of dimensions, heads and neurons leave the logits as they are."""

@@ -116,11 +116,8 @@ def read_text_network(
     architecture = describe_config(about, str(config))
     network: Any = architecture.build("meta")
     expected = dict(network.named_parameters())
-    base = f"{network.base_model_prefix}."
-    has_prefix = any(name.startswith(base) for name in tensors)
-    named = {
-        name if has_prefix or f"{base}{name}" not in expected else f"{base}{name}": t for name, t in tensors.items()
-    }
+    own_names = network.own_names(tensors)
+    named = {own_names[name]: tensor for name, tensor in tensors.items()}
     heads = architecture.head_prefixes
     has_head = all(name in named for name in expected if name.startswith(heads))
     if (layers := count_layers(named, architecture.layers, str(config))) != architecture.depth:

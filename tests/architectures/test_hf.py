@@ -1,0 +1,191 @@
+"""Networks of transformers that read texts: read from folders, counted, cut, written again, and refused."""
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch.testing import assert_close
+from torch.utils.flop_counter import FlopCounterMode
+
+from lgx.architectures import HFArchitecture, parse_for
+from lgx.architectures.hf import describe_config
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.initialization.width import heads_whole, narrow
+from lgx.methods import WeightSelection, WeightSubcloning
+from tests.support.command_line import lgx, ok
+from tests.support.text_networks import EACH_TEXT, padded_ids, plain_network, transformers
+
+FOLDERS = [form for form in EACH_TEXT if form != "gpt2"]
+"""A folder with a GPT-2 is read as the family ``gpt2``."""
+
+
+def described(plain: Any) -> HFArchitecture:
+    about = {**plain.config.to_dict(), "architectures": [type(plain).__name__]}
+    return describe_config(json.loads(json.dumps(about)), "config.json")
+
+
+def logits(plain: Any, ids: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return plain(ids, attention_mask=(ids != 1).long()).logits
+
+
+def of_tokens(values: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """The logits of a classifier, or those of a language model's tokens without padding."""
+    return values if values.ndim == 2 else values[ids != 1]
+
+
+@pytest.mark.parametrize("form", FOLDERS)
+def test_a_folder_gives_the_logits_of_transformers_and_cuts_of_equal_size_keep_them(form, tmp_path):
+    plain, ids = plain_network(form), padded_ids()
+    plain.save_pretrained(tmp_path)
+    expected = of_tokens(logits(plain, ids), ids)
+    with torch.no_grad():
+        assert_close(of_tokens(load_pretrained(str(tmp_path)).model(ids), ids), expected, atol=1e-5, rtol=1e-4)
+        for initializer in (WeightSelection(str(tmp_path)), WeightSubcloning(str(tmp_path))):
+            start = initialize(initializer.named_size("depth=3,embed_dim=48,num_heads=6", None), initializer)
+            assert not start.random
+            assert_close(of_tokens(start.model.eval()(ids), ids), expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("form", EACH_TEXT)
+def test_a_description_has_the_parameters_and_the_macs_of_transformers(form):
+    plain = plain_network(form)
+    architecture = described(plain)
+    assert parse_for(architecture.spec(), architecture.kind, architecture.num_classes) == architecture
+    model = architecture.build().eval()
+    model.load_state_dict(plain.state_dict())
+    ids = padded_ids()
+    with torch.no_grad():
+        assert_close(of_tokens(model(ids), ids), of_tokens(logits(plain, ids), ids), atol=1e-5, rtol=1e-4)
+    assert architecture.count_parameters() == sum(p.numel() for p in plain.parameters())
+    plain.set_attn_implementation("eager")
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        plain(torch.full((1, architecture.most_tokens), 5))
+    assert architecture.count_macs() == counter.get_total_flops() // 2
+
+
+def test_names_of_older_files_and_of_networks_without_a_head_are_known(tmp_path):
+    plain = plain_network("bert")
+    plain.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    older = {
+        name.removeprefix("bert.").replace("LayerNorm.weight", "LayerNorm.gamma"): tensor
+        for name, tensor in weights.items()
+        if not name.startswith("classifier.")
+    }
+    save_file(older, tmp_path / "model.safetensors")
+    read = load_pretrained(str(tmp_path))
+    assert not read.has_head
+    assert torch.equal(read.model.tokens(padded_ids()[:1]), plain.bert(padded_ids()[:1])[0])
+
+
+@pytest.mark.slow
+def test_every_type_that_is_read_can_be_cut():
+    from lgx.architectures.hf_config import hidden_key, kinds_of, known_types
+
+    read = set()
+    for name in known_types():
+        for kind in kinds_of(name):
+            try:
+                whole = HFArchitecture(
+                    2, 64, 8, mlp_ratio=1.0 if hidden_key(name) else 4.0, max_len=32, vocab_size=64, pad_id=1,
+                    kind=kind, form=name,
+                )  # fmt: skip
+            except UserError:
+                continue
+            tensors = dict(whole.build().eval().named_parameters())
+            for size in (whole, whole.replace(embed_dim=32, num_heads=4)):
+                cut, small = narrow(tensors, whole, size, heads_whole), size.build().eval()
+                small.load_state_dict(cut, strict=False)
+                assert cut.keys() == dict(small.named_parameters()).keys(), name
+                assert small(padded_ids()).isfinite().all(), name
+            read.add(name)
+    assert len(read) >= 60, sorted(read)
+
+
+@pytest.mark.parametrize("form", ["llama", "bert"])
+def test_a_written_descendant_opens_in_plain_transformers(form, tmp_path):
+    plain_network(form).save_pretrained(tmp_path / "source")
+    arch = ["--arch", "depth=2,embed_dim=16,num_heads=2,mlp_ratio=1.5"]
+    ok(lgx("init", "--source", tmp_path / "source", *arch, "--method", "weight_subcloning", "--out", tmp_path / "out"))
+    kind = "AutoModelForCausalLM" if form == "llama" else "AutoModelForSequenceClassification"
+    opened, about = getattr(transformers, kind).from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not about["missing_keys"] | about["unexpected_keys"]
+    ids = padded_ids()
+    with torch.no_grad():
+        ours = load_pretrained(str(tmp_path / "out")).model(ids)
+    assert_close(of_tokens(logits(opened.eval(), ids), ids), of_tokens(ours, ids), atol=1e-5, rtol=1e-5)
+    if form == "llama":
+        assert opened.generate(ids[:1], max_new_tokens=3, do_sample=False, eos_token_id=None).shape == (1, 12)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A Llama with groups of heads."""
+    path = tmp_path_factory.mktemp("llama")
+    plain_network("llama").save_pretrained(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"quantization_config": {"quant_method": "gptq"}}, "the weights are quantized"),
+        ({"num_hidden_layers": 4}, "describes 4 layers, but the weights hold 3"),
+        ({"num_key_value_heads": 4}, "num_key_value_heads 4 does not divide the 6 heads"),
+        ({"intermediate_size": 90}, "has shape .96, 48., but the configuration gives .90, 48."),
+        ({"hidden_size": 0}, "no one hidden_size"),
+        ({"model_type": "t5"}, "encoder-decoder"),
+    ],
+)
+def test_a_folder_with_another_configuration_is_refused(folder, tmp_path, values, words):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    about = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(about | values))
+    with pytest.raises(UserError, match=words):
+        load_pretrained(str(copy))
+
+
+def test_missing_tensors_and_files_elsewhere_are_refused_and_code_beside_weights_is_not_run(folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    config, weights = copy / "config.json", load_file(copy / "model.safetensors")
+    (copy / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    about = {**json.loads(config.read_text()), "auto_map": {"AutoModelForCausalLM": "evil.Model"}}
+    config.write_text(json.dumps(about))
+    assert load_pretrained(str(copy)).architecture == load_pretrained(str(folder)).architecture
+    assert not (tmp_path / "ran").exists()
+    lost = "model.layers.1.self_attn.k_proj.weight"
+    save_file({name: t for name, t in weights.items() if name != lost}, copy / "model.safetensors")
+    with pytest.raises(UserError, match=f"lack {lost}"):
+        load_pretrained(str(copy))
+    (copy / "model.safetensors").rename(tmp_path / "other.safetensors")
+    index = {"weight_map": dict.fromkeys(weights, "../other.safetensors")}
+    (copy / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(UserError, match=r"names '\.\./other\.safetensors', expected files beside it"):
+        load_pretrained(str(copy))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"heads_per_group": 5}, "heads_per_group 5 does not divide num_heads 12"),
+        ({"heads_per_group": 2, "form": "bert"}, "bert has no groups of heads"),
+        ({"kind": "language", "form": "bert"}, "bert is an encoder"),
+        ({"form": "nothing"}, "is not the type of a language model"),
+        ({"form": "esm"}, "cannot be read off which dimensions of esm belong together"),
+        ({"form": "gemma4_assistant"}, "gemma4_assistant: is not supported"),
+        ({"form": "llama+nothing=3"}, "llama has no value 'nothing'"),
+        ({"head_dim": 32, "form": "bert"}, "leave out head_dim"),
+    ],
+)
+def test_forms_that_are_not_read_are_refused(values, words):
+    with pytest.raises(UserError, match=words):
+        HFArchitecture(**values)
