@@ -21,7 +21,6 @@ from lgx.components.teacher import Teacher
 from lgx.core.batch import IGNORE, Batch
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
-from lgx.errors import UserError
 from lgx.methods import Distill
 from lgx.planning.configured import configure
 from lgx.planning.plan import plan_of
@@ -169,11 +168,6 @@ def test_a_plan_counts_network_and_projection_and_needs_no_ancestor_file(
     assert plan.parameters.trained == parameters + 2 * (16 + 1) * teacher_width
     assert plan.learngene_bytes == 4 * parameters
     assert note in " ".join(plan.notes)
-
-
-def test_text_has_no_patches_to_compare():
-    with pytest.raises(UserError, match="use logits for text"):
-        Distill(ancestor="x", guidance="features", arch="2-GPT2", kind="text", optimizer=torch.optim.AdamW)
 
 
 @pytest.mark.parametrize("guidance", ["logits", "features"])

@@ -308,7 +308,7 @@ def test_the_loss_of_a_slice_is_that_of_its_features_and_of_the_ancestors_predic
     wanted = feature_losses(one, other)[0].mean() + distillation_loss(logits, answers, method.temperature)
     torch.testing.assert_close(found, wanted)
     method._teacher_of = lambda batch: SimpleNamespace(features_and_logits=lambda *_: (other, answers))
-    method.drawn, method.outputs = [1.0, 3.0], lambda size, images: (one, logits * size)
+    method.drawn, method.outputs = [1.0, 3.0], lambda size, *_: (one, logits * size)
     losses = [method._losses(one, logits * size, other, answers, Batch(None, torch.zeros(2), "x")) for size in (1, 3)]
     averages = method.training_losses(Batch(None, torch.zeros(2), "x"))
     torch.testing.assert_close(averages["loss"], (losses[0]["loss"] + losses[1]["loss"]) / 2)
