@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from jsonargparse.typing import register_type
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from PIL import Image
 from timm.data.transforms_factory import create_transform
@@ -40,14 +41,19 @@ class CropFlip:
     def __call__(self, pixels: NDArray[np.uint8], seeds: Sequence[int]) -> NDArray[np.uint8]:
         """Crop and flip ``pixels`` (B, C, H, W) by the seed of each image; they stay as they are."""
         (height, width), (above, before), generator = self.size, self.padding, torch.Generator()
-        padded = np.pad(pixels, ((0, 0), (0, 0), (above, above), (before, before)))
-        result = np.empty_like(pixels)
-        for image, source, seed in zip(result, padded, seeds, strict=True):
+        padded = np.zeros((*pixels.shape[:2], height + 2 * above, width + 2 * before), np.uint8)
+        padded[..., above : above + height, before : before + width] = pixels
+        places = np.array([2 * above + 1, 2 * before + 1])
+        drawn, flipped, common = np.empty((len(pixels), 2), np.int64), np.zeros(len(pixels), bool), np.lcm(*places)
+        for number, seed in enumerate(seeds):
             generator.manual_seed(seed)
-            top, left = (int(torch.randint(0, 2 * pad + 1, (), generator=generator)) for pad in (above, before))
-            crop = source[:, top : top + height, left : left + width]
-            flipped = self.flips and torch.rand(1, generator=generator) < 0.5
-            image[...] = crop[..., ::-1] if flipped else crop
+            # Both at once: a number below a common multiple is, modulo its divisor, what torchvision draws below that.
+            drawn[number] = torch.randint(0, int(common), (2,), generator=generator).tolist()
+            flipped[number] = self.flips and torch.rand(1, generator=generator).item() < 0.5
+        top, left = (drawn % places).T
+        crops = sliding_window_view(padded, (height, width), axis=(2, 3))
+        result: NDArray[np.uint8] = crops[np.arange(len(pixels)), :, top, left]
+        result[flipped] = result[flipped, ..., ::-1]
         return result
 
 

@@ -47,7 +47,7 @@ class StreamedShards:
         """Refused: labels are unknown before all shards are read."""
         raise UserError(
             f"{self.where}: a stream has no labels in advance; data.limit_train, data.balanced and model.class_weights "
-            f"need data.in_memory: true"
+            f"need data.in_memory: true, and shards in a bucket must first be copied to a local folder"
         )
 
     def __getitem__(self, index: int) -> Any:

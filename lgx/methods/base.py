@@ -299,7 +299,7 @@ class Method(EvaluatedModule):
             batch = Batch(inputs, targets, batch.task)
         self.step_losses = losses = self.training_losses(batch)
         has_bar = self.trainer.progress_bar_callback is not None  # for it Lightning waits for the GPU at every step
-        for name, value in losses.items():
+        for name, value in losses.items() if has_bar or may_be_read(self.trainer) else ():
             self.log(f"train/{name}", value.detach(), prog_bar=has_bar and name == "loss", batch_size=len(batch.inputs))
         kind = self.tasks[batch.task].kind
         return self._update.weighted(losses["loss"], batch.targets, self.trainer, batch_idx, kind)
@@ -389,3 +389,12 @@ class Method(EvaluatedModule):
         self.epochs_trained = int(about["epochs"])
         if self.follows_normalization and self._trainer is not None and (own := stored_normalization(about)):
             self._follow(own, "the checkpoint's network")
+
+
+def may_be_read(trainer: Any) -> bool:
+    """Whether a logger or callback may read the losses of this step; logging takes a percent of a small step."""
+    step, every, ends = trainer.global_step + 1, trainer.log_every_n_steps, trainer.is_last_batch or trainer.should_stop
+    if ends or step == trainer.max_steps or (every and step % every == 0):
+        return True
+    names = [(type(c).__module__, f"{vars(c).get('monitor')} {vars(c).get('filename')}") for c in trainer.callbacks]
+    return any(not module.startswith(("lgx.", "lightning.")) or "train/" in name for module, name in names)

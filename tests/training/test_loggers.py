@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import yaml
+from lightning.pytorch import LightningModule
 
 from lgx.core.rows import read_rows
 from lgx.training.run_folder import check_claim
@@ -37,6 +38,30 @@ def test_a_run_logs_to_tensorboard_alone_by_default(fit, tmp_path):
         assert len(list(run.glob("events.out.tfevents.*"))) == 1
         assert not (run / "metrics.csv").exists()
     assert list(run.glob("*.mine"))
+
+
+@pytest.mark.parametrize(
+    ("options", "logged"),
+    [
+        ([], [1, 2, 3, 5]),  # every second step, and the last ones of the epoch and of the run
+        (["--trainer.callbacks+=tests.support.probes.SlowSteps"], [0, 1, 2, 3, 4, 5]),
+        (["--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=train/loss"], [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_losses_are_logged_in_the_steps_in_which_something_may_read_them(fit, monkeypatch, options, logged):
+    """A callback of the user may read any step, and a progress bar shows each."""
+    steps, log = [], LightningModule.log
+
+    def noted(self, name, *values, **more):
+        steps.extend([self.trainer.global_step] if name == "train/loss" else [])
+        log(self, name, *values, **more)
+
+    monkeypatch.setattr(LightningModule, "log", noted)
+    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
+    monkeypatch.setenv("LGX_TEST_STEP_SECONDS", "0")
+    every = ["--trainer.log_every_n_steps=2", "--trainer.max_epochs=2", "--trainer.max_steps=6"]
+    ok(fit("Ancestor", "--name=a", *every, *options))
+    assert steps == logged
 
 
 def test_a_run_without_a_logger_leaves_everything_else(fit, tmp_path, monkeypatch):

@@ -18,8 +18,6 @@ from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.training.lightning_internals import callbacks_of
 
-_NEVER = 2**62
-
 
 class TrainingHealth(Callback):
     """End training at the first loss that is not finite; log the gradient norm.
@@ -33,7 +31,7 @@ class TrainingHealth(Callback):
 
     def __init__(self) -> None:
         self.report: dict[str, Any] = {}
-        self._first: dict[str, Tensor] = {}  # name of a loss -> its first step with a value that is not finite
+        self._noted: list[tuple[int, str, Tensor]] = []  # step, name and value of the losses since the last comparison
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Check what the callbacks watch."""
@@ -62,9 +60,7 @@ class TrainingHealth(Callback):
         if not isinstance(pl_module, Method):
             return
         step = trainer.global_step
-        for name, loss in pl_module.step_losses.items():
-            now = torch.where(torch.isfinite(loss).all(), _NEVER, step)
-            self._first[name] = torch.minimum(self._first[name], now) if name in self._first else now
+        self._noted += [(step, name, loss) for name, loss in pl_module.step_losses.items()]
         if "loss" in pl_module.step_losses:
             self.report["loss_at_end"] = pl_module.step_losses["loss"]
             self.report.setdefault("loss_at_start", self.report["loss_at_end"])
@@ -93,13 +89,16 @@ class TrainingHealth(Callback):
         return {name: value if math.isfinite(value) else None for name, value in found.items()}
 
     def _compare(self, trainer: Trainer) -> None:
-        steps = {name: int(step) for name, step in self._first.items() if int(step) != _NEVER}
-        if not trainer.strategy.reduce_boolean_decision(bool(steps), all=False):
+        finite = [loss.isfinite().all().to(trainer.strategy.root_device) for *_, loss in self._noted]
+        is_finite = torch.stack(finite).tolist() if finite else []  # one wait for the device
+        wrong = [(step, name) for (step, name, _), fine in zip(self._noted, is_finite, strict=True) if not fine]
+        if not trainer.strategy.reduce_boolean_decision(bool(wrong), all=False):
+            self._noted = []
             return
         if not trainer.is_global_zero:
             raise SystemExit(2)
-        step = min(steps.values(), default=trainer.global_step)
-        names = [f"train/{name}" for name, first in steps.items() if first == step]
+        step = wrong[0][0] if wrong else trainer.global_step
+        names = [f"train/{name}" for first, name in wrong if first == step]
         where = " and ".join(names) or "a loss on another process"
         raise UserError(
             f"step {step}: not finite: {where}; lower model.optimizer.lr, clip gradients with "
