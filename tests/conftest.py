@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 
 import pytest
 from hypothesis import settings
@@ -33,10 +34,28 @@ settings.register_profile("lgx", deadline=None, derandomize=True, database=None)
 settings.load_profile("lgx")
 
 
+GROWTH = 2**19
+"""KiB by which the process grows before finished runs are collected."""
+_peak = 0
+
+
+def _collect_finished_runs() -> None:
+    """Free networks of finished runs, which are in cycles with their trainers, once the process has grown.
+
+    This process collects so rarely that they would stay until its end.
+    """
+    global _peak
+    if (peak := getrusage(RUSAGE_SELF).ru_maxrss) > _peak + GROWTH:
+        _peak = peak
+        gc.collect()
+
+
 def pytest_collection_finish() -> None:
     """Let the garbage collector not look again at modules and tests, which stay."""
+    global _peak
     gc.collect()
     gc.freeze()
+    _peak = getrusage(RUSAGE_SELF).ru_maxrss
 
 
 def pytest_unconfigure() -> None:
@@ -45,9 +64,10 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip tests of a GPU where there is none."""
+    """Skip tests of a GPU where there is none, and free what earlier tests have left."""
     import torch  # after the number of threads is set
 
+    _collect_finished_runs()
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
 
