@@ -108,6 +108,11 @@ class TextNetwork:
         last = (rf"^{re.escape(self.base_model_prefix)}\.", (99999,))  # 99999: the group before
         return {"stem": f"^(?:{stem})$", "blocks": [(rf"^{re.escape(self.layer_prefix)}(\d+)", None), last]}
 
+    @classmethod
+    def is_custom_code(cls) -> bool:
+        """transformers' rules of names hold for this class, too."""
+        return False
+
     def own_names(self: Any, names: Iterable[str]) -> dict[str, str]:
         """The parameter of each name in a file: files have other names for some types and of older versions."""
         renamings = [rule for rule in get_model_conversion_mapping(self) if isinstance(rule, WeightRenaming)]

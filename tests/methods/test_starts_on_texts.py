@@ -1,0 +1,268 @@
+"""Starts from networks that read texts agree with a plain loop over the parameters, each written down by name."""
+
+import re
+from functools import cache
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from lgx.architectures import HFArchitecture
+from lgx.errors import UserError
+from lgx.initialization import initialize
+from lgx.initialization.width import evenly_spaced
+from lgx.methods import LayerChoice, VanillaLG, WeightSelection, WeightSubcloning
+from lgx.methods.initializers import initializer_for
+from lgx.methods.weight_subcloning.importance import on_inputs
+from lgx.methods.weight_subcloning.initializer import layers_by_change
+from tests.architectures.test_hf import described
+from tests.support.text_networks import padded_ids, plain_network
+from tests.support.tokenizers_of_models import write_tokenizer
+
+SIDES = {
+    "llama": {
+        r"embed_tokens|lm_head": "V E", r"q_proj": "Q E", r"[kv]_proj": "K E", r"o_proj": "E Q",
+        r"gate_proj|up_proj": "H E", r"down_proj": "E H", r"norm": "E",
+    },
+    "gpt2": {
+        r"wte|wpe|lm_head": "V E", r"attn\.c_attn": "E QQQ", r"attn\.c_proj": "Q E", r"c_fc": "E H",
+        r"mlp\.c_proj": "H E", r"ln_": "E",
+    },
+    "bert": {
+        r"LayerNorm": "E", r"_embeddings|classifier": "V E", r"query|key|value": "Q E", r"attention\.output": "E Q",
+        r"pooler": "E e", r"intermediate": "H E", r"output\.dense": "E H",
+    },
+}  # fmt: skip
+"""Parts of names, and the dimensions of their weights: V: none of the width; E: residual stream; Q: queries; QQQ: fused
+queries, keys and values; K: keys and values of groups; H: neurons."""
+INPUT = {"llama": 1, "gpt2": 0, "bert": 1}
+"""The dimension of a linear layer's inputs."""
+HEADS, GROUPS, WIDTH = 6, {"llama": 3, "gpt2": 6, "bert": 6}, 8
+
+
+def sides_of(form, name):
+    """The dimensions of a parameter; a bias has that of its layer's outputs."""
+    sides = next(found for part, found in SIDES[form].items() if re.search(part, name)).upper().split()
+    if name.endswith("bias") and len(sides) > 1:
+        return ["" if (only := sides[1 - INPUT[form]]) == "V" else only]
+    return ["" if side == "V" else side for side in sides]
+
+
+@cache
+def source(form):
+    plain = plain_network(form)
+    model = described(plain).build().eval()
+    model.load_state_dict(plain.state_dict())
+    return model, described(plain)
+
+
+def reads(form, kind, **options):
+    """A start that reads the network without a file."""
+    start, (model, architecture) = kind("source", **options), source(form)
+    tensors = dict(model.named_parameters())
+    start.__dict__["loaded"] = SimpleNamespace(
+        model=model, tensors=tensors, architecture=architecture, require_known=lambda _: architecture
+    )
+    return start
+
+
+def cut(form, name, tensor, chosen):
+    """The chosen elements of every dimension."""
+    for dim, side in enumerate(sides_of(form, name)):
+        if side:
+            part = tensor.shape[dim] // len(side)
+            tensor = tensor.index_select(
+                dim, torch.tensor([n * part + i for n in range(len(side)) for i in chosen[side[0]]])
+            )
+    return tensor
+
+
+def named_in(form, name, layers):
+    """The name in the descendant, None if the layer is left out."""
+    found = re.search(r"(?<=\.)\d+(?=\.)", name)
+    if found is None:
+        return name
+    layer = int(found[0])
+    return name[: found.start()] + str(layers.index(layer)) + name[found.end() :] if layer in layers else None
+
+
+def importance(form, side, layer):
+    """Mean-normalized norms of rows and columns, summed over the matrices; of a layer, or of all for the stream."""
+    total = 0
+    for name, tensor in source(form)[0].named_parameters():
+        if tensor.ndim < 2 or (side != "E" and f".{layer}." not in name):
+            continue
+        for dim, own in enumerate(sides_of(form, name)):
+            if own and own[0] in {"E": "E", "H": "H", "Q": "QK"}[side]:
+                norms = tensor.double().movedim(dim, 0).flatten(1).norm(dim=1).reshape(len(own), -1).mean(0)
+                if own == "K":
+                    norms = torch.cat([norms[g * WIDTH : (g + 1) * WIDTH] for g in (0, 0, 1, 1, 2, 2)])
+                total = total + norms / norms.mean()
+    return total.detach()
+
+
+def best(values, count):
+    return sorted(sorted(range(len(values)), key=lambda i: -float(values[i]))[:count])
+
+
+@st.composite
+def sizes(draw, form):
+    """A smaller size: depth, groups, heads of a group, width of a head, neurons."""
+    groups = draw(st.integers(1, GROUPS[form]))
+    per_group = draw(st.integers(1, HEADS // GROUPS[form]))
+    width = draw(st.sampled_from([4, 8]))
+    return draw(st.integers(1, 3)), groups, per_group, width, draw(st.integers(4, 48)) * 2
+
+
+def target_of(form, depth, groups, per_group, width, neurons):
+    heads = groups * per_group
+    options = {"heads_per_group": per_group, "mlp_ratio": neurons / (heads * width)}
+    return source(form)[1].replace(depth=depth, embed_dim=heads * width, num_heads=heads, **options)
+
+
+@pytest.mark.parametrize("form", SIDES)
+def test_weight_selection_is_that_of_a_plain_loop(form):
+    @settings(max_examples=6, deadline=None)
+    @given(sizes(form))
+    def check(size):
+        depth, groups, per_group, width, neurons = size
+        embed = groups * per_group * width
+        if embed == 48:  # then heads must be those of the source
+            return
+        chosen = {
+            "E": evenly_spaced(48, embed), "Q": evenly_spaced(48, embed), "H": evenly_spaced(96, neurons),
+            "K": evenly_spaced(GROUPS[form] * WIDTH, groups * width),
+        }  # fmt: skip
+        found = reads(form, WeightSelection)(target_of(form, *size))
+        expected = {
+            own: cut(form, name, tensor, chosen)
+            for name, tensor in source(form)[0].named_parameters()
+            if (own := named_in(form, name, range(depth)))
+        }
+        assert found.keys() == expected.keys()
+        assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+
+    check()
+
+
+@pytest.mark.parametrize("form", SIDES)
+def test_weight_subcloning_by_norms_is_that_of_a_plain_loop(form):
+    @settings(max_examples=6, deadline=None)
+    @given(sizes(form))
+    def check(size):
+        depth, groups, per_group, width, neurons = size
+        layers = {1: [0], 2: [0, 2], 3: [0, 1, 2]}[depth]
+        stream = best(importance(form, "E", 0), groups * per_group * width)
+        expected = {}
+        for name, tensor in source(form)[0].named_parameters():
+            if (own := named_in(form, name, layers)) is None:
+                continue
+            chosen, layer = {"E": stream}, re.search(r"\.(\d+)\.", name)
+            if layer:
+                heads = importance(form, "Q", layer[1]).reshape(GROUPS[form], -1, WIDTH)
+                within = best(heads.mean((0, 1)), width)
+                kept = best(heads.mean((1, 2)), groups)
+                chosen["H"] = best(importance(form, "H", layer[1]), neurons)
+                chosen["K"] = [group * WIDTH + i for group in kept for i in within]
+                of_groups = [(g * heads.shape[1] + head) for g in kept for head in best(heads[g].mean(1), per_group)]
+                chosen["Q"] = [head * WIDTH + i for head in of_groups for i in within]
+            expected[own] = cut(form, name, tensor, chosen)
+            is_embedding = re.search(r"embed|wte|wpe", name)
+            if own.endswith("weight") and tensor.ndim == 2 and not is_embedding:
+                dim = INPUT[form] if "lm_head" not in name else 1
+                expected[own] = expected[own] * (tensor.shape[dim] / expected[own].shape[dim]) ** 0.5
+        found = reads(form, WeightSubcloning)(target_of(form, *size))
+        assert found.keys() == expected.keys()
+        for name, tensor in expected.items():
+            assert_close(found[name], tensor, msg=name)
+
+    check()
+
+
+def test_heads_with_their_queries_keys_and_values_side_by_side_are_ranked_as_heads():
+    start, (model, architecture) = reads("gpt_neox", WeightSubcloning), source("gpt_neox")
+    found = start(architecture.replace(embed_dim=16, num_heads=2))["gpt_neox.layers.1.attention.query_key_value.bias"]
+    qkv = model.gpt_neox.layers[1].attention.query_key_value.weight.double().reshape(6, 3, 8, 48).norm(dim=3).mean(1)
+    dense = model.gpt_neox.layers[1].attention.dense.weight.double().norm(dim=0).reshape(6, 8)
+    kept = best((qkv / qkv.mean() + dense / dense.mean()).mean(1), 2)
+    bias = model.gpt_neox.layers[1].attention.query_key_value.bias
+    assert torch.equal(found, bias.reshape(6, 24)[kept].flatten())
+
+
+@pytest.mark.parametrize("form", ["llama", "gpt2", "bert"])
+def test_activations_and_changes_are_measured_on_tokens_without_padding(form):
+    model, architecture = source(form)
+    ids = padded_ids()
+    found, neurons = on_inputs(model, architecture, ids), []
+    block = architecture.blocks(model)[1]
+    last = {"llama": "mlp.down_proj", "gpt2": "mlp.c_proj", "bert": "output.dense"}[form]
+    hook = block.get_submodule(last).register_forward_pre_hook(lambda _, inputs: neurons.append(inputs[0][ids != 1]))
+    with torch.no_grad():
+        before = model(ids)
+        expected = neurons[0].abs().double().mean(0)
+    hook.remove()
+    owner = next(owner for kind, owner in found.elements if kind == "hidden" and ".1." in owner)
+    assert_close(found.elements["hidden", owner], 2 * expected / expected.mean())
+    assert len(found.layers) == 3
+    assert sorted(layers_by_change(model, architecture, ids)) == [0, 1, 2]
+    assert torch.equal(model(ids), before)
+
+
+def test_the_layer_without_which_the_features_of_tokens_change_least_is_dropped_first():
+    longer = source("llama")[1].replace(depth=5)
+    network = longer.build().eval()
+    ids = padded_ids()
+
+    def change(left):
+        layers = [i for i in range(5) if i != left]
+        shallow = longer.replace(depth=4).build().eval()
+        shallow.load_state_dict(network.state_dict(), strict=False)
+        for place, layer in enumerate(layers):
+            shallow.model.layers[place].load_state_dict(network.model.layers[layer].state_dict())
+        return torch.cosine_similarity(shallow.tokens(ids), network.tokens(ids), -1)[ids != 1].mean()
+
+    with torch.no_grad():
+        first = max((1, 2, 3), key=change)
+    assert layers_by_change(network, longer, ids, 4)[-1] == first
+
+
+def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path):
+    plain = plain_network("bert")
+    plain.resize_token_embeddings(320)
+    folder = write_tokenizer(tmp_path / "bert", "bert")
+    plain.save_pretrained(folder)
+    texts = tmp_path / "texts.txt"
+    texts.write_text("the cat sat\n\nthe dog saw a cat on the mat\n\na mat")
+    start = WeightSubcloning(str(folder), str(texts), images=2)
+    result = initialize(start.named_size("depth=2,embed_dim=16,num_heads=2", None), start)
+    assert not result.random
+    assert start._sample.shape[0] == 2
+    assert result.notes[1] == f"ranked    by activation on 2 texts of {texts}"
+    with pytest.raises(UserError, match=r"data: .*nothing holds no training texts"):
+        WeightSubcloning(str(folder), str(tmp_path / "nothing")).ranked  # noqa: B018
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(UserError, match=r"source: .* holds no encoder.json, vocab.json or tokenizer.json"):
+        WeightSubcloning(str(folder), str(texts)).ranked  # noqa: B018
+
+
+@pytest.mark.parametrize(("kind", "taken"), [(LayerChoice, [0, 2]), (VanillaLG, [1, 2])])
+def test_whole_layers_are_copied_with_all_their_groups(kind, taken):
+    model, architecture = source("llama")
+    found = reads("llama", kind, **({"layers": 2} if kind is VanillaLG else {}))(architecture.replace(depth=2))
+    for own, layer in enumerate(taken):
+        name = "model.layers.{}.self_attn.k_proj.weight".format
+        assert torch.equal(found[name(own)], model.state_dict()[name(layer)])
+
+
+@pytest.mark.parametrize("method", ["mimetic", "snapvit", "structured_pruning"])
+def test_starts_for_images_alone_refuse_networks_of_texts_in_one_sentence(method, tmp_path):
+    plain_network("llama").save_pretrained(tmp_path)
+    options = {} if method == "mimetic" else {"source": str(tmp_path)}
+    options |= {"data": str(tmp_path)} if method == "snapvit" else {}
+    start = initializer_for(method=method, seed=0, **options)
+    target = HFArchitecture(2, 16, 2, heads_per_group=2, max_len=32, vocab_size=64, pad_id=1, kind="language")
+    with pytest.raises(UserError, match=r"(?s)^[^\n]*is for image models, but [^\n]* reads text[^\n]*$"):
+        initialize(target, start)
