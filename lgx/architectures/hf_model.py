@@ -110,7 +110,7 @@ class TextNetwork:
 
     @classmethod
     def is_custom_code(cls) -> bool:
-        """transformers' rules of names hold for this class, too."""
+        """No: the rules of transformers for names in files hold for this class, too."""
         return False
 
     def own_names(self: Any, names: Iterable[str]) -> dict[str, str]:
