@@ -37,11 +37,12 @@ class Distill(Method):
     both terms are binary: see :func:`~lgx.components.labels.multilabel_distillation_loss`.
 
     ``guidance: features`` replaces the second term by :func:`~lgx.components.features.feature_losses`: class token or
-    pooled tokens, and patch tokens, through a learned projection. The ancestor needs no head. Images without labels
-    (``--data UnlabeledFolderData``, ``--data.labels false``) suffice; then the guidance is the whole loss. With
-    ``features``, the network then has no head; with ``logits``, it predicts the ancestor's classes. Validation then
-    shows the guidance as ``val/loss`` (the KL divergence of logits) and ``val/agreement``: the share of images with the
-    ancestor's prediction, or the mean cosine similarity of projected and target class token.
+    pooled tokens, and patch tokens, through a learned projection; of texts the mean of the tokens, and all tokens. The
+    ancestor needs no head. Images without labels (``--data UnlabeledFolderData``, ``--data.labels false``) suffice;
+    then the guidance is the whole loss. With ``features``, the network then has no head; with ``logits``, it predicts
+    the ancestor's classes. Validation then shows the guidance as ``val/loss`` (the KL divergence of logits) and
+    ``val/agreement``: the share of images with the ancestor's prediction, or the mean cosine similarity of projected
+    and target class token.
 
     [0]: Xia et al., "Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models",
     IJCAI 2024, https://arxiv.org/abs/2404.16897
