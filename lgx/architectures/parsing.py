@@ -147,7 +147,7 @@ def _unknown(name: str, known: list[str]) -> UserError:
 def _check_kind(text: str, kind: Kind | None) -> None:
     if kind is None or kind in family_of(text).kinds:
         return
-    fitting = next(family for family in FAMILIES.values() if kind in family.kinds)
+    fitting = next(family for family in reversed(FAMILIES.values()) if kind in family.kinds)  # the simplest is last
     reads, gets = ("images", "text") if kind == "text" else ("text", "images")
     raise UserError(
         f"architecture {text!r}: reads {reads}, but the task has {gets}; name a {fitting.label}, e.g. {fitting.example}"
