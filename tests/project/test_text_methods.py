@@ -223,7 +223,7 @@ def test_commands_refuse_options_that_do_not_fit_together(text_root, tal, ancest
     out = tmp_path / "out"
     cases = {
         ("init", "--source", learngene, "--task", "cola", "--arch", "6-Tiny", "--out", out): "name a GPT-2",
-        ("init", "--source", learngene, "--task", "cola", "--arch", "3-GPT2", "--out", out): "vocab_size=260",
+        ("init", "--source", learngene, "--task", "cola", "--arch", "3-GPT2,vocab_size=300", "--out", out): "vocab_size=260",
         ("init", "--arch", "6-Tiny", "--out", out, "--tokenizer", text_root): "is for text models",
         ("init", "--arch", ARCH, "--out", out, "--tokenizer", text_root): "--tokenizer: ",
         ("embed", "--ancestor", whole, "--data", "cola", "--img_size", 32): "reads texts; leave it out",
