@@ -220,10 +220,10 @@ def test_mistakes_end_with_one_sentence(text_root, tmp_path, model, options, sen
 
 def test_commands_refuse_options_that_do_not_fit_together(text_root, tal, ancestor, tmp_path):
     learngene, whole = tal / "best.learngene.safetensors", ancestor / "best.learngene.safetensors"
-    out = tmp_path / "out"
+    out, other = tmp_path / "out", "3-GPT2,vocab_size=300"
     cases = {
         ("init", "--source", learngene, "--task", "cola", "--arch", "6-Tiny", "--out", out): "name a GPT-2",
-        ("init", "--source", learngene, "--task", "cola", "--arch", "3-GPT2,vocab_size=300", "--out", out): "vocab_size=260",
+        ("init", "--source", learngene, "--task", "cola", "--arch", other, "--out", out): "vocab_size=260",
         ("init", "--arch", "6-Tiny", "--out", out, "--tokenizer", text_root): "is for text models",
         ("init", "--arch", ARCH, "--out", out, "--tokenizer", text_root): "--tokenizer: ",
         ("embed", "--ancestor", whole, "--data", "cola", "--img_size", 32): "reads texts; leave it out",
