@@ -263,6 +263,6 @@ def test_starts_for_images_alone_refuse_networks_of_texts_in_one_sentence(method
     options = {} if method == "mimetic" else {"source": str(tmp_path)}
     options |= {"data": str(tmp_path)} if method == "snapvit" else {}
     start = initializer_for(method=method, seed=0, **options)
-    target = HFArchitecture(2, 16, 2, heads_per_group=2, max_len=32, vocab_size=64, pad_id=1, kind="language")
+    target = HFArchitecture(2, 16, 2, kind="language") if method == "mimetic" else start.named_size("depth=2", None)
     with pytest.raises(UserError, match=r"(?s)^[^\n]*is for image models, but [^\n]* reads text[^\n]*$"):
         initialize(target, start)
