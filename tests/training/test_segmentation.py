@@ -101,7 +101,7 @@ def test_one_network_for_both_kinds_and_predictions_are_refused(root, run, tmp_p
         "ancestor trains one network for one kind of task, but these tasks are ade20k (segmentation, miou)"
         in refusal(lgx(*both))
     )
-    assert "predict: writes one class per image" in refusal(
+    assert "but segmentation has one per pixel" in refusal(
         lgx(*command(root, tmp_path, f"--ckpt_path={run}/checkpoints/best.ckpt", name="Ancestor", verb="predict"))
     )
 
