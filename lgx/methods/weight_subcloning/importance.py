@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, HFArchitecture
+from lgx.architectures import Architecture, GPT2Architecture, HFArchitecture
 from lgx.architectures.axes import Axis, input_dim, parts_of
 from lgx.architectures.base import axes_of
 
@@ -97,7 +97,9 @@ def on_inputs(model: Any, architecture: Architecture, inputs: Tensor) -> Importa
 
 def real_tokens(architecture: Architecture, inputs: Tensor) -> Any:
     """Which of all tokens of texts are no padding, (N * L,); all tokens of images."""
-    return (inputs != architecture.pad_id).flatten() if isinstance(architecture, HFArchitecture) else slice(None)
+    if isinstance(architecture, HFArchitecture | GPT2Architecture):
+        return (inputs != architecture.pad_id).flatten()
+    return slice(None)
 
 
 @contextmanager

@@ -232,7 +232,7 @@ class WeightSubcloning(FromSource):
 
     def _choose_heads(self, source: Axis, target: Axis) -> list[int]:
         """Of heads that share keys and values, whole groups, and in each of them as many heads."""
-        by_head = self.ranked.elements["heads", source.owner].reshape(self.of_source.num_heads, -1)
+        by_head = self.ranked.elements["heads", source.owner].reshape(-1, source.size // source.heads)
         _, width = head_widths(source, target)
         within = largest(by_head.mean(0), width)
         if source.kind == "head":
