@@ -229,10 +229,11 @@ def test_the_layer_without_which_the_features_of_tokens_change_least_is_dropped_
     assert layers_by_change(network, longer, ids, 4)[-1] == first
 
 
-def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path):
-    plain = plain_network("bert")
+@pytest.mark.parametrize(("network", "tokenizer"), [("bert", "bert"), ("gpt2", "bare")])
+def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path, network, tokenizer):
+    plain = plain_network(network)
     plain.resize_token_embeddings(320)
-    folder = write_tokenizer(tmp_path / "bert", "bert")
+    folder = write_tokenizer(tmp_path / network, tokenizer)
     plain.save_pretrained(folder)
     texts = tmp_path / "texts.txt"
     texts.write_text("the cat sat\n\nthe dog saw a cat on the mat\n\na mat")

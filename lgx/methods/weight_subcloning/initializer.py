@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, HFArchitecture
+from lgx.architectures import Architecture, GPT2Architecture, HFArchitecture
 from lgx.architectures.axes import Axis, input_dim
 from lgx.architectures.base import axes_of
 from lgx.artifacts.source_names import path_of
@@ -175,10 +175,12 @@ class WeightSubcloning(FromSource):
     @cached_property
     def _sample(self) -> Tensor:
         """The images (N, C, H, W), normalized for the source, or token ids (N, L)."""
-        if isinstance(self.of_source, HFArchitecture):
+        known = self.of_source
+        known = known.as_hf if isinstance(known, GPT2Architecture) else known
+        if isinstance(known, HFArchitecture):
             from lgx.methods.weight_subcloning.sample_texts import sample_texts
 
-            return sample_texts(str(self.data), self.images, self.of_source, path_of(self.source))
+            return sample_texts(str(self.data), self.images, known, path_of(self.source))
         of_source = self.vit
         task = Task(
             "sample", 0, in_chans=of_source.in_chans, img_size=of_source.img_size, mean=self.loaded.mean,
