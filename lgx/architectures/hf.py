@@ -175,10 +175,8 @@ class HFArchitecture(Architecture):
         if source is not None and source.kind != self.kind:
             kept = {name: tensor for name, tensor in kept.items() if not name.startswith(source.head_prefixes)}
         kept = {name: tensor for name, tensor in kept.items() if name not in self.structure.lacking}
-        for name in self.structure.positions:
-            if name in kept and source is not None and source.max_len > self.max_len:  # type: ignore[attr-defined]
-                kept[name] = kept[name][: len(kept[name]) - (source.max_len - self.max_len)]  # type: ignore[attr-defined]
-        return kept
+        beyond = max(0, getattr(source, "max_len", 0) - self.max_len)
+        return {k: t[: len(t) - beyond] if beyond and k in self.structure.positions else t for k, t in kept.items()}
 
     @classmethod
     def parse_option(cls, key: str, text: str) -> dict[str, Any]:

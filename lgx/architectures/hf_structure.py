@@ -108,6 +108,10 @@ class _Reader:
         own = self.shapes()
         lacking = self.check_layers(own, prefix)
         network = self.network(None, prefix)
+        if stored := network.state_dict().keys() & {name for name, _ in network.named_buffers()}:
+            raise UserError(
+                f"architecture: {self.name} stores {min(stored)}, which is no parameter; choose another type"
+            )
         found = self.hypotheses(own, prefix, network)
         axes = next((each for each in found if self.fits(each, own) and self.holds(each, network)), None)
         kinds = {template.kind for found in (axes or {}).values() for template in found if template}
@@ -120,13 +124,11 @@ class _Reader:
         if self.kind == "language" and not is_causal:
             raise UserError(f"architecture: {self.name} is an encoder, which sees the tokens it would have to predict")
         head, heads = self.head(network)
-        of_layer = f"{prefix}1."  # the first layer of ModernBERT lacks a norm that the others have
-        axes = {name.replace(of_layer, f"{prefix}0."): found for name, found in axes.items()} | {
-            name: found for name, found in axes.items() if name.startswith(f"{prefix}0.")
-        }
+        first, second = f"{prefix}0.", f"{prefix}1."  # the first layer of ModernBERT lacks a norm that the others have
         axes = {
-            name: tuple(t and t._replace(owner=t.owner.replace(of_layer, f"{prefix}0.")) for t in found)
+            name.replace(second, first): tuple(t and t._replace(owner=t.owner.replace(second, first)) for t in found)
             for name, found in axes.items()
+            if not name.startswith(first)
         }
         return Structure(
             prefix, axes, lacking, head, heads, is_causal, self.is_rotary(network), self.reserves(network),
@@ -286,13 +288,13 @@ class _Reader:
 
     def head(self, network: Any) -> tuple[str, tuple[str, ...]]:
         base, own = f"{network.base_model_prefix}.", self.shapes()
-        outside = [name for name in own if not name.startswith(base)]
         if self.kind == "language":
             last = next((n for n, m in network.named_modules() if m is network.get_output_embeddings()), "lm_head")
-            return f"{last}.", (f"{last}.", *sorted({f"{n.split('.')[0]}." for n in outside} - {f"{last}."}))
-        other = self.shapes(num_classes=5)
-        last = next(name for name, shape in other.items() if shape != own[name]).rpartition(".")[0]
-        return f"{last}.", (f"{last}.", *sorted({f"{n.split('.')[0]}." for n in outside} - {f"{last}."}))
+        else:
+            other = self.shapes(num_classes=5)
+            last = next(name for name, shape in other.items() if shape != own[name]).rpartition(".")[0]
+        others = {f"{name.partition('.')[0]}." for name in own if not name.startswith(base)} - {f"{last}."}
+        return f"{last}.", (f"{last}.", *sorted(others))
 
     @torch.no_grad()
     def is_causal(self, network: Any) -> bool:

@@ -11,7 +11,6 @@ from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Initializer, Origin, Sizes
-from lgx.initialization.expansion import take_layers
 from lgx.initialization.width import evenly, narrow
 
 
@@ -120,20 +119,14 @@ class VanillaLG(FromSource):
                 f"vanilla_lg: layers must be between 1 and {min(depth, architecture.depth)} (the shallower of ancestor "
                 f"and descendant), got {self.layers}"
             )
-        prefix = self.of_source.layers
-        blocks = {k: v for k, v in self.loaded.tensors.items() if k.startswith(prefix)}
-        shift = architecture.depth - self.layers if self.position == "back" else 0
+        prefix, place = self.of_source.layers, architecture.depth - self.layers if self.position == "back" else 0
         return {
-            f"{prefix}{layer + shift}.{rest}": tensor
-            for name, tensor in take_layers(blocks, range(depth - self.layers, depth), prefix).items()
-            for layer, rest in [_split(name.removeprefix(prefix))]
+            f"{prefix}{place + k}.{name.removeprefix(own)}": tensor.clone()
+            for k in range(self.layers)
+            for own in [f"{prefix}{depth - self.layers + k}."]
+            for name, tensor in self.loaded.tensors.items()
+            if name.startswith(own)
         }
-
-
-def _split(name: str) -> tuple[int, str]:
-    """Number of the layer, and the rest of the name."""
-    layer, _, rest = name.partition(".")
-    return int(layer), rest
 
 
 class WeightSelection(FromSource):

@@ -63,7 +63,7 @@ class Pretrained(FromSource):
         head = tensors.get("head.bias", tensors.get("score.weight"))
         return Origin(
             num_classes=None if head is None else next(iter(head.shape), 0),
-            kind="text" if is_text else cast(Kind, metadata.get("kind", "classification")),
+            kind=cast(Kind, metadata.get("kind", "text" if is_text else "classification")),  # older files lack it
             mean=mean,
             std=std,
             reading=Reading(tuple(values or ()), _stored(metadata, "resize", self.source) or "crop"),

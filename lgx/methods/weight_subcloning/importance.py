@@ -64,10 +64,9 @@ def _of_query_heads(values: Tensor, axis: Axis, architecture: Architecture) -> T
 def on_inputs(model: Any, architecture: Architecture, inputs: Tensor) -> Importance:
     """Importance from what the network computes on images or texts.
 
-    Elements: the mean magnitude of their activations over inputs and tokens (Samragh et al., 2023),
-    without padding. The residual stream
-    has one ranking for all layers: the mean over the inputs of all layers and the output of the last, each divided by
-    its mean, so that the later layers with their larger activations do not decide alone.
+    Elements: the mean magnitude of their activations over inputs and tokens, without padding (Samragh et al., 2023).
+    The residual stream has one ranking for all layers: the mean over the inputs of all layers and the output of the
+    last, each divided by its mean, so that the later layers with their larger activations do not decide alone.
 
     Layers: the mean over tokens of ``||f(x)|| / ||x + f(x)||``, the relative magnitude of what a layer adds (the
     paper's measure).
