@@ -46,8 +46,12 @@ def fake(build: Callable[[], N], dtype: torch.dtype = torch.float32) -> N:
     """Build a network of fake tensors; call it within :func:`fake_tensors`."""
     with unset_fake_temporarily(), _OnMeta():
         network = build().to("meta", dtype)
+    first: dict[Tensor, Tensor] = {}
     for module in network.modules():  # each one once; to_empty(recurse=True) fails at the second visit of a shared one
+        own = dict(module.named_parameters(recurse=False))
         module.to_empty(device="cpu", recurse=False)
+        for name, shared in own.items():  # of tied layers, to_empty makes two parameters out of one
+            setattr(module, name, first.setdefault(shared, getattr(module, name)))
     return network
 
 

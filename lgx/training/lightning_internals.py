@@ -4,8 +4,11 @@ Each function says why there is no public way, and what happens if the member is
 ``tests/training/test_lightning_internals.py`` fails when one of them changes.
 """
 
+import inspect
 from argparse import ArgumentParser
-from typing import TYPE_CHECKING, TypeVar
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 if TYPE_CHECKING:  # commands that do not train read command lines with this module, and need no Lightning
     from lightning.pytorch import Trainer
@@ -37,6 +40,18 @@ def begin_epochs_after_whole_ones(trainer: "Trainer") -> None:
     epoch. No option changes this. Without the member ``test_resume.py`` fails.
     """
     trainer.fit_loop._iteration_based_training = lambda: False  # type: ignore[method-assign]
+
+
+def read_whole_numbers_first(trainer: "type[Trainer]") -> None:
+    """Let jsonargparse read ``limit_train_batches`` and its like as whole numbers first, then as shares.
+
+    typing returns ``Optional[Union[float, int]]`` for the equal ``Optional[Union[int, float]]`` if another package
+    wrote the former first. 100 batches would then be the share 100.0. No option of jsonargparse changes this.
+    """
+    hints = inspect.unwrap(trainer.__init__).__annotations__
+    for name, hint in hints.items():
+        if {int, float} <= set(parts := get_args(hint)):
+            hints[name] = reduce(or_, sorted(parts, key=lambda part: part is not int))
 
 
 def option_strings(parser: ArgumentParser) -> list[str]:

@@ -9,11 +9,12 @@ import pytest
 import yaml
 
 from experiments.reproduce.hours import sweep_hours
-from lgx.architectures import parse_architecture, read_architectures
+from lgx.architectures import parse_any_architecture, parse_architecture, read_architectures
 from lgx.architectures.cost import cost_of
 from lgx.planning import make_plan
 from lgx.planning.configured import configure
 from lgx.planning.cost import mean_over, spread
+from lgx.planning.networks import fake, fake_tensors
 from tests.planning.helpers import BASE, LOW_RANK, OFFLINE, VIT, plan, run_folder, steps_of
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.paths import EXPERIMENTS
@@ -62,6 +63,13 @@ def test_layers_that_share_modules_are_counted_once():
     assert planned["MiniDeiT"] == planned["SWS"] + norms + 6 * own
 
 
+def test_tied_embeddings_are_counted_once():
+    arch = "hf:depth=1,embed_dim=8,num_heads=2,vocab_size=100,max_len=16,form=llama+tie_word_embeddings=true"
+    with fake_tensors():
+        network = fake(parse_any_architecture(arch, kind="language").build)
+    assert network.lm_head.weight is network.get_input_embeddings().weight
+
+
 def test_an_existing_run_is_not_changed(fit, images, tmp_path):
     assert fit("Ancestor", "--name=run").code == 0
     folder = run_folder(tmp_path / "runs", "run")
@@ -104,6 +112,8 @@ def test_every_configuration_can_be_planned(path, monkeypatch, images):
         options = ["--config", before[1], *options]
     if "root: my_images" in path.read_text():
         options += [f"--data.root={images}", "--data.batch_size=4"]
+    if "root: runs/texts" in path.read_text():
+        options += ["--samples=reviews=34911"]
     planned = plan(*options, "--gpus=8", "--nodes=1", "--tflops=312")
     assert min(planned.steps.total, planned.memory.activations, planned.total_flops, planned.hours) > 0
 

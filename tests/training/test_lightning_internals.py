@@ -94,3 +94,14 @@ def test_all_options_of_a_parser_are_listed():
     assert internals.option_strings(parser)[-1] == "--count"
     assert "--trainer.max_epochs" in internals.option_strings(make_parser("fit"))
     assert internals.option_strings(object()) == []
+
+
+def test_a_whole_number_of_batches_is_no_share(monkeypatch):
+    hints = inspect.unwrap(lightning.pytorch.Trainer.__init__).__annotations__
+    monkeypatch.setitem(hints, "limit_train_batches", float | int | None)  # as typing may have kept it
+    parser = jsonargparse.ArgumentParser(exit_on_error=False)
+    internals.read_whole_numbers_first(lightning.pytorch.Trainer)
+    parser.add_class_arguments(lightning.pytorch.Trainer, "trainer")
+    batches, share = (parser.parse_args([f"--trainer.limit_train_batches={n}"]).trainer for n in ("1", "1.0"))
+    assert type(batches.limit_train_batches) is int
+    assert type(share.limit_train_batches) is float
