@@ -59,22 +59,32 @@ def label_losses(logits: Tensor, targets: Tensor) -> Tensor:
     return losses[targets != IGNORE] if targets.ndim == 3 else losses
 
 
-def distillation_loss(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
+def distillation_loss(
+    student: Tensor, teacher: Tensor, temperature: float = 1.0, targets: Tensor | None = None
+) -> Tensor:
     """Soft cross-entropy between the predictions of a teacher and a student (Hinton et al., 2015; SWS, Eq. 2).
 
     ``CE(softmax(p_s / τ), softmax(p_t / τ))``, averaged over the batch. Like the SWS paper, it is not scaled by τ².
 
     Args:
-        student: Logits p_s, (B, K), or (n, K) of n labeled pixels or known tokens, see :func:`of_known`.
+        student: Logits p_s, (B, K), (B, K, H, W) for segmentation, or (B, N, V) for next tokens.
         teacher: Logits p_t of the same shape.
         temperature: τ > 0.
+        targets: Of pixels or tokens, of which the unknown are left out; None: all are known. Only known positions
+            count, but all are computed: so a plan can count the step without knowing the targets.
 
     Returns:
         Scalar. It is at least the entropy of the teacher's softened prediction, and 0 without a prediction.
     """
-    if not len(student):
-        return student.sum()
-    return F.cross_entropy(student.float() / temperature, (teacher.float() / temperature).softmax(dim=1))
+    of_examples, unknown = student.ndim == 2, IGNORE
+    if student.ndim == 3:
+        student, teacher, unknown = student.flatten(0, 1), teacher.flatten(0, 1), IGNORE_TOKEN
+    student, wanted = student.float() / temperature, (teacher.float() / temperature).softmax(dim=1)
+    if targets is None or of_examples:
+        return F.cross_entropy(student, wanted) if len(student) else student.sum()
+    losses = F.cross_entropy(student, wanted, reduction="none")
+    known = (targets != unknown).view_as(losses)
+    return (losses * known).sum() / known.sum().clamp(min=1)
 
 
 def of_known(logits: Tensor, targets: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, feature_losses
 from lgx.components.labels import multilabel_distillation_loss
-from lgx.components.losses import distillation_loss, of_known
+from lgx.components.losses import distillation_loss
 from lgx.components.metrics import agreement_with
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import mean_of_examples
@@ -205,7 +205,7 @@ class Distill(Method):
         """
         if self.architecture.kind == "multilabel":
             return multilabel_distillation_loss(logits, answers, self.temperature, targets != IGNORE)
-        return distillation_loss(of_known(logits, targets), of_known(answers, targets), self.temperature)
+        return distillation_loss(logits, answers, self.temperature, targets)
 
     def _teacher_of(self, batch: Batch) -> Teacher:
         """The ancestor for images with the normalization of the batch's set."""
