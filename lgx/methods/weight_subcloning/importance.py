@@ -126,14 +126,12 @@ def real_tokens(architecture: Architecture, inputs: Tensor) -> Any:
 def _recorded(
     model: nn.Module, architecture: Architecture, parts: bool = True
 ) -> Iterator[dict[tuple[str, str], list[Tensor]]]:
-    """Record the residual stream at the border of each layer; with ``parts`` also what layers read of heads, neurons."""
+    """Record the residual stream at the border of each layer; with ``parts`` also what reads heads or neurons."""
     seen: dict[tuple[str, str], list[Tensor]] = {STREAM: []}
     blocks, own = architecture.blocks(model), dict(model.named_parameters())  # of tied parameters, one name
     hooks = [block.register_forward_pre_hook(_recorder(seen, STREAM)) for block in blocks]
     hooks.append(blocks[-1].register_forward_hook(lambda _m, _i, output: seen[STREAM].append(_first(output))))
-    for name, module in (
-        model.named_modules() if parts else ()
-    ):  # the layers that read the heads of an attention or an MLP's neurons
+    for name, module in model.named_modules() if parts else ():  # what reads heads of an attention or neurons
         dim = input_dim(module) if f"{name}.weight" in own else None
         axis = None if dim is None else axes_of(architecture, f"{name}.weight")[dim]
         if axis is not None and axis.kind in ("heads", "hidden"):
