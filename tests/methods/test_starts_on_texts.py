@@ -289,6 +289,14 @@ def test_whole_layers_are_copied_with_all_their_groups(kind, taken):
         assert torch.equal(found[name(own)], model.state_dict()[name(layer)])
 
 
+@pytest.mark.parametrize("kind", [WeightSelection, WeightSubcloning])
+def test_a_narrower_classifier_starts_from_a_language_model_with_a_head_of_its_own(kind, tmp_path):
+    plain_network("llama").save_pretrained(tmp_path)
+    start = kind(str(tmp_path))
+    result = initialize(start.named_size("depth=2,embed_dim=16,num_heads=2,mlp_ratio=2", 5), start, head="new")
+    assert result.random == ("score.weight",)
+
+
 @pytest.mark.parametrize("method", ["mimetic", "snapvit", "structured_pruning"])
 def test_starts_for_images_alone_refuse_networks_of_texts_in_one_sentence(method, tmp_path):
     plain_network("llama").save_pretrained(tmp_path)
