@@ -16,7 +16,7 @@ from lgx.architectures.describing import describe_vit
 from lgx.architectures.forms import fill_buffers
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
-from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, read_metadata, read_safetensors
+from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, half_type, read_metadata, read_safetensors
 from lgx.artifacts.safety import (
     AGAIN,
     TASK,
@@ -53,6 +53,7 @@ class PretrainedNetwork:
         label_names: Names of the classes in index order; () if unknown.
         reading: How its images are read.
         unknown_part: Reason of a missing description; empty if there is a description.
+        half: Type of 16 bits of a folder's network of texts, which descendants keep; None for float32.
     """
 
     name: str
@@ -64,6 +65,7 @@ class PretrainedNetwork:
     label_names: tuple[str, ...] = ()
     reading: Reading = AS_STORED
     unknown_part: str = ""
+    half: torch.dtype | None = None
 
     @cached_property
     def model(self) -> nn.Module:
@@ -178,10 +180,11 @@ def _from_folder(name: str) -> PretrainedNetwork:
     tensors = _weights_beside(config)
     if about.get("model_type") == GPT2Architecture.family:
         weights, architecture, names = read_gpt2(about, tensors, config)
-        return _network(name, architecture, weights, {"class_names": names})
+        return replace(_network(name, architecture, weights, {"class_names": names}), half=half_type(tensors))
     if is_text_network(about):
         weights, text, has_head, names = read_text_network(about, tensors, config)
-        return replace(_network(name, text, weights, {"class_names": names}), has_head=has_head)
+        network = _network(name, text, weights, {"class_names": names})
+        return replace(network, has_head=has_head, half=half_type(tensors))
     check_weights(tensors, str(path))
     network = _from_timm(f"{FOLDER}{path}")
     values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]

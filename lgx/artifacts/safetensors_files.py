@@ -47,6 +47,12 @@ def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata:
             file.write(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
 
 
+def half_type(tensors: Mapping[str, Tensor]) -> torch.dtype | None:
+    """The type of 16 bits that all floating-point tensors have; None if they have others."""
+    types = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
+    return types.pop() if len(types) == 1 and types < {torch.float16, torch.bfloat16} else None
+
+
 def read_metadata(path: str | Path) -> dict[str, str]:
     """The metadata of a file; empty if it is no intact safetensors file."""
     try:

@@ -68,6 +68,7 @@ def export(
     else:
         words = None if tokenizer is None else load_tokenizer_of(architecture, tokenizer)
         names, inputs = network.label_names or None, (network.mean, network.std)
+        network.model.to(dtype=network.half)  # None leaves float32
         facts |= {"latency": _latency(network.model, architecture)} if not architecture.reads_text else {}
         write_descendant(out, network.model, architecture, *inputs, names, facts, _WRITER, None, words, network.reading)
     print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")

@@ -116,6 +116,8 @@ def _write(
     words = None if tokenizer is None else load_tokenizer_of(architecture, tokenizer)
     inputs = origin.mean, origin.std
     reading = origin.reading
+    if origin.half is not None and architecture.reads_text:
+        start.model.to(origin.half)
     write_descendant(out, start.model, architecture, *inputs, label_names, card, "lgx init", record, words, reading)
     print(f"written   {out}")
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, parse_for
@@ -29,6 +30,7 @@ class Origin:
         task: Name of the task that it was trained on; None if unknown.
         architecture: The network that the weights are taken from; None without a source, or if it is unknown.
         reading: How its images are read.
+        half: Type of 16 bits of the source's network of texts, in which descendants are written; None for float32.
     """
 
     num_classes: int | None = None
@@ -39,6 +41,7 @@ class Origin:
     task: str | None = None
     architecture: Architecture | None = None
     reading: Reading = AS_STORED
+    half: torch.dtype | None = None
 
     @property
     def normalization(self) -> Normalization | None:

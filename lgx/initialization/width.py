@@ -32,9 +32,12 @@ def narrow(
         choose: Chooses the elements of an axis.
 
     Returns:
-        Copies, with the widths of ``target``; fused parts are selected one by one, each with the same indices.
+        Copies, with the widths of ``target``; fused parts are selected one by one, each with the same indices. The head
+        of another kind of network, which has another name, is left out.
     """
-    return {name: _narrowed(tensor, name, source, target, choose) for name, tensor in tensors.items()}
+    other = () if source.head == target.head else source.head_prefixes
+    kept = {name: tensor for name, tensor in tensors.items() if not name.startswith(other)}
+    return {name: _narrowed(tensor, name, source, target, choose) for name, tensor in kept.items()}
 
 
 def _narrowed(tensor: Tensor, name: str, source: Architecture, target: Architecture, choose: Choice) -> Tensor:

@@ -125,6 +125,28 @@ def test_a_written_descendant_opens_in_plain_transformers(form, tmp_path):
         assert opened.generate(ids[:1], max_new_tokens=3, do_sample=False, eos_token_id=None).shape == (1, 12)
 
 
+@pytest.mark.parametrize(("form", "dtype"), [("tied", torch.bfloat16), ("gpt2", torch.float16)])
+def test_what_is_taken_from_a_folder_of_16_bits_is_written_in_16_bits(form, dtype, tmp_path):
+    plain = plain_network(form).to(dtype)
+    plain.save_pretrained(tmp_path / "source")
+    given, size = ["--source", tmp_path / "source"], "depth=2,embed_dim=48,num_heads=6"
+    ok(lgx("init", *given, "--arch", size, "--method", "layer_choice", "--out", tmp_path / "cut"))
+    ok(lgx("init", *given, "--arch", size, "--method", "vanilla_lg", "--layers", 1, "--out", tmp_path / "partly"))
+    ok(lgx("init", "--source", tmp_path / "cut", "--arch", size, "--out", tmp_path / "cut.safetensors"))
+    ok(lgx("export", tmp_path / "source", "--out", tmp_path / "whole"))
+    for name in ("cut", "partly", "whole"):
+        opened = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / name, dtype="auto")
+        assert opened.dtype == dtype, name
+        assert json.loads((tmp_path / name / "config.json").read_text())["dtype"] == str(dtype).removeprefix("torch.")
+        assert {tensor.dtype for tensor in load_file(tmp_path / name / "model.safetensors").values()} == {dtype}
+    assert {tensor.dtype for tensor in load_file(tmp_path / "cut.safetensors").values()} == {dtype}
+    assert all(torch.equal(p, plain.state_dict()[name]) for name, p in opened.named_parameters())
+    weights = load_file(tmp_path / "whole" / "model.safetensors")
+    norm = next(name for name in weights if "norm" in name or "ln_" in name)
+    save_file({**weights, norm: weights[norm].float()}, tmp_path / "source" / "model.safetensors")
+    assert load_pretrained(str(tmp_path / "source")).half is None
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A Llama with groups of heads."""

@@ -249,6 +249,37 @@ def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path, network,
         WeightSubcloning(str(folder), str(texts)).ranked  # noqa: B018
 
 
+def test_the_layers_of_the_highest_block_influence_on_texts_are_those_of_plain_hooks_without_padding(tmp_path):
+    from tokenizers import Tokenizer
+
+    plain = plain_network("llama")
+    plain.resize_token_embeddings(320)
+    plain.config.pad_token_id = 319
+    torch.nn.init.normal_(plain.model.layers[1].mlp.down_proj.weight, std=0.01)
+    folder = write_tokenizer(tmp_path / "llama", "bare")
+    plain.save_pretrained(folder)
+    texts = ["a cat", "the dog saw a cat on the mat", "mats"]
+    (tmp_path / "texts.txt").write_text("\n\n".join(texts))
+    changes = [[] for _ in plain.model.layers]
+    for layer, found in zip(plain.model.layers, changes, strict=True):
+        layer.register_forward_hook(
+            lambda _module, inputs, output, found=found: found.extend(
+                1 - float(a @ b / a.norm() / b.norm())
+                for a, b in zip(inputs[0][0].double(), output[0].double(), strict=True)
+            )
+        )
+    with torch.no_grad():
+        for text in texts:  # one by one, so that none is padded
+            plain(torch.tensor([Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text).ids]))
+    expected = [sum(each) / len(each) for each in changes]
+    start = LayerChoice(str(folder), data=str(tmp_path / "texts.txt"))
+    assert_close(start._influence, torch.tensor(expected).double(), rtol=1e-4, atol=1e-6)
+    assert [start.chosen(count) for count in (1, 2)] == [best(expected, count) for count in (1, 2)]
+    result = initialize(start.named_size("depth=2,embed_dim=48,num_heads=6", None), start)
+    last = plain.model.layers[best(expected, 2)[1]]
+    assert torch.equal(result.model.model.layers[1].mlp.up_proj.weight, last.mlp.up_proj.weight)
+
+
 @pytest.mark.parametrize(("kind", "taken"), [(LayerChoice, [0, 2]), (VanillaLG, [1, 2])])
 def test_whole_layers_are_copied_with_all_their_groups(kind, taken):
     model, architecture = source("llama")
@@ -256,6 +287,14 @@ def test_whole_layers_are_copied_with_all_their_groups(kind, taken):
     for own, layer in enumerate(taken):
         name = "model.layers.{}.self_attn.k_proj.weight".format
         assert torch.equal(found[name(own)], model.state_dict()[name(layer)])
+
+
+@pytest.mark.parametrize("kind", [WeightSelection, WeightSubcloning])
+def test_a_narrower_classifier_starts_from_a_language_model_with_a_head_of_its_own(kind, tmp_path):
+    plain_network("llama").save_pretrained(tmp_path)
+    start = kind(str(tmp_path))
+    result = initialize(start.named_size("depth=2,embed_dim=16,num_heads=2,mlp_ratio=2", 5), start, head="new")
+    assert result.random == ("score.weight",)
 
 
 @pytest.mark.parametrize("method", ["mimetic", "snapvit", "structured_pruning"])

@@ -112,7 +112,7 @@ def _write_text(
 ) -> None:
     """Write a network of texts into a new folder, as transformers does; tied parameters are written once."""
     config = copy.deepcopy(model.config)
-    config.architectures, config.dtype = [_class_of(model)], "float32"
+    config.architectures, config.dtype = [_class_of(model)], next(model.parameters()).dtype
     config.use_cache = True
     if label_names:
         config.id2label = dict(enumerate(label_names))

@@ -66,6 +66,7 @@ class FromSource(Initializer):
             label_names=source.label_names or None,
             architecture=known,
             reading=source.reading,
+            half=source.half,
         )
 
     def check_heads(self, architecture: Architecture, of_source: Architecture | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 from torch import Tensor
 
 from lgx.architectures import Architecture, GPT2Architecture, parse_any_architecture
-from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, StartRecord, read_safetensors
+from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, StartRecord, half_type, read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_weights
 from lgx.artifacts.source_names import kind_of
 from lgx.core.schema import check_fields
@@ -67,6 +67,7 @@ class Pretrained(FromSource):
             mean=mean,
             std=std,
             reading=Reading(tuple(values or ()), _stored(metadata, "resize", self.source) or "crop"),
+            half=half_type(tensors),
         )
 
     @cached_property

@@ -14,6 +14,7 @@ SPEC = MethodSpec(
         Look("layer_choice_last", "last layers", ""),
         Look("layer_choice_even", "evenly spaced layers", ""),
         Look("layer_choice_random", "random layers", ""),
+        Look("layer_choice_influence", "layers of the highest influence", ""),
     ),
     initializer="lgx.methods.layer_choice.initializer:LayerChoice",
     kinds=("classification", "segmentation", "text", "multilabel", "language"),

@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Collection, Sequence
-from typing import Literal
+from functools import cached_property
+from typing import Literal, get_args
 
 from torch import Tensor
 
@@ -13,30 +14,51 @@ from lgx.initialization import Sizes
 from lgx.initialization.expansion import take_layers
 from lgx.methods.baselines.from_source import FromSource
 from lgx.methods.lsamd.selection import selected
+from lgx.methods.weight_subcloning.importance import influence
+from lgx.methods.weight_subcloning.initializer import largest
+from lgx.methods.weight_subcloning.samples import sample
 
-Rule = Literal["first", "last", "even", "random"]
+Rule = Literal["first", "last", "even", "random", "influence"]
 
 
 class LayerChoice(FromSource):
     """Copy layers of the ancestor; repeat some, as LSAMD does, if the descendant has more layers.
 
     All other parameters come from the ancestor, also the head if the classes agree. It is the control of a selection
-    such as LSAMD's: a useful selection must find better layers than a rule without data. A selection stores no head, so
-    compare untrained descendants with a new head.
+    such as LSAMD's: a useful selection must find better layers than a rule. A selection stores no head, so compare
+    untrained descendants with a new head.
+
+    ``influence`` keeps the layers with the highest block influence on a few images or texts, which need no labels; see
+    :func:`~lgx.methods.weight_subcloning.importance.influence` (ShortGPT, Men et al., 2024).
 
     Args:
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
         choice: The layers, counted from 0, e.g. ``0 3 5``; or a rule: ``first``, ``last``, ``even`` (evenly spaced from
-            the first to the last) or ``random``.
+            the first to the last), ``random`` or ``influence``. Default: ``influence`` with data, else ``even``.
         count: Number of layers for a rule; by default the descendant's number.
         seed: Seed of ``random``.
+        data: Folder with images or texts, which ``influence`` reads as weight subcloning does.
+        images: Number of images or texts.
     """
 
     method = "layer_choice"
 
-    def __init__(self, source: str, choice: str = "even", count: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        source: str,
+        choice: str | None = None,
+        count: int | None = None,
+        seed: int = 0,
+        data: str | None = None,
+        images: int = 64,
+    ) -> None:
         super().__init__(source)
-        self.choice, self.count, self.seed = choice, count, seed
+        if images < 1:
+            raise UserError(f"images: expected at least 1, got {images}")
+        if choice == "influence" and data is None:
+            raise UserError("choice influence: needs inputs; give a folder of images or texts (data)")
+        self.choice = ("even" if data is None else "influence") if choice is None else choice
+        self.count, self.seed, self.data, self.images = count, seed, data, images
 
     def named(self, architecture: Architecture) -> str:
         """``layer_choice_even``; ``layer_choice`` for a list."""
@@ -44,7 +66,13 @@ class LayerChoice(FromSource):
 
     @property
     def _is_rule(self) -> bool:
-        return self.choice in ("first", "last", "even", "random")
+        return self.choice in get_args(Rule)
+
+    @cached_property
+    def _influence(self) -> Tensor:
+        """Block influence of each of the source's layers."""
+        inputs = sample(self.loaded, str(self.data), self.images, self.method)
+        return influence(self.loaded.model.eval(), self.of_source, inputs)
 
     @property
     def stored_parameters(self) -> int:
@@ -58,8 +86,11 @@ class LayerChoice(FromSource):
         return Sizes.of_any_depth(self.of_source, 1 if self._is_rule and self.count is None else len(self.chosen(1)))
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """A line with the source layer of each layer, counted from 0."""
-        return (f"layers    {' '.join(map(str, self._sources(architecture.depth)))} of {self.source}",)
+        """A line with the source layer of each layer, counted from 0; the influence of the source's layers."""
+        layers = f"layers    {' '.join(map(str, self._sources(architecture.depth)))} of {self.source}"
+        if self.choice != "influence":
+            return (layers,)
+        return layers, f"influence {' '.join(f'{each:.3f}' for each in self._influence.tolist())} on {self.data}"
 
     def _sources(self, depth: int) -> list[int]:
         """The source layer of each layer of the descendant."""
@@ -76,6 +107,8 @@ class LayerChoice(FromSource):
             raise UserError(
                 f"{self.method}: count must be between 1 and {of_source}, the ancestor's depth, got {count}"
             )
+        if self.choice == "influence":
+            return largest(self._influence, count)
         return _by_rule(self.choice, count, of_source, self.seed)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
@@ -105,6 +138,6 @@ def _listed(text: str, depth: int) -> list[int]:
         if layers == sorted(set(layers)) and layers[-1] < depth:
             return layers
     raise UserError(
-        f"choice: expected first, last, even, random, or different layers from 0 to {depth - 1} in their order, "
+        f"choice: expected {', '.join(get_args(Rule))}, or different layers from 0 to {depth - 1} in their order, "
         f"as '0 3 5', got {text!r}"
     )

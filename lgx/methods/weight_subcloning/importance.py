@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
 
 from lgx.architectures import Architecture, GPT2Architecture, HFArchitecture
 from lgx.architectures.axes import Axis, input_dim, parts_of
@@ -94,6 +95,26 @@ def on_inputs(model: Any, architecture: Architecture, inputs: Tensor) -> Importa
     return Importance(sums, layers / len(inputs))
 
 
+@torch.no_grad()
+def influence(model: Any, architecture: Architecture, inputs: Tensor) -> Tensor:
+    """Block influence of each layer, front to back: 1 - the mean cosine of what it reads and what it returns.
+
+    The mean is over all tokens of the images or texts, see :func:`on_inputs`, without padding.
+
+    Men et al., "ShortGPT: Layers in Large Language Models are More Redundant Than You Expect", 2024,
+    https://arxiv.org/abs/2403.03853
+    """
+    similarity, tokens = torch.zeros(architecture.depth, dtype=torch.float64), 0
+    for batch in inputs.split(16):
+        real = real_tokens(architecture, batch)
+        with _recorded(model, architecture, parts=False) as seen:
+            model(batch)
+        stream = [value.double().flatten(0, -2)[real] for value in seen[STREAM]]
+        similarity += torch.stack([cosine_similarity(*layer, dim=-1).sum() for layer in pairwise(stream)])
+        tokens += len(stream[0])
+    return 1 - similarity / tokens
+
+
 def real_tokens(architecture: Architecture, inputs: Tensor) -> Any:
     """Which of all tokens of texts are no padding, (N * L,); all tokens of images."""
     if isinstance(architecture, HFArchitecture | GPT2Architecture):
@@ -102,13 +123,15 @@ def real_tokens(architecture: Architecture, inputs: Tensor) -> Any:
 
 
 @contextmanager
-def _recorded(model: nn.Module, architecture: Architecture) -> Iterator[dict[tuple[str, str], list[Tensor]]]:
-    """Record the residual stream at the border of each layer, and the inputs of layers that read heads or neurons."""
+def _recorded(
+    model: nn.Module, architecture: Architecture, parts: bool = True
+) -> Iterator[dict[tuple[str, str], list[Tensor]]]:
+    """Record the residual stream at the border of each layer; with ``parts`` also what reads heads or neurons."""
     seen: dict[tuple[str, str], list[Tensor]] = {STREAM: []}
     blocks, own = architecture.blocks(model), dict(model.named_parameters())  # of tied parameters, one name
     hooks = [block.register_forward_pre_hook(_recorder(seen, STREAM)) for block in blocks]
     hooks.append(blocks[-1].register_forward_hook(lambda _m, _i, output: seen[STREAM].append(_first(output))))
-    for name, module in model.named_modules():  # the layers that read the heads of an attention or an MLP's neurons
+    for name, module in model.named_modules() if parts else ():  # what reads heads of an attention or neurons
         dim = input_dim(module) if f"{name}.weight" in own else None
         axis = None if dim is None else axes_of(architecture, f"{name}.weight")[dim]
         if axis is not None and axis.kind in ("heads", "hidden"):

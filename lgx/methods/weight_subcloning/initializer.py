@@ -8,10 +8,9 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, GPT2Architecture, HFArchitecture
+from lgx.architectures import Architecture
 from lgx.architectures.axes import Axis, input_dim
 from lgx.architectures.base import axes_of
-from lgx.artifacts.source_names import path_of
 from lgx.components.features import before_head
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -20,6 +19,7 @@ from lgx.initialization.sizes import Sizes
 from lgx.initialization.width import head_widths, narrow
 from lgx.methods.baselines.from_source import FromSource
 from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_inputs, real_tokens
+from lgx.methods.weight_subcloning.samples import sample
 
 MOST_IMAGES = 24
 """Images on which the change of features is measured."""
@@ -175,20 +175,7 @@ class WeightSubcloning(FromSource):
     @cached_property
     def _sample(self) -> Tensor:
         """The images (N, C, H, W), normalized for the source, or token ids (N, L)."""
-        known = self.of_source
-        known = known.as_hf if isinstance(known, GPT2Architecture) else known
-        if isinstance(known, HFArchitecture):
-            from lgx.methods.weight_subcloning.sample_texts import sample_texts
-
-            return sample_texts(str(self.data), self.images, known, path_of(self.source))
-        of_source = self.vit
-        task = Task(
-            "sample", 0, in_chans=of_source.in_chans, img_size=of_source.img_size, mean=self.loaded.mean,
-            std=self.loaded.std,
-        )  # fmt: skip
-        from lgx.methods.weight_subcloning.sample_images import sample_images  # which imports all data modules
-
-        return sample_images(str(self.data), self.images, task)
+        return sample(self.loaded, str(self.data), self.images, self.method)
 
     def layers(self, depth: int) -> list[int]:
         """The layers of the source that a descendant of this depth gets, in order."""

@@ -4,6 +4,7 @@ from typing import get_args
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from lgx.architectures import parse_architecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
@@ -11,6 +12,7 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import LayerChoice, registry
 from lgx.methods.layer_choice.initializer import Rule
+from lgx.methods.weight_subcloning.samples import sample
 
 ARCH = "depth={},embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 
@@ -70,15 +72,37 @@ def test_everything_outside_the_layers_is_the_ancestors(ancestor):
     assert start.named(model) == "layer_choice_last"
 
 
+def test_influence_is_one_minus_the_mean_cosine_of_what_a_layer_reads_and_returns(ancestor, images):
+    start = LayerChoice(ancestor, "influence", data=str(images), images=20)
+    model, pairs = start.loaded.model, []
+    hooks = [block.register_forward_hook(lambda _, x, y: pairs.append((x[0], y))) for block in model.blocks]
+    with torch.no_grad():
+        model(sample(start.loaded, str(images), 20, "any"))
+    for hook in hooks:
+        hook.remove()
+    expected = [1 - torch.cosine_similarity(x.double(), y.double(), -1).mean() for x, y in pairs]
+    assert len(expected) == 6
+    assert_close(start._influence, torch.stack(expected), rtol=1e-5, atol=1e-7)
+    best = sorted(sorted(range(6), key=lambda layer: -expected[layer])[:3])
+    assert layers_of(start, 3) == best
+    assert layers_of(LayerChoice(ancestor, count=3, data=str(images), images=20), 5) != layers_of(start, 5)
+    assert len(start.notes(parse_architecture(ARCH.format(3), num_classes=3), ())[1].split()) == 1 + 6 + 2
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"choice": "middle"}, "choice: expected first, last, even, random, or different layers from 0 to 5"),
+        (
+            {"choice": "middle"},
+            "choice: expected first, last, even, random, influence, or different layers from 0 to 5",
+        ),
         ({"choice": "3 0"}, "choice: expected first"),
         ({"choice": "0 6"}, "choice: expected first"),
         ({"choice": ""}, "choice: expected first"),
         ({"choice": "first", "count": 7}, "count must be between 1 and 6"),
         ({"choice": "0 1 2"}, "depth"),
+        ({"choice": "influence"}, "choice influence: needs inputs; give a folder of images or texts"),
+        ({"data": "here", "images": 0}, "images: expected at least 1"),
     ],
 )
 def test_impossible_layers_are_refused(ancestor, options, sentence):
@@ -88,6 +112,6 @@ def test_impossible_layers_are_refused(ancestor, options, sentence):
 
 @pytest.mark.parametrize("rule", get_args(Rule))
 def test_reports_know_the_method_behind_each_rule(rule):
-    name = LayerChoice("any", rule).named(parse_architecture("depth=2,embed_dim=16,num_heads=2"))
+    name = LayerChoice("any", rule, data="any").named(parse_architecture("depth=2,embed_dim=16,num_heads=2"))
     assert registry.find_spec(name) is registry.find_spec("layer_choice") is not None
     assert name in registry.looks()
