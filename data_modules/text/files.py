@@ -53,14 +53,13 @@ class TextFiles(TokenOptions, SingleSet[Sequences]):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        name, size = self.name or self.root_folder.resolve().stem, self.vocab_size
+        super().__post_init__()
+        name = self.name or self.root_folder.resolve().stem
         if not LINE.holds(name):
             raise UserError(f"data.root: the name {name!a} cannot be printed in one line; give one with --data.name")
         splits = "files named val and test, or val_fraction of the training documents for each"
-        self.info = DatasetInfo(
-            name, size, (None,) * 3, "the user's own", self.root, splits, kind="language", metric=PERPLEXITY
-        )
-        super().__post_init__()
+        size, own = self.token_count, "the user's own"
+        self.info = DatasetInfo(name, size, (None,) * 3, own, self.root, splits, kind="language", metric=PERPLEXITY)
 
     def check_options(self) -> None:
         """See :class:`~data_modules.loading.module.DataOptions`; a tokenizer must be given."""
@@ -74,31 +73,31 @@ class TextFiles(TokenOptions, SingleSet[Sequences]):
         known = (self._splits[split].bytes_per_token if split in self._splits else 0.0 for split in ("val", "test"))
         return Task(
             name=self.info.name,
-            num_classes=self.vocab_size,
+            num_classes=self.token_count,
             kind="language",
             metric=self.info.metric,
             num_train=self.train_size,
-            max_len=self.max_len,
-            vocab_size=self.vocab_size,
+            max_len=self.text_length,
+            vocab_size=self.token_count,
             pad_id=self.pad_id,
             bytes_per_token=(next(known), next(known)),
         )
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Sequences]:
         """Tokenize what is not in the cache, and open it."""
-        tokenizer, files = load_tokenizer(self.tokenizer_place, self.vocab_size), find_files(self.root_folder)
+        tokenizer, files = load_tokenizer(self.tokenizer_place, self.token_count), find_files(self.root_folder)
         opened = cache(lambda source: TokenFile(files[source], self.text_field, tokenizer, self.info.name))
         found: dict[Split, Sequences] = {}
         for split in splits:
             whole = opened(source := split if split in files else "train")
             chosen = self._held_out(len(whole), files)[split] if source == "train" else np.arange(len(whole))
-            found[split] = Sequences(whole, chosen, self.max_len, split != "train")
+            found[split] = Sequences(whole, chosen, self.text_length, split != "train")
             if not len(found[split]):
                 documents = f"{len(chosen):,} of {len(whole):,} documents"
                 remedy = "lower data.max_len" if len(chosen) else f"add a file {split}.*, or change data.val_fraction"
                 raise UserError(
                     f"data {self.info.name}: the {split} split has {documents}, which are less than one sequence of "
-                    f"{self.max_len} tokens; add texts, or {remedy}"
+                    f"{self.text_length} tokens; add texts, or {remedy}"
                 )
         return found
 

@@ -131,11 +131,10 @@ def write_vocabulary(folder: Path) -> None:
 class PocketText(TextSet):
     """A pocket task of texts; ``prepare_data`` makes it and the common vocabulary if they are absent.
 
-    The vocabulary is at ``root/pocket_vocab`` and has 1,024 tokens; ``data.vocab_size`` and the architecture must state
-    this number.
+    The vocabulary is at ``root/pocket_vocab`` and has 1,024 tokens, which the architecture must state.
     """
 
-    vocabulary = VOCABULARY
+    vocabulary = VOCABULARY, VOCAB_SIZE
     layout = "run `lgx data prepare {name} --root {root}`"
 
     def prepare_data(self) -> None:
