@@ -1,21 +1,18 @@
 """``TextFiles``: plain texts of a user, for language: each token is predicted from those before it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import default_convert
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.loading.module import SingleSet
-from data_modules.loading.samplers import TransformedExamples
 from data_modules.splits import Indices
 from data_modules.text.documents import find_files
-from data_modules.text.module import TokenOptions
+from data_modules.text.module import TokenSet
 from data_modules.text.sequences import Sequences, TokenFile
 from data_modules.text.tokens import load_tokenizer
 from lgx.core.batch import IGNORE_TOKEN, Batch
@@ -25,7 +22,7 @@ from lgx.errors import UserError
 
 
 @dataclass(eq=False, repr=False)
-class TextFiles(TokenOptions, SingleSet[Sequences]):
+class TextFiles(TokenSet[Sequences]):
     """Plain texts in files, for tasks of the kind ``language``: each token is predicted from those before it.
 
     Documents are the parts of a ``.txt`` file between empty lines, the objects of a ``.jsonl`` file, or the rows of a
@@ -70,18 +67,8 @@ class TextFiles(TokenOptions, SingleSet[Sequences]):
     @property
     def task(self) -> Task:
         """The task, known before :meth:`setup`, without the number of examples and of bytes."""
-        known = (self._splits[split].bytes_per_token if split in self._splits else 0.0 for split in ("val", "test"))
-        return Task(
-            name=self.info.name,
-            num_classes=self.token_count,
-            kind="language",
-            metric=self.info.metric,
-            num_train=self.train_size,
-            max_len=self.text_length,
-            vocab_size=self.token_count,
-            pad_id=self.pad_id,
-            bytes_per_token=(next(known), next(known)),
-        )
+        val, test = (self._splits[s].bytes_per_token if s in self._splits else 0.0 for s in ("val", "test"))
+        return replace(super().task, bytes_per_token=(val, test))
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Sequences]:
         """Tokenize what is not in the cache, and open it."""
@@ -109,10 +96,6 @@ class TextFiles(TokenOptions, SingleSet[Sequences]):
             if split not in files:
                 parts[split], order = order[:share], order[share:]
         return {split: np.sort(part) for split, part in {**parts, "train": order}.items()}
-
-    def transformed(self, examples: Sequences, train: bool = False, seed: int | None = None) -> TransformedExamples:
-        """The examples as tensors: token ids are not augmented."""
-        return TransformedExamples(examples, default_convert)
 
     def first(self, examples: Sequences, count: int, split: Split) -> Sequences:
         """The first ``count`` sequences of a seeded draw."""

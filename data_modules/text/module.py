@@ -19,7 +19,7 @@ from torch.utils.data import default_convert
 
 from data_modules.base import Split
 from data_modules.files.tables import read_lines
-from data_modules.loading.module import DataOptions, SingleSet, check_least
+from data_modules.loading.module import DataOptions, ExamplesT, SingleSet, check_least
 from data_modules.loading.samplers import Batching, LengthBatchSampler, TransformedExamples, unpadded_share
 from data_modules.splits import stratified_order, stratified_split
 from data_modules.text.rows import Row, has_column, read_hub, read_table
@@ -91,7 +91,30 @@ class TextOptions(TokenOptions):
     source: Literal["files", "hub"] = "files"
 
 
-class TextDataModule(TextOptions, SingleSet[Texts]):
+class TokenSet(TokenOptions, SingleSet[ExamplesT]):
+    """Base of the data modules of one set of texts."""
+
+    @property
+    def task(self) -> Task:
+        """The task, known before :meth:`setup` (until then ``num_train`` is the published size)."""
+        return Task(
+            name=self.info.name,
+            num_classes=self.num_classes,
+            kind="language" if self.info.kind == "language" else "text",
+            metric=self.info.metric,
+            num_train=self.train_size,
+            class_names=self.info.class_names,
+            max_len=self.text_length,
+            vocab_size=self.token_count,
+            pad_id=self.pad_id,
+        )
+
+    def transformed(self, examples: ExamplesT, train: bool = False, seed: int | None = None) -> TransformedExamples:
+        """The examples as tensors: token ids are not augmented."""
+        return TransformedExamples(examples, default_convert)
+
+
+class TextDataModule(TextOptions, TokenSet[Texts]):
     """Base of all text classification data modules.
 
     A subclass sets ``info`` and implements :meth:`read`. The three splits are disjoint, and validation never reads the
@@ -107,21 +130,6 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
         Raises:
             UserError: If the data are absent or malformed; the sentence names the file and line.
         """
-
-    @property
-    def task(self) -> Task:
-        """The task, known before :meth:`setup` (until then ``num_train`` is the published size)."""
-        return Task(
-            name=self.info.name,
-            num_classes=self.num_classes,
-            kind="text",
-            metric=self.info.metric,
-            num_train=self.train_size,
-            class_names=self.info.class_names,
-            max_len=self.text_length,
-            vocab_size=self.token_count,
-            pad_id=self.pad_id,
-        )
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Texts]:
         """Read and tokenize whole splits; also ``train`` if ``val`` is held out of it."""
@@ -139,10 +147,6 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
         if self.source == "hub":
             raise UserError("it would have to be downloaded")
         return super().count_train()
-
-    def transformed(self, examples: Texts, train: bool = False, seed: int | None = None) -> TransformedExamples:
-        """The examples as tensors: token ids are not augmented."""
-        return TransformedExamples(examples, default_convert)
 
     def first(self, examples: Texts, count: int, split: Split) -> Texts:
         """The first ``count`` examples of a class-stratified, seeded draw."""
