@@ -122,9 +122,8 @@ def write_vocabulary(folder: Path) -> None:
     tokens += [f"<unused{k}>" for k in range(VOCAB_SIZE - 1 - len(tokens))] + [END]
     with atomic_path(folder) as temporary:
         temporary.mkdir()
-        (temporary / "encoder.json").write_text(
-            json.dumps({token: k for k, token in enumerate(tokens)}), encoding="utf-8"
-        )
+        numbers = json.dumps({token: k for k, token in enumerate(tokens)})
+        (temporary / "encoder.json").write_text(numbers, encoding="utf-8")
         (temporary / "vocab.bpe").write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
 
 
