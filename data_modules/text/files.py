@@ -40,7 +40,7 @@ class TextFiles(TokenSet[Sequences]):
         root: Folder with the files, or one file.
         tokenizer: Folder with the tokenizer of the network: ``tokenizer.json``, or GPT-2's ``encoder.json`` and
             ``vocab.bpe``. Code in a folder is never executed.
-        max_len: Tokens of a sequence.
+        max_len: Tokens of a sequence; default: 128, or the positions in ``config.json`` beside the tokenizer if fewer.
         text_field: Key or column of the texts in JSON lines and Parquet files.
         name: Name of the task; default: the name of the folder or file.
     """
