@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from lightning.pytorch import LightningDataModule
 
@@ -12,6 +12,7 @@ from lgx.core.task import ImageSize, Kind, Task
 from lgx.errors import UserError
 
 Split = Literal["train", "val", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
 
 WORKER_TIMEOUT = 60
 """A run ends if its loader processes give no batch for this many seconds."""

@@ -116,11 +116,7 @@ def open_text(name: str, root: str = "data") -> TextSet:
 
 
 def check_name(name: str) -> None:
-    """Refuse an unknown name.
-
-    Raises:
-        UserError: If no set or suite has it; the sentence gives the most similar names.
-    """
+    """Refuse a name that no set or suite has, with the most similar names."""
     if name not in IMAGE_SETS and name not in SUITES and name not in TEXT_SETS and not suite_of(name):
         raise UserError(f"name: {_unknown(name)}")
 

@@ -46,11 +46,7 @@ def check_task(owner: str, task: Any) -> Task:
 
 
 def check_options(module: TaskDataModule) -> None:
-    """Refuse a data module, which may have read nothing, without the numbers that every command reads of it.
-
-    Raises:
-        UserError: If its batch size or its number of loader processes is missing or wrong.
-    """
+    """Refuse a data module whose batch size or number of loader processes is missing or wrong."""
     for option, least in (("batch_size", 1), ("num_workers", 0)):
         value: Any = getattr(module, option, None)
         wrong = f"{option} of {type(module).__name__} is {value!r}, expected a whole number of at least {least}"

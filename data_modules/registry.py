@@ -1,7 +1,8 @@
 """The registry of data sets: a new set needs only one import line here.
 
 Everything follows from these imports: ``data_modules.NAME`` and ``--data NAME``, ``lgx data list`` and
-``lgx data prepare``, and the names that ``MultiTask`` and ``MultiText`` take. ``import X as X`` exports a name.
+``lgx data prepare``, and the names that ``MultiTask`` and ``MultiText`` take. ``import X as X`` exports a name, ``*``
+those of ``__all__``.
 """
 
 from typing import Any
@@ -15,30 +16,9 @@ from data_modules.sets.masked_sets import ADE20K as ADE20K
 from data_modules.sets.masked_sets import VOC12 as VOC12
 from data_modules.sets.masked_sets import VOC12Aug as VOC12Aug
 from data_modules.sets.official import OfficialData as OfficialData
-from data_modules.sets.text_sets import IMDB as IMDB
-from data_modules.sets.text_sets import MNLI as MNLI
-from data_modules.sets.text_sets import MRPC as MRPC
-from data_modules.sets.text_sets import QNLI as QNLI
-from data_modules.sets.text_sets import QQP as QQP
-from data_modules.sets.text_sets import RTE as RTE
-from data_modules.sets.text_sets import SST2 as SST2
-from data_modules.sets.text_sets import WNLI as WNLI
-from data_modules.sets.text_sets import CoLA as CoLA
-from data_modules.sets.text_sets import IMDBSubset as IMDBSubset
+from data_modules.sets.text_sets import *  # noqa: F403
 from data_modules.sets.tiny_imagenet import TinyImageNet as TinyImageNet
-from data_modules.sets.torchvision_sets import CIFAR10 as CIFAR10
-from data_modules.sets.torchvision_sets import CIFAR100 as CIFAR100
-from data_modules.sets.torchvision_sets import DTD as DTD
-from data_modules.sets.torchvision_sets import GTSRB as GTSRB
-from data_modules.sets.torchvision_sets import SVHN as SVHN
-from data_modules.sets.torchvision_sets import Caltech101 as Caltech101
-from data_modules.sets.torchvision_sets import EuroSAT as EuroSAT
-from data_modules.sets.torchvision_sets import FGVCAircraft as FGVCAircraft
-from data_modules.sets.torchvision_sets import Flowers102 as Flowers102
-from data_modules.sets.torchvision_sets import Food101 as Food101
-from data_modules.sets.torchvision_sets import Omniglot as Omniglot
-from data_modules.sets.torchvision_sets import OxfordIIITPet as OxfordIIITPet
-from data_modules.sets.torchvision_sets import StanfordCars as StanfordCars
+from data_modules.sets.torchvision_sets import *  # noqa: F403
 from data_modules.suites.decathlon import DECATHLON as DECATHLON
 from data_modules.suites.decathlon import Decathlon as Decathlon
 from data_modules.suites.mini_decathlon import MINI as MINI

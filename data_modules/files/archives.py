@@ -150,33 +150,21 @@ def check_tar(path: Path) -> None:
 
 
 def check_member(path: Path, member: tarfile.TarInfo) -> None:
-    """Refuse a member of a tar file that is not an ordinary file or folder inside it.
-
-    Raises:
-        UserError: If it would be written outside, or is a link or a device.
-    """
+    """Refuse a member of a tar file that would be written outside, or is a link or a device."""
     check_name(path, member.name)
     if not (member.isreg() or member.isdir()):
         raise UserError(f"{path}: its member {member.name!r} is a link or a device; do not trust it")
 
 
 def check_name(path: Path, name: str) -> None:
-    """Refuse a member that would be written outside the folder into which its archive is unpacked.
-
-    Raises:
-        UserError: If it would.
-    """
+    """Refuse a member that would be written outside the folder into which its archive is unpacked."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if name[:1] in ("/", "\\") or ".." in parts or ":" in "".join(parts[:1]):
         raise UserError(f"{path}: its member {name!r} would be written outside the folder; do not trust it")
 
 
 def check_size(path: Path, total: int) -> None:
-    """Refuse an archive that unpacks to far more bytes, ``total``, than itself.
-
-    Raises:
-        UserError: If the content is too large for a real set.
-    """
+    """Refuse an archive that unpacks to far more bytes, ``total``, than a real set of its size."""
     size = path.stat().st_size
     if total > EXPANSION * max(size, 2**20):
         raise UserError(

@@ -1,6 +1,7 @@
 """The error of an unreadable file: one sentence, also from a loader process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from lgx.errors import UserError
@@ -18,19 +19,21 @@ class DataError(UserError):
         super().__init__(message.rstrip().rsplit("DataError: ", 1)[-1])
 
 
-def unreadable(place: str, error: Exception, remedy: str) -> DataError:
-    """The error of an unreadable image; without advice to restore it if only its form is unexpected."""
-    if isinstance(error, UserError):
-        return DataError(f"{place}: {error}")
-    return DataError(f"{place} cannot be decoded ({error_line(error)}); {remedy}")
+@contextmanager
+def decoding(place: str, remedy: str) -> Iterator[None]:
+    """Turn an error of decoding an image into one sentence; without ``remedy`` if only its form is unexpected."""
+    try:
+        yield
+    except (DataError, MemoryError):
+        raise
+    except UserError as error:
+        raise DataError(f"{place}: {error}") from error
+    except Exception as error:
+        raise DataError(f"{place} cannot be decoded ({error_line(error)}); {remedy}") from error
 
 
 def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:
-    """Call ``build``, which opens data, and turn an exception of a reader into one sentence.
-
-    Raises:
-        UserError: If ``build`` raised any exception.
-    """
+    """Call ``build``, which opens data, and turn an exception of a reader into one sentence."""
     try:
         return build()
     except (UserError, MemoryError):

@@ -5,7 +5,7 @@ import errno
 import gzip
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -27,27 +27,30 @@ def read_lines(path: Path, most: int | None = None) -> list[str]:
         UserError: If it cannot be read, is empty, is not UTF-8, has a line longer than :data:`LONGEST_LINE`, or more
             lines than :data:`MOST_LINES`.
     """
-    try:
-        if not path.is_file():  # opening a pipe would wait forever
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        with path.open("rb") as file:
-            lines = list(islice(_decoded(path, iter(lambda: file.readline(LONGEST_LINE + 1), b"")), most))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
+    lines = list(islice(each_line(path, LONGEST_LINE, MOST_LINES), most))
     if not lines:
         raise UserError(f"{path}: is empty")
     return lines
 
 
-def each_line(path: Path, longest: int) -> Iterator[str]:
-    """Like :func:`read_lines`, line by line, of a file of any size, which gzip may have compressed.
+def each_line(path: Path, longest: int, most: float = inf) -> Iterator[str]:
+    """Like :func:`read_lines`, line by line, of ``most`` lines of ``longest`` bytes; gzip may have compressed the file.
 
     Raises:
-        UserError: See :func:`read_lines`; a line may have ``longest`` bytes.
+        UserError: See :func:`read_lines`.
     """
     try:
+        if not path.is_file():  # opening a pipe would wait forever
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield from _decoded(path, iter(lambda: file.readline(longest + 1), b""), longest, inf)
+            for number, line in enumerate(iter(lambda: file.readline(longest + 1), b""), 1):
+                if number > most:
+                    raise UserError(f"{path}: more than {most:,} lines; cut it into several sets")
+                if len(line) > longest:
+                    raise UserError(f"{path}, line {number}: more than {longest:,} bytes; is a line break missing?")
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}, line {number}: not UTF-8 text ({error.reason})") from error
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: {getattr(error, 'strerror', '') or error}") from error
 
@@ -80,17 +83,3 @@ def table_records(path: Path, wanted: Sequence[str], delimiter: str = ",") -> It
         found = shortened(",".join(header))
         raise UserError(f"{path}, line {line}: the header is {found}; expected {','.join(wanted)}")
     yield from ((line, dict.fromkeys(header, "") | dict(zip(header, row, strict=False))) for line, row in rows)
-
-
-def _decoded(
-    path: Path, lines: Iterable[bytes], longest: int = LONGEST_LINE, most: float = MOST_LINES
-) -> Iterator[str]:
-    for number, line in enumerate(lines, 1):
-        if number > most:
-            raise UserError(f"{path}: more than {most:,} lines; cut it into several sets")
-        if len(line) > longest:
-            raise UserError(f"{path}, line {number}: more than {longest:,} bytes; is a line break missing?")
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{path}, line {number}: not UTF-8 text ({error.reason})") from error

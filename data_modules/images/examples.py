@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from data_modules.files.errors import DataError, unreadable
+from data_modules.files.errors import DataError, decoding
 from data_modules.library_internals import image_files_of
 from data_modules.loading.fingerprint import content_of_files, spread
 from data_modules.splits import Indices
@@ -55,26 +56,22 @@ class LabeledImages:
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         position = int(self.indices[index])
-        try:
+        with decoding(f"{self.where}: image {position}", "restore its file or prepare the set again"):
             image = self.source[position][0]
             if isinstance(image, Tensor):  # of several channels
                 return image, int(self.labels[index])
             image.load()  # PIL decodes lazily: outside this block the position of a damaged image is unknown
-            image = opaque(upright(image))
-        except (DataError, MemoryError):
-            raise
-        except Exception as error:
-            remedy = "restore its file or prepare the set again"
-            raise unreadable(f"{self.where}: image {position}", error, remedy) from error
-        return image, int(self.labels[index])
+            return opaque(upright(image)), int(self.labels[index])
 
     def paths(self) -> list[Path]:
         """The files of the images and of their masks, if known."""
         return []
 
-    def take(self, indices: Indices, where: str | None = None) -> "LabeledImages":
+    def take(self, indices: Indices, where: str | None = None) -> Self:
         """The examples at ``indices`` (positions in this object)."""
-        return LabeledImages(self.source, self.labels[indices], where or self.where, self.indices[indices])
+        part = copy(self)
+        part.indices, part.labels, part.where = self.indices[indices], self.labels[indices], where or self.where
+        return part
 
 
 class ImageFiles:
@@ -83,7 +80,7 @@ class ImageFiles:
     Args:
         folder: The folder.
         names: Paths relative to it.
-        labels: Class index of every file.
+        labels: Class index of every file; an array may have a row of labels for each.
         where: Set and split, for error messages.
 
     Attributes:
@@ -96,7 +93,7 @@ class ImageFiles:
         # One array of bytes: reference counting would copy a million Python strings into every loader process.
         self.names = np.array([os.fsencode(name) for name in names], dtype=np.bytes_)
         self.folder, self.where = folder, where
-        self.labels: NDArray[Any] = np.asarray(labels, np.int64)
+        self.labels: NDArray[Any] = labels if isinstance(labels, np.ndarray) else np.asarray(labels, np.int64)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -122,12 +119,8 @@ class ImageFiles:
             DataError: If it is damaged; the sentence names it.
         """
         path = self.path(index)
-        try:
+        with decoding(f"{self.where}: {path}", "restore the file or remove it"):
             return self.reader(path)
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise unreadable(f"{self.where}: {path}", error, "restore the file or remove it") from error
 
     def sources(self) -> Iterator[Path]:
         """Some of the files, evenly spread."""
@@ -147,10 +140,9 @@ class ImageFiles:
 
     def take(self, indices: Indices, where: str | None = None) -> Self:
         """The files at ``indices``."""
-        names = [os.fsdecode(name) for name in self.names[indices]]
-        taken = type(self)(self.folder, names, self.labels[indices], where or self.where)
-        taken.reader = self.reader
-        return taken
+        part = copy(self)
+        part.names, part.labels, part.where = self.names[indices], self.labels[indices], where or self.where
+        return part
 
 
 def source_of(images: Any) -> Any:

@@ -207,14 +207,10 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         targets = np.asarray(labels if self.labels else [0] * len(labels), np.int64)
         batch = Batch(torch.stack(images), torch.as_tensor(targets), self.info.name)
         on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type != "cpu"
-        return batch if on_gpu else self.normalize(batch)
+        return batch if on_gpu else self.on_after_batch_transfer(batch, 0)
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        """Normalize pixels on the network's device: only a quarter of the bytes is moved."""
-        return self.normalize(batch)
-
-    def normalize(self, batch: Batch) -> Batch:
-        """The batch with normalized images, if its images are still pixels, uint8 (B, C, H, W)."""
+        """Normalize images that are still pixels, on the network's device: only a quarter of the bytes is moved."""
         if batch.inputs.dtype != torch.uint8:
             return batch
         return batch._replace(inputs=normalized(batch.inputs, self.task))

@@ -209,11 +209,7 @@ def _leave_group(worker: int) -> None:
 
 
 def check_workers(num_workers: int, option: str) -> None:
-    """Refuse a negative or far too large number of loader processes.
-
-    Raises:
-        UserError: If it is negative or above :data:`MOST_WORKERS`.
-    """
+    """Refuse a negative number of loader processes, or one above :data:`MOST_WORKERS`."""
     if not 0 <= num_workers <= MOST_WORKERS:
         raise UserError(
             f"{option}: expected 0 to {MOST_WORKERS} on this machine with {os.cpu_count()} cores, got {num_workers}"
@@ -230,11 +226,7 @@ def example_bytes(task: Task) -> int:
 
 
 def check_shared_memory(num_workers: int, batch: int, prefix: str = "", processes: int = 1) -> None:
-    """Refuse batches of ``batch`` bytes that do not fit into the shared memory of this machine.
-
-    Raises:
-        UserError: If it is too small.
-    """
+    """Refuse batches of ``batch`` bytes that do not fit into the shared memory of this machine."""
     if not _SHARED.is_dir():
         return
     total, _, free = shutil.disk_usage(_SHARED)

@@ -58,11 +58,7 @@ class DataOptions:
         self.check_options()
 
     def check_options(self) -> None:
-        """Refuse options that are out of range.
-
-        Raises:
-            UserError: If one is.
-        """
+        """Refuse options that are out of range."""
         check_least(self, {"batch_size": 1, "eval_batch_size": 1, "worker_timeout": 0, "limit_train": 1})
         check_workers(self.num_workers, "data.num_workers")
         if not 0 <= self.val_fraction < 1:
@@ -80,11 +76,7 @@ class DataOptions:
 
 
 def check_least(options: object, least: Mapping[str, int]) -> None:
-    """Refuse options below their smallest values; None is allowed if it is the default.
-
-    Raises:
-        UserError: If an option is.
-    """
+    """Refuse options below their smallest values; None is allowed if it is the default."""
     for option, smallest in least.items():
         value = getattr(options, option)
         if value is not None and value < smallest:
@@ -93,13 +85,7 @@ def check_least(options: object, least: Mapping[str, int]) -> None:
 
 
 def copy_options(kind: type[DataOptions], source: DataOptions, target: DataOptions) -> None:
-    """Give ``target`` all options of ``kind`` that ``source`` has, except ``root``.
-
-    Raises:
-        UserError: If an option is out of range.
-    """
-    assert isinstance(source, kind)
-    assert isinstance(target, kind)
+    """Give ``target`` all options of ``kind`` that ``source`` has, except ``root``; refuse those out of range."""
     for option in fields(kind):
         if option.name != "root":
             setattr(target, option.name, getattr(source, option.name))

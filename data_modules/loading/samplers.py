@@ -4,7 +4,8 @@ Three integers are enough to continue exactly where a killed run stopped, and th
 number of processes that share it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +23,10 @@ Key = tuple[int, int]
 """(epoch, index): the index of an example, and the epoch for which its augmentation is drawn."""
 
 
-def mix_seed(*parts: int) -> int:
-    """Hash integers, e.g. (seed, epoch, index), into one seed in [0, 2**32), well spread even if they are adjacent."""
-    return int(np.random.SeedSequence([p & 0xFFFFFFFF for p in parts]).generate_state(1)[0])
+def mix_seed(*parts: int | str) -> int:
+    """Hash integers and names, e.g. (seed, epoch, index), into one seed in [0, 2**32), well spread if adjacent, too."""
+    numbers = [zlib.crc32(part.encode()) if isinstance(part, str) else part & 0xFFFFFFFF for part in parts]
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
 def limited(full: int, limit: int | float | None) -> tuple[int, int]:
@@ -185,7 +187,8 @@ class ResumableLoader(DataLoader[Any]):
         Raises:
             UserError: If the run stopped within an epoch that had another order, e.g. another global batch.
         """
-        epoch, batch = next_position(state, self.epoch_length)
+        is_over = state["batch"] >= self.epoch_length
+        epoch, batch = (state["epoch"] + 1, 0) if is_over else (state["epoch"], state["batch"])
         for name, own in self.order.items():
             if batch and state.get(name, own) != own:
                 raise UserError(self._refusal(name, state[name], own))
@@ -200,11 +203,6 @@ class ResumableLoader(DataLoader[Any]):
     def _resume(self, epoch: int, batch: int) -> None:
         self.batch_sampler.resume_at = (epoch, batch)
         self.batch_sampler.set_epoch(epoch)
-
-
-def next_position(state: Mapping[str, int], epoch_length: int) -> tuple[int, int]:
-    """Epoch and batch with which a run continues that used ``state["batch"]`` batches of ``state["epoch"]``."""
-    return (state["epoch"] + 1, 0) if state["batch"] >= epoch_length else (state["epoch"], state["batch"])
 
 
 def by_length(order: Indices, lengths: Indices, size: int, pool: int, rng: np.random.Generator) -> list[Indices]:

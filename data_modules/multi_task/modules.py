@@ -15,6 +15,7 @@ from data_modules.images.module import ImageDataModule, ImageOptions
 from data_modules.images.transforms import Augment
 from data_modules.loading.loaders import batching_of, check_share, loader_arguments
 from data_modules.loading.module import DataOptions, SingleSet, check_least, copy_options
+from data_modules.loading.samplers import mix_seed
 from data_modules.multi_task import samplers
 from data_modules.splits import Indices
 from data_modules.text.module import TextOptions, TextSet
@@ -159,8 +160,8 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         weights = np.array(list(self.sampling_weights.values()))
         steps = self.steps_per_epoch or math.ceil(sum(sizes.values()) / batching.global_batch)
         sampler = samplers.TaskBatchSampler(sizes, weights, steps, batching, self._lengths(found))
-        seeds = {name: samplers.augment_seed(self.seed, name) for name in found}
-        parts = [self.sets[name].transformed(part, train=True, seed=seeds[name]) for name, part in found.items()]
+        seeds = [mix_seed(self.seed, samplers.AUGMENT, name) for name in found]  # independent of other tasks
+        parts = [self.sets[name].transformed(found[name], True, seed) for name, seed in zip(found, seeds, strict=True)]
         options = loader_arguments(self, self._collate, self.batch_size)
         return samplers.TaskLoader(samplers.TaskExamples(parts), batch_sampler=sampler, **options)
 

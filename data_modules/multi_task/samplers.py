@@ -1,6 +1,5 @@
 """Batches of several tasks, one task each, in an order that is a pure function of (seed, step)."""
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -21,7 +20,7 @@ from data_modules.loading.samplers import (
 from data_modules.splits import Indices
 from lgx.errors import UserError
 
-_DRAWS, _ORDER, _AUGMENT = range(3)  # part of a seed, so that streams have different random numbers
+_DRAWS, _ORDER, AUGMENT = range(3)  # part of a seed, so that streams have different random numbers
 
 
 def task_weights(sizes: Sequence[int], temperature: float) -> NDArray[np.float64]:
@@ -69,7 +68,7 @@ class TaskBatchSampler(TrainBatchSampler):
     ) -> None:
         super().__init__(sum(sizes.values()), batching, steps)
         self.sizes, self.weights = list(sizes.values()), weights
-        self.seeds = [mix_seed(batching.seed, _ORDER, name_seed(name)) for name in sizes]
+        self.seeds = [mix_seed(batching.seed, _ORDER, name) for name in sizes]
         self.lengths = [lengths[name] for name in sizes] if lengths else None
         self.pool = pool
         self.offsets = np.cumsum([0, *self.sizes])
@@ -158,13 +157,3 @@ class TaskLoader(ResumableLoader):
                 "same data.steps_per_epoch (or tasks, batch_size x processes) and trainer.limit_train_batches"
             )
         super().load_state_dict(state)
-
-
-def augment_seed(seed: int, name: str) -> int:
-    """Seed of the augmentation of the task called ``name``."""
-    return mix_seed(seed, _AUGMENT, name_seed(name))
-
-
-def name_seed(name: str) -> int:
-    """A number that depends only on the name of a task, so that other tasks do not change its stream."""
-    return zlib.crc32(name.encode())

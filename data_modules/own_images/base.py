@@ -54,8 +54,7 @@ class OwnImages(ImageDataModule):
                 f"data.root: the name of the folder {name!a} is the name of the task, but cannot be printed in one "
                 f"line; give the task a name with --data.name"
             )
-        sizes = (None, None, None)
-        return DatasetInfo(name, num_classes, sizes, "the user's own", str(self.root_folder), splits, **facts)
+        return DatasetInfo(name, num_classes, (None,) * 3, "the user's own", str(self.root_folder), splits, **facts)
 
     def check_options(self) -> None:
         """See :class:`~data_modules.loading.module.DataOptions`; ``groups`` must be a pattern with one group."""

@@ -105,9 +105,8 @@ class UnlabeledFolderData(OwnImages):
             raise UserError("data.labels: UnlabeledFolderData has no labels; use ImageFolderData for class folders")
         if not self.root_folder.is_dir():
             raise UserError(f"data.root: {self.root} is not a folder; give a folder with images")
-        self.info = self.describe(
-            0, "the folders train, val (or a share of train) and test, or a share of all images as val"
-        )
+        splits = "the folders train, val (or a share of train) and test, or a share of all images as val"
+        self.info = self.describe(0, splits)
         super().__post_init__()
 
     def read(self, split: Split) -> Images:

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from data_modules.base import Split
+from data_modules.base import SPLITS, Split
 from data_modules.files.tables import table_rows
 from data_modules.images.class_trees import listed_classes
 from data_modules.images.examples import ImageFiles, Images
@@ -21,7 +21,6 @@ from lgx.core.schema import LINE, refuse_doubles, shortened
 from lgx.errors import UserError
 
 FILE, LABELS, SPLIT = "file", "labels", "split"
-SPLITS = ("train", "val", "test")
 _CELLS = {"0": 0, "1": 1, "": IGNORE, "-1": IGNORE}
 Cells = tuple[str, list[str]]
 """File and line of a row, and its cells."""
@@ -146,19 +145,12 @@ def _from_columns(cells: Sequence[Cells], columns: Sequence[str]) -> NDArray[np.
     return labels
 
 
-class MultiLabelFiles(ImageFiles):
-    """Image files whose ``labels`` are 1 for each label of an image, ``IGNORE`` where unknown, else 0, (N, K)."""
-
-    def __init__(self, folder: Path, names: Sequence[str], labels: Any, where: str) -> None:
-        super().__init__(folder, names, np.zeros(len(names), np.int64), where)
-        self.labels = np.asarray(labels, np.uint8)
-
-    def strata(self) -> Indices:
-        """The rarest label of each image, or K if it has none: images of one stratum are drawn evenly."""
-        has = self.labels == 1
-        counts = np.where(has, has.sum(axis=0), np.iinfo(np.int64).max)
-        strata: Indices = np.where(has.any(axis=1), counts.argmin(axis=1), self.labels.shape[1])
-        return strata
+def _strata(labels: NDArray[np.uint8]) -> Indices:
+    """The rarest label of each image, or K if it has none: images of one stratum are drawn evenly."""
+    has = labels == 1
+    counts = np.where(has, has.sum(axis=0), np.iinfo(np.int64).max)
+    strata: Indices = np.where(has.any(axis=1), counts.argmin(axis=1), labels.shape[1])
+    return strata
 
 
 @dataclass(eq=False, repr=False)
@@ -200,12 +192,8 @@ class MultiLabelFolderData(OwnImages):
         table = self.root_folder / "labels.csv"
         if len(rows) == 0:
             raise UserError(f"{table}: has no {split} images; add a column split with train, val and test")
-        files = MultiLabelFiles(
-            self.root_folder,
-            [self.table.files[row] for row in rows],
-            self.table.labels[rows],
-            f"{self.info.name} {split}",
-        )
+        names, where = [self.table.files[row] for row in rows], f"{self.info.name} {split}"
+        files = ImageFiles(self.root_folder, names, self.table.labels[rows], where)
         missing = [files.path(index) for index in range(len(files)) if not files.path(index).is_file()]
         if missing:
             raise UserError(
@@ -216,9 +204,9 @@ class MultiLabelFolderData(OwnImages):
             raise UserError(
                 f"{table}: no training image has the label {self.table.classes[absent[0]]}; remove it or add some"
             )
-        return self.part(files, files.strata(), split, has_val)
+        return self.part(files, _strata(files.labels), split, has_val)
 
     def first(self, examples: Images, count: int, split: Split) -> Images:
         """The first ``count`` examples of a seeded draw that is stratified by the rarest label of each image."""
-        files = cast(MultiLabelFiles, examples)
-        return files.take(stratified_order(files.strata(), self.split_seed)[:count])
+        files = cast(ImageFiles, examples)
+        return files.take(stratified_order(_strata(files.labels), self.split_seed)[:count])

@@ -12,12 +12,12 @@ from PIL import Image
 from torch import Tensor
 
 from data_modules.base import Split
-from data_modules.files.errors import DataError, unreadable
+from data_modules.files.errors import DataError, decoding
 from data_modules.images.examples import Images, LabeledImages
 from data_modules.images.transforms import MaskTransform
 from data_modules.loading.samplers import TransformedExamples
 from data_modules.sets.official import OfficialData
-from data_modules.splits import Indices, stratified_order
+from data_modules.splits import stratified_order
 from lgx.core.batch import IGNORE, Batch
 from lgx.errors import UserError
 from lgx.host.safety import open_image
@@ -32,17 +32,10 @@ class MaskedImages(LabeledImages):
         files: Paths of the images and of their masks.
         meanings: Class index of each value that a pixel of a mask may have.
         where: Set and split, for error messages.
-        indices: Positions of the examples in ``files``, in order; default all.
     """
 
-    def __init__(
-        self,
-        files: Sequence[tuple[Path, Path]],
-        meanings: Mapping[int, int],
-        where: str,
-        indices: Indices | None = None,
-    ) -> None:
-        super().__init__(files, np.zeros(len(files) if indices is None else len(indices)), where, indices)
+    def __init__(self, files: Sequence[tuple[Path, Path]], meanings: Mapping[int, int], where: str) -> None:
+        super().__init__(files, np.zeros(len(files)), where)
         self.meanings = meanings
         self._table = np.full(256, -1, np.int16)
         self._table[list(meanings)] = list(meanings.values())
@@ -62,21 +55,13 @@ class MaskedImages(LabeledImages):
         """The files of the images and of their masks."""
         return [path for index in self.indices for path in self.source[index]]
 
-    def take(self, indices: Indices, where: str | None = None) -> "MaskedImages":
-        """The examples at ``indices``."""
-        return MaskedImages(self.source, self.meanings, where or self.where, self.indices[indices])
-
     def encoded(self, index: int) -> tuple[bytes, str] | None:
         """Refuse to be written as shards, which hold one class per image."""
         raise UserError(f"{self.where}: masks cannot be written as shards, which hold one class per image")
 
     def _decode(self, path: Path) -> Image.Image:
-        try:
+        with decoding(f"{self.where}: {path}", "restore the file"):
             return open_image(path)
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise unreadable(f"{self.where}: {path}", error, "restore the file") from error
 
     def _classes(self, values: NDArray[Any], path: Path) -> NDArray[np.uint8]:
         if values.ndim != 2:

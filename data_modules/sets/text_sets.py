@@ -1,12 +1,13 @@
 """The sets of GLUE (Wang et al., 2019, https://gluebenchmark.com) that classify (STS-B is a regression), and IMDB."""
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.text.module import HELD_OUT, TextSet
 from data_modules.text.rows import Row, read_folders, read_json_lines
 
+__all__ = ["IMDB", "MNLI", "MRPC", "QNLI", "QQP", "RTE", "SST2", "WNLI", "CoLA", "IMDBSubset"]
 _GLUE = "https://gluebenchmark.com/tasks"
 _DEV = "test is the official dev (the test has no labels)"
 _TRAIN_AND_DEV: dict[Split, str] = {"train": "train", "test": "validation"}
@@ -15,17 +16,10 @@ _ENTAILMENT = ("entailment", "not_entailment")
 
 
 def _info(
-    name: str,
-    sizes: tuple[int, int, int],
-    license: str,
-    class_names: tuple[str, ...],
-    splits: str = f"{_DEV}; {HELD_OUT}",
-    metric: str = "acc",
-    source: str = _GLUE,
+    name: str, sizes: tuple[int, int, int], license: str, classes: tuple[str, ...], splits: str = "", **facts: Any
 ) -> DatasetInfo:
-    return DatasetInfo(
-        name, len(class_names), sizes, license, source, splits, class_names=class_names, kind="text", metric=metric
-    )
+    facts = {"source": _GLUE, "splits": splits or f"{_DEV}; {HELD_OUT}", **facts}
+    return DatasetInfo(name, len(classes), sizes, license, class_names=classes, kind="text", **facts)
 
 
 class CoLA(TextSet):
@@ -38,8 +32,8 @@ class CoLA(TextSet):
     info = _info(
         "cola", (7_696, 855, 1_043), "none stated; fair use of published linguistics texts",
         ("unacceptable", "acceptable"),
-        f"test is the official dev, in and out of domain (the test has no labels); {HELD_OUT}", "mcc",
-        "https://nyu-mll.github.io/CoLA/",
+        f"test is the official dev, in and out of domain (the test has no labels); {HELD_OUT}",
+        metric="mcc", source="https://nyu-mll.github.io/CoLA/",
     )  # fmt: skip
     header = ("source", "label", "mark", "sentence")
     layout = "unpack cola_public of {source} there, which holds raw/in_domain_train.tsv"
@@ -84,7 +78,7 @@ class MRPC(TextSet):
     info = _info(
         "mrpc", (3_668, 408, 1_725), "Microsoft Shared Source License (non-commercial)",
         ("no paraphrase", "paraphrase"), f"official test (labeled); {HELD_OUT}; on the hub GLUE's validation is val",
-        "f1", "https://www.microsoft.com/en-us/download/details.aspx?id=52398",
+        metric="f1", source="https://www.microsoft.com/en-us/download/details.aspx?id=52398",
     )  # fmt: skip
     columns = ("#1 String", "#2 String")
     label = "Quality"
@@ -164,10 +158,9 @@ class IMDB(TextSet):
     ``text`` and ``label``. In both forms a split called ``validation`` is val.
     """
 
-    info = DatasetInfo(
-        name="imdb", num_classes=2, sizes=(22_500, 2_500, 25_000), license="none stated; cite Maas et al., 2011",
-        source="https://ai.stanford.edu/~amaas/data/sentiment/", splits=f"official test; {HELD_OUT}",
-        class_names=("negative", "positive"), kind="text",
+    info = _info(
+        "imdb", (22_500, 2_500, 25_000), "none stated; cite Maas et al., 2011", ("negative", "positive"),
+        f"official test; {HELD_OUT}", source="https://ai.stanford.edu/~amaas/data/sentiment/",
     )  # fmt: skip
     columns = ("text",)
     layout = "unpack aclImdb of {source} there, which holds train/pos"

@@ -1,18 +1,22 @@
 """Sets that torchvision reads: as they are, or with splits of their own."""
 
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images.examples import ImageFiles, LabeledImages
-from data_modules.library_internals import image_files_of, omniglot_characters
+from data_modules.images.examples import ImageFiles, LabeledImages, files_of
+from data_modules.library_internals import omniglot_characters
 from data_modules.sets.official import TRAIN_AND_TEST, Archive, OfficialData, TorchvisionSet
 from data_modules.splits import Indices, grouped_split, stratified_order, stratified_split
 
+__all__ = [
+    *("CIFAR10", "CIFAR100", "DTD", "GTSRB", "SVHN", "Caltech101", "EuroSAT", "FGVCAircraft", "Flowers102", "Food101"),
+    *("Omniglot", "OxfordIIITPet", "StanfordCars"),
+]
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
 _CALTECH = "https://data.caltech.edu/records/mzrjq-6wc02"
 _VGG = "https://www.robots.ox.ac.uk/~vgg/data"
@@ -231,11 +235,8 @@ class GTSRB(TorchvisionSet):
 
     def hold_out(self, train: LabeledImages | ImageFiles) -> tuple[Indices, Indices]:
         """Hold whole tracks out: a file is called ``<track>_<frame>.ppm``."""
-        if isinstance(train, ImageFiles):
-            names = [train.path(i).name for i in range(len(train))]
-        else:
-            names = [path.name for path in image_files_of(train.source)]
-        return grouped_split(train.labels, [n.split("_")[0] for n in names], self.val_fraction, self.split_seed)
+        tracks = [PurePath(file).name.split("_")[0] for file in files_of(train)]
+        return grouped_split(train.labels, tracks, self.val_fraction, self.split_seed)
 
 
 class Omniglot(TorchvisionSet):

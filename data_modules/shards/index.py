@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from data_modules.base import DatasetInfo, Split
+from data_modules.base import SPLITS, DatasetInfo, Split
 from data_modules.files.remote import Place, place_of
 from data_modules.splits import Indices
 from lgx.core import schema
@@ -14,7 +14,6 @@ from lgx.host.safety import parse_json, read_json
 INDEX = "index.json"
 UNKNOWN = -1
 """Number of examples of a shard that was not read yet."""
-SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
 _COUNT = schema.at_most(2**40)
 _INDEX = {"info": schema.MAPPING, "splits": schema.mapping_of(schema.MAPPING)}

@@ -13,7 +13,7 @@ import numpy as np
 import webdataset as wds
 
 from data_modules.files.archives import BoundedInfo
-from data_modules.files.errors import DataError, unreadable
+from data_modules.files.errors import DataError, decoding
 from data_modules.files.remote import RemotePath
 from data_modules.shards.index import UNKNOWN, Shard
 from data_modules.splits import Indices
@@ -142,14 +142,8 @@ def decode(sample: dict[str, Any], where: str, reader: ImageReader) -> tuple[Any
     Raises:
         UserError: If it lacks an image or a class, or the image cannot be decoded.
     """
-    try:
-        data = next(sample[key] for key in IMAGE_KEYS if key in sample)
-        return reader(data), int(sample["cls"])
-    except MemoryError:
-        raise
-    except Exception as error:
-        place = f"{where}: example {sample.get('__key__')} of {sample.get('__url__')}"
-        raise unreadable(place, error, "write the shards again") from error
+    with decoding(f"{where}: example {sample.get('__key__')} of {sample.get('__url__')}", "write the shards again"):
+        return reader(next(images_in([sample]))), int(sample["cls"])
 
 
 def images_in(samples: Iterable[dict[str, Any]]) -> Iterator[bytes]:

@@ -1,7 +1,6 @@
 """The Visual Decathlon (Rebuffi et al., 2017): ten image tasks at 72 px, read from the annotations of its devkit."""
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -37,37 +36,23 @@ class TaskFacts:
 
 
 FACTS: dict[DecathlonTask, TaskFacts] = {
-    "aircraft": TaskFacts(
-        "aircraft", 100, (3_334, 3_333, 3_333),
-        (0.47983041, 0.51074066, 0.53437998), (0.21070221, 0.20508901, 0.23729657),
-    ),
-    "cifar100": TaskFacts(
-        "cifar100", 100, (40_000, 10_000, 10_000),
-        (0.50705882, 0.48666667, 0.44078431), (0.26745098, 0.25647059, 0.27607843),
-    ),
+    "aircraft": TaskFacts("aircraft", 100, (3_334, 3_333, 3_333),
+        (0.47983041, 0.51074066, 0.53437998), (0.21070221, 0.20508901, 0.23729657)),
+    "cifar100": TaskFacts("cifar100", 100, (40_000, 10_000, 10_000),
+        (0.50705882, 0.48666667, 0.44078431), (0.26745098, 0.25647059, 0.27607843)),
     "dped": TaskFacts("daimlerpedcls", 2, (23_520, 5_880, 19_600), (0.48203529,) * 3, (0.23612616,) * 3),
-    "dtd": TaskFacts(
-        "dtd", 47, (1_880, 1_880, 1_880),
-        (0.52696497, 0.47025164, 0.42396662), (0.25226877, 0.2409176, 0.2499409),
-    ),
-    "gtsrb": TaskFacts(
-        "gtsrb", 43, (31_367, 7_842, 12_630),
-        (0.33921263, 0.3117836, 0.32047045), (0.27560347, 0.26576119, 0.27089863),
-    ),
+    "dtd": TaskFacts("dtd", 47, (1_880, 1_880, 1_880),
+        (0.52696497, 0.47025164, 0.42396662), (0.25226877, 0.2409176, 0.2499409)),
+    "gtsrb": TaskFacts("gtsrb", 43, (31_367, 7_842, 12_630),
+        (0.33921263, 0.3117836, 0.32047045), (0.27560347, 0.26576119, 0.27089863)),
     "imagenet": TaskFacts("imagenet12", 1_000, (1_232_167, 49_000, 48_238)),
     "omniglot": TaskFacts("omniglot", 1_623, (17_853, 6_492, 8_115), (0.08099839,) * 3, (0.27046935,) * 3),
-    "svhn": TaskFacts(
-        "svhn", 10, (47_217, 26_040, 26_032),
-        (0.4376821, 0.4437697, 0.47280442), (0.19803012, 0.20101562, 0.19703614),
-    ),
-    "ucf101": TaskFacts(
-        "ucf101", 101, (7_585, 1_952, 3_783),
-        (0.49953101, 0.49880386, 0.49981996), (0.10898684, 0.10810246, 0.10679939),
-    ),
-    "flowers": TaskFacts(
-        "vgg-flowers", 102, (1_020, 1_020, 6_149),
-        (0.43414682, 0.38309883, 0.29714763), (0.28509808, 0.23842338, 0.2639633),
-    ),
+    "svhn": TaskFacts("svhn", 10, (47_217, 26_040, 26_032),
+        (0.4376821, 0.4437697, 0.47280442), (0.19803012, 0.20101562, 0.19703614)),
+    "ucf101": TaskFacts("ucf101", 101, (7_585, 1_952, 3_783),
+        (0.49953101, 0.49880386, 0.49981996), (0.10898684, 0.10810246, 0.10679939)),
+    "flowers": TaskFacts("vgg-flowers", 102, (1_020, 1_020, 6_149),
+        (0.43414682, 0.38309883, 0.29714763), (0.28509808, 0.23842338, 0.2639633)),
 }  # fmt: skip
 """Classes and sizes are those of the catalog of TensorFlow Datasets (``visual_domain_decathlon``), which counted the
 official files. Means and deviations are the entries of ``decathlon_mean_std.pickle``, as public code lists them; they
@@ -80,6 +65,7 @@ class DecathlonSuite(Suite[DecathlonTask]):
     """The ten tasks, which are unpacked or linked from the official archives."""
 
     name, title, task_names = "decathlon", "Visual Decathlon", DECATHLON_TASKS
+    what_to_fetch = staticmethod(what_to_fetch)
 
     def info(self, task: DecathlonTask) -> DatasetInfo:
         """Facts of a task as :class:`Decathlon` splits it."""
@@ -111,10 +97,6 @@ class DecathlonSuite(Suite[DecathlonTask]):
             return False
         Decathlon(task, root=str(root)).verify()
         return True
-
-    def what_to_fetch(self, names: Sequence[str], root: str | Path) -> str:
-        """See :class:`~data_modules.suites.suite.Suite`."""
-        return what_to_fetch(names, root)
 
 
 DECATHLON = DecathlonSuite()

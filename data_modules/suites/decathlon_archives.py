@@ -33,7 +33,7 @@ def bring(base: Path, name: str, source: str | Path) -> None:
                 link(tree / part, base / part)
         return
     if not (base / "annotations").is_dir():
-        devkit = folder / _filename(DEVKIT)
+        devkit = folder / Path(DEVKIT).name
         if not devkit.exists():
             raise UserError(
                 f"source: {folder} has neither {devkit.name} nor a folder annotations/; the devkit holds the labels of "
@@ -60,12 +60,12 @@ def what_to_fetch(names: Sequence[str], root: str | Path) -> str:
 
 def _unpack_images(folder: Path, name: str, target: Path) -> None:
     """Unpack the archive of the task alone, or that within the archive of all tasks except ImageNet."""
-    own = folder / (_filename(IMAGENET) if name == "imagenet12" else f"{name}.tar")
+    own = folder / (Path(IMAGENET).name if name == "imagenet12" else f"{name}.tar")
     if own.exists():
         with own.open("rb") as file:
             _extract(file, own, (name,), target)
         return
-    archive = folder / _filename(DATA)
+    archive = folder / Path(DATA).name
     if not archive.exists():
         return
     with archive.open("rb") as file, open_tar(archive, file) as tar:
@@ -95,7 +95,3 @@ def _extract(file: io.BufferedReader, path: Path, inside: tuple[str, ...], targe
                     tar.extract(member.replace(name=name, deep=False), temporary, filter="data")
         if not any(temporary.iterdir()):
             raise UserError(f"{path}: holds no {'/'.join(inside)}/; expected the official archive, fetch it again")
-
-
-def _filename(url: str) -> str:
-    return url.rsplit("/", 1)[-1]

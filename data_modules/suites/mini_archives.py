@@ -9,7 +9,7 @@ from PIL import Image
 
 from data_modules.base import Split
 from data_modules.files.archives import open_zip
-from data_modules.files.errors import unreadable
+from data_modules.files.errors import decoding
 from data_modules.files.tables import read_lines
 from data_modules.images.class_trees import in_order
 from data_modules.splits import Indices, grouped_split, stratified_split
@@ -37,10 +37,8 @@ class EncodedImages:
 
     def __getitem__(self, index: int) -> tuple[Image.Image, int]:
         path, data = self.examples[index]
-        try:
+        with decoding(f"{self.where}: {path}", "fetch its archive again"):
             image = ImageReader()(data)
-        except Exception as error:
-            raise unreadable(f"{self.where}: {path}", error, "fetch its archive again") from error
         assert isinstance(image, Image.Image)
         scale = SHORT_SIDE / min(image.size)
         if scale < 1:
@@ -76,9 +74,9 @@ def read_zip(path: Path) -> Named:
     """
     try:
         with open_zip(path) as archive:
-            inside = [(PurePosixPath(member.filename), member) for member in archive.infolist()]
-            images = [(name, member) for name, member in inside if _is_image(name)]
-            found = [(name, archive.read(member)) for name, member in sorted(images, key=lambda pair: pair[0])]
+            members = sorted(((PurePosixPath(m.filename), m) for m in archive.infolist()), key=lambda pair: pair[0])
+            images = (pair for pair in members if pair[0].suffix.lower() in IMAGE_SUFFIXES)
+            found = [(name, archive.read(member)) for name, member in images if not name.name.startswith(".")]
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error}); fetch it again") from error
     if not found:
@@ -146,10 +144,6 @@ def without_repeats(images: EncodedImages, others: Sequence[EncodedImages]) -> E
     for i, (_, data) in enumerate(images.examples):
         first.setdefault(data, i)
     return images.take(np.array([i for data, i in first.items() if data not in known], np.int64))
-
-
-def _is_image(name: PurePosixPath) -> bool:
-    return name.suffix.lower() in IMAGE_SUFFIXES and not name.name.startswith(".")
 
 
 def _official(train: EncodedImages, test: EncodedImages, val: EncodedImages | None = None) -> Splits:

@@ -53,44 +53,27 @@ class MiniFacts:
 TREES = ("train.zip", "test.zip")
 HELD_TENTH = "own train (a stratified tenth held out as val) and test; train holds no image of test"
 FACTS: dict[MiniTask, MiniFacts] = {
-    "cifar10": MiniFacts(
-        10, (45_000, 5_000, 10_000), (0.4912, 0.482, 0.4464), (0.2453, 0.2429, 0.2606),
-        TREES, sources.class_trees, HELD_TENTH,
-    ),
-    "gtsrb": MiniFacts(
-        43, (3_010, 447, 843), (0.3417, 0.3287, 0.3329), (0.2721, 0.2694, 0.27),
-        ("gtsrb_100_per_class.zip",), sources.tracks, "whole tracks: a fifth test, a tenth val",
-    ),
-    "dtd10": MiniFacts(
-        10, (840, 120, 240), (0.5119, 0.4709, 0.43), (0.2529, 0.2357, 0.244),
-        ("dtd10_short128.zip",), sources.one_tree, "stratified: a fifth test, a tenth val", "research only",
-    ),
-    "flowers12": MiniFacts(
-        12, (647, 72, 240), (0.4463, 0.4449, 0.286), (0.269, 0.2416, 0.2553),
-        TREES, sources.class_trees, HELD_TENTH,
-    ),
-    "omniglot": MiniFacts(
-        242, (2_662, 968, 1_210), (0.9177,) * 3, (0.2361,) * 3,
+    "cifar10": MiniFacts(10, (45_000, 5_000, 10_000), (0.4912, 0.482, 0.4464), (0.2453, 0.2429, 0.2606),
+        TREES, sources.class_trees, HELD_TENTH),
+    "gtsrb": MiniFacts(43, (3_010, 447, 843), (0.3417, 0.3287, 0.3329), (0.2721, 0.2694, 0.27),
+        ("gtsrb_100_per_class.zip",), sources.tracks, "whole tracks: a fifth test, a tenth val"),
+    "dtd10": MiniFacts(10, (840, 120, 240), (0.5119, 0.4709, 0.43), (0.2529, 0.2357, 0.244),
+        ("dtd10_short128.zip",), sources.one_tree, "stratified: a fifth test, a tenth val", "research only"),
+    "flowers12": MiniFacts(12, (647, 72, 240), (0.4463, 0.4449, 0.286), (0.269, 0.2416, 0.2553),
+        TREES, sources.class_trees, HELD_TENTH),
+    "omniglot": MiniFacts(242, (2_662, 968, 1_210), (0.9177,) * 3, (0.2361,) * 3,
         ("images_background_small1.zip", "images_background_small2.zip"),
-        sources.drawers, "by drawer: 1-11 train, 12-15 val, 16-20 test", "MIT",
-    ),
-    "digits": MiniFacts(
-        10, (1_258, 180, 359), (0.3095,) * 3, (0.3489,) * 3, (), None, "disjoint, class-stratified", "CC BY 4.0",
-    ),
-    "tiny_imagenet": MiniFacts(
-        200, (8_999, 1_000, 10_000), (0.4822, 0.4503, 0.3996), (0.261, 0.253, 0.2671),
+        sources.drawers, "by drawer: 1-11 train, 12-15 val, 16-20 test", "MIT"),
+    "digits": MiniFacts(10, (1_258, 180, 359), (0.3095,) * 3, (0.3489,) * 3,
+        (), None, "disjoint, class-stratified", "CC BY 4.0"),
+    "tiny_imagenet": MiniFacts(200, (8_999, 1_000, 10_000), (0.4822, 0.4503, 0.3996), (0.261, 0.253, 0.2671),
         ("train_50_per_class.zip", "val_all.zip", "val_annotations.txt", "wnids.txt"), sources.tiny_imagenet,
-        "50 training images a class (a stratified tenth held out as val); test is the official val",
-    ),
-    "fashion_mnist": MiniFacts(
-        10, (13_500, 1_500, 10_000), (0.2878,) * 3, (0.3461,) * 3,
-        TREES, sources.class_trees, HELD_TENTH, "MIT",
-    ),
-    "fer2013": MiniFacts(
-        7, (6_192, 1_236, 1_255), (0.5136,) * 3, (0.2976,) * 3,
+        "50 training images a class (a stratified tenth held out as val); test is the official val"),
+    "fashion_mnist": MiniFacts(10, (13_500, 1_500, 10_000), (0.2878,) * 3, (0.3461,) * 3,
+        TREES, sources.class_trees, HELD_TENTH, "MIT"),
+    "fer2013": MiniFacts(7, (6_192, 1_236, 1_255), (0.5136,) * 3, (0.2976,) * 3,
         ("train.zip", "validation.zip", "test.zip"), sources.class_trees,
-        "own train, val and test; an image that occurs in several of them stays in the last of these only",
-    ),
+        "own train, val and test; an image that occurs in several of them stays in the last of these only"),
 }  # fmt: skip
 
 
@@ -127,11 +110,7 @@ class MiniSuite(ShardedSuite[MiniTask]):
                 raise UserError(f"mini_{task}: {path} does not exist; --source is the folder that holds {wanted}")
 
     def images(self, task: MiniTask, source: str | Path | None) -> Mapping[Split, Images]:
-        """Read the archives of a task.
-
-        Raises:
-            UserError: If one is damaged or another one.
-        """
+        """Read the archives of a task; damaged and other ones are refused."""
         facts, folder = FACTS[task], Path(str(source)) / task
         if facts.read is None:
             return pictures(f"mini_{task}", "digits")

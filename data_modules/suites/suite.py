@@ -1,22 +1,21 @@
 """``Suite``: data sets that are prepared together, such as the ten tasks of a decathlon."""
 
-import os
-import shutil
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from data_modules.base import DatasetInfo, Split
+from data_modules.base import SPLITS, DatasetInfo, Split
 from data_modules.images.examples import Images
 from data_modules.images.module import ImageDataModule
-from data_modules.shards.index import SPLITS, is_complete
+from data_modules.shards.index import is_complete
 from data_modules.shards.module import ShardedImages
 from data_modules.shards.writing import write_shards
 from lgx.core.markers import Markers, any_exist
 from lgx.errors import UserError
+from lgx.host.files import atomic_path
+from lgx.host.locks import changing
 
 TaskT = TypeVar("TaskT", bound=str)
 
@@ -102,27 +101,21 @@ class ShardedSuite(Suite[TaskT]):
     def prepare(self, root: str | Path, task: TaskT, source: str | Path | None = None) -> bool:
         """Write the shards of a task, unless they are there already.
 
-        Several processes may call it at once: each works in a folder of its own, and that of the first to finish is
-        kept.
+        Several processes may call it at once: the first one writes them, and the others wait.
         """
         folder, info = self.folder(root, task), self.info(task)
         if is_complete(folder):
             return True
         self.check(task, source)
-        temporary = folder.parent / f".{task}.{uuid.uuid4().hex[:8]}.tmp"
-        try:
-            if folder.exists() and not is_complete(folder):
+        with changing(folder.parent):
+            if is_complete(folder):
+                return True
+            if folder.exists():
                 raise UserError(f"{folder} exists but does not contain {info.name}; move it away and run again")
             images = self.images(task, source)
-            for split in SPLITS:
-                write_shards(images[split], temporary, split, info, shard_size=2000)
-            try:
-                os.rename(temporary, folder)
-            except OSError as error:
-                if not is_complete(folder):
-                    raise UserError(f"cannot write {folder}: {error.strerror}; remove it and run again") from error
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            with atomic_path(folder) as temporary:
+                for split in SPLITS:
+                    write_shards(images[split], temporary, split, info, shard_size=2000)
         return True
 
 

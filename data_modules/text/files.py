@@ -1,21 +1,18 @@
 """``TextFiles``: plain texts of a user, for language: each token is predicted from those before it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import default_convert
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.loading.module import SingleSet
-from data_modules.loading.samplers import TransformedExamples
 from data_modules.splits import Indices
 from data_modules.text.documents import find_files
-from data_modules.text.module import TokenOptions
+from data_modules.text.module import TokenSet
 from data_modules.text.sequences import Sequences, TokenFile
 from data_modules.text.tokens import load_tokenizer
 from lgx.core.batch import IGNORE_TOKEN, Batch
@@ -25,7 +22,7 @@ from lgx.errors import UserError
 
 
 @dataclass(eq=False, repr=False)
-class TextFiles(TokenOptions, SingleSet[Sequences]):
+class TextFiles(TokenSet[Sequences]):
     """Plain texts in files, for tasks of the kind ``language``: each token is predicted from those before it.
 
     Documents are the parts of a ``.txt`` file between empty lines, the objects of a ``.jsonl`` file, or the rows of a
@@ -43,7 +40,7 @@ class TextFiles(TokenOptions, SingleSet[Sequences]):
         root: Folder with the files, or one file.
         tokenizer: Folder with the tokenizer of the network: ``tokenizer.json``, or GPT-2's ``encoder.json`` and
             ``vocab.bpe``. Code in a folder is never executed.
-        max_len: Tokens of a sequence.
+        max_len: Tokens of a sequence; default: 128, or the positions in ``config.json`` beside the tokenizer if fewer.
         text_field: Key or column of the texts in JSON lines and Parquet files.
         name: Name of the task; default: the name of the folder or file.
     """
@@ -53,14 +50,13 @@ class TextFiles(TokenOptions, SingleSet[Sequences]):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        name, size = self.name or self.root_folder.resolve().stem, self.vocab_size
+        super().__post_init__()
+        name = self.name or self.root_folder.resolve().stem
         if not LINE.holds(name):
             raise UserError(f"data.root: the name {name!a} cannot be printed in one line; give one with --data.name")
         splits = "files named val and test, or val_fraction of the training documents for each"
-        self.info = DatasetInfo(
-            name, size, (None,) * 3, "the user's own", self.root, splits, kind="language", metric=PERPLEXITY
-        )
-        super().__post_init__()
+        size, own = self.token_count, "the user's own"
+        self.info = DatasetInfo(name, size, (None,) * 3, own, self.root, splits, kind="language", metric=PERPLEXITY)
 
     def check_options(self) -> None:
         """See :class:`~data_modules.loading.module.DataOptions`; a tokenizer must be given."""
@@ -71,34 +67,24 @@ class TextFiles(TokenOptions, SingleSet[Sequences]):
     @property
     def task(self) -> Task:
         """The task, known before :meth:`setup`, without the number of examples and of bytes."""
-        known = (self._splits[split].bytes_per_token if split in self._splits else 0.0 for split in ("val", "test"))
-        return Task(
-            name=self.info.name,
-            num_classes=self.vocab_size,
-            kind="language",
-            metric=self.info.metric,
-            num_train=self.train_size,
-            max_len=self.max_len,
-            vocab_size=self.vocab_size,
-            pad_id=self.pad_id,
-            bytes_per_token=(next(known), next(known)),
-        )
+        val, test = (self._splits[s].bytes_per_token if s in self._splits else 0.0 for s in ("val", "test"))
+        return replace(super().task, bytes_per_token=(val, test))
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Sequences]:
         """Tokenize what is not in the cache, and open it."""
-        tokenizer, files = load_tokenizer(self.tokenizer_place, self.vocab_size), find_files(self.root_folder)
+        tokenizer, files = load_tokenizer(self.tokenizer_place, self.token_count), find_files(self.root_folder)
         opened = cache(lambda source: TokenFile(files[source], self.text_field, tokenizer, self.info.name))
         found: dict[Split, Sequences] = {}
         for split in splits:
             whole = opened(source := split if split in files else "train")
             chosen = self._held_out(len(whole), files)[split] if source == "train" else np.arange(len(whole))
-            found[split] = Sequences(whole, chosen, self.max_len, split != "train")
+            found[split] = Sequences(whole, chosen, self.text_length, split != "train")
             if not len(found[split]):
                 documents = f"{len(chosen):,} of {len(whole):,} documents"
                 remedy = "lower data.max_len" if len(chosen) else f"add a file {split}.*, or change data.val_fraction"
                 raise UserError(
                     f"data {self.info.name}: the {split} split has {documents}, which are less than one sequence of "
-                    f"{self.max_len} tokens; add texts, or {remedy}"
+                    f"{self.text_length} tokens; add texts, or {remedy}"
                 )
         return found
 
@@ -110,10 +96,6 @@ class TextFiles(TokenOptions, SingleSet[Sequences]):
             if split not in files:
                 parts[split], order = order[:share], order[share:]
         return {split: np.sort(part) for split, part in {**parts, "train": order}.items()}
-
-    def transformed(self, examples: Sequences, train: bool = False, seed: int | None = None) -> TransformedExamples:
-        """The examples as tensors: token ids are not augmented."""
-        return TransformedExamples(examples, default_convert)
 
     def first(self, examples: Sequences, count: int, split: Split) -> Sequences:
         """The first ``count`` sequences of a seeded draw."""

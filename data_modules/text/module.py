@@ -19,11 +19,11 @@ from torch.utils.data import default_convert
 
 from data_modules.base import Split
 from data_modules.files.tables import read_lines
-from data_modules.loading.module import DataOptions, SingleSet, check_least
+from data_modules.loading.module import DataOptions, ExamplesT, SingleSet, check_least
 from data_modules.loading.samplers import Batching, LengthBatchSampler, TransformedExamples, unpadded_share
 from data_modules.splits import stratified_order, stratified_split
 from data_modules.text.rows import Row, has_column, read_hub, read_table
-from data_modules.text.tokens import DESCRIPTION, Texts, described_pad, load_tokenizer, tokenize
+from data_modules.text.tokens import Texts, config_size, load_tokenizer, pad_in, size_in, tokenize
 from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -36,17 +36,19 @@ class TokenOptions(DataOptions):
     Args:
         tokenizer: Folder with GPT-2's ``encoder.json`` and ``vocab.bpe``, folder of any model with ``tokenizer.json``,
             or name of a GPT-2 on the Hugging Face hub; default ``root/gpt2_vocab``. Code in a folder is never executed.
-        max_len: Longest text in tokens; longer texts are cut at the end, and their number is reported.
+        max_len: Longest text in tokens; longer texts are cut at the end, and their number is reported. Default: 128, or
+            fewer if a ``config.json`` in the tokenizer's folder gives fewer positions.
         vocab_size: Number of tokens in the model's vocabulary. A ``tokenizer.json`` may have fewer, but not more.
+            Default: that of a ``config.json`` in the tokenizer's folder, else the tokenizer's.
         num_workers: Loader processes; 0 uses the training process, which is fast enough because texts are in memory.
         seed: Seed of the order.
     """
 
     batch_size: int = 32
     tokenizer: str | None = None
-    max_len: int = 128
-    vocab_size: int = 50257
-    vocabulary: ClassVar[str] = "gpt2_vocab"
+    max_len: int | None = None
+    vocab_size: int | None = None
+    vocabulary: ClassVar[tuple[str, int]] = "gpt2_vocab", 50257
 
     def check_options(self) -> None:
         """See :class:`DataOptions`."""
@@ -56,13 +58,25 @@ class TokenOptions(DataOptions):
     @property
     def tokenizer_place(self) -> str | Path:
         """Folder or name of the tokenizer."""
-        return self.tokenizer or self.root_folder / self.vocabulary
+        return self.tokenizer or self.root_folder / self.vocabulary[0]
+
+    @property
+    def text_length(self) -> int:
+        """Longest text in tokens."""
+        known = config_size(Path(self.tokenizer_place), "max_position_embeddings", "n_positions")
+        return self.max_len or min(128, known or 128)
+
+    @property
+    def token_count(self) -> int:
+        """Number of tokens in the model's vocabulary."""
+        if self.vocab_size or self.tokenizer is None or not (folder := Path(self.tokenizer)).is_dir():
+            return self.vocab_size or self.vocabulary[1]
+        return config_size(folder, "vocab_size") or size_in(folder)
 
     @property
     def pad_id(self) -> int:
         """The token that pads shorter texts: the tokenizer's own, else its end token; the last token of a GPT-2."""
-        folder = Path(self.tokenizer_place)
-        return described_pad(folder, self.vocab_size) if (folder / DESCRIPTION).is_file() else self.vocab_size - 1
+        return pad_in(Path(self.tokenizer_place), self.token_count)
 
 
 @dataclass(eq=False, repr=False)
@@ -77,13 +91,36 @@ class TextOptions(TokenOptions):
     source: Literal["files", "hub"] = "files"
 
 
-class TextDataModule(TextOptions, SingleSet[Texts]):
+class TokenSet(TokenOptions, SingleSet[ExamplesT]):
+    """Base of the data modules of one set of texts."""
+
+    @property
+    def task(self) -> Task:
+        """The task, known before :meth:`setup` (until then ``num_train`` is the published size)."""
+        return Task(
+            name=self.info.name,
+            num_classes=self.num_classes,
+            kind="language" if self.info.kind == "language" else "text",
+            metric=self.info.metric,
+            num_train=self.train_size,
+            class_names=self.info.class_names,
+            max_len=self.text_length,
+            vocab_size=self.token_count,
+            pad_id=self.pad_id,
+        )
+
+    def transformed(self, examples: ExamplesT, train: bool = False, seed: int | None = None) -> TransformedExamples:
+        """The examples as tensors: token ids are not augmented."""
+        return TransformedExamples(examples, default_convert)
+
+
+class TextDataModule(TextOptions, TokenSet[Texts]):
     """Base of all text classification data modules.
 
     A subclass sets ``info`` and implements :meth:`read`. The three splits are disjoint, and validation never reads the
     test split. Texts are tokenized once, in :meth:`setup`. ``Batch.inputs`` are token ids, int64, (B, N), padded on the
     right to the longest text of the batch with :attr:`pad_id`, which occurs in no text of a GPT-2. ``vocabulary`` is
-    the folder of the vocabulary below ``root``.
+    the folder of the usual vocabulary below ``root``, and its number of tokens.
     """
 
     @abstractmethod
@@ -94,24 +131,9 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
             UserError: If the data are absent or malformed; the sentence names the file and line.
         """
 
-    @property
-    def task(self) -> Task:
-        """The task, known before :meth:`setup` (until then ``num_train`` is the published size)."""
-        return Task(
-            name=self.info.name,
-            num_classes=self.num_classes,
-            kind="text",
-            metric=self.info.metric,
-            num_train=self.train_size,
-            class_names=self.info.class_names,
-            max_len=self.max_len,
-            vocab_size=self.vocab_size,
-            pad_id=self.pad_id,
-        )
-
     def load(self, splits: Sequence[Split]) -> dict[Split, Texts]:
         """Read and tokenize whole splits; also ``train`` if ``val`` is held out of it."""
-        tokenizer = load_tokenizer(self.tokenizer_place, self.vocab_size)
+        tokenizer = load_tokenizer(self.tokenizer_place, self.token_count)
         rows = {split: self.read(split) for split in splits}
         found = {split: self._tokenized(part, tokenizer, split) for split, part in rows.items() if part is not None}
         if "val" in rows and "val" not in found:
@@ -125,10 +147,6 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
         if self.source == "hub":
             raise UserError("it would have to be downloaded")
         return super().count_train()
-
-    def transformed(self, examples: Texts, train: bool = False, seed: int | None = None) -> TransformedExamples:
-        """The examples as tensors: token ids are not augmented."""
-        return TransformedExamples(examples, default_convert)
 
     def first(self, examples: Texts, count: int, split: Split) -> Texts:
         """The first ``count`` examples of a class-stratified, seeded draw."""
@@ -153,10 +171,10 @@ class TextDataModule(TextOptions, SingleSet[Texts]):
         return own if in_order else sorted(own, key=lambda index: int(examples.lengths[index]))
 
     def _tokenized(self, rows: list[Row], tokenizer: Any, split: Split) -> Texts:
-        texts, cut = tokenize(rows, tokenizer, self.max_len)
+        texts, cut = tokenize(rows, tokenizer, self.text_length)
         if cut:
             rank_zero_info(
-                f"{self.info.name} {split}: {cut:,} of {len(texts):,} texts were cut to data.max_len {self.max_len}"
+                f"{self.info.name} {split}: {cut:,} of {len(texts):,} texts were cut to data.max_len {self.text_length}"
             )
         return self.refuse_empty(texts, split)
 

@@ -32,7 +32,7 @@ DESCRIPTION = "tokenizer.json"
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
-def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.tokenizer") -> Any:
+def load_tokenizer(where: str | Path, vocab_size: int | None, option: str = "data.tokenizer") -> Any:
     """Load a tokenizer of transformers.
 
     Special tokens that are written in a text, e.g. ``<|endoftext|>``, become ordinary tokens. GPT-2's files go first
@@ -42,8 +42,8 @@ def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.token
         where: Folder with GPT-2's ``encoder.json`` and ``vocab.bpe`` (or ``vocab.json`` and ``merges.txt``), folder of
             any model with ``tokenizer.json``, or, as a string, a name on the Hugging Face hub of a GPT-2, e.g.
             ``openai-community/gpt2``.
-        vocab_size: Number of tokens that the model knows. A ``tokenizer.json`` may have fewer: models pad their
-            vocabulary to round numbers.
+        vocab_size: Number of tokens that the model knows; None: those of the tokenizer. A ``tokenizer.json`` may have
+            fewer: models pad their vocabulary to round numbers.
         option: The option with which the user gave ``where``, for messages.
 
     Raises:
@@ -84,6 +84,7 @@ def load_tokenizer(where: str | Path, vocab_size: int, option: str = "data.token
                 f"{option}: {where} is not a folder and could not be loaded from the Hugging Face hub "
                 f"({str(error).splitlines()[0][:120]})"
             ) from error
+    vocab_size = vocab_size or len(tokenizer)
     if len(tokenizer) != vocab_size or tokenizer.convert_tokens_to_ids(END) != vocab_size - 1:
         raise UserError(
             f"{option}: {source} has {len(tokenizer)} tokens, but vocab_size is {vocab_size}, and the last token "
@@ -107,9 +108,23 @@ def end_of(tokenizer: Any) -> int:
 
 
 @lru_cache
-def described_pad(folder: Path, vocab_size: int) -> int:
+def pad_in(folder: Path, vocab_size: int) -> int:
     """The token that pads texts of the tokenizer in a folder."""
-    return pad_of(load_tokenizer(folder, vocab_size))
+    return pad_of(load_tokenizer(folder, vocab_size)) if (folder / DESCRIPTION).is_file() else vocab_size - 1
+
+
+@lru_cache
+def size_in(folder: Path) -> int:
+    """Number of tokens of the tokenizer in a folder."""
+    return size_of(load_tokenizer(folder, None))
+
+
+def config_size(folder: Path, *keys: str) -> int | None:
+    """The first of the sizes called ``keys`` that the ``config.json`` in a folder has, if any."""
+    path = folder / "config.json"
+    known = read_json(path, "copy it again from its model") if path.is_file() else None
+    sizes = [known.get(key) for key in keys] if isinstance(known, dict) else []
+    return next((size for size in sizes if type(size) is int and size > 1), None)
 
 
 def size_of(tokenizer: Any) -> int:
@@ -122,7 +137,7 @@ def _is_gpt2(path: Path) -> bool:
     return isinstance(found, dict) and found.get(END) == len(found) - 1
 
 
-def _described(folder: Path, vocab_size: int, option: str) -> Any:
+def _described(folder: Path, vocab_size: int | None, option: str) -> Any:
     """The tokenizer of a ``tokenizer.json``; the files beside it name the special tokens."""
     from transformers import PreTrainedTokenizerFast
 
@@ -138,7 +153,7 @@ def _described(folder: Path, vocab_size: int, option: str) -> Any:
         f"{option}: {path}",
         "copy it again from its model",
     )
-    if not 0 < (size := size_of(tokenizer)) <= vocab_size:
+    if not 0 < (size := size_of(tokenizer)) <= (vocab_size or size):
         raise UserError(
             f"{option}: {path} has {size} tokens, but vocab_size is {vocab_size}; give the model's number of tokens "
             f"with data.vocab_size, or the tokenizer of the model"

@@ -87,25 +87,14 @@ def cross(u: Array, v: Array, arm: float = 0.33) -> Array:
     return np.minimum(box(u, v, 1.0, arm), box(u, v, arm, 1.0))
 
 
-def ring(u: Array, v: Array, inner: float = 0.55) -> Array:
-    """Ring of outer radius 1."""
-    r = np.hypot(u, v)
-    return np.asarray(np.maximum(r - 1, inner - r))
-
-
-def crescent(u: Array, v: Array) -> Array:
-    """Moon: a disc minus a displaced disc."""
-    return np.maximum(circle(u, v), 0.85 - np.hypot(u - 0.5, v))
-
-
 SHAPES: dict[str, Callable[[Array, Array], Array]] = {
     "disc": circle,
     "square": lambda u, v: box(u, v, 0.85, 0.85),
     "triangle": lambda u, v: polygon(u, v, 3, 1.15),
     "star": star,
     "cross": cross,
-    "ring": ring,
-    "crescent": crescent,
+    "ring": lambda u, v: np.maximum(circle(u, v), 0.55 - np.hypot(u, v)),
+    "crescent": lambda u, v: np.maximum(circle(u, v), 0.85 - np.hypot(u - 0.5, v)),  # without a displaced disc
     "hexagon": lambda u, v: polygon(u, v, 6),
 }
 

@@ -10,7 +10,7 @@ from PIL import Image
 from data_modules.base import DatasetInfo, Split
 from data_modules.sets.segmentation import SegmentationSet
 from data_modules.suites.pocket.drawing import SIZE
-from data_modules.suites.pocket.synthetic import SIGN_HUES, SIGN_SHAPES, SIGNS, signs_with_faces
+from data_modules.suites.pocket.synthetic import SIGN_HUES, SIGN_SHAPES, SIGNS, signs
 from lgx.host.files import atomic_path
 
 SCENES = {"train": 900, "test": 300}
@@ -59,7 +59,7 @@ def _scene(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     pixels, mask = np.zeros((2 * SIZE, 2 * SIZE, 3), np.uint8), np.zeros((2 * SIZE, 2 * SIZE), np.uint8)
     for name, (row, column) in zip(rng.choice(SIGNS, 4), np.ndindex(2, 2), strict=True):
         quarter = slice(SIZE * row, SIZE * (row + 1)), slice(SIZE * column, SIZE * (column + 1))
-        images, faces = signs_with_faces(rng, name, 1)
+        images, faces = signs(rng, name, 1)
         pixels[quarter] = images[0]
         mask[quarter][faces[0] > 0.5] = CLASSES.index(name.rsplit(maxsplit=1)[0])
     return pixels, mask

@@ -86,13 +86,8 @@ SYMBOLS: dict[str, Callable[[Array, Array], Array]] = {
 SIGNS = tuple(f"{shape} {hue} {symbol}" for shape in SIGN_SHAPES for hue in SIGN_HUES for symbol in SYMBOLS)
 
 
-def signs(rng: Rng, name: str, n: int) -> Array:
-    """A road sign; several classes share each shape, color and symbol."""
-    return signs_with_faces(rng, name, n)[0]
-
-
-def signs_with_faces(rng: Rng, name: str, n: int) -> tuple[Array, Array]:
-    """Road signs, and where their faces are, (n, 32, 32) in [0, 1]."""
+def signs(rng: Rng, name: str, n: int) -> tuple[Array, Array]:
+    """Road signs, and where their faces are, (n, 32, 32) in [0, 1]; several classes share shape, color and symbol."""
     shape, hue, symbol = name.split()
     u, v, s = places(rng, n, (0.6, 0.85), 0.2, 0.18)
     canvas = backgrounds(rng, n, 0.1, 0.8)

@@ -8,9 +8,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from PIL import Image
 
-from data_modules.base import DatasetInfo, Split
+from data_modules.base import SPLITS, DatasetInfo, Split
 from data_modules.images.examples import LabeledImages
-from data_modules.shards.index import SPLITS
 from data_modules.splits import Indices, stratified_split
 from data_modules.suites.pocket import synthetic, written
 from data_modules.suites.pocket.drawing import SIZE, Array, Rng
@@ -45,7 +44,7 @@ DRAWINGS: dict[PocketTask, Drawing] = {
     "digits": Drawing(DIGITS, (120, 19, 40), None, "CIFAR-100's place: real scans"),
     "glyphs": Drawing(written.GLYPHS, (40, 6, 12), written.glyphs, "Omniglot"),
     "textures": Drawing(tuple(synthetic.TEXTURES), (125, 25, 50), synthetic.textures, "DTD"),
-    "signs": Drawing(synthetic.SIGNS, (60, 12, 25), synthetic.signs, "GTSRB"),
+    "signs": Drawing(synthetic.SIGNS, (60, 12, 25), lambda *drawn: synthetic.signs(*drawn)[0], "GTSRB"),
     "clutter": Drawing(DIGITS, (180, 30, 60), written.clutter, "SVHN"),
     "silhouettes": Drawing(tuple(synthetic.AIRCRAFT), (125, 25, 50), synthetic.silhouettes, "Aircraft"),
     "persons": Drawing(("background", "person"), (600, 150, 300), synthetic.persons, "Daimler pedestrians"),

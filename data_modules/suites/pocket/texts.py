@@ -122,20 +122,18 @@ def write_vocabulary(folder: Path) -> None:
     tokens += [f"<unused{k}>" for k in range(VOCAB_SIZE - 1 - len(tokens))] + [END]
     with atomic_path(folder) as temporary:
         temporary.mkdir()
-        (temporary / "encoder.json").write_text(
-            json.dumps({token: k for k, token in enumerate(tokens)}), encoding="utf-8"
-        )
+        numbers = json.dumps({token: k for k, token in enumerate(tokens)})
+        (temporary / "encoder.json").write_text(numbers, encoding="utf-8")
         (temporary / "vocab.bpe").write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
 
 
 class PocketText(TextSet):
     """A pocket task of texts; ``prepare_data`` makes it and the common vocabulary if they are absent.
 
-    The vocabulary is at ``root/pocket_vocab`` and has 1,024 tokens; ``data.vocab_size`` and the architecture must state
-    this number.
+    The vocabulary is at ``root/pocket_vocab`` and has 1,024 tokens, which the architecture must state.
     """
 
-    vocabulary = VOCABULARY
+    vocabulary = VOCABULARY, VOCAB_SIZE
     layout = "run `lgx data prepare {name} --root {root}`"
 
     def prepare_data(self) -> None:

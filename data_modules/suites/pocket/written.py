@@ -47,17 +47,12 @@ def clutter(rng: Rng, name: str, n: int) -> Array:
     """
     canvas = backgrounds(rng, n, 0.0, 0.12, 0.1)
     light = colors(rng, n, saturation=rng.uniform(0, 0.5, n), value=rng.uniform(0.75, 1, n))
-    for side in (-1, 1):
+    x = np.arange(SIZE)
+    for side, edge in ((-1, x < SIZE * 0.4), (1, x > SIZE * 0.6)):  # the pixels rolled in at the other edge are removed
         others = np.stack([_written(rng, str(d), 1, (0.5, 0.8), 0.15, 0.1)[0] for d in rng.integers(0, 10, n)])
-        canvas = paint(canvas, np.roll(others, side * int(SIZE * 0.62), axis=2) * _edge(side), light)
+        canvas = paint(canvas, np.roll(others, side * int(SIZE * 0.62), axis=2) * edge, light)
     canvas = paint(canvas, _written(rng, name, n, (0.95, 1.1), 0.15, 0.06), light)
     return finish(rng, canvas, noise=0.06, light=0.25)
-
-
-def _edge(side: int) -> Array:
-    """1 on the outer third of the image and 0 elsewhere, which removes the pixels rolled in at the other edge."""
-    x = np.arange(SIZE)
-    return (x > SIZE * 0.6 if side > 0 else x < SIZE * 0.4).astype(np.float64)[None, None]
 
 
 def _written(rng: Rng, character: str, n: int, height: tuple[float, float], angle: float, shift: float) -> Array:

@@ -10,8 +10,9 @@ import pytest
 from PIL import Image
 
 from data_modules import MiniDecathlon
+from data_modules.base import SPLITS
 from data_modules.catalog import infos, is_present
-from data_modules.shards.index import SPLITS, read_index
+from data_modules.shards.index import read_index
 from data_modules.shards.reading import read_shard
 from data_modules.suites import mini_decathlon as mini
 from data_modules.suites.mini_decathlon import FACTS, MINI, MINI_TASKS

@@ -7,7 +7,7 @@ import torch
 
 from data_modules.registry import TEXT_SETS
 from data_modules.text.rows import Row
-from data_modules.text.tokens import end_of, load_tokenizer, pad_of, tokenize
+from data_modules.text.tokens import end_of, load_tokenizer, pad_of, size_of, tokenize
 from lgx.errors import UserError
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_vocabulary
@@ -75,6 +75,23 @@ def test_a_vocabulary_may_be_smaller_than_the_models_but_not_larger(folders):
     assert len(load_tokenizer(folders["llama"], size)) == size
     with pytest.raises(UserError, match=rf"data.tokenizer: .*json has {size} tokens, but vocab_size is {size - 1}; "):
         load_tokenizer(folders["llama"], size - 1)
+
+
+def test_sizes_that_are_left_out_are_those_of_the_tokenizers_folder(tmp_path, folders, vocabulary):
+    def sizes(folder, **options):
+        task = TEXT_SETS["rte"](root=str(tmp_path), tokenizer=str(folder), **options).task
+        return task.vocab_size, task.max_len, task.pad_id
+
+    assert sizes(folders["llama"]) == (size_of(load_tokenizer(folders["llama"], None)), 128, 1)
+    assert sizes(vocabulary) == (SIZE, 128, SIZE - 1)
+    model = write_tokenizer(tmp_path / "model", "bert")
+    for key, positions, length in (("n_positions", 512, 128), ("max_position_embeddings", 64, 64)):
+        (model / "config.json").write_text(json.dumps({"vocab_size": 1000, key: positions}))
+        assert sizes(model) == (1000, length, 0)
+    assert sizes(model, vocab_size=500, max_len=70) == (500, 70, 0)
+    (model / "config.json").write_text(json.dumps({"vocab_size": 10}))
+    with pytest.raises(UserError, match=r"tokens, but vocab_size is 10; give the model's number of tokens"):
+        sizes(model)
 
 
 def test_gpt2s_files_go_first_but_not_those_of_others(tmp_path):

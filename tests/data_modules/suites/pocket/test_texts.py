@@ -73,4 +73,4 @@ def test_impossible_options_end_with_one_sentence(root, tmp_path):
     with pytest.raises(UserError, match="generated here"):
         TEXT_SETS["pocket_grammar"](root=str(tmp_path), source="hub").prepare_data()
     with pytest.raises(UserError, match="has 1024 tokens, but vocab_size is 50257"):
-        open_text("pocket_grammar", str(root)).setup("test")
+        TEXT_SETS["pocket_grammar"](root=str(root), vocab_size=50257).setup("test")
