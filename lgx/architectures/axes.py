@@ -35,6 +35,7 @@ class Axis:
         heads: Number of heads of ``heads``, else 1.
         groups: Number of groups of these heads; the heads of a group share keys and values. 0: every head is a group.
         is_by_head: Whether the parts of each head lie side by side, so that heads come first, and then their parts.
+        shared: Number of parts behind all heads that are smaller: the keys and values that heads of a group share.
     """
 
     kind: Kind
@@ -44,6 +45,18 @@ class Axis:
     heads: int = 1
     groups: int = 0
     is_by_head: bool = False
+    shared: int = 0
+
+    @property
+    def sections(self) -> list["Axis"]:
+        """The axis without what its groups share, and the axis of each of the shared parts."""
+        of_groups = replace(self, size=self.size // self.heads_per_group, heads=self.groups, shared=0)
+        return [replace(self, shared=0), *[of_groups] * self.shared] if self.shared else [self]
+
+    @property
+    def length(self) -> int:
+        """Number of elements of all parts."""
+        return sum(axis.size * axis.parts for axis in self.sections)
 
     @property
     def heads_per_group(self) -> int:
@@ -60,7 +73,15 @@ def renamed(axis: Axis, old: str, new: str) -> Axis:
     return replace(axis, owner=new + axis.owner.removeprefix(old)) if axis.owner.startswith(old) else axis
 
 
-def gathered(tensor: Tensor, dim: int, source: Axis, target: Axis, chosen: Sequence[int]) -> Tensor:
+Choice = Callable[[Axis, Axis], Sequence[int]]
+"""Chooses elements of an axis: (of the source, of the target) -> indices in the source, one per target element.
+
+Both axes describe one part. The indices depend on the axes' kind and owner alone, so that parameters which share the
+axis get the same elements.
+"""
+
+
+def gathered(tensor: Tensor, dim: int, source: Axis, target: Axis, choose: Choice) -> Tensor:
     """Select elements of one dimension of a parameter, in each of its parts.
 
     Args:
@@ -68,10 +89,17 @@ def gathered(tensor: Tensor, dim: int, source: Axis, target: Axis, chosen: Seque
         dim: The dimension, whose axis is ``source``.
         source: The axis.
         target: The axis of the selection.
-        chosen: The element of one part of ``source`` for each element of ``target``.
+        choose: Chooses the elements.
     """
+    if shared := source.shared or target.shared:  # without groups, all parts are equally long
+        source, target = (replace(axis, parts=1, shared=shared) for axis in (source, target))
+        pieces = zip(tensor.split(_lengths(source), dim), source.sections, target.sections, strict=True)
+        return torch.cat([gathered(piece, dim, ours, theirs, choose) for piece, ours, theirs in pieces], dim)
     own, wanted = (axis.size // axis.heads if axis.is_by_head else axis.size for axis in (source, target))
-    elements, parts = torch.tensor(chosen, device=tensor.device), torch.arange(source.parts, device=tensor.device)
+    elements, parts = (
+        torch.tensor(choose(source, target), device=tensor.device),
+        torch.arange(source.parts, device=tensor.device),
+    )
     places = (elements // own * source.parts + parts[:, None]) * own + elements % own  # (parts, elements)
     whole = places.unflatten(1, (-1, wanted)).transpose(0, 1).flatten()
     return tensor.index_select(dim, whole)
@@ -79,8 +107,16 @@ def gathered(tensor: Tensor, dim: int, source: Axis, target: Axis, chosen: Seque
 
 def parts_of(values: Tensor, axis: Axis) -> Tensor:
     """Values (N,) of all elements of a dimension, for each of its parts, (parts, axis.size)."""
+    if axis.shared:
+        own, *shared = values.split(_lengths(axis))
+        by_group = [value.reshape(axis.groups, 1, -1).expand(-1, axis.heads_per_group, -1) for value in shared]
+        return torch.stack([own, *(value.flatten() for value in by_group)])
     together = axis.size // axis.heads if axis.is_by_head else axis.size
     return values.reshape(-1, axis.parts, together).transpose(0, 1).flatten(1)
+
+
+def _lengths(axis: Axis) -> list[int]:
+    return [section.length for section in axis.sections]
 
 
 def input_dim(module: nn.Module) -> int | None:

@@ -34,6 +34,7 @@ class Template(NamedTuple):
     parts: int
     owner: str = ""
     is_by_head: bool = False
+    shared: int = 0
 
 
 Templates = dict[str, tuple[Template | None, ...]]
@@ -209,6 +210,12 @@ class _Reader:
                 others = [each[name][dim] for each in (neurons, groups, wider, more, broad)]
                 kind = self.kind_of(name, size, *others, is_heads=(name, dim) in outputs)
                 owner = "" if kind in ("", "embed") else f"{layer}{'mlp' if kind == 'hidden' else 'attention'}"
+                if kind == "joined":
+                    shared, is_shared = (size - sizes["heads"]) // sizes["groups"], base["heads_per_group"] > 1
+                    axes.append(
+                        Template("heads", 1, owner, shared=shared) if is_shared else Template("heads", 3, owner)
+                    )
+                    continue
                 if kind and size % sizes[kind]:
                     raise UserError(f"architecture: {name} of {self.name} joins dimensions of several kinds")
                 axes.append(Template(kind, size // sizes[kind], owner) if kind else None)
@@ -218,12 +225,15 @@ class _Reader:
     def kind_of(
         self, name: str, own: int, neurons: int, groups: int, wider: int, more: int, broad: int, *, is_heads: bool
     ) -> str:
-        """The kind of a dimension, from its size in each of the networks; empty if it depends on none."""
+        """The kind of a dimension, from its size in each of the networks; empty if it depends on none.
+
+        ``joined``: queries, and behind them keys and values of groups.
+        """
         if neurons != own:
             return "hidden"
         if groups != own:
             if self.is_free and more != own:
-                raise UserError(f"architecture: {name} of {self.name} joins queries with groups of keys and values")
+                return "joined"
             return "groups"
         if self.is_free:
             return ("heads" if more != own else "head") if broad != own else "embed" if wider != own else ""
@@ -266,7 +276,7 @@ class _Reader:
         for name, found in templates.items():
             axes = axes_with_sizes(found, self.base | twice)
             sizes = zip(own[name], axes, strict=True)
-            if shapes[name] != tuple(axis.size * axis.parts if axis else size for size, axis in sizes):
+            if shapes[name] != tuple(axis.length if axis else size for size, axis in sizes):
                 return False
         return True
 
@@ -335,9 +345,9 @@ def axes_with_sizes(templates: tuple[Template | None, ...], sizes: Mapping[str, 
     neurons = round(width * sizes["mlp_ratio"])
 
     def axis(template: Template) -> Axis:
-        kind, parts, owner, is_by_head = template
+        kind, parts, owner, is_by_head, shared = template
         if kind == "heads":
-            return Axis("heads", heads * head, parts, owner, heads, groups, is_by_head)
+            return Axis("heads", heads * head, parts, owner, heads, groups, is_by_head, shared)
         if kind == "groups":
             return Axis("heads", groups * head, parts, owner, groups, groups, is_by_head)
         if kind == "embed":
@@ -349,13 +359,14 @@ def axes_with_sizes(templates: tuple[Template | None, ...], sizes: Mapping[str, 
 
 def _exchanged(tensor: Tensor, axes: Axes, kinds: tuple[str, ...]) -> Tensor:
     """A parameter whose elements along the axes of these kinds have changed places: heads and groups stay whole."""
+
+    def order(axis: Axis, _: Axis) -> list[int]:
+        if axis.kind != "heads":
+            return list(reversed(range(axis.size)))
+        width = axis.size // axis.heads
+        return [h * width + e for h in reversed(range(axis.heads)) for e in range(width)]
+
     for dim, axis in enumerate(axes):
-        if axis is None or axis.kind not in kinds or axis.kind == "head":
-            continue
-        order = list(reversed(range(axis.size)))
-        if axis.kind == "heads":
-            per_group, width = axis.heads // axis.groups, axis.size // axis.heads
-            heads = [g * per_group + h for g in reversed(range(axis.groups)) for h in reversed(range(per_group))]
-            order = [h * width + e for h in heads for e in range(width)]
-        tensor = gathered(tensor, dim, axis, axis, order)
+        if axis is not None and axis.kind in kinds and axis.kind != "head":
+            tensor = gathered(tensor, dim, axis, axis, order)
     return tensor

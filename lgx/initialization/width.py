@@ -1,21 +1,14 @@
 """Select a part of a network's width: the same elements in all parameters that share an axis."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture
-from lgx.architectures.axes import Axis, gathered
+from lgx.architectures.axes import Axis, Choice, gathered
 from lgx.architectures.base import axes_of
 from lgx.errors import UserError
-
-Choice = Callable[[Axis, Axis], list[int]]
-"""Chooses elements of an axis: (of the source, of the target) -> indices in the source, one per target element.
-
-Both axes describe one part. The indices depend on the axes' kind and owner alone, so that parameters which share the
-axis get the same elements.
-"""
 
 _WORDS = {"embed": "embed_dim", "heads": "heads", "head": "elements of a head", "hidden": "hidden neurons of the MLP"}
 
@@ -51,7 +44,7 @@ def _narrowed(tensor: Tensor, name: str, source: Architecture, target: Architect
                 f"{name}: the descendant must not be wider, but has {theirs.size} of {_WORDS[ours.kind]}, the source "
                 f"{ours.size}; choose a narrower descendant or a larger source"
             )
-        tensor = gathered(tensor, dim, ours, theirs, choose(ours, theirs))
+        tensor = gathered(tensor, dim, ours, theirs, choose)
     return tensor.clone()
 
 

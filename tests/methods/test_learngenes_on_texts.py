@@ -10,6 +10,7 @@ from torch.func import functional_call
 
 from lgx.architectures import Architecture, parse_for
 from lgx.artifacts.learngene import Learngene
+from lgx.errors import UserError
 from lgx.initialization import Sizes, initialize
 from lgx.methods.initializers import initializer_for
 from lgx.methods.nested.slicing import ordered, skeleton, sliced
@@ -26,6 +27,7 @@ ARCHS = {
     "llama": f"hf:depth=4,embed_dim=32,num_heads=4,heads_per_group=2,mlp_ratio=2,{OF_HF}",
     "qwen3": "hf:depth=4,embed_dim=32,num_heads=4,heads_per_group=2,head_dim=12,mlp_ratio=2,"
     f"form=qwen3+tie_word_embeddings=true,{OF_HF}",
+    "phi3": f"hf:depth=4,embed_dim=32,num_heads=4,mlp_ratio=2,form=phi3,{OF_HF}",
     "gpt_neox": f"hf:depth=4,embed_dim=32,num_heads=4,mlp_ratio=2,form=gpt_neox,{OF_HF}",
     "bert": f"hf:depth=4,embed_dim=32,num_heads=4,mlp_ratio=2,form=bert,{OF_HF}",
 }
@@ -160,6 +162,12 @@ def test_a_slice_is_a_selection_of_layers_groups_heads_and_neurons(name, kind, t
     assert {name: tensor.shape for name, tensor in cut.items()} == {n: t.shape for n, t in expected.items()}
     for name, wanted in naive_slice(tensors, architecture, size, (0, 1, 3)).items():
         torch.testing.assert_close(cut[name], wanted, msg=name)
+
+
+def test_queries_beside_fewer_keys_and_values_cannot_be_sliced():
+    architecture = parsed("phi3", "language").replace(heads_per_group=2)
+    with pytest.raises(UserError, match="has queries beside keys and values that they share, which cannot be sliced"):
+        ordered({}, architecture, None)
 
 
 def naive_slice(

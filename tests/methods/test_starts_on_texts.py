@@ -27,6 +27,10 @@ SIDES = {
         r"embed_tokens|lm_head": "V E", r"q_proj": "Q E", r"[kv]_proj": "K E", r"o_proj": "E Q",
         r"gate_proj|up_proj": "H E", r"down_proj": "E H", r"norm": "E",
     },
+    "phi3": {
+        r"embed_tokens|lm_head": "V E", r"qkv_proj": "QKK E", r"o_proj": "E Q", r"gate_up_proj": "HH E",
+        r"down_proj": "E H", r"norm": "E",
+    },
     "gpt2": {
         r"wte|wpe|lm_head": "V E", r"attn\.c_attn": "E QQQ", r"attn\.c_proj": "Q E", r"c_fc": "E H",
         r"mlp\.c_proj": "H E", r"ln_": "E",
@@ -38,9 +42,9 @@ SIDES = {
 }  # fmt: skip
 """Parts of names, and the dimensions of their weights: V: none of the width; E: residual stream; Q: queries; QQQ: fused
 queries, keys and values; K: keys and values of groups; H: neurons."""
-INPUT = {"llama": 1, "gpt2": 0, "bert": 1}
+INPUT = {"llama": 1, "phi3": 1, "gpt2": 0, "bert": 1}
 """The dimension of a linear layer's inputs."""
-HEADS, GROUPS, WIDTH = 6, {"llama": 3, "gpt2": 6, "bert": 6}, 8
+HEADS, GROUPS, WIDTH = 6, {"llama": 3, "phi3": 3, "gpt2": 6, "bert": 6}, 8
 
 
 def sides_of(form, name):
@@ -73,11 +77,17 @@ def cut(form, name, tensor, chosen):
     """The chosen elements of every dimension."""
     for dim, side in enumerate(sides_of(form, name)):
         if side:
-            part = tensor.shape[dim] // len(side)
-            tensor = tensor.index_select(
-                dim, torch.tensor([n * part + i for n in range(len(side)) for i in chosen[side[0]]])
+            parts = tensor.split(lengths(form, side, tensor.shape[dim]), dim)
+            tensor = torch.cat(
+                [p.index_select(dim, torch.tensor(chosen[s])) for s, p in zip(side, parts, strict=True)], dim
             )
     return tensor
+
+
+def lengths(form, side, total):
+    """Lengths of the parts of a dimension; queries have more heads than keys and values."""
+    keys = GROUPS[form] * WIDTH
+    return [48 if part == "Q" else keys for part in side] if "K" in side else [total // len(side)] * len(side)
 
 
 def named_in(form, name, layers):
@@ -97,9 +107,14 @@ def importance(form, side, layer):
             continue
         for dim, own in enumerate(sides_of(form, name)):
             if own and own[0] in {"E": "E", "H": "H", "Q": "QK"}[side]:
-                norms = tensor.double().movedim(dim, 0).flatten(1).norm(dim=1).reshape(len(own), -1).mean(0)
-                if own == "K":
-                    norms = torch.cat([norms[g * WIDTH : (g + 1) * WIDTH] for g in (0, 0, 1, 1, 2, 2)])
+                parts = (
+                    tensor.double().movedim(dim, 0).flatten(1).norm(dim=1).split(lengths(form, own, tensor.shape[dim]))
+                )
+                for_each = [
+                    torch.cat([part[g * WIDTH : (g + 1) * WIDTH] for g in (0, 0, 1, 1, 2, 2)]) if kind == "K" else part
+                    for kind, part in zip(own, parts, strict=True)
+                ]
+                norms = torch.stack(for_each).mean(0)
                 total = total + norms / norms.mean()
     return total.detach()
 

@@ -19,6 +19,7 @@ _NETWORKS = {
     "llama": ("LlamaForCausalLM", _GROUPS),
     "tied": ("LlamaForCausalLM", {**_GROUPS, "tie_word_embeddings": True}),
     "qwen3": ("Qwen3ForCausalLM", {**_GROUPS, "head_dim": 16, "tie_word_embeddings": True}),
+    "phi3": ("Phi3ForCausalLM", _GROUPS),
     "gpt_neox": ("GPTNeoXForCausalLM", _SIZES),
     "gpt2": (
         "GPT2LMHeadModel",

@@ -12,7 +12,7 @@ SPEC = MethodSpec(
     module="lgx.methods.lsamd.method:LSAMD",
     initializer="lgx.methods.lsamd.selection:SelectedExpansion",
     learngene="layers",
-    kinds=("classification", "segmentation"),
+    kinds=("classification", "segmentation", "text"),
     variants=("routing=batch", "priority=last-middle-first"),
     order=100,
 )

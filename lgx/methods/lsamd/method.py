@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from lightning.pytorch.callbacks import WeightAveraging
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from lgx.architectures import name_of
-from lgx.architectures.forms import ViTNetwork
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import recorded_name
 from lgx.components.metrics import metrics_for, was_measured
@@ -26,8 +24,17 @@ from lgx.methods.baselines.pretrained import Pretrained
 from lgx.methods.checks import check_option
 from lgx.methods.evaluation import refuse_parts
 from lgx.methods.lsamd import SPEC
-from lgx.methods.lsamd.selection import SelectionRun, extract
-from lgx.methods.lsamd.super_ancestor import Gate, Gating, ImageSums, Routing, SuperAncestor, Token, swapped_paths
+from lgx.methods.lsamd.selection import SelectionRun, extract, headless
+from lgx.methods.lsamd.super_ancestor import (
+    Gate,
+    Gating,
+    ImageSums,
+    Routing,
+    SuperAncestor,
+    Token,
+    swapped_paths,
+    without_head,
+)
 from lgx.methods.planned_step import PlannedStep
 
 if TYPE_CHECKING:
@@ -44,11 +51,10 @@ class PlannedSelection(PlannedStep):
 
     def build(self) -> nn.Module:
         """The super ancestor at a random start."""
-        base = cast(VisionTransformer, self.method.architecture.replace(kind="classification").build())
-        base.reset_classifier(0)
-        tasks = list(self.method.tasks.values())
+        architecture, tasks = headless(self.method.architecture), list(self.method.tasks.values())
         self.method.base_mean, self.method.base_std = tasks[0].mean, tasks[0].std
-        return _OwnBlocks(base, tasks, "batch", self.method.gating.gate)
+        base, gate = without_head(architecture.build(), architecture), self.method.gating.gate
+        return _OwnBlocks(base, tasks, "batch", gate, layers=architecture.layers)
 
     def learngene(self, state: Mapping[str, Tensor]) -> None:
         """None: the selection decides its size."""
@@ -91,7 +97,7 @@ class LSAMD(Method):
         learning_rates: Name of a data set -> learning rate, instead of the optimizer's rate (the paper's Table 5).
         gate: How the adapters learn, see ``SuperAncestor``. ``compared`` and ``soft`` compare the two blocks of a
             layer; ``chosen`` does not.
-        token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens.
+        token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens. Of texts it is the mean.
         price: λ of ``loss + λ Σ_i P(h_i^D)``. A trained block is almost never worse than a frozen block. So without a
             price, a gate that compares chooses the own block in every layer; with too high a price, in none. 0.03 suits
             DeiT-Tiny, whose losses on five sets differ by 0.003 to 0.08 with the block of a layer.
@@ -124,7 +130,8 @@ class LSAMD(Method):
         if self.mix is not None:
             raise UserError("model.mixup, model.cutmix: mixed images have no path of one data set; leave both at 0")
         if self.drop_rate:
-            raise UserError("model.drop_path_rate: a dropped layer chooses no block; leave it at 0")
+            option = "dropout" if self.parsed_architecture.reads_text else "drop_path_rate"
+            raise UserError(f"model.{option}: a dropped layer chooses no block; leave it at 0")
         self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
         self.learning_rates, self.measure_swaps = learning_rates or {}, measure_swaps
         self.gating = Gating(gate, token, price, random_paths)
@@ -193,13 +200,11 @@ class LSAMD(Method):
         """The ancestor with a branch for every data set."""
         ancestor = Pretrained(self.ancestor)
         source = ancestor.loaded
-        source.require_vit("a selection")
         self.base_mean, self.base_std = source.mean, source.std
-        architecture = self.architecture.replace(kind="classification")  # the base has no head of its own
-        base = cast(ViTNetwork, initialize(architecture, ancestor, head="new").model)
-        base.reset_classifier(0)
-        gate, token = self.gating.gate, self.gating.token
-        network = SuperAncestor(base, list(self.tasks.values()), self.routing, gate, token, self.measure_swaps)
+        architecture = headless(self.architecture)
+        base = without_head(initialize(architecture, ancestor, head="new").model, architecture)
+        options = self.routing, self.gating.gate, self.gating.token, self.measure_swaps
+        network = SuperAncestor(base, list(self.tasks.values()), *options, layers=architecture.layers)
         trained = sum(p.numel() for p in network.branch(0).parameters())
         self.print(f"selecting  {len(self.tasks)} data set(s), {trained:,} parameters trained for each")
         return network
@@ -214,8 +219,8 @@ class LSAMD(Method):
 
     def route(self, batch: Batch, path: Sequence[bool] | None = None) -> tuple[Tensor, Tensor]:
         """Logits (B, K) of a batch, and P(h^B|x) of every layer and image (L, B); ``path`` as in ``SuperAncestor``."""
-        images = renormalize(batch.inputs, self.tasks[batch.task], self.base_mean, self.base_std)
-        return cast(tuple[Tensor, Tensor], self.network(images, self.number(batch.task), path))
+        inputs = renormalize(batch.inputs, self.tasks[batch.task], self.base_mean, self.base_std)
+        return cast(tuple[Tensor, Tensor], self.network(inputs, self.number(batch.task), path))
 
     def number(self, task: str) -> int:
         """Position of a data set."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from lgx.architectures import Architecture, ViTArchitecture, vit_only
+from lgx.architectures import Architecture, architecture_from_dict
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safety import AGAIN, TASK, check_shapes, check_weights, described_architecture, is_weight
@@ -164,7 +164,7 @@ class SelectionRun:
         if wrong := next((name for name in read if not is_weight(self.state[name])), None):
             raise UserError(f"{place}: {wrong} is not a tensor of floating-point numbers; {AGAIN}")
         check_weights(self.base, place)
-        layers = check_shapes(self.base, vit_only(architecture, place).replace(kind="classification"), place)
+        layers = check_shapes(self.base, headless(architecture), place)
         for i, task in enumerate(self.about["tasks"]):
             for what in ("base_share", "probability", "swap_rise"):
                 measured = self.state.get(f"branches.{i}.{what}")
@@ -197,6 +197,11 @@ class SelectionRun:
         return {name: self.state[f"branches.{i}.{what}"].tolist() for i, name in enumerate(self.about["tasks"])}
 
 
+def headless(architecture: Architecture) -> Architecture:
+    """The ancestor's architecture without a decoder: its head is left out, each data set has one of its own."""
+    return architecture if architecture.reads_text else architecture.replace(kind="classification")
+
+
 def extract(runs: Sequence[SelectionRun], threshold: float | None = None) -> Learngene:
     """The base blocks that more than ``threshold`` data sets of all runs use, with all parameters outside the layers.
 
@@ -212,10 +217,12 @@ def extract(runs: Sequence[SelectionRun], threshold: float | None = None) -> Lea
                 f"{', '.join(first.about['tasks'])}; select on all data sets with one ancestor"
             )
     found = reduce(Selection.merged, (run.selection for run in runs))
+    architecture = headless(architecture_from_dict(first.about["architecture"]))
+    tensors = take_layers(first.base, found.layers(threshold), architecture.layers)
     return Learngene(
         "lsamd",
-        ViTArchitecture.from_dict(first.about["architecture"]).replace(kind="classification"),
-        take_layers(first.base, found.layers(threshold)),
+        architecture,
+        architecture.fit_input_sizes(tensors, architecture),
         ancestor=str(first.about["ancestor"]),
         task=dict(first.about.get("inputs", {})),  # the base blocks expect the ancestor's normalization
         tasks={name: task for run in runs for name, task in run.about["tasks"].items()},
@@ -364,4 +371,5 @@ class SelectedExpansion(LayerExpansion):
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The learngene's layers, expanded to the descendant's depth."""
         tensors = self.tensors_for(architecture)
-        return take_layers(tensors, selected(self.layers, architecture.depth, self.priority, self.repeat))
+        layers = selected(self.layers, architecture.depth, self.priority, self.repeat)
+        return take_layers(tensors, layers, architecture.layers)

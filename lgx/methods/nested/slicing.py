@@ -67,7 +67,7 @@ def ordered(
     for name in tensors:
         for dim, axis in enumerate(axes_of(architecture, name)):
             if axis is not None:
-                found[name] = gathered(found[name], dim, axis, axis, order(axis).tolist())
+                found[name] = gathered(found[name], dim, axis, axis, lambda own, _: order(own).tolist())
     return found, order(Axis("embed", architecture.embed_dim))
 
 
@@ -234,6 +234,11 @@ def _check_heads(whole: Architecture, size: Architecture) -> None:
     if joined is not None and joined.parts > 1:
         raise UserError(
             f"nested: {name_of(whole)} has differential attention, which cannot be sliced; choose another ancestor"
+        )
+    if any(axis and axis.shared for axes in whole.axes_of_one_layer().values() for axis in axes):
+        raise UserError(
+            f"nested: a matrix of {name_of(whole)} has queries beside keys and values that they share, which cannot be "
+            f"sliced; choose another ancestor"
         )
     head = whole.head_width
     if whole.has_rotary_positions and size.head_width != head:
