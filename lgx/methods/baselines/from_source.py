@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from lgx.architectures import Architecture, ViTArchitecture
+from lgx.architectures import Architecture, ViTArchitecture, name_of
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -37,7 +37,17 @@ class FromSource(Initializer):
     @property
     def vit(self) -> ViTArchitecture:
         """The same, for a start that knows image models only."""
-        return self.loaded.require_vit(self.method)
+        known = self.of_source
+        if not known.reads_text:
+            return self.loaded.require_vit(self.method)
+        from lgx.methods.registry import initializer_class, specs  # which imports this package
+
+        starts = {spec.name: initializer_class(spec) or object for spec in specs().values() if known.kind in spec.kinds}
+        names = [name for name, start in starts.items() if issubclass(start, FromSource)]
+        raise UserError(
+            f"{self.source}: {self.method} is for image models, but {name_of(known)} reads text; give --method "
+            f"{', '.join(names[:-1])} or {names[-1]}"
+        )
 
     def check_depth(self, depth: int) -> None:
         """Refuse a descendant with more layers than the source."""
