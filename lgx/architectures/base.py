@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lgx.architectures.axes import Axes, renamed
 from lgx.core.flops import flop_counter
 from lgx.core.schema import Field, at_most, check_fields, shortened
-from lgx.core.task import TEXTS, Kind, Task, size_text
+from lgx.core.task import TEXTS, Kind, Task, outputs_in_words, size_text
 from lgx.errors import UserError
 
 DEFAULT_FAMILY = "vit"
@@ -233,6 +233,11 @@ class Architecture(ABC):
                 )
             object.__setattr__(self, "stages", tuple(self.stages))
         self.check()
+
+    @property
+    def outputs(self) -> str:
+        """What its head predicts, in words: ``5 classes``; of a language model ``1,000 tokens``."""
+        return outputs_in_words(self.kind, self.num_classes)
 
     def tied_names(self) -> dict[str, str]:
         """Parameters that are another parameter: the head of a language model may be the token embedding.

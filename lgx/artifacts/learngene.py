@@ -171,7 +171,7 @@ class Learngene:
             what += f" ({' '.join(f'blocks.{layer}' for layer in self.selection['layers'])} of the ancestor)"
         return (
             f"learngene of {self.method}: {what}, {self.num_parameters:,} parameters\n"
-            f"  network   {name_of(self.architecture)}, {self.architecture.num_classes} classes\n"
+            f"  network   {name_of(self.architecture)}, {self.architecture.outputs}\n"
             f"  ancestor  {self.ancestor or 'none (trained with labels only)'}\n"
             f"  task      {', '.join(self.tasks) or self.task.get('name', 'unknown')}\n"
             f"  measured  {measured}"

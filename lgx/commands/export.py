@@ -71,7 +71,7 @@ def export(
         network.model.to(dtype=network.half)  # None leaves float32
         facts |= {"latency": _latency(network.model, architecture)} if not architecture.reads_text else {}
         write_descendant(out, network.model, architecture, *inputs, names, facts, _WRITER, None, words, network.reading)
-    print(f"written   {out}: {name_of(architecture)}, {architecture.num_classes} classes")
+    print(f"written   {out}: {name_of(architecture)}, {architecture.outputs}")
 
 
 def _write_program(

@@ -103,7 +103,7 @@ def _write(
     """Print a summary of the descendant, and write it with its origin; class names only if it has the source's head."""
     origin, method = initializer.origin(), initializer.named(architecture)
     print(f"method    {method}{f' from {source}' if source else ''}")
-    print(f"built     {name_of(architecture)}, {architecture.num_classes} classes\n{start.describe()}")
+    print(f"built     {name_of(architecture)}, {architecture.outputs}\n{start.describe()}")
     if source is not None and isinstance(architecture, ViTArchitecture):
         unknown = (
             f"mean 0.5, std 0.5, because {source} does not contain its normalization; "

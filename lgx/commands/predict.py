@@ -145,9 +145,10 @@ def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]") -> "Expor
 def _check_model(model: "ExportedModel", top_k: int) -> None:
     task = model.task
     if task.kind not in ("classification", "multilabel"):
+        remedy = "; `lgx test --data TextFiles` measures it on texts" if task.kind == "language" else ""
         raise UserError(
             f"{model.name}: is a model for {task.kind}, but `lgx predict` needs one for classes or labels of whole "
-            "images"
+            f"images{remedy}"
         )
     most = 1 if task.kind == "multilabel" else task.num_classes
     if top_k > most:

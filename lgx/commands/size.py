@@ -58,9 +58,10 @@ def choose_size(
         if isinstance(like, ViTArchitecture)
         else f"{like.example_input().shape[1]} tokens"
     )
-    caption = f"{classes} classes, {inputs}; each is the deepest of its width and MLP within {limits}"
+    outputs = like.outputs if classes == like.num_classes else f"{classes} classes"
+    caption = f"{outputs}, {inputs}; each is the deepest of its width and MLP within {limits}"
     if is_timed:
-        caption += f"\nlatency of {batch_size} image(s), float32, {hardware(on_gpu)}: median"
+        caption += f"\nlatency of a batch of {batch_size}, float32, {hardware(on_gpu)}: median"
     scores: dict[Architecture, float] = {}
     if data is not None:
         scores = knn_scores([size.architecture for size in found], initializer, data, seed)

@@ -14,7 +14,7 @@ from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, before_head, features_and_logits
 from lgx.components.normalization import renormalize
-from lgx.core.task import TEXTS, Task, size_text
+from lgx.core.task import TEXTS, Task, outputs_in_words, size_text
 from lgx.errors import UserError
 
 Answer = tuple[Tensor, ...]
@@ -189,8 +189,8 @@ def check_kind(source: PretrainedNetwork, task: Task, features_only: bool = Fals
     classes = architecture.num_classes if architecture else getattr(source.model, "num_classes", task.num_classes)
     if classes != task.num_classes:
         raise UserError(
-            f"ancestor {name}: predicts {classes} classes, but task {task.name} has {task.num_classes}; "
-            f"{_adapting(source, task)}"
+            f"ancestor {name}: predicts {outputs_in_words(kind, classes)}, but task {task.name} has "
+            f"{task.num_classes}; {_adapting(source, task)}"
         )
     class_order(source.label_names, task.class_names, f"ancestor {name}")
 

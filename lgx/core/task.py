@@ -71,6 +71,11 @@ TEXTS: tuple[Kind, ...] = ("text", "language")
 """Kinds of tasks whose inputs are token ids."""
 
 
+def outputs_in_words(kind: Kind, count: int) -> str:
+    """``5 classes``; of a language model ``1,000 tokens``."""
+    return f"{count:,} tokens" if kind == "language" else f"{count} classes"
+
+
 class Normalization(NamedTuple):
     """How images are normalized: (image - mean) / std, each channel by itself.
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, name_of
 from lgx.architectures.class_order import class_order, with_class_order
 from lgx.architectures.forms import fill_buffers
-from lgx.core.task import TEXTS, Kind, Task
+from lgx.core.task import TEXTS, Kind, Task, outputs_in_words
 from lgx.errors import UserError
 from lgx.initialization.initializer import Head, Initializer
 
@@ -146,7 +146,7 @@ def _check_head(weight: Tensor | None, architecture: Architecture, method: str, 
         raise UserError(f"{method}: the head is for {kind}, but the descendant is for {architecture.kind}; {remedy}")
     if weight.shape[:1] != (architecture.num_classes,):
         raise UserError(
-            f"{method}: the head has {(*weight.shape, 0)[0]} classes, but the descendant has "
+            f"{method}: the head has {outputs_in_words(kind, (*weight.shape, 0)[0])}, but the descendant has "
             f"{architecture.num_classes}; {remedy}"
         )
 

@@ -17,7 +17,7 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.width import heads_whole, narrow
 from lgx.methods import WeightSelection, WeightSubcloning
-from tests.support.command_line import lgx, ok
+from tests.support.command_line import lgx, ok, refusal
 from tests.support.text_networks import EACH_TEXT, padded_ids, plain_network, transformers
 
 FOLDERS = [form for form in EACH_TEXT if form != "gpt2"]
@@ -113,7 +113,8 @@ def test_every_type_that_is_read_can_be_cut():
 def test_a_written_descendant_opens_in_plain_transformers(form, tmp_path):
     plain_network(form).save_pretrained(tmp_path / "source")
     arch = ["--arch", "depth=2,embed_dim=16,num_heads=2,mlp_ratio=1.5"]
-    ok(lgx("init", "--source", tmp_path / "source", *arch, "--method", "weight_subcloning", "--out", tmp_path / "out"))
+    given = ["init", "--source", tmp_path / "source", "--method", "weight_subcloning", "--out", tmp_path / "out"]
+    assert (", 64 tokens\n" if form == "llama" else ", 3 classes\n") in ok(lgx(*given, *arch)).out
     kind = "AutoModelForCausalLM" if form == "llama" else "AutoModelForSequenceClassification"
     opened, about = getattr(transformers, kind).from_pretrained(tmp_path / "out", output_loading_info=True)
     assert not about["missing_keys"] | about["unexpected_keys"]
@@ -173,6 +174,11 @@ def test_a_folder_with_another_configuration_is_refused(folder, tmp_path, values
     (copy / "config.json").write_text(json.dumps(about | values))
     with pytest.raises(UserError, match=words):
         load_pretrained(str(copy))
+
+
+def test_predictions_of_a_language_model_are_refused_with_the_command_that_measures_it(folder, tmp_path):
+    given = ["predict", folder / "config.json", "--model", folder, "--out", tmp_path / "predictions.csv"]
+    assert "; `lgx test --data TextFiles` measures it on texts" in refusal(lgx(*given))
 
 
 def test_missing_tensors_and_files_elsewhere_are_refused_and_code_beside_weights_is_not_run(folder, tmp_path):
