@@ -3,6 +3,8 @@
 import atexit
 import gc
 import os
+import re
+import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +27,10 @@ skip_unused_imports()
 if "PYTEST_XDIST_WORKER" in os.environ:
     atexit.register(os._exit, 0)  # the system frees in no time what Python takes ten seconds to free
 # As in the command line Lightning comes first: typing caches unions by their members, whatever the order, so a package
-# that is imported before can turn Lightning's `int | float`, by which `1` is one batch, into `float | int`.
-import lightning.pytorch  # noqa: E402, F401
+# that is imported before can turn Lightning's `int | float`, by which `1` is one batch, into `float | int`. The process
+# that gives tests to others has none.
+if "PYTEST_XDIST_WORKER" in os.environ or not re.search(r" -n ?[1-9]", " ".join(sys.argv)):
+    import lightning.pytorch  # noqa: F401
 
 # The same examples in every run, also on a slow machine, and whatever modules with numbers are imported.
 providers.is_local_module_file = lambda path: False  # type: ignore[assignment]
@@ -51,8 +55,11 @@ def _collect_finished_runs() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector not look again at modules and tests, which stay."""
+    """Let the garbage collector not look again at modules and tests, which stay; exports time few passes."""
     global _peak
+    from lgx.initialization import sizing  # imports torch
+
+    sizing._MOST_SECONDS = 0
     gc.collect()
     gc.freeze()
     _peak = getrusage(RUSAGE_SELF).ru_maxrss
@@ -105,6 +112,19 @@ def fit(images: Path, tmp_path: Path) -> Callable[..., Result]:
         return lgx(*arguments(command, model, images, tmp_path / "runs", *options))
 
     return run
+
+
+@pytest.fixture
+def first_runs(monkeypatch: pytest.MonkeyPatch) -> list[Result]:
+    """First runs that commands need run in this process, which saves seconds of imports; their results."""
+    ended: list[Result] = []
+
+    def run(command: list[str]) -> int:
+        ended.append(lgx(*command[3:]))
+        return ended[-1].code
+
+    monkeypatch.setattr("lgx.training.sources._run", run)
+    return ended
 
 
 @pytest.fixture(scope="session")

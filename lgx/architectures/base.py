@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 import torch
@@ -388,12 +388,19 @@ def axes_of(architecture: Architecture, name: str) -> Axes:
         architecture: The network.
         name: The parameter's name. Its layer may have any number, because all layers have the same axes.
     """
-    name = architecture.tied_names().get(name, name)
+    tied, of_one_layer = _names_and_axes(architecture)
+    name = tied.get(name, name)
     prefix, own = architecture.layers, name
     if name.startswith(prefix):
         number, _, rest = name.removeprefix(prefix).partition(".")
         own, layer = f"{prefix}0.{rest}", f"{prefix}{number}."
-    axes = architecture.axes_of_one_layer().get(own)
+    axes = of_one_layer.get(own)
     if axes is None:
         raise UserError(f"{name}: the network does not have this parameter")
     return axes if own == name else tuple(axis and renamed(axis, f"{prefix}0.", layer) for axis in axes)
+
+
+@lru_cache(maxsize=256)
+def _names_and_axes(architecture: Architecture) -> tuple[Mapping[str, str], Mapping[str, Axes]]:
+    """The other names of parameters, and the axes of one layer, of which a network's parameters ask one by one."""
+    return architecture.tied_names(), architecture.axes_of_one_layer()

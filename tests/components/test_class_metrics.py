@@ -106,8 +106,8 @@ def test_the_most_frequent_mistakes_come_first():
 
 
 def test_a_hundred_thousand_classes_are_counted_without_a_table_of_all_pairs():
-    assert "confusion" in measured(torch.eye(1000)[:2], torch.arange(2))
-    assert "confusion" not in measured(torch.eye(20_000)[:2], torch.arange(2))
+    assert "confusion" in measured(torch.eye(2, 1000), torch.arange(2))
+    assert "confusion" not in measured(torch.eye(2, 20_000), torch.arange(2))
     logits, labels = torch.zeros(4, 100_000), torch.tensor([0, 0, 7, 99_999])
     found = measured(logits, labels)  # a table of pairs would have 80 GB
     assert float(found["balanced_acc"]) == pytest.approx(1 / 3)

@@ -16,6 +16,7 @@ from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.initialization.descendants import _summary
 from lgx.initialization.sizing import (
+    _MOST_SECONDS,
     Budget,
     Candidate,
     Stopwatch,
@@ -59,7 +60,7 @@ def test_budgets_are_rounded_up_to_four_digits():
 
 def test_hidden_widths_that_an_mlp_does_not_allow_are_left_out():
     like = tiny("dinov2_swiglu", embed_dim=64, num_heads=4, depth=4, mlp_ratio=8 / 3)
-    for share in (0.3, 0.6, 0.95):
+    for share in (0.3, 0.95):
         for candidate in find_sizes(Sizes.within(like), [Budget("params", share * like.count_parameters())]):
             assert candidate.cost.parameters == candidate.architecture.count_parameters()
     sizes = Sizes.free().with_fixed("mlp_ratio=2.7", 1000)  # a width of 128 would have 345 neurons
@@ -242,6 +243,7 @@ def test_a_time_may_be_used_up_and_the_mlp_ratio_stays_in_its_range():
 def test_passes_are_timed_for_half_a_second_but_neither_too_few_nor_too_many(monkeypatch, seconds, passes):
     times, calls = itertools.count(), []
     monkeypatch.setattr("lgx.initialization.sizing.time.perf_counter", lambda: seconds * next(times))
+    monkeypatch.setattr("lgx.initialization.sizing._MOST_SECONDS", _MOST_SECONDS)  # other tests time fewer
     assert seconds_of_pass(calls.append, torch.zeros(1, 3, 2, 2)) == pytest.approx(seconds)
     assert passes - 1 <= len(calls) - 3 <= passes + 1  # three are not timed
     assert len(calls) - 3 == passes or passes == 50  # sums of hundredths are rounded

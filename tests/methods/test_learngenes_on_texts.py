@@ -97,7 +97,7 @@ def descendant(source: Path, size: str) -> torch.nn.Module:
         ("bert", "text", "SWS", ["--model.stages=[1,2,1]", "--model.start=middle"]),
         ("qwen3", "language", "SWS", ["--model.stages=[1,2,1]"]),
         ("llama", "text", "TLEG", ["--model.start=fit"]),
-        ("gpt2", "language", "TLEG", []),
+        pytest.param("gpt2", "language", "TLEG", [], marks=pytest.mark.slow),
     ],
 )
 def test_layers_are_learned_and_fill_deeper_and_narrower_networks(fit, tmp_path, name, kind, model, options):
@@ -123,7 +123,9 @@ def test_layers_are_learned_and_fill_deeper_and_narrower_networks(fit, tmp_path,
         assert not all(torch.equal(first[part], third[part]) for part in first)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("gpt2", "text"), ("bert", "text"), ("qwen3", "language")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [pytest.param("gpt2", "text", marks=pytest.mark.slow), ("bert", "text"), ("qwen3", "language")]
+)
 def test_a_nested_learngene_of_texts_holds_the_ancestor_and_every_smaller_network(fit, tmp_path, name, kind):
     path, architecture, network = write_ancestor(name, kind, tmp_path)
     file = fit(kind, "Nested", f"--model.ancestor={path}", "--model.least_depth=1")

@@ -40,7 +40,7 @@ WAITS = {
 """Method -> functions in which a step may wait for the GPU; in all others it must not."""
 PREDICTIONS = ("Ancestor", "Family", "LSAMD")
 """Methods that predict in their own way, and one of the others."""
-FAST = ("Family", "LSAMD", "SWS", "TAL")
+FAST = ("Family", "LSAMD", "TAL")
 SHORT = [
     "--trainer.accelerator=gpu", "--trainer.limit_train_batches=3", "--trainer.limit_val_batches=1",
     "--trainer.limit_test_batches=1", "--trainer.log_every_n_steps=50", "--trainer.inference_mode=false", "--name=a",

@@ -60,7 +60,7 @@ GUIDE, MIXED = "--model.ancestor={ancestor}/best.learngene.safetensors", "--trai
         slowly("MiniDeiT", [*LARGE, "--model.stages=[3,3]", MIXED]),
         slowly("LSAMD", [GUIDE]),
         slowly("GHN3", [*LARGE, *HYPER, "--model.max_shape=[64,64,16,16]"]),
-        ("LoGAH", [*LARGE, *LOW_RANK, "--model.meta_batch=2"]),
+        slowly("LoGAH", [*LARGE, *LOW_RANK, "--model.meta_batch=2"]),
         slowly("LoGAH", [*LARGE, *LOW_RANK, "--model.layout=aligned", MIXED]),
         ("TAL", [*LOW_RANK, GUIDE]),
     ],
@@ -121,7 +121,7 @@ def test_predicted_memory_of_a_text_model_is_what_a_step_takes(held, images, tmp
     assert planned.memory.activations < 1.2 * max(seen)
 
 
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("precision", [slowly("32-true"), "bf16-mixed"])
 def test_predicted_memory_is_the_most_that_a_step_holds(precision):
     run = configure([*BASE, f"--trainer.precision={precision}"])
     memory = plan_of(run).memory

@@ -23,7 +23,7 @@ from lgx.errors import UserError
 from tests.support.command_line import arguments, lgx
 from tests.support.fuzzed import JSON, TARGETS, VALUES
 
-CASES = int(os.environ.get("LGX_FUZZ", "25"))
+CASES = int(os.environ.get("LGX_FUZZ", "15"))
 MAX_SECONDS = 20  # seconds for one damaged file of a few kilobytes
 MAX_KILOBYTES = 2**20  # kilobytes that all of them together may add to the peak memory of the process
 

@@ -11,7 +11,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ def tar_of(kind: bytes, size: int = 2**30) -> bytes:
     return packed[:10] + first + packed[10:]
 
 
+@cache
 def many_headers() -> bytes:
     """Names of 200 kB each, every one of which stays in memory."""
     long = b"train/" + b"a" * 200_000 + b"\0"
@@ -103,6 +104,7 @@ def plain_tar(name: str, size: int) -> bytes:
     return bytes(header(name, size=size)) + bytes(1024)
 
 
+@cache
 def png(size: tuple[int, int], text: bool = False) -> bytes:
     """A picture of one color; ``text`` adds a comment of 100 MB."""
     buffer, comments = io.BytesIO(), PngImagePlugin.PngInfo()

@@ -338,6 +338,7 @@ def check(row, examples, out):
 def test_options_agree_with_plain_training(strength, processes, sets, tmp_path, monkeypatch):
     monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
     chosen = [row for row in rows(strength) if row["processes"] == processes]
+    chosen = chosen[::3] if (strength, processes) == (2, 2) else chosen  # the rows of three options have all pairs
     lines = {
         f"{k}.{n}": line
         for k, row in enumerate(chosen)

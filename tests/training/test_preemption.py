@@ -102,7 +102,7 @@ def test_slurm_requeues_the_job_once_the_state_is_saved(images, tmp_path, undist
     assert_goes_on(images, tmp_path, undisturbed)  # still within the job, as after a requeue
 
 
-@pytest.mark.parametrize("name", ["USR2", "SIGTERM"])
+@pytest.mark.parametrize("name", [pytest.param("USR2", marks=pytest.mark.slow), "SIGTERM"])
 def test_another_signal_requeues_the_job(images, tmp_path, undisturbed, slurm, monkeypatch, name):
     monkeypatch.setenv("LGX_REQUEUE_SIGNAL", name)
     number = signal.Signals[f"SIG{name.removeprefix('SIG')}"]

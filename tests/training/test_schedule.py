@@ -77,7 +77,10 @@ def test_a_scheduler_of_torch_is_that_of_torch(images, tmp_path, name, options, 
         make_scheduler(own, two, STEPS)
 
 
-@pytest.mark.parametrize("name", ["CosineAnnealingLR", "OneCycleLR --model.scheduler.max_lr=0.1", "PolynomialLR"])
+SAME = (pytest.param(name, marks=pytest.mark.slow) for name in ("CosineAnnealingLR", "PolynomialLR"))
+
+
+@pytest.mark.parametrize("name", ["OneCycleLR --model.scheduler.max_lr=0.1", *SAME])
 def test_a_schedule_of_the_length_of_the_run_is_not_resumed_in_a_longer_run(fit, name):
     run = [*f"--model.scheduler={name}".split(), "--name=l", "--trainer.max_epochs=2"]
     assert fit("Ancestor", *run, "--trainer.limit_val_batches=0").code == 0

@@ -18,8 +18,6 @@ from tests.support.task_maps import write_tasks
 from tests.support.wandb_runs import forget, points, read_run
 
 pytestmark = pytest.mark.slow
-for library in ("wandb", "mlflow"):
-    pytest.importorskip(library, reason="needs the loggers extra: pip install 'lgx[loggers]'")
 
 LOGGERS = [
     {"class_path": "CSVLogger"},
@@ -32,6 +30,8 @@ OURS = ("WANDB_MODE", "WANDB_PROJECT", "MLFLOW_TRACKING_URI")
 @pytest.fixture(autouse=True, scope="module")
 def environment():
     """Without the user's own places, and without reports to the makers of MLflow."""
+    for library in ("wandb", "mlflow"):
+        pytest.importorskip(library, reason="needs the loggers extra: pip install 'lgx[loggers]'")
     with pytest.MonkeyPatch.context() as patch:
         for name in OURS:
             patch.delenv(name, raising=False)

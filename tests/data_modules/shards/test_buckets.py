@@ -226,7 +226,7 @@ def from_disk(folder, tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("is_killed", "is_cached"),
-    [(False, False), pytest.param(True, False, marks=pytest.mark.slow), (True, True)],
+    [*(pytest.param(is_killed, False, marks=pytest.mark.slow) for is_killed in (False, True)), (True, True)],
 )
 def test_training_from_a_bucket_equals_that_from_disk_bit_for_bit(server, from_disk, tmp_path, is_killed, is_cached):
     more = [f"--data.cache_dir={tmp_path}/cache", "--data.cache_dir_gib=0.00002"] if is_cached else []

@@ -160,7 +160,7 @@ def test_announced_validated_exported_and_predicted_scores_are_the_same(family, 
     need_onnx()
     rows = front_of(family)
     assert len(rows) > 8
-    for row in (rows[0], rows[-1], *(row for row in rows if (row["depth"], row["embed_dim"]) == ("2", "16"))):
+    for row in (rows[0], next(row for row in rows if (row["depth"], row["embed_dim"]) == ("2", "16"))):
         arch = ",".join(f"{key}={row[key]}" for key in ("depth", "embed_dim", "num_heads", "mlp_ratio"))
         where = f'--model.sizes=["{arch}"]', f"--ckpt_path={family}/checkpoints/last.ckpt", f"--runs_dir={tmp_path}"
         done = lgx("validate", "--config", family / "config.yaml", *where)
@@ -179,7 +179,7 @@ def test_announced_validated_exported_and_predicted_scores_are_the_same(family, 
         card = (out.with_name("folder") / "README.md").read_text()
         own = float(row["val_acc"])
         assert any(f"| {value} |" in card for value in (round(own, 6), round(100 * own, 4))), card
-    small = ["--out", out.with_name("int8.onnx"), "--int8", images, "--most_lost", 100]  # of the last of these sizes
+    small = ["--out", out.with_name("int8.onnx"), "--int8", images, "--most_lost", 100]  # of the second size
     before = re.search(r"accuracy (\S+) -> \S+ %", lgx("export", family, "--arch", arch, *small).out)[1]
     tested = lgx("predict", images / "test", "--model", family, "--arch", arch, "--out", tmp_path / "t.csv")
     assert f"accuracy  {before}%" in tested.out
@@ -201,7 +201,7 @@ def test_a_network_of_the_family_is_a_slice_that_plain_timm_reads(family, tmp_pa
 def test_a_budget_gives_the_best_in_validation_and_of_equal_ones_the_smallest(family, tmp_path):
     rows = front_of(family)
     scores = [(float(row["val_acc"]), -int(row["parameters"])) for row in rows]
-    for limit in {int(row["parameters"]) for row in rows}:
+    for limit in sorted({int(row["parameters"]) for row in rows})[::3]:
         out = tmp_path / str(limit)
         assert limit <= parse_budgets(enough("params", limit))[0].limit <= 1.001 * limit
         assert lgx("export", family, "--params", limit, "--out", out).code == 0

@@ -23,7 +23,7 @@ def command(images, ancestor, runs, *options):
     return ["fit", "--config", str(file), *own, "--trainer.max_epochs=2", "--data.batch_size=8", *options]
 
 
-def test_the_ancestor_is_fine_tuned_once_and_the_run_says_which_one_it_reads(images, headless, tmp_path, capfd):
+def test_the_ancestor_is_fine_tuned_once_and_the_run_says_which_one_it_reads(images, headless, tmp_path, request):
     need_onnx()
     given = command(images, headless, tmp_path)
     done = ok(lgx(*given))
@@ -34,9 +34,9 @@ def test_the_ancestor_is_fine_tuned_once_and_the_run_says_which_one_it_reads(ima
     assert config["model"]["init_args"]["ancestor"] == str(first)
     assert config["model"]["init_args"]["arch"] == Learngene.load(headless).architecture.spec()
     assert (run / "front.csv").is_file()
-    capfd.readouterr()
+    first_runs = request.getfixturevalue("first_runs")
     again = ok(lgx(*given, "--ckpt_path", "last"))
-    assert [text.count("nothing to do") for text in (again.out, capfd.readouterr().out)] == [1, 1]
+    assert [done.out.count("nothing to do") for done in (again, *first_runs)] == [1, 1]
     out = tmp_path / "small.onnx"
     words = done.out.strip().splitlines()[-1].split()
     assert words[:3] == ["next", "lgx", "export"]
@@ -54,9 +54,10 @@ def test_a_mistake_is_found_before_the_first_run(images, headless, tmp_path, opt
     assert not (tmp_path / "mine").exists()
 
 
-def test_a_first_run_that_fails_ends_the_command(images, headless, tmp_path, capfd):
+def test_a_first_run_that_fails_ends_the_command(images, headless, tmp_path, first_runs):
     done = lgx(*command(images, headless, tmp_path, "--trainer.accelerator=tpu"))
-    assert (done.code, "Traceback" in done.err + capfd.readouterr().err) == (2, False)
+    (first,) = first_runs
+    assert (done.code, first.code, "Traceback" in done.err + first.err) == (2, 2, False)
     assert not (tmp_path / "mine").exists()
 
 

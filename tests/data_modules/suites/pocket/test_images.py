@@ -10,7 +10,7 @@ from data_modules import PocketDecathlon
 from data_modules.suites.pocket.tasks import POCKET, POCKET_TASKS, SPLITS, PocketTask, draw_task
 from tests.support.forks import PROCESSES
 
-FAST: tuple[PocketTask, ...] = ("digits", "motions", "silhouettes")
+FAST: tuple[PocketTask, ...] = ("digits", "silhouettes")
 
 
 @pytest.fixture(scope="module")
