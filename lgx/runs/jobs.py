@@ -150,7 +150,7 @@ def change_of(job: Job) -> str | None:
     if (mark := _read_mark(job)) is None:
         return None
     former = mark["arguments"]
-    if former != list(job.arguments):
+    if sorted(former) != sorted(job.arguments):
         added = [word for word in job.arguments if word not in former]
         removed = [word for word in former if word not in job.arguments]
         return f"ran with {' '.join(removed) or 'fewer options'}, now has {' '.join(added) or 'fewer options'}"

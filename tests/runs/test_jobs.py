@@ -11,7 +11,7 @@ import pytest
 
 from lgx.host.locks import is_locked, locked
 from lgx.runs.executors import LocalExecutor, _share
-from lgx.runs.jobs import is_finished, mark_finished
+from lgx.runs.jobs import Job, change_of, is_finished, mark_finished
 from lgx.runs.scheduler import Pool
 from tests.support.command_line import wait_until
 
@@ -146,3 +146,10 @@ def test_every_process_of_a_run_that_slurm_starts_has_its_own_lock(make_job, mon
         with locked(folder) as lock:
             assert lock is not None
             assert (folder.parent / ".seed0.rank2.lock").exists()
+
+
+def test_options_in_another_order_are_no_change(tmp_path):
+    job = Job("a", str(tmp_path), ("fit", "--model.label=x", "--model.arch=y"), "")
+    mark_finished(job)
+    assert change_of(replace(job, arguments=("fit", "--model.arch=y", "--model.label=x"))) is None
+    assert "--model.arch=z" in str(change_of(replace(job, arguments=("fit", "--model.arch=z", "--model.label=x"))))
