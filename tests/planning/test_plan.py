@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.reproduce.hours import sweep_hours
 from lgx.architectures import parse_any_architecture, parse_architecture, read_architectures
@@ -156,6 +158,24 @@ def test_flops_are_those_of_the_architecture_and_three_passes():
     assert planned.flops.example == pytest.approx(3 * forward)
     assert planned.total_flops == pytest.approx(3 * forward * planned.steps.samples)
     assert plan(*BASE, "--model.class_weights=true").flops == planned.flops  # a plan counts no classes
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "form"),
+    [("SST2", "Finetune", "bert"), ("TextFiles", "Distill", "llama+tie_word_embeddings=true")],
+)
+def test_a_step_on_texts_costs_three_passes_of_the_longest_text(data, model, form, text_root):
+    arch = f"hf:depth=2,embed_dim=32,num_heads=4,mlp_ratio=2,max_len=16,vocab_size=260,pad_id=259,form={form}"
+    options = ["--data.root=nowhere", "--data.max_len=16", "--data.vocab_size=260", "--samples=80"]
+    if data == "TextFiles":
+        options += [f"--data.tokenizer={text_root}/gpt2_vocab", "--model.ancestor=no.ckpt"]
+    planned = plan(f"--model={model}", f"--model.arch={arch}", BASE[2], f"--data={data}", *options)
+    network = parse_any_architecture(arch, kind="language" if data == "TextFiles" else "text").build("meta").eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network(torch.empty(1, 16, dtype=torch.long, device="meta"))
+    assert planned.flops.forward == counter.get_total_flops()
+    assert planned.flops.example == 3 * planned.flops.forward
+    assert planned.parameters.trained == sum(p.numel() for p in network.parameters())
 
 
 def test_an_ancestor_costs_only_its_forward_pass():
