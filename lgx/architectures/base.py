@@ -248,12 +248,7 @@ class Architecture(ABC):
         return _tied_names(self.unshared().replace(depth=1)) if self.kind == "language" else {}
 
     def check_task(self, task: Task, owner: str) -> None:
-        """Refuse a task whose inputs (:meth:`check_inputs`) or number of classes differ from the network's.
-
-        Args:
-            task: The task.
-            owner: What has this architecture, for the message.
-        """
+        """Refuse a task whose inputs (:meth:`check_inputs`) or classes differ from those of ``owner``, a network."""
         self.check_inputs(task, owner)
         if self.num_classes != task.num_classes:
             raise UserError(f"{owner}: has {self.num_classes} classes, but task {task.name} has {task.num_classes}")
@@ -269,10 +264,8 @@ class Architecture(ABC):
         """
         default, parts = type(self)(), []
         for name in (each.name for each in fields(self)):
-            value = getattr(self, name)
-            if name in _OF_THE_TASK:
-                continue
-            if name in (*_ALWAYS_NAMED, *also) or value != getattr(default, name):
+            value, is_named = getattr(self, name), name in (*_ALWAYS_NAMED, *also)
+            if name not in _OF_THE_TASK and (is_named or value != getattr(default, name)):
                 parts.append(f"{name}={size_text(value) if name == 'img_size' else _text(value)}")
         return ("" if self.family == DEFAULT_FAMILY else f"{self.family}:") + ",".join(parts)
 
@@ -373,10 +366,7 @@ def register_family(family: type[A], named: Mapping[str, A]) -> None:
 
 
 def name_of(architecture: Architecture) -> str:
-    """The first matching name of the papers (``6-Small``), else :meth:`Architecture.spec`.
-
-    The number of classes and the kind do not count, because they belong to the task.
-    """
+    """The first matching name of the papers (``6-Small``), else :meth:`Architecture.spec`, without the values of a task."""
     plain = architecture.without_task()
     return next((name for name, named in NAMED.items() if named == plain), architecture.spec())
 

@@ -42,8 +42,7 @@ def export(
         int8: Write an .onnx file in 8 bits, with onnxruntime's quantization. The value is the name of an image set, or
             a folder with train/<class>/<image>: training images calibrate, test images compare the accuracy.
         most_lost: Largest accepted loss of accuracy by --int8, in points. After a larger loss nothing is written.
-        tokenizer: Folder with tokenizer.json or GPT-2's two files, or name on the hub. The tokenizer is written beside
-            a text model.
+        tokenizer: Folder with tokenizer.json or GPT-2's two files, or name on the hub; written beside a text model.
         force: Replace what another command or program wrote. The command never replaces its inputs.
     """
     from lgx.architectures import name_of
