@@ -366,7 +366,7 @@ def register_family(family: type[A], named: Mapping[str, A]) -> None:
 
 
 def name_of(architecture: Architecture) -> str:
-    """The first matching name of the papers (``6-Small``), else :meth:`Architecture.spec`, without the values of a task."""
+    """The first matching name of the papers (``6-Small``), else :meth:`Architecture.spec`; without its task."""
     plain = architecture.without_task()
     return next((name for name, named in NAMED.items() if named == plain), architecture.spec())
 
