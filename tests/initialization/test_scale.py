@@ -64,17 +64,8 @@ def write_zeros(path: Path, shapes: dict[str, Any]) -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs the memory counters of Linux")
 def test_memory_is_that_of_the_descendant_and_one_file(tmp_path):
     largest = write_llama(tmp_path / "large", width=2048, depth=12)
-    arch = "depth=6,embed_dim=512,num_heads=8"
-    options = [
-        "--source",
-        tmp_path / "large",
-        "--method",
-        "weight_selection",
-        "--arch",
-        arch,
-        "--out",
-        tmp_path / "small",
-    ]
-    done = subprocess.run([sys.executable, "-c", INIT, *map(str, options)], capture_output=True, text=True, check=True)
+    options = f"--source {tmp_path}/large --method weight_selection --out {tmp_path}/small".split()
+    options += ["--arch", "depth=6,embed_dim=512,num_heads=8"]
+    done = subprocess.run([sys.executable, "-c", INIT, *options], capture_output=True, text=True, check=True)
     small = sum(path.stat().st_size for path in (tmp_path / "small").glob("*.safetensors"))
     assert int(done.stdout.split()[-1]) <= 2 * small + largest, (done.stdout, small, largest)
