@@ -1,10 +1,11 @@
 """Tables of pages in Markdown."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from experiments.pages.values import KEYS, Leads, Measured
+from lgx.core.readable import lower_is_better
 from lgx.core.task import Kind
 from lgx.methods.registry import specs
 from lgx.results.report import EMPTY_CELL
@@ -63,7 +64,7 @@ def grid(
         columns: Title -> the rows of a column, see :meth:`Measured.get`. With ``minus`` it has the lead over this
             method, with ``arrow`` the values before and after training, with ``only`` the mean alone.
         first: Title of the first column.
-        best: Whether the largest mean of each column is bold.
+        best: Whether the best mean of each column is bold.
         minus: Baseline of all columns, whose own line is left out.
     """
     wanted = {title: line if isinstance(line, dict) else {"method": line} for title, line in lines.items()}
@@ -72,7 +73,8 @@ def grid(
     cells = [[_cell(rows, {**where, **line}) for where in shown] for line in wanted.values()]
     if best:
         for number in range(len(shown)):
-            _embolden([line[number] for line in cells])
+            lowest = lower_is_better(str(rows.where["metric"]))
+            _embolden([line[number] for line in cells], min if lowest else max)
     return markdown(
         [first, *columns], ([title, *(c.text for c in line)] for title, line in zip(wanted, cells, strict=True))
     )
@@ -84,8 +86,8 @@ class _Cell:
     mean: float | None = None
 
 
-def _embolden(column: Sequence[_Cell]) -> None:
-    top = max((cell.mean for cell in column if cell.mean is not None), default=None)
+def _embolden(column: Sequence[_Cell], choose: Callable[..., float | None]) -> None:
+    top = choose((cell.mean for cell in column if cell.mean is not None), default=None)
     for cell in column:
         if cell.mean is not None and cell.mean == top:
             cell.text = f"**{cell.text}**"

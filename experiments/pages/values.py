@@ -10,6 +10,8 @@ from typing import Any
 from lgx.core.rows import Row
 from lgx.results.statistics import paired_difference, summarize
 
+_FORMS = {"loss": (1, 2), "perplexity": (1, 1)}
+"""Metric that is no share -> factor, and digits behind the point."""
 KEYS = ("task", "depth", "width", "epochs", "seeds", "metric", "split")
 
 
@@ -189,7 +191,7 @@ class Measured:
         name = method.format(**chosen)
         measured = str(chosen["metric"])
         own = [row for row in self.rows.get((name, measured, chosen["split"]), ()) if _matches(row, chosen)]
-        scale, digits = (1, 2) if measured == "loss" else (1, 0) if measured.startswith("seconds") else (100, 1)
+        scale, digits = _FORMS.get(measured, (1, 0) if measured.startswith("seconds") else (100, 1))
         seeds = sorted({row.seed for row in own})
         if len({sum(row.seed == seed for row in own) for seed in seeds}) > 1:
             raise Refuted(
