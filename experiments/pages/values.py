@@ -160,14 +160,16 @@ class Measured:
     Args:
         rows: The rows.
         label: Pattern in the name of a run whose first group takes the place of the row's method.
+        others: Whether rows of other runs count, too, under their own method.
         where: What all rows must have, see :meth:`get`.
     """
 
-    def __init__(self, rows: Iterable[Row], label: str = "", **where: Any) -> None:
+    def __init__(self, rows: Iterable[Row], label: str = "", others: bool = True, **where: Any) -> None:
         self.rows: dict[tuple[str, str, str], list[Row]] = {}
         for row in rows:
             found = re.search(label, Path(row.run).parts[-2]) if label else None
-            self.rows.setdefault((found[1] if found else row.method, row.metric, row.split), []).append(row)
+            if found or others:
+                self.rows.setdefault((found[1] if found else row.method, row.metric, row.split), []).append(row)
         self.where = {"metric": "acc", "split": "test", **where}
 
     def __call__(self, method: str, **where: Any) -> Values:
@@ -203,7 +205,7 @@ class Measured:
 
 
 def _matches(row: Row, where: Mapping[str, Any]) -> bool:
-    sizes = dict(part.split("=") for part in row.architecture.split(":")[-1].split(",") if "=" in part)
+    sizes = dict(part.split("=", 1) for part in row.architecture.split(":")[-1].split(",") if "=" in part)
     own: dict[str, set[object]] = {
         "task": {row.task, row.task.removeprefix("mini_")},
         "depth": {int(sizes.get("depth", 0))},
