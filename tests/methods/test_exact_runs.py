@@ -74,7 +74,7 @@ class Unnormalized:
     """A data module whose network is on another device, which normalizes the pixels."""
 
     def __init__(self, module):
-        self.info, self.normalize = module.info, lambda batch: batch
+        self.info, self.on_after_batch_transfer = module.info, lambda batch, _: batch
         self.labels, self.trainer = module.labels, None
 
 
