@@ -3,8 +3,6 @@
 import atexit
 import gc
 import os
-import re
-import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -26,11 +24,6 @@ gc.set_threshold(*RARE)  # as the program does while it imports, and for all run
 skip_unused_imports()
 if "PYTEST_XDIST_WORKER" in os.environ:
     atexit.register(os._exit, 0)  # the system frees in no time what Python takes ten seconds to free
-# As in the command line Lightning comes first: typing caches unions by their members, whatever the order, so a package
-# that is imported before can turn Lightning's `int | float`, by which `1` is one batch, into `float | int`. The process
-# that gives tests to others has none.
-if "PYTEST_XDIST_WORKER" in os.environ or not re.search(r" -n ?[1-9]", " ".join(sys.argv)):
-    import lightning.pytorch  # noqa: F401
 
 # The same examples in every run, also on a slow machine, and whatever modules with numbers are imported.
 providers.is_local_module_file = lambda path: False  # type: ignore[assignment]

@@ -8,6 +8,7 @@ Platform for Natural Language Understanding", 2019.
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -60,20 +61,20 @@ class TokenOptions(DataOptions):
         """Folder or name of the tokenizer."""
         return self.tokenizer or self.root_folder / self.vocabulary[0]
 
-    @property
+    @cached_property
     def text_length(self) -> int:
         """Longest text in tokens."""
         known = config_size(Path(self.tokenizer_place), "max_position_embeddings", "n_positions")
         return self.max_len or min(128, known or 128)
 
-    @property
+    @cached_property
     def token_count(self) -> int:
         """Number of tokens in the model's vocabulary."""
         if self.vocab_size or self.tokenizer is None or not (folder := Path(self.tokenizer)).is_dir():
             return self.vocab_size or self.vocabulary[1]
         return config_size(folder, "vocab_size") or size_in(folder)
 
-    @property
+    @cached_property
     def pad_id(self) -> int:
         """The token that pads shorter texts: the tokenizer's own, else its end token; the last token of a GPT-2."""
         return pad_in(Path(self.tokenizer_place), self.token_count)

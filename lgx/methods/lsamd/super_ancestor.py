@@ -247,10 +247,11 @@ def _replaced(blocks: nn.ModuleList, owns: nn.ModuleList, run: Callable[..., Ten
 
 def without_head(base: Any, architecture: Architecture) -> nn.Module:
     """A network without its head, in place."""
-    if not architecture.reads_text:
+    if architecture.reads_text:
+        for name in architecture.head_prefixes:
+            setattr(base, name.partition(".")[0], nn.Identity())
+    else:
         base.reset_classifier(0)
-    for name in architecture.head_prefixes if architecture.reads_text else ():
-        setattr(base, name.partition(".")[0], nn.Identity())
     return cast(nn.Module, base)
 
 
