@@ -97,12 +97,17 @@ def check_weights(tensors: Mapping[str, Tensor], place: str) -> None:
 
 def refuse_non_finite(tensors: Mapping[str, Tensor], place: str) -> None:
     """Refuse tensors with NaN or infinity."""
-    wrong = [name for name, tensor in tensors.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
-    if wrong:
+    wrong = next((name for name, t in tensors.items() if t.is_floating_point() and not _is_finite(t)), None)
+    if wrong is not None:
         raise UserError(
-            f"{place}: {wrong[0]} has values that are not finite, because training diverged; train again with a lower "
+            f"{place}: {wrong} has values that are not finite, because training diverged; train again with a lower "
             "learning rate"
         )
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """Whether all values are finite; a few at a time, because torch needs twice the memory of a tensor for this."""
+    return all(part.isfinite().all() for part in tensor.flatten().split(2**22))
 
 
 def is_weight(value: Any) -> bool:
