@@ -8,13 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes
-from lgx.architectures.base import Architecture, name_of, register_family
-from lgx.architectures.building import building_on
+from lgx.architectures.base import Architecture, register_family
 from lgx.architectures.hf import HFArchitecture
 from lgx.core.schema import CLASSES, check_fields, one_of
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
-from lgx.host.extras import extra
 
 _POSITIONS = "transformer.wpe.weight"
 
@@ -125,32 +123,7 @@ class GPT2Architecture(Architecture):
         Returns:
             The model, token ids (B, N), int64, padded on the right with :attr:`pad_id` -> logits (B, K), or (B, N, V).
         """
-        if self.kind == "language":
-            return self.as_hf.build(device, drop_rate)
-        with extra("nlp", f"architecture {name_of(self)}"):
-            from transformers import GPT2Config
-
-            from lgx.architectures.gpt2_model import GPT2Classifier
-        config = GPT2Config(
-            vocab_size=self.vocab_size,
-            n_positions=self.max_len,
-            n_embd=self.embed_dim,
-            n_layer=self.depth,
-            n_head=self.num_heads,
-            n_inner=round(self.embed_dim * self.mlp_ratio),
-            num_labels=self.num_classes,
-            bos_token_id=self.pad_id,
-            eos_token_id=self.pad_id,
-            pad_token_id=self.pad_id,
-            resid_pdrop=drop_rate,
-            embd_pdrop=drop_rate,
-            attn_pdrop=drop_rate,
-            attn_implementation="sdpa",
-        )
-        with building_on(device):
-            network = GPT2Classifier(config)
-        self.share_stages(network)
-        return network
+        return self.as_hf.build(device, drop_rate)
 
     def example_input(self, device: str = "meta") -> Tensor:
         """One text of ``max_len`` tokens, int64, (1, N)."""

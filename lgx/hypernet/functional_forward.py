@@ -19,11 +19,11 @@ from lgx.hypernet.hypernet import Hypernet, add_class_token
 from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
 
 if TYPE_CHECKING:
-    from lgx.architectures.gpt2_model import GPT2Classifier
+    from transformers import PreTrainedModel
 
 
 @lru_cache(maxsize=2048)
-def skeleton(architecture: Architecture) -> "VisionTransformer | GPT2Classifier":
+def skeleton(architecture: Architecture) -> "VisionTransformer | PreTrainedModel":
     """Build an architecture's network on the meta device, without memory for its parameters.
 
     It is the model of timm or transformers, except that the layers of a ViT are replaced by :class:`_Layer`.
@@ -31,7 +31,7 @@ def skeleton(architecture: Architecture) -> "VisionTransformer | GPT2Classifier"
     Returns:
         The network; it is cached and must not be changed.
     """
-    network = cast("VisionTransformer | GPT2Classifier", architecture.build("meta"))
+    network = cast("VisionTransformer | PreTrainedModel", architecture.build("meta"))
     if isinstance(network, VisionTransformer):
         last = len(network.blocks) - 1
         reads_one = network.global_pool == "token"
@@ -68,7 +68,7 @@ def functional_forward_with_features(
     return cast(tuple[Tensor, Tensor], functional_call(_WithFeatures(_headless(architecture)), named, (inputs,)))
 
 
-def _headless(architecture: Architecture) -> "VisionTransformer | GPT2Classifier":
+def _headless(architecture: Architecture) -> "VisionTransformer | PreTrainedModel":
     """The skeleton with one class, so that all numbers of classes share it in the cache."""
     return skeleton(architecture.replace(num_classes=1))
 

@@ -28,7 +28,7 @@ def test_gpt2_small_has_its_published_size_and_macs_count_every_product_once():
     assert parse_any_architecture("12-GPT2").count_parameters() == 124_439_808 + 2 * 768
     n, d = GPT2.max_len, GPT2.embed_dim
     per_layer = n * 12 * d * d + 2 * n * n * d
-    assert GPT2.count_macs() == 2 * per_layer + 3 * d
+    assert GPT2.count_macs() == 2 * per_layer + n * 3 * d
 
 
 @pytest.mark.parametrize("architecture", [GPT2, GPT2_NAMES["3-GPT2"], GPT2Architecture(3, 192, 3, max_len=128)])
@@ -67,7 +67,7 @@ def test_a_built_model_computes_the_logits_of_transformers():
     assert not torch.equal(noisy(ids), noisy(ids))
     trained = GPT2.build()
     assert torch.equal(trained(ids), trained(ids))
-    with pytest.raises(UserError, match="13 tokens, but the architecture has max_len 12"):
+    with pytest.raises(UserError, match="13 tokens, but the architecture reads at most 12"):
         model(texts(13))
 
 
