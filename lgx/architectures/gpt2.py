@@ -1,7 +1,7 @@
 """The GPT-2 family: classifiers of texts and language models, built with transformers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import torch
@@ -13,8 +13,6 @@ from lgx.architectures.hf import HFArchitecture
 from lgx.core.schema import CLASSES, check_fields, one_of
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
-
-_POSITIONS = "transformer.wpe.weight"
 
 
 @dataclass(frozen=True)
@@ -96,24 +94,11 @@ class GPT2Architecture(Architecture):
 
     def check_inputs(self, task: Task, owner: str) -> None:
         """Refuse a text task whose token ids mean something else or whose texts are too long."""
-        if self.vocab_size != task.vocab_size or self.max_len < task.max_len:
-            raise UserError(
-                f"{owner}: knows {self.vocab_size} tokens, in texts of up to {self.max_len}, but task {task.name} has "
-                f"{task.vocab_size}, in texts of up to {task.max_len}; write an architecture with "
-                f"max_len={task.max_len},vocab_size={task.vocab_size}, or set data.max_len and data.vocab_size"
-            )
-        if self.kind == "text" and task.pad_id != self.pad_id:
-            raise UserError(
-                f"{owner}: pads texts with its last token, but task {task.name} with {task.pad_id}; give "
-                f"an architecture hf:...,form=gpt2,pad_id={task.pad_id}, or the tokenizer of a GPT-2 as data.tokenizer"
-            )
+        self.as_hf.check_inputs(task, owner)
 
     def fit_input_sizes(self, tensors: Mapping[str, Tensor], source: Architecture | None) -> dict[str, Tensor]:
-        """Leave out a foreign head, and the rows of the position embedding, (N, D), beyond ``max_len``."""
-        is_foreign = source is not None and source.kind != self.kind
-        kept = {name: t for name, t in tensors.items() if not (is_foreign and source and name.startswith(source.head))}
-        positions = kept.get(_POSITIONS)
-        return kept if positions is None or not positions.ndim else {**kept, _POSITIONS: positions[: self.max_len]}
+        """Leave out rows of the position embedding beyond ``max_len``, and the head of another kind of network."""
+        return self.as_hf.fit_input_sizes(tensors, source)
 
     def build(self, device: str | None = None, drop_rate: float = 0.0) -> nn.Module:
         """Build the model with transformers' own random initialization.
@@ -132,5 +117,14 @@ class GPT2Architecture(Architecture):
 
 GPT2_NAMES: dict[str, GPT2Architecture] = {f"{depth}-GPT2": GPT2Architecture(depth) for depth in range(1, 25)}
 """``3-GPT2`` (TAL): GPT-2 small, 768 wide with 12 heads, at any depth. 1024 tokens, 2 classes."""
+
+
+def as_gpt2(network: HFArchitecture) -> Architecture:
+    """A network of transformers as GPT-2, if it is one and pads as published; else the network itself."""
+    if network.form != GPT2Architecture.family:
+        return network
+    found = GPT2Architecture(**{field.name: getattr(network, field.name) for field in fields(GPT2Architecture)})
+    return found if found.as_hf == network else network
+
 
 register_family(GPT2Architecture, GPT2_NAMES)

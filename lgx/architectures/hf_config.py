@@ -134,7 +134,8 @@ def split_config(about: Mapping[str, Any], place: str) -> Values:
             or is_dropout(key)
         ):
             continue
-        if value != json.loads(json.dumps(default.get(key))):
+        usual = _at_most(default[key], sizes["vocab_size"] - 1) if key.endswith("_token_id") else default[key]
+        if value != json.loads(json.dumps(usual)):
             form[key] = value
     fields = {**sizes, "form": form_text(model_type, form)}
     _check_layer_types(fields, values, place)

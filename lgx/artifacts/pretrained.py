@@ -10,7 +10,7 @@ import torch
 from huggingface_hub import snapshot_download
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, parse_any_architecture, vit_only
+from lgx.architectures import Architecture, ViTArchitecture, name_of, parse_any_architecture, vit_only
 from lgx.architectures.building import building_on
 from lgx.architectures.describing import describe_vit
 from lgx.architectures.forms import fill_buffers
@@ -27,7 +27,7 @@ from lgx.artifacts.safety import (
 )
 from lgx.artifacts.source_names import CONFIG, FOLDER, TEXT, WEIGHTS, TimmSource, kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
-from lgx.artifacts.transformers_files import is_text_network, read_gpt2, read_text_network
+from lgx.artifacts.transformers_files import is_text_network, read_text_network
 from lgx.core.eval_transforms import resize_of_timm
 from lgx.core.schema import MAPPING, check_fields, shortened
 from lgx.core.task import AS_STORED, Reading
@@ -178,12 +178,9 @@ def _from_folder(name: str) -> PretrainedNetwork:
         raise UserError(f"{path}: has no config.json; give a model folder of `lgx init`, or the folder of a run")
     about = check_fields(read_json(config, "write the folder again"), {}, str(config))
     tensors = _weights_beside(config)
-    if about.get("model_type") == GPT2Architecture.family:
-        weights, architecture, names = read_gpt2(about, tensors, config)
-        return replace(_network(name, architecture, weights, {"class_names": names}), half=half_type(tensors))
     if is_text_network(about):
-        weights, text, has_head, names = read_text_network(about, tensors, config)
-        network = _network(name, text, weights, {"class_names": names})
+        weights, architecture, has_head, names = read_text_network(about, tensors, config)
+        network = _network(name, architecture, weights, {"class_names": names})
         return replace(network, has_head=has_head, half=half_type(tensors))
     check_weights(tensors, str(path))
     network = _from_timm(f"{FOLDER}{path}")

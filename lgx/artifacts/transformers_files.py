@@ -11,25 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lgx.architectures import GPT2Architecture, HFArchitecture
+from lgx.architectures import Architecture
+from lgx.architectures.gpt2 import as_gpt2
 from lgx.architectures.hf import describe_config
-from lgx.artifacts.safety import AGAIN, check_shapes, count_layers, described_architecture, is_weight
+from lgx.artifacts.safety import AGAIN, count_layers, is_weight
 from lgx.core.schema import CLASSES, MAPPING, check_fields
 from lgx.errors import UserError
 from lgx.host.extras import extra
-
-_SIZES = {
-    "depth": "n_layer", "embed_dim": "n_embd", "num_heads": "n_head", "max_len": "n_positions",
-    "vocab_size": "vocab_size",
-}  # fmt: skip
-"""Field of the architecture -> key of the configuration."""
-_OWN = {
-    "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False, "quantization_config": None,
-}  # fmt: skip
-"""Published values of GPT-2, by key of the configuration."""
-_PARTS = ("transformer.", "score.", "lm_head.")
-_SCORE = "score.weight"
 
 _LAYER = re.compile(r"(?:encoder\.)?layers?\.(\d+)\.")
 _PREFIX = re.compile(
@@ -60,40 +48,6 @@ _RULES = (
 _PART = re.compile(r"(.*\.attn\.)([qkv])(\.weight|\.bias)")
 
 
-def read_gpt2(
-    about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path
-) -> tuple[dict[str, Tensor], GPT2Architecture, tuple[str, ...]]:
-    """Read a GPT-2 of transformers: without a head for classes it is a language model.
-
-    Returns:
-        Parameters under transformers' names; the architecture; names of the classes in index order, () if unknown.
-    """
-    about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING}, str(config))
-    for key, key_of_lgx in _OWN.items():
-        if (have := about.get(key, key_of_lgx)) != key_of_lgx:
-            raise UserError(f"{config}: its {key} is {str(have)[:100]}, expected GPT-2's own {key_of_lgx}")
-    labels = about.get("id2label") or {}
-    sizes = {field: about.get(key, getattr(GPT2Architecture(), field)) for field, key in _SIZES.items()}
-    width = sizes["embed_dim"]
-    ratio = (about.get("n_inner") or 4 * width) / width if type(width) is int and width > 0 else 4.0
-    described = {"family": GPT2Architecture.family, **sizes, "num_classes": len(labels) or about.get("num_labels", 2)}
-    described |= {"mlp_ratio": ratio}
-    architecture = described_architecture(described, str(config))
-    assert isinstance(architecture, GPT2Architecture)
-    named = {name if name.startswith(_PARTS) else f"transformer.{name}": tensor for name, tensor in tensors.items()}
-    if (layers := check_shapes(named, architecture, str(config))) != architecture.depth:
-        raise UserError(f"{config}: n_layer is {architecture.depth}, but the weights hold {layers} layers; {AGAIN}")
-    if _SCORE not in named:
-        architecture = architecture.replace(kind="language")
-    expected = architecture.tensors(architecture.build("meta"))
-    for name in expected:
-        if name not in named or not is_weight(named[name]):
-            raise UserError(
-                f"{config}: the weights beside it lack {name}, or hold no ordinary numbers; copy them again"
-            )
-    return {name: named[name] for name in expected}, architecture, _names(labels) if _SCORE in named else ()
-
-
 def is_text_network(about: Mapping[str, Any]) -> bool:
     """Whether a configuration is that of a language model or of a classifier of texts of transformers."""
     if not isinstance(about.get("model_type"), str) or "architecture" in about:  # timm's folders name the latter
@@ -105,7 +59,7 @@ def is_text_network(about: Mapping[str, Any]) -> bool:
 
 def read_text_network(
     about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path
-) -> tuple[dict[str, Tensor], HFArchitecture, bool, tuple[str, ...]]:
+) -> tuple[dict[str, Tensor], Architecture, bool, tuple[str, ...]]:
     """Read a network of transformers that reads texts.
 
     Returns:
@@ -135,7 +89,7 @@ def read_text_network(
                 f"{tuple(parameter.shape)}; {AGAIN}"
             )
     names = _names(about.get("id2label") or {}) if has_head and architecture.kind == "text" else ()
-    return {name: named[name] for name in expected}, architecture, has_head, names
+    return {name: named[name] for name in expected}, as_gpt2(architecture), has_head, names
 
 
 def _names(labels: Mapping[str, Any]) -> tuple[str, ...]:

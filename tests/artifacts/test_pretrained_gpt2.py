@@ -80,10 +80,15 @@ def test_teachers_that_do_not_fit_are_refused(tmp_path):
         Teacher.of(load_pretrained(str(tmp_path / "vit.learngene.safetensors")), task, features_only=True)
 
 
-def test_unsupported_gpt2s_are_refused(tmp_path):
-    language_model(tmp_path / "lm", activation_function="relu")
-    with pytest.raises(UserError, match="its activation_function is relu, expected GPT-2's own gelu_new"):
-        load_pretrained(str(tmp_path / "lm"))
+def test_a_gpt2_of_another_form_is_read_as_it_is(tmp_path):
+    model = language_model(tmp_path / "lm", activation_function="relu", pad_token_id=3)
+    network, ids = load_pretrained(str(tmp_path / "lm")), torch.randint(4, SIZE, (2, 7))
+    assert (network.architecture.form, network.architecture.pad_id) == ("gpt2+activation_function=relu", 3)
+    torch.testing.assert_close(network.model(ids), model(ids).logits)
+
+
+def test_what_is_no_intact_gpt2_is_refused(tmp_path):
+    language_model(tmp_path / "lm")
     with pytest.raises(UserError, match=r"/nowhere: (could not be downloaded|is not in the cache)"):
         load_pretrained("gpt2:/nowhere")
     (tmp_path / "lm/model.safetensors").write_bytes(b"broken")
