@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -17,44 +18,7 @@ GENERATOR = '<meta name="generator" content="lgx report">'
 _LONG = 32
 """Largest number of characters of an unfolded cell."""
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8886; --soft: #8882; --accent: #0072b2; }
-@media (prefers-color-scheme: dark) { :root { --accent: #6cc0f0; } }
-* { box-sizing: border-box; }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 0; background: Canvas; color: CanvasText; }
-main { max-width: 76rem; margin: 0 auto; padding: 1.5rem 1.2rem 3rem; overflow-wrap: anywhere; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 1rem; }
-h2 { font-size: 1.25rem; margin: 2.6rem 0 .6rem; }
-p, li { max-width: 48rem; }
-a { color: var(--accent); }
-.headline { border-left: .3rem solid var(--accent); padding-left: .9rem; font-size: 1.1rem; }
-.headline p { margin: .5rem 0; }
-.headline p:first-child { font-size: 1.25rem; line-height: 1.4; font-weight: 600; margin-top: 0; }
-nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0; list-style: none; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .8rem; border-bottom: 1px solid var(--line); white-space: nowrap; overflow-wrap: normal; }
-td.words { white-space: normal; min-width: 15rem; text-align: left !important; vertical-align: top; }
-thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; white-space: normal; }
-th:first-child { text-align: left; position: sticky; left: 0; background: Canvas; padding-left: 0; }
-td:has(strong) { background: var(--soft); }
-.scroll { overflow-x: auto; max-width: 100%; margin: 1rem 0; }
-.scroll:focus-visible { outline: 2px solid var(--accent); }
-.figure { display: block; margin-bottom: .2rem; }
-.figure > svg { max-width: max(100%, 40rem); height: auto; }
-p:has(.figure) { max-width: none; }
-p:has(.figure) + p { font-size: .9rem; opacity: .85; }
-svg text { font-family: system-ui, sans-serif !important; fill: currentColor; }
-@media (max-width: 40rem) {
-  main { padding: 1rem .9rem 2rem; }
-  th, td { padding: .25rem .5rem; }
-  table:has(.words), table:has(.words) :is(tbody, tr, th, td) { display: block; max-width: none; }
-  table:has(.words) thead { display: none; }
-  table:has(.words) td { white-space: normal; text-align: left !important; border: 0; padding: .1rem 0 .1rem 1rem; }
-  table:has(.words) td::before { content: attr(data-head) ": "; opacity: .75; }
-  th:first-child { white-space: normal; max-width: 11rem; }
-}
-@media print { .scroll { overflow: visible; } th, td, thead th { white-space: normal; } }
-""".strip()
+_STYLE = Path(__file__).with_name("report.css").read_text().strip()
 
 
 def to_markdown_page(report: Report) -> str:

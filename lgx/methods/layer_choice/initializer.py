@@ -16,7 +16,6 @@ from lgx.methods.baselines.from_source import FromSource
 from lgx.methods.lsamd.selection import selected
 from lgx.methods.weight_subcloning.importance import influence
 from lgx.methods.weight_subcloning.initializer import largest
-from lgx.methods.weight_subcloning.samples import sample
 
 Rule = Literal["first", "last", "even", "random", "influence"]
 
@@ -71,6 +70,8 @@ class LayerChoice(FromSource):
     @cached_property
     def _influence(self) -> Tensor:
         """Block influence of each of the source's layers."""
+        from lgx.methods.weight_subcloning.samples import sample  # which imports data modules
+
         inputs = sample(self.loaded, str(self.data), self.images, self.method)
         return influence(self.loaded.model.eval(), self.of_source, inputs)
 

@@ -19,7 +19,6 @@ from lgx.initialization.sizes import Sizes
 from lgx.initialization.width import head_widths, narrow
 from lgx.methods.baselines.from_source import FromSource
 from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_inputs, real_tokens
-from lgx.methods.weight_subcloning.samples import sample
 
 MOST_IMAGES = 24
 """Images on which the change of features is measured."""
@@ -175,6 +174,8 @@ class WeightSubcloning(FromSource):
     @cached_property
     def _sample(self) -> Tensor:
         """The images (N, C, H, W), normalized for the source, or token ids (N, L)."""
+        from lgx.methods.weight_subcloning.samples import sample  # which imports data modules
+
         return sample(self.loaded, str(self.data), self.images, self.method)
 
     def layers(self, depth: int) -> list[int]:

@@ -1,32 +1,73 @@
-"""A few images or texts, for initializers that measure a network on data."""
+"""A few images or texts, for initializers that measure a network on data; imports data modules."""
 
+from itertools import chain, islice
+from pathlib import Path
+
+import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
+from data_modules.images.class_trees import TREE_NAMES, tree_split
+from data_modules.images.examples import ImageFiles
+from data_modules.text.documents import documents, find_files
+from data_modules.text.rows import Row
+from data_modules.text.tokens import load_tokenizer, tokenize
 from lgx.architectures import GPT2Architecture, HFArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.artifacts.source_names import path_of
+from lgx.core.eval_transforms import eval_transform
 from lgx.core.task import Task
+from lgx.errors import UserError
+from lgx.host.safety import IMAGE_SUFFIXES, list_images
+from lgx.initialization.width import evenly_spaced
+
+_LONGEST, _MOST = 128, 10_000
+"""Tokens that are read of a text; documents from which the texts are taken."""
 
 
 def sample(network: PretrainedNetwork, data: str, count: int, method: str) -> Tensor:
-    """Read inputs of a network: images (N, C, H, W), normalized for it, or token ids (N, L), padded on the right.
+    """Read inputs of a network at even distances in a folder; labels are not read.
+
+    Even distances take images of many classes, and the same ones each time.
 
     Args:
         network: The network; texts are read with the tokenizer in its folder.
-        data: Folder with images or texts.
+        data: Folder with images, at any depth, or with texts. Of splits only ``train`` is read, so that no test example
+            takes part in a start.
         count: How many; fewer where the folder holds fewer.
         method: Name of the method, for errors.
+
+    Returns:
+        Images (N, C, H, W), normalized for the network, or token ids, the first 128 of each text, padded on the right,
+        (N, L).
     """
     known = network.require_known(method)
     known = known.as_hf if isinstance(known, GPT2Architecture) else known
     if isinstance(known, HFArchitecture):
-        from lgx.methods.weight_subcloning.sample_texts import sample_texts
-
-        return sample_texts(data, count, known, path_of(network.name))
+        return _texts(data, count, known, path_of(network.name))
     vit = network.require_vit(method)
-    task = Task(
-        "sample", 0, in_chans=vit.in_chans, img_size=vit.img_size, mean=network.mean, std=network.std
-    )  # fmt: skip
-    from lgx.methods.weight_subcloning.sample_images import sample_images  # which imports all data modules
+    task = Task("sample", 0, in_chans=vit.in_chans, img_size=vit.img_size, mean=network.mean, std=network.std)
+    return _images(data, count, task)
 
-    return sample_images(data, count, task)
+
+def _images(folder: str, count: int, task: Task) -> Tensor:
+    place = Path(folder)
+    if not place.is_dir():
+        raise UserError(f"data {folder}: is not a folder; give a folder with images, labels are not needed")
+    place = tree_split(place, TREE_NAMES["train"]) or place
+    names = [str(path.relative_to(place)) for path in list_images(place)[0]]
+    if not names:
+        raise UserError(f"data {folder}: no images in {place} or below (looked for {', '.join(IMAGE_SUFFIXES)})")
+    chosen = [names[i] for i in evenly_spaced(len(names), min(count, len(names)))]
+    files = ImageFiles(place, chosen, [0] * len(chosen), f"data {folder}")
+    transform = eval_transform(task)
+    return torch.stack([transform(files[i][0]) for i in range(len(files))])
+
+
+def _texts(place: str, count: int, architecture: HFArchitecture, tokenizer: str) -> Tensor:
+    words = load_tokenizer(Path(tokenizer), architecture.vocab_size, "source")
+    files = find_files(Path(place), "data")["train"]
+    texts = list(islice(chain.from_iterable(documents(path, "text") for path in files), _MOST))
+    chosen = [Row((texts[i],), 0, place, i) for i in evenly_spaced(len(texts), min(count, len(texts)))]
+    ids = tokenize(chosen, words, min(_LONGEST, architecture.most_tokens))[0]
+    return pad_sequence([torch.as_tensor(ids[i][0]) for i in range(len(ids))], True, architecture.pad_id)
