@@ -154,7 +154,7 @@ class HFArchitecture(Architecture):
         if self.kind == "text" and self.pad_id != task.pad_id:
             raise UserError(
                 f"{owner}: texts are padded with token {self.pad_id}, but task {task.name} pads with {task.pad_id}; "
-                f"write pad_id={task.pad_id} in an architecture of hf:, or give the network's tokenizer as data.tokenizer"
+                f"write hf:…,pad_id={task.pad_id} as architecture, or give the network's tokenizer as data.tokenizer"
             )
 
     def check_source(self, source: Architecture, method: str) -> None:

@@ -30,8 +30,7 @@ OPTIONAL = {
     if not text.startswith("lgx[")
 }
 NEED_ONE = {
-    f"lgx.architectures.{name}": "No module named 'transformers'"
-    for name in ("hf_config", "hf_model", "hf_structure")
+    f"lgx.architectures.{name}": "No module named 'transformers'" for name in ("hf_config", "hf_model", "hf_structure")
 }
 """Modules that are imported inside the context of their extra alone, and what their message says."""
 GPT2 = "gpt2:depth=1,embed_dim=8,num_heads=2,max_len=8"

@@ -133,7 +133,7 @@ def test_a_classifier_takes_its_tokenizer_along(text_root: Path, tmp_path: Path)
     data += ["--data.batch_size=4", f"--data.tokenizer={words}"]
     assert "pads with 0" in refusal(lgx(*base, arch.format(3), *data))
     of_gpt2 = "--model.arch=gpt2:depth=1,embed_dim=16,num_heads=2,max_len=40,vocab_size=400"
-    assert "write pad_id=0 in an architecture of hf:" in refusal(lgx(*base, of_gpt2, *data))
+    assert "write hf:…,pad_id=0 as architecture" in refusal(lgx(*base, of_gpt2, *data))
     ok(lgx(*base, arch.format(0), *data))
     trained = learngene(tmp_path / "test/ancestor/seed0")
     embedded = ["--data", "cola", "--root", text_root, "--max_len", 40, "--out", tmp_path / "tasks.safetensors"]
