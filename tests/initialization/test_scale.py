@@ -63,7 +63,7 @@ def write_zeros(path: Path, shapes: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs the memory counters of Linux")
 def test_memory_is_that_of_the_descendant_and_one_file(tmp_path):
-    largest = write_llama(tmp_path / "large", width=2048, depth=12)
+    largest = write_llama(tmp_path / "large", width=2048, depth=40)  # 2 B parameters
     options = f"--source {tmp_path}/large --method weight_selection --out {tmp_path}/small".split()
     options += ["--arch", "depth=6,embed_dim=512,num_heads=8"]
     done = subprocess.run([sys.executable, "-c", INIT, *options], capture_output=True, text=True, check=True)
