@@ -87,6 +87,7 @@ TESTERS := pytest pytest-timeout pytest-xdist hypothesis packaging
 minimum: ## the fast tests with the oldest versions that pyproject.toml allows
 	$(PYTHON) -m venv .venv-minimum
 	sed -n '/^dev = \[/q; s/^ *"\([A-Za-z0-9._-]*\)[^"]*>=\([0-9.]*\).*/\1==\2/p' pyproject.toml > .venv-minimum/oldest.txt
+	grep -E '^(aiobotocore|boto3|botocore)==' constraints.txt >> .venv-minimum/oldest.txt  # pip would try hundreds of versions
 	.venv-minimum/bin/pip install --quiet --disable-pip-version-check --constraint .venv-minimum/oldest.txt \
 	  --editable '.[dev]'
 	OMP_NUM_THREADS=1 .venv-minimum/bin/pytest -n 2 --dist loadfile
