@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lgx.architectures.axes import Axes
 from lgx.architectures.base import Architecture, name_of, register_family
 from lgx.architectures.building import building_on
-from lgx.core.schema import CLASSES, Field, at_most, check_fields, one_of
+from lgx.core.schema import CLASSES, MAPPING, Field, at_most, check_fields, one_of
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.host.extras import extra
@@ -239,10 +239,10 @@ def described_network(place: str) -> HFArchitecture:
     config = folder / "config.json"
     if not config.is_file():
         raise UserError(f"hf:{place}: has no config.json; {remedy}")
-    return describe_config(check_fields(read_json(config, remedy), {}, str(config)), str(config))
+    return describe_config(read_json(config, remedy), str(config))
 
 
-def describe_config(about: Mapping[str, Any], place: str) -> HFArchitecture:
+def describe_config(about: Any, place: str) -> HFArchitecture:
     """The architecture of a configuration of transformers.
 
     A configuration that names a classifier, or a type that has no language model, is for the kind ``text``.
@@ -253,10 +253,10 @@ def describe_config(about: Mapping[str, Any], place: str) -> HFArchitecture:
     """
     with extra("nlp", place):
         from lgx.architectures.hf_config import kinds_of, split_config
-    values = split_config(about, place)
-    names = about.get("architectures") or [""]
+    about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING}, place)
+    values, is_classifier = split_config(about, place), "Classification" in str(about.get("architectures"))
     try:
-        if "language" in kinds_of(values["form"].partition("+")[0]) and "Classification" not in str(names[0]):
+        if "language" in kinds_of(values["form"].partition("+")[0]) and not is_classifier:
             try:
                 return HFArchitecture(**values, kind="language")
             except UserError:  # an encoder

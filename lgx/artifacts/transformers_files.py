@@ -15,7 +15,6 @@ from lgx.architectures import Architecture
 from lgx.architectures.gpt2 import as_gpt2
 from lgx.architectures.hf import describe_config
 from lgx.artifacts.safety import AGAIN, count_layers, is_weight
-from lgx.core.schema import CLASSES, MAPPING, check_fields
 from lgx.errors import UserError
 from lgx.host.extras import extra
 
@@ -66,7 +65,6 @@ def read_text_network(
         Parameters under transformers' names; the architecture; whether the source has the head; names of the classes in
         index order, () if unknown.
     """
-    about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING}, str(config))
     architecture = describe_config(about, str(config))
     network: Any = architecture.build("meta")
     expected = dict(network.named_parameters())

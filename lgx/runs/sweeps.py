@@ -133,7 +133,7 @@ def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
             f"{file}: a run must have name and config, and may have command, options and matrix; "
             f"got {', '.join(sorted(map(str, entry)))[:200]}"
         )
-    values = {key: value for key, value in entry.items() if value is not None}
+    values = {key: value for key, value in entry.items() if value is not None or key == "config"}
     check_fields(values, _RUN, f"{file}: run {shortened(entry['name'])}")
 
 

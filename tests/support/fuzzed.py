@@ -20,7 +20,7 @@ from data_modules.loading.samplers import TransformedExamples
 from data_modules.own_images.class_folders import ImageFolderData
 from data_modules.sets.segmentation import MaskedImages
 from data_modules.shards.module import ShardedData
-from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture
+from lgx.architectures import Architecture, GPT2Architecture, HFArchitecture, ViTArchitecture
 from lgx.architectures.sets import read_architectures
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
@@ -229,6 +229,10 @@ TARGETS: dict[str, Target] = {
     ),
     "timm folder": Target(make_folder(TINY), lambda file: load_pretrained(str(file.parent))),
     "gpt2 folder": Target(make_folder(GPT2), lambda file: load_pretrained(str(file.parent))),
+    "llama folder": Target(
+        lambda folder: make_folder(HFArchitecture(1, 8, 2, max_len=16, vocab_size=32, kind="language"))(folder),
+        lambda file: load_pretrained(str(file.parent)),
+    ),
     "shard": Target(make_shards, read_shards),
     "index of shards": Target(lambda folder: make_shards(folder).parent / "index.json", read_shards),
     "png": Target(make_images(".png"), read_images),
@@ -252,7 +256,7 @@ SAVED = (partial(torch.load, weights_only=True), lambda file, new: torch.save(ne
 VALUES: dict[str, tuple[Callable[[Path], Any], Callable[[Path, Any], object]]] = {
     **dict.fromkeys(("learngene", "ancestor", "selected", "hypernetwork", "embeddings"), METADATA),
     **dict.fromkeys(("checkpoint", "selection", "saved hypernetwork"), SAVED),
-    **dict.fromkeys(("gpt2 folder", "index of shards", "imdb", "vocabulary", "architectures"), JSON),
+    **dict.fromkeys(("gpt2 folder", "llama folder", "index of shards", "imdb", "vocabulary", "architectures"), JSON),
     "results": (load_rows, save_rows),
     "sweep": (lambda file: yaml.safe_load(file.read_text()), lambda file, new: file.write_text(yaml.safe_dump(new))),
 }
