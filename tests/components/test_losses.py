@@ -1,11 +1,14 @@
 """Losses compute the formulas of the papers."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from lgx.architectures import ViTArchitecture
+from lgx.components.features import Features, feature_losses, features_and_logits
 from lgx.components.labels import balanced_weights, make_mixup, multilabel_distillation_loss, weighted_label_loss
-from lgx.components.losses import distillation_loss, label_loss, label_losses
+from lgx.components.losses import distillation_loss, label_loss, label_losses, of_known
 from lgx.components.metrics import agreement_with
 from lgx.components.updates import mean_of_examples
 from lgx.methods.hypernetworks.tal import feature_divergence, official_feature_divergence
@@ -70,6 +73,19 @@ def test_losses_of_examples_are_those_of_the_mean():
     torch.testing.assert_close(label_losses(logits, several).mean(), label_loss(logits, several))
     maps, pixels = torch.randn(2, 5, 1, 3), torch.tensor([[[0, 255, 2]], [[255, 255, 3]]])
     torch.testing.assert_close(label_losses(maps, pixels), _of(maps, pixels, 0.0))
+    assert torch.equal(of_known(maps, pixels), maps.movedim(1, -1)[pixels != 255])
+
+
+def test_features_of_texts_count_no_padding():
+    tokens, real = torch.randn(2, 4, 5), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    model = SimpleNamespace(tokens_and_logits=lambda ids: (tokens, ids))
+    found = features_and_logits(model, real, real)[0]
+    torch.testing.assert_close(found.summary, torch.stack([tokens[0].mean(0), tokens[1, :2].mean(0)]))
+    other = Features(torch.randn(2, 5), torch.randn_like(found.patches))
+    losses = feature_losses(found, other, real)[0]
+    for row, length in enumerate((4, 2)):
+        alone = [Features(each.summary[[row]], each.patches[[row], ..., :length]) for each in (found, other)]
+        torch.testing.assert_close(losses[[row]], feature_losses(*alone)[0])
 
 
 @pytest.mark.parametrize("temperature", [1.0, 3.0])

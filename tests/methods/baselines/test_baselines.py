@@ -1,10 +1,14 @@
 """The initializers of the baselines; test_values_of_families.py compares them with naive loops."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import timm
 import torch
+from torch.nn.functional import cross_entropy
 
 from lgx.initialization import initialize
-from lgx.methods import RandomStart
+from lgx.methods import Finetune, RandomStart
 from lgx.methods.initializers import initializer_for
 from tests.support.untrained_learngenes import BIG
 
@@ -22,3 +26,10 @@ def test_a_source_without_a_head_has_no_number_of_classes(tmp_path):
     model = timm.create_model("vit_tiny_patch16_224", img_size=32, num_classes=0)
     timm.models.save_for_hf(model, tmp_path / "bare", model_args={"img_size": 32}, safe_serialization=True)
     assert initializer_for(str(tmp_path / "bare"), "vanilla_lg").origin().num_classes is None
+
+
+def test_class_weights_multiply_the_losses_of_their_classes():
+    logits, labels, weights = torch.randn(4, 3), torch.tensor([0, 2, 1, 2]), torch.tensor([0.5, 2.0, 1.0])
+    method: Any = SimpleNamespace(class_weights=weights, label_smoothing=0.0)
+    expected = (weights[labels] * cross_entropy(logits, labels, reduction="none")).mean()
+    torch.testing.assert_close(Finetune.label_loss(method, logits, labels), expected)

@@ -72,6 +72,7 @@ def test_gradients_reach_all_matrices_and_both_layers(run):
 def test_matrices_start_with_rows_that_sum_to_1_and_layers_as_one_of_two():
     whole = parse_architecture(WHOLE, num_classes=3)
     found = random_matrices(whole.replace(depth=2, embed_dim=16, num_heads=2), whole, noise=0.0)
+    assert {"queries", "keys", "values"} <= {name.rpartition(".")[2] for name in found}
     for name, matrix in found.items():
         if "mix." in name:
             chosen = int(name.split("mix.")[1][0]) % 2

@@ -38,6 +38,8 @@ def test_more_templates_represent_a_network_better_and_enough_of_them_exactly():
         use_templates(network, templates_of(network, number, 4), learned=True)
         errors.append((network.blocks[1].mlp.fc1.weight - plain.blocks[1].mlp.fc1.weight).norm().item())
     assert errors == sorted(errors, reverse=True)
+    templates = templates_of(plain, 1, 4)["mlp.fc1"]
+    assert_close(templates.square().mean(), torch.cat([b.mlp.fc1.weight for b in plain.blocks]).square().mean())
     assert errors[2] > 1e-3
     assert_close(network(IMAGES), plain(IMAGES), atol=1e-5, rtol=1e-4)
 
