@@ -147,22 +147,25 @@ def _sizes(model_type: str, values: Values, place: str) -> Values:
         key = key_of(model_type, name)
         return default if key is None or values.get(key) is None else values[key]
 
-    width, heads = of("hidden_size"), of("num_attention_heads")
-    for name, size in (("hidden_size", width), ("num_attention_heads", heads)):
+    width, heads, tokens = of("hidden_size"), of("num_attention_heads"), of("vocab_size")
+    sizes = {"hidden_size": width, "num_attention_heads": heads, "vocab_size": tokens}
+    if (hidden := hidden_key(model_type)) and values.get(hidden):
+        sizes[hidden] = values[hidden]
+    for name, size in sizes.items():
         if type(size) is not int or size < 1:
-            raise UserError(f"{place}: models of the type {model_type} have no one {name}")
+            raise UserError(f"{place}: {name} is {shortened(size)}, expected one whole number for all layers")
     groups, head_dim = of("num_key_value_heads", heads), of("head_dim", 0)
     if type(groups) is not int or groups < 1 or heads % groups:
         raise UserError(f"{place}: num_key_value_heads {shortened(groups)} does not divide the {heads} heads")
-    neurons = values.get(hidden_key(model_type) or "") or 4 * width
     pad = of("pad_token_id")
     if pad is None:
         end = values.get("eos_token_id")
-        pad = end if type(end) is int else of("vocab_size") - 1
+        pad = end if type(end) is int else tokens - 1
     return {
         "depth": of("num_hidden_layers"), "embed_dim": width, "num_heads": heads, "heads_per_group": heads // groups,
-        "head_dim": 0 if head_dim * heads == width else head_dim, "mlp_ratio": neurons / width,
-        "max_len": of("max_position_embeddings", 2048), "vocab_size": of("vocab_size"), "pad_id": pad,
+        "head_dim": 0 if head_dim == width / heads else head_dim,
+        "mlp_ratio": sizes.get(hidden or "", 4 * width) / width, "max_len": of("max_position_embeddings", 2048),
+        "vocab_size": tokens, "pad_id": pad,
     }  # fmt: skip
 
 
