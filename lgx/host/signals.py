@@ -3,6 +3,7 @@
 import atexit
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,8 +32,11 @@ def stop_signals() -> set[signal.Signals]:
 
 @contextmanager
 def one_interrupt() -> Iterator[None]:
-    """Let only the first Ctrl-C interrupt the program; later ones would interrupt its exit, with a traceback."""
-    is_interrupted = False
+    """Let only the first Ctrl-C interrupt the program; later ones would interrupt its exit, with a traceback.
+
+    Python drops an interrupt that comes inside a callback of a weak reference. It is repeated after 0.1 s.
+    """
+    is_interrupted, timers = False, list[threading.Timer]()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal is_interrupted
@@ -40,15 +44,28 @@ def one_interrupt() -> Iterator[None]:
             is_interrupted = True
             raise KeyboardInterrupt
 
+    def repeat(dropped: "sys.UnraisableHookArgs") -> None:
+        nonlocal is_interrupted
+        if dropped.exc_type is KeyboardInterrupt:
+            is_interrupted = False
+            timers.append(threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)))
+            timers[-1].start()
+        else:
+            former(dropped)
+
     # A job in a shell's background ignores Ctrl-C, and other threads may not set handlers.
     is_main_thread = threading.current_thread() is threading.main_thread()
     if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
+    former, sys.unraisablehook = sys.unraisablehook, repeat
     signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
+        sys.unraisablehook = former
+        for timer in timers:
+            timer.cancel()
         signal.signal(signal.SIGINT, signal.SIG_IGN if is_interrupted else signal.default_int_handler)
 
 

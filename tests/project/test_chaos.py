@@ -118,7 +118,7 @@ def test_limits_of_files_and_memory(undisturbed, commands, tmp_path, case):
     if name != "resume":
         shutil.copytree(undisturbed()[0], tmp_path, dirs_exist_ok=True)
     limits = {
-        resource.RLIMIT_FSIZE: rng.randint(16, 400_000), resource.RLIMIT_NOFILE: rng.randint(16, 64),
+        resource.RLIMIT_FSIZE: rng.randint(2_000, 400_000), resource.RLIMIT_NOFILE: rng.randint(16, 64),
         resource.RLIMIT_AS: rng.randint(6, 10) << 30,
     }  # fmt: skip
     kind, args = rng.choice(list(limits)), [*commands[name], *options]
