@@ -96,6 +96,10 @@ class GPT2Architecture(Architecture):
         """Refuse a text task whose token ids mean something else or whose texts are too long."""
         self.as_hf.check_inputs(task, owner)
 
+    def check_source(self, source: Architecture, method: str) -> None:
+        """Refuse a network of another form."""
+        self.as_hf.check_source(source, method)
+
     def fit_input_sizes(self, tensors: Mapping[str, Tensor], source: Architecture | None) -> dict[str, Tensor]:
         """Leave out rows of the position embedding beyond ``max_len``, and the head of another kind of network."""
         return self.as_hf.fit_input_sizes(tensors, source)

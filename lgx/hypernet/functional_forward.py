@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -18,12 +18,9 @@ from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
 from lgx.hypernet.hypernet import Hypernet, add_class_token
 from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
 
 @lru_cache(maxsize=2048)
-def skeleton(architecture: Architecture) -> "VisionTransformer | PreTrainedModel":
+def skeleton(architecture: Architecture) -> nn.Module:
     """Build an architecture's network on the meta device, without memory for its parameters.
 
     It is the model of timm or transformers, except that the layers of a ViT are replaced by :class:`_Layer`.
@@ -31,7 +28,7 @@ def skeleton(architecture: Architecture) -> "VisionTransformer | PreTrainedModel
     Returns:
         The network; it is cached and must not be changed.
     """
-    network = cast("VisionTransformer | PreTrainedModel", architecture.build("meta"))
+    network = architecture.build("meta")
     if isinstance(network, VisionTransformer):
         last = len(network.blocks) - 1
         reads_one = network.global_pool == "token"
@@ -68,7 +65,7 @@ def functional_forward_with_features(
     return cast(tuple[Tensor, Tensor], functional_call(_WithFeatures(_headless(architecture)), named, (inputs,)))
 
 
-def _headless(architecture: Architecture) -> "VisionTransformer | PreTrainedModel":
+def _headless(architecture: Architecture) -> nn.Module:
     """The skeleton with one class, so that all numbers of classes share it in the cache."""
     return skeleton(architecture.replace(num_classes=1))
 

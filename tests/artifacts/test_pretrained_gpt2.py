@@ -85,6 +85,8 @@ def test_a_gpt2_of_another_form_is_read_as_it_is(tmp_path):
     network, ids = load_pretrained(str(tmp_path / "lm")), torch.randint(4, SIZE, (2, 7))
     assert (network.architecture.form, network.architecture.pad_id) == ("gpt2+activation_function=relu", 3)
     torch.testing.assert_close(network.model(ids), model(ids).logits)
+    with pytest.raises(UserError, match="the source has the form gpt2"):
+        initialize(GPT2Architecture(2, 24, 3, max_len=40, vocab_size=SIZE), Pretrained(f"{tmp_path}/lm"), head="new")
 
 
 def test_what_is_no_intact_gpt2_is_refused(tmp_path):

@@ -1,7 +1,6 @@
 """The initializers of the baselines; test_values_of_families.py compares them with naive loops."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import timm
 import torch
@@ -30,6 +29,6 @@ def test_a_source_without_a_head_has_no_number_of_classes(tmp_path):
 
 def test_class_weights_multiply_the_losses_of_their_classes():
     logits, labels, weights = torch.randn(4, 3), torch.tensor([0, 2, 1, 2]), torch.tensor([0.5, 2.0, 1.0])
-    method: Any = SimpleNamespace(class_weights=weights, label_smoothing=0.0)
+    method = SimpleNamespace(class_weights=weights, label_smoothing=0.0)
     expected = (weights[labels] * cross_entropy(logits, labels, reduction="none")).mean()
     torch.testing.assert_close(Finetune.label_loss(method, logits, labels), expected)
