@@ -8,10 +8,10 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from data_modules.base import TaskDataModule
-from lgx.core.batch import Batch, ignored_target
+from lgx.core.batch import Batch
 from lgx.core.schema import LINE, shortened
 from lgx.core.seed import seeded_rng
-from lgx.core.task import IMAGE_SIZE, Kind, Task
+from lgx.core.task import IMAGE_SIZE, Kind, Task, ignored_target
 from lgx.errors import UserError
 
 Loader = Literal["train", "val", "test", "predict"]

@@ -16,8 +16,8 @@ from data_modules.images.class_trees import listed_classes
 from data_modules.images.examples import ImageFiles, Images
 from data_modules.own_images.base import OwnImages
 from data_modules.splits import Indices, stratified_order
-from lgx.core.batch import IGNORE
 from lgx.core.schema import LINE, refuse_doubles, shortened
+from lgx.core.task import IGNORE
 from lgx.errors import UserError
 
 FILE, LABELS, SPLIT = "file", "labels", "split"

@@ -12,7 +12,7 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.files.tables import read_lines
 from data_modules.sets.official import Archive
 from data_modules.sets.segmentation import SegmentationSet
-from lgx.core.batch import IGNORE
+from lgx.core.task import IGNORE
 from lgx.errors import UserError
 
 _ADE = "http://data.csail.mit.edu/places/ADEchallenge/ADEChallengeData2016.zip"

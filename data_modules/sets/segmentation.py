@@ -18,7 +18,8 @@ from data_modules.images.transforms import MaskTransform
 from data_modules.loading.samplers import TransformedExamples
 from data_modules.sets.official import OfficialData
 from data_modules.splits import stratified_order
-from lgx.core.batch import IGNORE, Batch
+from lgx.core.batch import Batch
+from lgx.core.task import IGNORE
 from lgx.errors import UserError
 from lgx.host.safety import open_image
 

@@ -1,7 +1,8 @@
 """The sets of GLUE (Wang et al., 2019, https://gluebenchmark.com) that classify (STS-B is a regression), and IMDB."""
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.text.module import HELD_OUT, TextSet
@@ -13,13 +14,7 @@ _DEV = "test is the official dev (the test has no labels)"
 _TRAIN_AND_DEV: dict[Split, str] = {"train": "train", "test": "validation"}
 _PAIR = ("sentence1", "sentence2")
 _ENTAILMENT = ("entailment", "not_entailment")
-
-
-def _info(
-    name: str, sizes: tuple[int, int, int], license: str, classes: tuple[str, ...], splits: str = "", **facts: Any
-) -> DatasetInfo:
-    facts = {"source": _GLUE, "splits": splits or f"{_DEV}; {HELD_OUT}", **facts}
-    return DatasetInfo(name, len(classes), sizes, license, class_names=classes, kind="text", **facts)
+_info = partial(DatasetInfo, kind="text", source=_GLUE, splits=f"{_DEV}; {HELD_OUT}")
 
 
 class CoLA(TextSet):
@@ -30,9 +25,9 @@ class CoLA(TextSet):
     """
 
     info = _info(
-        "cola", (7_696, 855, 1_043), "none stated; fair use of published linguistics texts",
-        ("unacceptable", "acceptable"),
-        f"test is the official dev, in and out of domain (the test has no labels); {HELD_OUT}",
+        "cola", 2, (7_696, 855, 1_043), "none stated; fair use of published linguistics texts",
+        class_names=("unacceptable", "acceptable"),
+        splits=f"test is the official dev, in and out of domain (the test has no labels); {HELD_OUT}",
         metric="mcc", source="https://nyu-mll.github.io/CoLA/",
     )  # fmt: skip
     header = ("source", "label", "mark", "sentence")
@@ -53,8 +48,9 @@ class MNLI(TextSet):
     """Multi-Genre Natural Language Inference (Williams et al., 2018); accuracy on the genres of training."""
 
     info = _info(
-        "mnli", (353_432, 39_270, 9_815), "OANC and others, see the paper", ("entailment", "neutral", "contradiction"),
-        f"test is the official dev_matched (the test has no labels); {HELD_OUT}",
+        "mnli", 3, (353_432, 39_270, 9_815), "OANC and others, see the paper",
+        class_names=("entailment", "neutral", "contradiction"),
+        splits=f"test is the official dev_matched (the test has no labels); {HELD_OUT}",
     )  # fmt: skip
     columns = _PAIR
     label = "gold_label"
@@ -76,9 +72,10 @@ class MRPC(TextSet):
     """
 
     info = _info(
-        "mrpc", (3_668, 408, 1_725), "Microsoft Shared Source License (non-commercial)",
-        ("no paraphrase", "paraphrase"), f"official test (labeled); {HELD_OUT}; on the hub GLUE's validation is val",
-        metric="f1", source="https://www.microsoft.com/en-us/download/details.aspx?id=52398",
+        "mrpc", 2, (3_668, 408, 1_725), "Microsoft Shared Source License (non-commercial)",
+        class_names=("no paraphrase", "paraphrase"), metric="f1",
+        splits=f"official test (labeled); {HELD_OUT}; on the hub GLUE's validation is val",
+        source="https://www.microsoft.com/en-us/download/details.aspx?id=52398",
     )  # fmt: skip
     columns = ("#1 String", "#2 String")
     label = "Quality"
@@ -98,7 +95,7 @@ class MRPC(TextSet):
 class QNLI(TextSet):
     """Whether a sentence answers a question of SQuAD (Rajpurkar et al., 2016); the metric is accuracy."""
 
-    info = _info("qnli", (94_269, 10_474, 5_463), "CC BY-SA 4.0", _ENTAILMENT)
+    info = _info("qnli", 2, (94_269, 10_474, 5_463), "CC BY-SA 4.0", class_names=_ENTAILMENT)
     columns = ("question", "sentence")
     labels: ClassVar[dict[str, int]] = {"entailment": 0, "not_entailment": 1}
     hub = ("nyu-mll/glue", "qnli", _TRAIN_AND_DEV)
@@ -111,8 +108,8 @@ class QQP(TextSet):
     """
 
     info = _info(
-        "qqp", (327_461, 36_385, 40_430), "Quora's terms of service, not for commercial use",
-        ("not_duplicate", "duplicate"), metric="f1",
+        "qqp", 2, (327_461, 36_385, 40_430), "Quora's terms of service, not for commercial use",
+        class_names=("not_duplicate", "duplicate"), metric="f1",
     )  # fmt: skip
     columns = ("question1", "question2")
     label = "is_duplicate"
@@ -123,7 +120,10 @@ class QQP(TextSet):
 class RTE(TextSet):
     """Recognizing Textual Entailment, RTE 1, 2, 3 and 5 together; the metric is accuracy."""
 
-    info = _info("rte", (2_241, 249, 277), "none stated", _ENTAILMENT, f"{_DEV}; val.tsv, or else {HELD_OUT}")
+    info = _info(
+        "rte", 2, (2_241, 249, 277), "none stated", class_names=_ENTAILMENT,
+        splits=f"{_DEV}; val.tsv, or else {HELD_OUT}",
+    )  # fmt: skip
     columns = _PAIR
     header = ("index", "sentence1", "sentence2", "label")
     labels: ClassVar[dict[str, int]] = {"entailment": 0, "not_entailment": 1}
@@ -134,8 +134,8 @@ class SST2(TextSet):
     """Stanford Sentiment Treebank with two classes (Socher et al., 2013); the metric is accuracy."""
 
     info = _info(
-        "sst2", (60_614, 6_735, 872), "none stated", ("negative", "positive"),
-        f"{_DEV}; {HELD_OUT}, or dev.tsv if test.tsv has labels",
+        "sst2", 2, (60_614, 6_735, 872), "none stated", class_names=("negative", "positive"),
+        splits=f"{_DEV}; {HELD_OUT}, or dev.tsv if test.tsv has labels",
     )  # fmt: skip
     hub = ("nyu-mll/glue", "sst2", _TRAIN_AND_DEV)
 
@@ -146,7 +146,7 @@ class WNLI(TextSet):
     Sentences of train and dev overlap with opposite labels, so that a network that fits train is below chance on dev.
     """
 
-    info = _info("wnli", (571, 64, 71), "CC BY 4.0", ("not_entailment", "entailment"))
+    info = _info("wnli", 2, (571, 64, 71), "CC BY 4.0", class_names=("not_entailment", "entailment"))
     columns = _PAIR
     hub = ("nyu-mll/glue", "wnli", _TRAIN_AND_DEV)
 
@@ -159,8 +159,8 @@ class IMDB(TextSet):
     """
 
     info = _info(
-        "imdb", (22_500, 2_500, 25_000), "none stated; cite Maas et al., 2011", ("negative", "positive"),
-        f"official test; {HELD_OUT}", source="https://ai.stanford.edu/~amaas/data/sentiment/",
+        "imdb", 2, (22_500, 2_500, 25_000), "none stated; cite Maas et al., 2011", class_names=("negative", "positive"),
+        splits=f"official test; {HELD_OUT}", source="https://ai.stanford.edu/~amaas/data/sentiment/",
     )  # fmt: skip
     columns = ("text",)
     layout = "unpack aclImdb of {source} there, which holds train/pos"

@@ -119,17 +119,6 @@ def is_complete(directory: Path) -> bool:
     return (directory / INDEX).exists() and set(read_index(directory)[1]) == set(SPLITS)
 
 
-def refuse_url(place: str | Path) -> Path:
-    """Turn the name of a local folder into a path.
-
-    Raises:
-        UserError: If it is a URL or a command: webdataset would run a text that starts with ``pipe:`` in a shell.
-    """
-    if str(place).startswith("pipe:") or "://" in str(place):
-        raise UserError(f"{place}: only local folders of shards are read; give a path, not a URL or a pipe: command")
-    return Path(place)
-
-
 def load_index(directory: Place) -> dict[str, Any]:
     """Read and check ``index.json``.
 

@@ -17,7 +17,7 @@ from data_modules.images.transforms import train_transform
 from data_modules.loading.loaders import loader_arguments, train_batching
 from data_modules.loading.module import check_least
 from data_modules.loading.samplers import Batching
-from data_modules.shards.index import INDEX, Shard, refuse_url
+from data_modules.shards.index import INDEX, Shard
 from data_modules.shards.reading import ShardImages
 from data_modules.shards.streaming import ShardBatches, StreamedShards, StreamLoader
 from data_modules.shards.unindexed import read_any_index
@@ -159,3 +159,14 @@ class ShardedData(ShardedImages):
         if (own / INDEX).exists():
             return own
         return shards if (shards.is_dir() if isinstance(shards, Path) else (shards / INDEX).exists()) else own
+
+
+def refuse_url(place: str | Path) -> Path:
+    """Turn the name of a local folder into a path.
+
+    Raises:
+        UserError: If it is a URL or a command: webdataset would run a text that starts with ``pipe:`` in a shell.
+    """
+    if str(place).startswith("pipe:") or "://" in str(place):
+        raise UserError(f"{place}: only local folders of shards are read; give a path, not a URL or a pipe: command")
+    return Path(place)

@@ -15,9 +15,9 @@ from data_modules.text.documents import find_files
 from data_modules.text.module import TokenSet
 from data_modules.text.sequences import Sequences, TokenFile
 from data_modules.text.tokens import load_tokenizer
-from lgx.core.batch import IGNORE_TOKEN, Batch
+from lgx.core.batch import Batch
 from lgx.core.schema import LINE
-from lgx.core.task import PERPLEXITY, Task
+from lgx.core.task import IGNORE_TOKEN, PERPLEXITY, Task
 from lgx.errors import UserError
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes, renamed
 from lgx.core.flops import flop_counter
-from lgx.core.schema import Field, at_most, check_fields, shortened
+from lgx.core.schema import CLASSES, Field, at_most, check_fields, one_of, shortened
 from lgx.core.task import TEXTS, Kind, Task, outputs_in_words, size_text
 from lgx.errors import UserError
 
@@ -20,6 +20,8 @@ DEFAULT_FAMILY = "vit"
 
 _ALWAYS_NAMED = ("depth", "embed_dim", "num_heads")
 _OF_ALL = {
+    "vocab_size": at_most(2**24, 2),  # one token is the padding
+    "num_classes": CLASSES,
     "mlp_ratio": Field(lambda value: type(value) in (int, float) and 0 < value <= 1000, "a number, at most 1,000"),
     "stages": Field(
         lambda value: value is None or (isinstance(value, list | tuple) and all(map(at_most(1000, 1).holds, value))),
@@ -89,9 +91,9 @@ class Architecture(ABC):
     def kind(self) -> Kind:
         """What the head predicts; a field of families that know several kinds."""
 
-    @abstractmethod
     def check(self) -> None:
-        """Refuse values that :attr:`limits` does not cover, and values that contradict each other."""
+        """Refuse values of the family's own fields, and values that contradict each other."""
+        return None
 
     @abstractmethod
     def check_inputs(self, task: Task, owner: str) -> None:
@@ -220,11 +222,13 @@ class Architecture(ABC):
     # -- what all families share --------------------------------------------------------------------------------
 
     def __post_init__(self) -> None:
-        check_fields(vars(self), {key: at_most(most, 1) for key, most in self.limits.items()} | _OF_ALL, "architecture")
+        limits = {key: at_most(most, 1) for key, most in self.limits.items()} | {"kind": one_of(*self.kinds)}
+        if self.kind == "language":
+            object.__setattr__(self, "num_classes", getattr(self, "vocab_size", None))
+        check_fields(vars(self), limits | _OF_ALL, "architecture")
         if self.embed_dim % self.num_heads and not getattr(self, "head_dim", 0):
             raise UserError(
-                f"architecture: num_heads {self.num_heads} does not divide embed_dim {self.embed_dim}; "
-                f"choose one that does"
+                f"architecture: num_heads {self.num_heads} does not divide embed_dim {self.embed_dim}; choose a divisor"
             )
         if self.stages is not None:
             if sum(self.stages) != self.depth:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 _OF_VALUES = frozenset({
@@ -40,3 +40,20 @@ def building_on(device: str | None) -> Iterator[None]:
             return
         with _WithoutValues():
             yield
+
+
+def fill_buffers(model: nn.Module, device: str = "cpu") -> None:
+    """Compute the buffers that no file stores, such as those of RoPE, of a network that was built on the meta device.
+
+    Args:
+        model: The network; its buffers are replaced.
+        device: Where the buffers shall lie.
+    """
+    stored = model.state_dict().keys()
+    for path, module in model.named_modules():
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            if f"{path}.{name}" not in stored:
+                setattr(module, name, torch.empty_like(buffer, device=device))
+    for module in model.modules():
+        if (compute := getattr(module, "init_non_persistent_buffers", None)) is not None:
+            compute()

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any, cast
 
 import timm
-import torch
 from timm.models import is_model_in_modules
 from timm.models.eva import Eva
 from timm.models.vision_transformer import VisionTransformer
@@ -154,20 +153,3 @@ def _facts(module: nn.Module) -> dict[str, Any]:
     }  # fmt: skip
     tensors = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
     return plain | {name: tuple(value.shape) for name, value in tensors}
-
-
-def fill_buffers(model: nn.Module, device: str = "cpu") -> None:
-    """Compute the buffers that no file stores, such as those of RoPE, of a network that was built on the meta device.
-
-    Args:
-        model: The network; its buffers are replaced.
-        device: Where the buffers shall lie.
-    """
-    stored = model.state_dict().keys()
-    for path, module in model.named_modules():
-        for name, buffer in list(module.named_buffers(recurse=False)):
-            if f"{path}.{name}" not in stored:
-                setattr(module, name, torch.empty_like(buffer, device=device))
-    for module in model.modules():
-        if (compute := getattr(module, "init_non_persistent_buffers", None)) is not None:
-            compute()

@@ -10,9 +10,7 @@ from torch import Tensor, nn
 from lgx.architectures.axes import Axes
 from lgx.architectures.base import Architecture, register_family
 from lgx.architectures.hf import HFArchitecture
-from lgx.core.schema import CLASSES, check_fields, one_of
 from lgx.core.task import Kind, Task
-from lgx.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -46,21 +44,11 @@ class GPT2Architecture(Architecture):
     example: ClassVar = "6-GPT2"
     kinds: ClassVar = ("text", "language")
     layers: ClassVar = "transformer.h."
-    limits: ClassVar = {
-        "depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "max_len": 2**20, "vocab_size": 2**24,
-    }  # fmt: skip
+    limits: ClassVar = {"depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "max_len": 2**20}
     input_keys: ClassVar = ("max_len", "vocab_size")
     shared_keys: ClassVar = input_keys
     source_sizes: ClassVar = "embed_dim and vocab_size, and at most the max_len"
     equal_layers: ClassVar = True
-
-    def check(self) -> None:
-        """Check vocabulary and kind."""
-        if self.kind == "language":
-            object.__setattr__(self, "num_classes", self.vocab_size)
-        check_fields(vars(self), {"kind": one_of(*self.kinds), "num_classes": CLASSES}, "architecture")
-        if self.vocab_size < 2:
-            raise UserError("architecture: vocab_size must be at least 2: one token is the padding")
 
     @property
     def head(self) -> str:  # type: ignore[override]

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from lgx.architectures.axes import Axes
 from lgx.architectures.base import Architecture, name_of, register_family
 from lgx.architectures.building import building_on
-from lgx.core.schema import CLASSES, MAPPING, Field, at_most, check_fields, one_of
-from lgx.core.task import Kind, Task
+from lgx.core.schema import CLASSES, MAPPING, Field, at_most, check_fields
+from lgx.core.task import TEXTS, Kind, Task
 from lgx.errors import UserError
 from lgx.host.extras import extra
 from lgx.host.failures import foreign_errors
@@ -24,13 +24,10 @@ from lgx.host.safety import read_json
 if TYPE_CHECKING:
     from lgx.architectures.hf_structure import Structure
 
-_KINDS: tuple[Kind, ...] = ("text", "language")
 _SIZE = at_most(65_536, 0)
 _FIELDS = {
     "head_dim": _SIZE,
     "pad_id": at_most(2**24, 0),
-    "num_classes": CLASSES,
-    "kind": one_of(*_KINDS),
     "form": Field(lambda value: type(value) is str and bool(value), "the type of a model of transformers"),
 }
 _OF_SOURCE = ("heads_per_group", "head_dim", "mlp_ratio", "max_len", "vocab_size", "pad_id", "form")
@@ -71,10 +68,9 @@ class HFArchitecture(Architecture):
     family: ClassVar = "hf"
     label: ClassVar = "network of transformers"
     example: ClassVar = "hf:depth=4,embed_dim=192,num_heads=3,form=llama"
-    kinds: ClassVar = _KINDS
+    kinds: ClassVar = TEXTS
     limits: ClassVar = {
         "depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "heads_per_group": 65_536, "max_len": 2**20,
-        "vocab_size": 2**24,
     }  # fmt: skip
     input_keys: ClassVar = ("max_len", "vocab_size", "pad_id")
     shared_keys: ClassVar = (*input_keys, "form")
@@ -82,8 +78,6 @@ class HFArchitecture(Architecture):
 
     def check(self) -> None:
         """Check heads, padding and form."""
-        if self.kind == "language":
-            object.__setattr__(self, "num_classes", self.vocab_size)
         check_fields(vars(self), _FIELDS, "architecture")
         if self.num_heads % self.heads_per_group:
             raise UserError(

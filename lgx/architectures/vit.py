@@ -16,18 +16,12 @@ from lgx.architectures.base import Architecture, name_of, register_family
 from lgx.architectures.building import building_on
 from lgx.architectures.forms import ViTNetwork, build_form, meta_network, parse_form, same_form
 from lgx.architectures.vit_model import SegmentationViT, segmenting, without_pooling
-from lgx.core.schema import CLASSES, Field, check_fields, one_of
+from lgx.core.schema import Field, check_fields
 from lgx.core.task import IMAGE_SIZE, ImageSize, Kind, Task, height_width, image_size, parse_image_size, size_text
 from lgx.errors import UserError
 
 _MOST_PATCHES = 2**20
-_KINDS: tuple[Kind, ...] = ("classification", "segmentation", "multilabel")
-_FIELDS = {
-    "img_size": IMAGE_SIZE,
-    "kind": one_of(*_KINDS),
-    "num_classes": CLASSES,
-    "form": Field(lambda value: type(value) is str, "a text"),
-}
+_FIELDS = {"img_size": IMAGE_SIZE, "form": Field(lambda value: type(value) is str, "a text")}
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,7 @@ class ViTArchitecture(Architecture):
     family: ClassVar = "vit"
     label: ClassVar = "ViT"
     example: ClassVar = "6-Small"
-    kinds: ClassVar = _KINDS
+    kinds: ClassVar = ("classification", "segmentation", "multilabel")
     head: ClassVar = "head."
     layers: ClassVar = "blocks."
     limits: ClassVar = {"depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "patch_size": 65_536, "in_chans": 1000}
@@ -74,7 +68,7 @@ class ViTArchitecture(Architecture):
     equal_layers: ClassVar = True
 
     def check(self) -> None:
-        """Check the MLP's width, kind, classes and patches."""
+        """Check the MLP's width, form and patches."""
         check_fields(vars(self), _FIELDS, "architecture")
         if int(self.embed_dim * self.mlp_ratio) < 1:
             raise UserError(

@@ -11,9 +11,8 @@ from huggingface_hub import snapshot_download
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of, parse_any_architecture, vit_only
-from lgx.architectures.building import building_on
+from lgx.architectures.building import building_on, fill_buffers
 from lgx.architectures.describing import describe_vit
-from lgx.architectures.forms import fill_buffers
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
 from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, half_type, read_metadata, read_safetensors

@@ -44,9 +44,8 @@ from lgx.components.class_metrics import (
     class_metrics,
 )
 from lgx.components.losses import label_losses, of_known
-from lgx.core.batch import IGNORE_TOKEN, ignored_target
 from lgx.core.predictions import predicted_classes
-from lgx.core.task import AGREEMENT, BALANCED, PERPLEXITY, Task
+from lgx.core.task import AGREEMENT, BALANCED, IGNORE_TOKEN, PERPLEXITY, Task, ignored_target
 from lgx.errors import UserError
 
 BPB = "bpb"

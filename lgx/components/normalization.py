@@ -1,30 +1,9 @@
-"""Normalization of images: conversion of inputs, and following the normalization of a start."""
+"""Let a data module follow the normalization of a start."""
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
-from torch import Tensor
 
 from data_modules.base import TaskDataModule
-from lgx.core.task import Normalization, Task
-
-
-def renormalize(inputs: Tensor, task: Task, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
-    """Convert inputs that are normalized for a task to another mean and standard deviation.
-
-    Args:
-        inputs: Images, (B, C, H, W), or token ids, (B, N), which are never normalized.
-        task: The task whose ``mean`` and ``std`` the inputs are normalized with.
-        mean: Wanted mean, C values, in units of pixel value / 255.
-        std: Wanted standard deviation, C values, in the same units.
-
-    Returns:
-        (B, C, H, W); the same tensor if nothing changes.
-    """
-    if task.reads_text or (mean, std) == (task.mean, task.std):
-        return inputs
-    old_mean, old_std, new_mean, new_std = (
-        inputs.new_tensor(values).view(1, -1, 1, 1) for values in (task.mean, task.std, mean, std)
-    )
-    return (inputs * old_std + old_mean - new_mean) / new_std
+from lgx.core.task import Normalization
 
 
 def follow_normalization(data: TaskDataModule, wanted: Normalization | None, start: str) -> str:

@@ -13,7 +13,7 @@ from lgx.architectures.class_order import class_order
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, before_head, features_and_logits
-from lgx.components.normalization import renormalize
+from lgx.core.eval_transforms import renormalize
 from lgx.core.task import TEXTS, Task, outputs_in_words, size_text
 from lgx.errors import UserError
 

@@ -8,8 +8,7 @@ from lightning.pytorch import Trainer
 from torch import Tensor, nn
 
 from lgx.components.losses import may_be_unknown
-from lgx.core.batch import IGNORE, ignored_target
-from lgx.core.task import Kind
+from lgx.core.task import IGNORE, Kind, ignored_target
 
 
 def mean_of_examples(losses: Tensor, targets: Tensor) -> Tensor:

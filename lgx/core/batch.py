@@ -4,18 +4,6 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from lgx.core.task import Kind
-
-IGNORE = 255
-"""Target of a pixel or label that losses and metrics ignore."""
-IGNORE_TOKEN = -100
-"""The same for the next token of a position: torch's own value, because 255 is a token."""
-
-
-def ignored_target(kind: Kind) -> int | None:
-    """The target that losses and metrics of a kind ignore; None if every example has one known class."""
-    return {"segmentation": IGNORE, "multilabel": IGNORE, "language": IGNORE_TOKEN}.get(kind)
-
 
 class Batch(NamedTuple):
     """One batch of one task.

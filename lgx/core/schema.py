@@ -1,4 +1,4 @@
-"""Check the values of descriptions in files, which may come from anyone, before they are used."""
+"""Check the values of options, and of descriptions in files, which may come from anyone, before they are used."""
 
 import math
 import reprlib
@@ -100,6 +100,19 @@ def check_fields(values: Any, fields: Mapping[str, Field], place: str, complete:
         if key in values and not field.holds(values[key]):
             raise UserError(f"{place}: {key} is {shortened(values[key])}, expected {field.words}")
     return values
+
+
+def check_option(option: str, value: float, holds: bool, words: str) -> None:
+    """Refuse a value of an option.
+
+    Args:
+        option: Name of the option, for the message.
+        value: Its value.
+        holds: Whether it is accepted.
+        words: What is accepted, e.g. ``a share in [0, 1]``.
+    """
+    if not holds:
+        raise UserError(f"model.{option}: expected {words}, got {value}")
 
 
 def refuse_doubles(header: Sequence[str], place: str) -> None:

@@ -71,6 +71,17 @@ TEXTS: tuple[Kind, ...] = ("text", "language")
 """Kinds of tasks whose inputs are token ids."""
 
 
+IGNORE = 255
+"""Target of a pixel or label that losses and metrics ignore."""
+IGNORE_TOKEN = -100
+"""The same for the next token of a position: torch's own value, because 255 is a token."""
+
+
+def ignored_target(kind: Kind) -> int | None:
+    """The target that losses and metrics of a kind ignore; None if every example has one known class."""
+    return {"segmentation": IGNORE, "multilabel": IGNORE, "language": IGNORE_TOKEN}.get(kind)
+
+
 def outputs_in_words(kind: Kind, count: int) -> str:
     """``5 classes``; of a language model ``1,000 tokens``."""
     return f"{count:,} tokens" if kind == "language" else f"{count} classes"

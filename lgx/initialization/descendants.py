@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, name_of
+from lgx.architectures.building import fill_buffers
 from lgx.architectures.class_order import class_order, with_class_order
-from lgx.architectures.forms import fill_buffers
 from lgx.core.task import TEXTS, Kind, Task, outputs_in_words
 from lgx.errors import UserError
 from lgx.initialization.initializer import Head, Initializer

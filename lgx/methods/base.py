@@ -14,8 +14,7 @@ from data_modules.base import TaskDataModule
 from lgx.architectures import Architecture, parse_for
 from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import Learngene
-from lgx.components.labels import make_mixup
-from lgx.components.losses import label_loss
+from lgx.components.losses import label_loss, make_mixup
 from lgx.components.metrics import metrics_for
 from lgx.components.normalization import follow_normalization
 from lgx.components.optim import SchedulerCallable, fuse, make_scheduler, parameter_groups, scale_rates
@@ -24,11 +23,12 @@ from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import UpdateMean
 from lgx.core.batch import Batch
 from lgx.core.names import check_label
+from lgx.core.schema import check_option
 from lgx.core.seed import run_seed, seed_step
 from lgx.core.task import Kind, Normalization, Task
 from lgx.errors import UserError
 from lgx.host.failures import blame
-from lgx.methods.checks import check_option, check_resumable, order_classes, stored_normalization
+from lgx.methods.checkpoint_checks import check_resumable, order_classes, stored_normalization
 from lgx.methods.evaluation import EvaluatedModule
 from lgx.methods.planned_step import PlannedStep
 from lgx.methods.spec import MethodSpec

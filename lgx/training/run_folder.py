@@ -27,11 +27,10 @@ from lgx.artifacts.checkpoints import LAST as LAST
 from lgx.artifacts.checkpoints import SUMMARY as SUMMARY
 from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
 from lgx.artifacts.learngene import SUFFIX
-from lgx.core.batch import ignored_target
 from lgx.core.provenance import commit, hardware
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields
 from lgx.core.seed import seed_of
-from lgx.core.task import Task
+from lgx.core.task import Task, ignored_target
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.files import atomic_path

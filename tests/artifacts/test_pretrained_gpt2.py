@@ -10,8 +10,8 @@ from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.components.normalization import renormalize
 from lgx.components.teacher import Teacher
+from lgx.core.eval_transforms import renormalize
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet.functional_forward import functional_forward

@@ -12,8 +12,7 @@ from torch import nn
 from lgx.components.losses import distillation_loss, label_loss, label_losses, of_known
 from lgx.components.metrics import agreement_with, metric_names, metrics_for, update_metrics
 from lgx.components.updates import UpdateMean
-from lgx.core.batch import IGNORE_TOKEN
-from lgx.core.task import Task
+from lgx.core.task import IGNORE_TOKEN, Task
 from lgx.results.metrics import lower_is_better
 
 VOCABULARY = 300  # 255, which pixels ignore, is a token

@@ -11,8 +11,7 @@ from torch.nn import functional as F
 from lgx.components.class_metrics import Matthews, PositiveF1
 from lgx.components.losses import label_loss
 from lgx.components.metrics import metric_names, metrics_for, update_metrics, was_measured
-from lgx.core.batch import IGNORE
-from lgx.core.task import Task
+from lgx.core.task import IGNORE, Task
 from lgx.errors import UserError
 
 

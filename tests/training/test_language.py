@@ -12,8 +12,8 @@ from data_modules import TextFiles
 from data_modules.text.tokens import load_tokenizer, pad_of
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.core.batch import IGNORE_TOKEN
 from lgx.core.rows import read_rows
+from lgx.core.task import IGNORE_TOKEN
 from tests.support.command_line import Result, arguments, lgx, ok, refusal
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_vocabulary

@@ -9,17 +9,17 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lgx.artifacts.learngene import Learngene
-from lgx.components.labels import balanced_weights, weighted_label_loss
+from lgx.components.losses import balanced_weights, weighted_label_loss
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
 from lgx.core.flops import flop_counter
+from lgx.core.schema import check_option
 from lgx.core.task import BALANCED, Normalization, Task
 from lgx.errors import UserError
 from lgx.initialization import Head, Initializer, initialize
 from lgx.methods.base import Method, Trained
 from lgx.methods.baselines import ANCESTOR, PRETRAINED
 from lgx.methods.baselines.from_source import RandomStart
-from lgx.methods.checks import check_option
 
 
 class Finetune(Method):

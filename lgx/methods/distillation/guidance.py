@@ -9,19 +9,14 @@ from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import FeatureProjection, Features, features_and_logits
 from lgx.errors import UserError
 
-_PROJECTION = "projection."
+PROJECTION = "projection."
 """Name of the projection in the trained network, so that it is trained and saved; the learngene excludes it."""
 
 
 def stored_widths(state: Mapping[str, Tensor]) -> tuple[int, int]:
     """Widths of the ancestor's summary and patches, from a checkpoint's state dict."""
-    summary, patches = (len(state[f"network.{_PROJECTION}{part}.bias"]) for part in ("summary", "patches"))
+    summary, patches = (len(state[f"network.{PROJECTION}{part}.bias"]) for part in ("summary", "patches"))
     return summary, patches
-
-
-def without_projection(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A network's parameters without its projection."""
-    return {name: tensor for name, tensor in state.items() if not name.startswith(_PROJECTION)}
 
 
 def projected_features(network: nn.Module, inputs: Tensor, real: Tensor | None = None) -> tuple[Features, Tensor]:

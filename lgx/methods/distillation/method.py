@@ -11,18 +11,17 @@ from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, feature_losses
-from lgx.components.labels import multilabel_distillation_loss
-from lgx.components.losses import distillation_loss
+from lgx.components.losses import distillation_loss, multilabel_distillation_loss
 from lgx.components.metrics import agreement_with
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import mean_of_examples
-from lgx.core.batch import IGNORE, IGNORE_TOKEN, Batch
-from lgx.core.task import AGREEMENT, Normalization, Task
+from lgx.core.batch import Batch
+from lgx.core.schema import check_option
+from lgx.core.task import AGREEMENT, IGNORE, IGNORE_TOKEN, Normalization, Task
 from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.methods.checks import check_option
 from lgx.methods.distillation import SPEC
-from lgx.methods.distillation.guidance import classes_of, projected_features, stored_widths, without_projection
+from lgx.methods.distillation.guidance import PROJECTION, classes_of, projected_features, stored_widths
 from lgx.methods.distillation.start import Start, stage_shares, start_from_ancestor
 
 Guidance = Literal["logits", "features"]
@@ -34,7 +33,7 @@ class Distill(Method):
     ``loss = (1 - α) CE(p_s, y) + α CE(softmax(p_s / τ), softmax(p_t / τ))`` with the network's logits p_s and the
     ancestor's logits p_t (SWS [0], Eq. 2-4, after [1]). The learngene of a shallow network trained so is Simple-LG
     ([0], Sec. 1): its layers are expanded without having been trained for it. Where an image may have several labels,
-    both terms are binary: see :func:`~lgx.components.labels.multilabel_distillation_loss`.
+    both terms are binary: see :func:`~lgx.components.losses.multilabel_distillation_loss`.
 
     ``guidance: features`` replaces the second term by :func:`~lgx.components.features.feature_losses`: class token or
     pooled tokens, and patch tokens, through a learned projection; of texts the mean of the tokens, and all tokens. The
@@ -233,9 +232,14 @@ class Distill(Method):
             raise UserError("predict: the network was trained without labels and has no head; fine-tune a descendant")
         return super().predict_step(batch, batch_idx)
 
+    @staticmethod
+    def without_projection(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The parameters of a network without its projection."""
+        return {name: tensor for name, tensor in state.items() if not name.startswith(PROJECTION)}
+
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """All layers of the network, without the projection."""
-        return Learngene(self.method, self.architecture, without_projection(state), ancestor=self.ancestor or "")
+        return Learngene(self.method, self.architecture, self.without_projection(state), ancestor=self.ancestor or "")
 
     def describe(self) -> dict[str, Any]:
         """The checkpoint's description; with a projection, the network is not a plain one."""

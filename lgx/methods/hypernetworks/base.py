@@ -19,12 +19,12 @@ from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import Learngene
 from lgx.components.metrics import metrics_for
 from lgx.core.batch import Batch
+from lgx.core.schema import check_option
 from lgx.core.seed import run_seed
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, Layout, LowRankTensor, SizeEmbedding, meta_batch_loss, skeleton
 from lgx.methods import hypernetworks as specs
-from lgx.methods.checks import check_option
 from lgx.methods.hypernetworks.initializer import method_of
 from lgx.methods.hypernetworks.panel_evaluation import PanelEvaluation
 from lgx.methods.planned_step import PlannedStep

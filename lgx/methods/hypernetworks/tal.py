@@ -16,9 +16,9 @@ from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.losses import distillation_loss
 from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch
+from lgx.core.schema import check_option
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, Layout, Projection, meta_batch_loss, read_config
-from lgx.methods.checks import check_option
 from lgx.methods.hypernetworks import TAL as SPEC
 from lgx.methods.hypernetworks.base import HypernetMethod
 

@@ -7,10 +7,9 @@ from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.learngene import Learngene
+from lgx.core.schema import check_option
 from lgx.errors import UserError
-from lgx.methods.checks import check_option
 from lgx.methods.computed import ComputedNetwork, computed
-from lgx.methods.distillation.guidance import without_projection
 from lgx.methods.distillation.method import Distill
 from lgx.methods.lets import SPEC
 from lgx.methods.lets.initializer import PAIR, expand, random_matrices
@@ -69,7 +68,7 @@ class LeTs(Distill):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The narrow network, the matrices and the coefficients."""
-        tensors = {name.replace(_SAFE, "."): tensor for name, tensor in without_projection(state).items()}
+        tensors = {name.replace(_SAFE, "."): tensor for name, tensor in self.without_projection(state).items()}
         return Learngene(self.method, self.narrow, tensors, ancestor=self.ancestor or "", content="templates")
 
 

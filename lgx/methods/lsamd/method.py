@@ -11,17 +11,17 @@ from lgx.architectures import name_of
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import recorded_name
 from lgx.components.metrics import metrics_for, was_measured
-from lgx.components.normalization import renormalize
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
+from lgx.core.eval_transforms import renormalize
 from lgx.core.rows import Evaluation
+from lgx.core.schema import check_option
 from lgx.core.seed import run_seed
 from lgx.core.task import Task, shared_metric
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods.base import Method
 from lgx.methods.baselines.pretrained import Pretrained
-from lgx.methods.checks import check_option
 from lgx.methods.evaluation import refuse_parts
 from lgx.methods.lsamd import SPEC
 from lgx.methods.lsamd.selection import SelectionRun, extract, headless

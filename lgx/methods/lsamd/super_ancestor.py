@@ -16,8 +16,8 @@ from torchmetrics import Metric
 
 from lgx.architectures import Architecture
 from lgx.architectures.vit_model import decode_linearly, embed_images
+from lgx.core.schema import check_option
 from lgx.core.task import Task
-from lgx.methods.checks import check_option
 
 Routing = Literal["batch", "image"]
 Gate = Literal["chosen", "compared", "soft"]

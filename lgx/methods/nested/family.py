@@ -16,11 +16,11 @@ from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.metrics import metrics_for, was_measured
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
+from lgx.core.schema import check_option
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import enough
-from lgx.methods.checks import check_option
 from lgx.methods.nested import FAMILY
 from lgx.methods.nested.front import describe, front_figure, grid, measured_front, write_table
 from lgx.methods.nested.gradients import average_of

@@ -19,12 +19,12 @@ from lgx.components.features import FeatureProjection, Features, feature_losses
 from lgx.components.losses import of_known
 from lgx.components.metrics import agreement_with
 from lgx.core.batch import Batch
+from lgx.core.schema import check_option
 from lgx.core.task import AGREEMENT, Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.initialization.sizing import amount
-from lgx.methods.checks import check_option
-from lgx.methods.distillation.guidance import projected_features, without_projection
+from lgx.methods.distillation.guidance import projected_features
 from lgx.methods.nested import SPEC
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
@@ -209,7 +209,7 @@ class Nested(SlicedNetwork):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The trained weights, in float16, and beside them those of the ancestor in the same order."""
-        own = {name: tensor for name, tensor in without_projection(state).items() if name != ORDER}
+        own = {name: tensor for name, tensor in self.without_projection(state).items() if name != ORDER}
         own = {name: tensor if name.startswith(WHOLE) else _in_half(tensor) for name, tensor in own.items()}
         selection, ancestor = {"layers": list(self.layer_order)}, self.ancestor or ""
         return Learngene(self.method, self.architecture, own, ancestor, selection=selection, content="slices")

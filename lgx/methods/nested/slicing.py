@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from lgx.architectures import Architecture, name_of
 from lgx.architectures.axes import Axis, gathered, input_dim
 from lgx.architectures.base import axes_of
-from lgx.architectures.forms import fill_buffers
+from lgx.architectures.building import fill_buffers
 from lgx.artifacts.learngene import WHOLE
 from lgx.errors import UserError
 from lgx.initialization.width import head_widths

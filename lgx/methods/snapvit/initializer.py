@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.architectures.base import axes_of
 from lgx.components.features import before_head
+from lgx.core.schema import check_option
 from lgx.errors import UserError
-from lgx.methods.checks import check_option
 from lgx.methods.weight_subcloning.importance import STREAM, Importance
 from lgx.methods.weight_subcloning.initializer import WeightSubcloning
 

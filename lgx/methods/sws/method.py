@@ -10,7 +10,6 @@ from torch import Tensor
 from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.initialization.expansion import first_of_stages, take_layers
-from lgx.methods.distillation.guidance import without_projection
 from lgx.methods.distillation.method import Distill
 from lgx.methods.distillation.start import stage_shares
 from lgx.methods.sws import SPEC
@@ -50,5 +49,5 @@ class SWS(Distill):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """One layer per stage, and all parameters outside the layers."""
-        tensors = take_layers(without_projection(state), first_of_stages(self.stages), self.architecture.layers)
+        tensors = take_layers(self.without_projection(state), first_of_stages(self.stages), self.architecture.layers)
         return Learngene(self.method, self.architecture, tensors, ancestor=self.ancestor or "")

@@ -10,7 +10,6 @@ from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.errors import UserError
 from lgx.methods.computed import ComputedNetwork, computed
-from lgx.methods.distillation.guidance import without_projection
 from lgx.methods.distillation.method import Distill
 from lgx.methods.tleg import SPEC
 from lgx.methods.tleg.initializer import expand_linearly, least_squares_shares
@@ -86,4 +85,6 @@ class TLEG(Distill):
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """θ_B as layer 0, θ_A as layer 1, and all parameters outside the layers."""
         ancestor = self.ancestor or ""
-        return Learngene(self.method, self.architecture, without_projection(state), ancestor=ancestor, content="layers")
+        return Learngene(
+            self.method, self.architecture, self.without_projection(state), ancestor=ancestor, content="layers"
+        )

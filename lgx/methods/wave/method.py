@@ -16,9 +16,8 @@ from torch.nn.utils import parametrize
 
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.artifacts.learngene import TEMPLATES, Learngene
+from lgx.core.schema import check_option
 from lgx.errors import UserError
-from lgx.methods.checks import check_option
-from lgx.methods.distillation.guidance import without_projection
 from lgx.methods.distillation.method import Distill
 from lgx.methods.wave import SPEC
 
@@ -200,7 +199,7 @@ class WAVE(Distill):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The templates and all parameters outside of the layers; with given templates the whole network."""
-        tensors = plain_parameters(without_projection(state))
+        tensors = plain_parameters(self.without_projection(state))
         if self.templates is not None:
             return Learngene(self.method, self.architecture, tensors, ancestor=self.ancestor or "", content="network")
         outside = {name: tensor for name, tensor in tensors.items() if not name.startswith("blocks.")}

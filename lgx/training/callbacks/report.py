@@ -11,12 +11,11 @@ from lightning.pytorch.callbacks import EarlyStopping
 from lgx.architectures import name_of
 from lgx.components.class_metrics import AUROC, CALIBRATION, TOP5, interval
 from lgx.components.metrics import metric_names
-from lgx.core.batch import ignored_target
 from lgx.core.progress import Progress
 from lgx.core.provenance import hardware
 from lgx.core.readable import aligned, clipped, digits, in_words, lasting, measured, tag_in_words
 from lgx.core.rows import Row
-from lgx.core.task import BALANCED, Task
+from lgx.core.task import BALANCED, Task, ignored_target
 from lgx.methods.base import Method
 from lgx.training.callbacks.figures import ClassReport
 from lgx.training.callbacks.results import SaveResults, measured_rows

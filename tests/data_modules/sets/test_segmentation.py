@@ -16,8 +16,7 @@ from data_modules.registry import IMAGE_SETS
 from data_modules.sets.bring import bring
 from data_modules.sets.segmentation import SegmentationSet
 from data_modules.suites.pocket import scenes
-from lgx.core.batch import IGNORE
-from lgx.core.task import Task
+from lgx.core.task import IGNORE, Task
 from lgx.errors import UserError
 from tests.support import fake_masks
 

@@ -11,7 +11,7 @@ from data_modules import TextFiles
 from data_modules.module_checks import check_module
 from data_modules.text import sequences
 from data_modules.text.tokens import load_tokenizer
-from lgx.core.batch import IGNORE_TOKEN
+from lgx.core.task import IGNORE_TOKEN
 from lgx.errors import UserError
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE

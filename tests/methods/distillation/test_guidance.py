@@ -18,9 +18,9 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import FeatureProjection, Features, _patches, feature_losses, read_features
 from lgx.components.teacher import Teacher
-from lgx.core.batch import IGNORE, Batch
+from lgx.core.batch import Batch
 from lgx.core.rows import read_rows
-from lgx.core.task import Task
+from lgx.core.task import IGNORE, Task
 from lgx.methods import Distill
 from lgx.planning.configured import configure
 from lgx.planning.plan import plan_of

@@ -14,8 +14,8 @@ from data_modules.multi_task.modules import MultiTask
 from experiments.analyze.paths import against_chance, agreement, ranked_layers
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.components.normalization import renormalize
 from lgx.core.batch import Batch
+from lgx.core.eval_transforms import renormalize
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods import LSAMD

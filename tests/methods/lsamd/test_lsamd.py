@@ -14,7 +14,7 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.cli import main
-from lgx.components.normalization import renormalize
+from lgx.core.eval_transforms import renormalize
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.errors import UserError

@@ -1,4 +1,4 @@
-"""Checks of options and checkpoints that several methods share."""
+"""Checks of a checkpoint before its weights are loaded."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,19 +9,6 @@ from lgx.artifacts.safety import TASK
 from lgx.core.schema import check_fields
 from lgx.core.task import Normalization, Reading, Task
 from lgx.errors import UserError
-
-
-def check_option(option: str, value: float, holds: bool, words: str) -> None:
-    """Refuse a value of an option.
-
-    Args:
-        option: Name of the option, for the message.
-        value: Its value.
-        holds: Whether it is accepted.
-        words: What is accepted, e.g. ``a share in [0, 1]``.
-    """
-    if not holds:
-        raise UserError(f"model.{option}: expected {words}, got {value}")
 
 
 def check_resumable(about: Mapping[str, Any], method: str, architecture: Architecture) -> None:
