@@ -23,37 +23,39 @@ LOW_RANK = [*HYPER, "--model.rank=4", "--model.max_size=1024"]
 STAGES = ["--model.stages=[2,2]"]
 TEXT = f"gpt2:depth=2,embed_dim=24,num_heads=3,max_len=40,vocab_size={SIZE}"
 LEARNGENE = "{ancestor}/best.learngene.safetensors"
+ANCESTOR = f"--model.ancestor={LEARNGENE}"
 SEVERAL = ["--data=MultiTask", "--data.tasks=[{first},{second}]", "--data.steps_per_epoch=4"]
 TEXTS = [f"--model.arch={TEXT}", "--data.root={texts}", "--data.max_len=40", f"--data.vocab_size={SIZE}"]
 TEXT_HYPER = ["--model.set=GPTs-1K", '--model.panel=["gpt2:depth=2,embed_dim=16,num_heads=2"]']
 ONE_TEXT = ["--data=CoLA", *TEXTS]
 TWO_TEXTS = ["--data=MultiText", "--data.tasks=[cola,mrpc]", "--data.steps_per_epoch=4", *TEXTS]
+PLAIN_TEXT = [
+    "--data=TextFiles", "--data.root={texts}/plain.txt", "--data.tokenizer={texts}/gpt2_vocab", "--data.max_len=8",
+    f"--model.arch=hf:depth=2,embed_dim=24,num_heads=3,max_len=8,vocab_size={SIZE},pad_id={SIZE - 1}",
+]  # fmt: skip
 PRETRAINED = ["--model.initializer=Pretrained", f"--model.initializer.source={LEARNGENE}"]
 ACCUMULATE = "--trainer.accumulate_grad_batches=2"
 EPSILON = "--model.optimizer.eps=1e-4"
 
 RUNS = {
+    "ancestor": ["Ancestor", ACCUMULATE],
     "finetune": ["Finetune", *PRETRAINED],
     "finetune_accumulated": ["Finetune", ACCUMULATE],
     "finetune_sharded": ["Finetune", *PRETRAINED, "--trainer.strategy=sharded"],
-    "distill": ["Distill", f"--model.ancestor={LEARNGENE}", ACCUMULATE],
-    "sws": ["SWS", *STAGES, f"--model.ancestor={LEARNGENE}", ACCUMULATE],
-    "family": [
-        "Family",
-        f"--model.ancestor={LEARNGENE}",
-        '--model.sizes=["depth=2","depth=1,embed_dim=8"]',
-        ACCUMULATE,
-    ],
-    "nested": ["Nested", "--model.least_depth=1", f"--model.ancestor={LEARNGENE}", "--data.labels=false", ACCUMULATE],
+    "distill": ["Distill", ANCESTOR, ACCUMULATE],
+    "sws": ["SWS", *STAGES, ANCESTOR, ACCUMULATE],
+    "family": ["Family", ANCESTOR, '--model.sizes=["depth=2","depth=1,embed_dim=8"]', ACCUMULATE],
+    "nested": ["Nested", "--model.least_depth=1", ANCESTOR, "--data.labels=false", ACCUMULATE],
     "tleg": ["TLEG", ACCUMULATE],
     "wave": ["WAVE", "--model.size=8", ACCUMULATE],
+    "lets": ["LeTs", "--model.narrow_heads=1", "--model.narrow_depth=2", ACCUMULATE],
     "mini_deit": ["MiniDeiT", *STAGES, ACCUMULATE],
-    "lsamd": ["LSAMD", f"--model.ancestor={LEARNGENE}", *SEVERAL],
-    "lsamd_image": ["LSAMD", f"--model.ancestor={LEARNGENE}", *SEVERAL, "--model.routing=image", ACCUMULATE],
+    "lsamd": ["LSAMD", ANCESTOR, *SEVERAL],
+    "lsamd_image": ["LSAMD", ANCESTOR, *SEVERAL, "--model.routing=image", ACCUMULATE],
     "ghn3": ["GHN3", *HYPER, ACCUMULATE],
     "logah": ["LoGAH", *LOW_RANK],
     "logah_aligned": ["LoGAH", *LOW_RANK, "--model.layout=aligned", ACCUMULATE],
-    "tal_guided": ["TAL", *LOW_RANK, f"--model.ancestor={LEARNGENE}", ACCUMULATE],
+    "tal_guided": ["TAL", *LOW_RANK, ANCESTOR, ACCUMULATE],
     "tal": ["TAL", *LOW_RANK, *SEVERAL, "--model.task_embeddings={tasks}"],
     "tal_accumulated": ["TAL", *LOW_RANK, *SEVERAL, "--model.task_embeddings={tasks}", ACCUMULATE],
     "text_finetune": ["Finetune", *ONE_TEXT],
@@ -61,6 +63,7 @@ RUNS = {
     "text_ghn3": ["GHN3", *HYPER, *ONE_TEXT, *TEXT_HYPER],
     "text_logah": ["LoGAH", *LOW_RANK, *ONE_TEXT, *TEXT_HYPER],
     "text_logah_aligned": ["LoGAH", *LOW_RANK, *ONE_TEXT, *TEXT_HYPER, "--model.layout=aligned", ACCUMULATE],
+    "text_llama": ["Ancestor", *PLAIN_TEXT, ACCUMULATE],
     "text_tal": ["TAL", *LOW_RANK, *TWO_TEXTS, *TEXT_HYPER, ACCUMULATE],
 }
 
@@ -80,6 +83,7 @@ def finished(images, ancestor, tmp_path_factory):
         places = {name: write_images(folder / name, {"train": n, "val": 9, "test": 9}) for name, n in sizes.items()}
         texts, tasks = write_sets(folder / "texts"), folder / "tasks.safetensors"
         write_vocabulary(texts / "gpt2_vocab")
+        (texts / "plain.txt").write_text("\n\n".join(f"the {number}th text" for number in range(60)))
         learngene = ancestor / "best.learngene.safetensors"
         ok(lgx("embed", "--ancestor", learngene, "--data", ",".join(map(str, places.values())), "--out", tasks))
         fill = {**places, "ancestor": ancestor, "texts": texts, "tasks": tasks}

@@ -115,11 +115,9 @@ def test_the_seeds_that_an_open_claim_needs_would_decide_it(scale, count, seed):
 
 def test_a_claim_about_untrained_networks_ignores_trained_ones():
     both = [
-        *rows("tal", [0.1, 0.2]),
-        *rows("logah", [0.2, 0.3]),
-        *rows("tal", [0.9, 0.9], 5),
-        *rows("logah", [0.1, 0.2], 5),
-    ]
+        *rows("tal", [0.1, 0.2]), *rows("logah", [0.2, 0.3]),
+        *rows("tal", [0.9, 0.9], 5), *rows("logah", [0.1, 0.2], 5),
+    ]  # fmt: skip
     assert judge(Claim.parse("tal > logah, untrained"), both).measured.summary.mean == pytest.approx(-10)
     assert judge(Claim.parse("tal > logah, trained"), both).measured.summary.mean == pytest.approx(75)
 

@@ -324,11 +324,8 @@ def test_a_choice_that_the_family_does_not_have_is_refused(family, tmp_path, opt
 
 def test_one_network_predicts_a_split_and_several_tasks_are_refused(family, ancestor, tmp_path):
     given = [
-        "--config",
-        family / "config.yaml",
-        f"--ckpt_path={family}/checkpoints/last.ckpt",
-        f"--runs_dir={tmp_path}",
-    ]
+        "--config", family / "config.yaml", f"--ckpt_path={family}/checkpoints/last.ckpt", f"--runs_dir={tmp_path}",
+    ]  # fmt: skip
     assert "predictions need exactly one size" in lgx("predict", *given).sentence
     assert lgx("predict", *given, "--model.sizes=[depth=2]").code == 0
     method = made(ancestor)
