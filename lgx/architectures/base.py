@@ -223,9 +223,9 @@ class Architecture(ABC):
 
     def __post_init__(self) -> None:
         limits = {key: at_most(most, 1) for key, most in self.limits.items()} | {"kind": one_of(*self.kinds)}
-        if self.kind == "language":
-            object.__setattr__(self, "num_classes", getattr(self, "vocab_size", None))
-        check_fields(vars(self), limits | _OF_ALL, "architecture")
+        if self.kind == "language" and hasattr(self, "vocab_size"):
+            object.__setattr__(self, "num_classes", self.vocab_size)
+        check_fields(vars(self), _OF_ALL | limits, "architecture")
         if self.embed_dim % self.num_heads and not getattr(self, "head_dim", 0):
             raise UserError(
                 f"architecture: num_heads {self.num_heads} does not divide embed_dim {self.embed_dim}; choose a divisor"

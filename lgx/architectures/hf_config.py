@@ -152,8 +152,9 @@ def _sizes(model_type: str, values: Values, place: str) -> Values:
     if (hidden := hidden_key(model_type)) and values.get(hidden):
         sizes[hidden] = values[hidden]
     for name, size in sizes.items():
-        if type(size) is not int or size < 1:
-            raise UserError(f"{place}: {name} is {shortened(size)}, expected one whole number for all layers")
+        if type(size) is not int or not 1 <= size <= 2**24:
+            known = "one whole number for all layers, at most 2**24"
+            raise UserError(f"{place}: {name} is {shortened(size)}, expected {known}")
     groups, head_dim = of("num_key_value_heads", heads), of("head_dim", 0)
     if type(groups) is not int or groups < 1 or heads % groups:
         raise UserError(f"{place}: num_key_value_heads {shortened(groups)} does not divide the {heads} heads")

@@ -361,7 +361,7 @@ class Method(EvaluatedModule):
             "method": self.method,
             "architecture": self.architecture.to_dict(),
             "task": self.task.to_dict() if self.task else {},
-            "epochs": self.epochs_trained,
+            "start_flops": self.start_flops,
             "plain_network": self.plain_network,
         }
         if self.follows_normalization:
@@ -378,7 +378,7 @@ class Method(EvaluatedModule):
         checkpoint["lgx"] = self.describe() | {"epochs": max(begun, self.epochs_trained)}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore the number of epochs, and the normalization of images.
+        """Restore the number of epochs, the FLOPs of the start, and the normalization of images.
 
         Raises:
             UserError: If the checkpoint is of another method or architecture.
@@ -386,7 +386,7 @@ class Method(EvaluatedModule):
         check_resumable(about := checkpoint.get("lgx", {}), self.method, self.architecture)
         fits = self._trainer is not None and self._trainer.state.fn == "fit"
         order_classes(checkpoint, self.architecture, self.tasks, is_mapped=not (fits or self.evaluates_starts))
-        self.epochs_trained = int(about["epochs"])
+        self.epochs_trained, self.start_flops = int(about["epochs"]), float(about.get("start_flops", 0.0))
         if self.follows_normalization and self._trainer is not None and (own := stored_normalization(about)):
             self._follow(own, "the checkpoint's network")
 

@@ -287,6 +287,6 @@ def _copies_gradients(trainer: Namespace) -> bool:
 
 def _number(value: Any) -> int:
     """GPUs or nodes in the configuration; 1 where the machine decides."""
-    if isinstance(value, list):
-        return len(value)
+    if isinstance(value, list) or "," in str(value):  # numbers of devices
+        return len(value if isinstance(value, list) else value.strip(", ").split(","))
     return int(value) if str(value).isdecimal() and int(value) > 0 else 1

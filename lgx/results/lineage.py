@@ -15,6 +15,7 @@ from lgx.core.flops import flop_counter
 from lgx.core.task import height_width
 from lgx.errors import UserError
 from lgx.results.run_records import CONFIG, RunRecord, Start, Work, kept_arguments
+from lgx.runs.sweeps import texts_in
 
 
 class Lineage:
@@ -83,8 +84,8 @@ class Lineage:
         return []
 
     def _written(self, path: Path) -> tuple[RunRecord, Path] | None:
-        """The run in whose folder, or in a folder below it, a file is, and where the file is now."""
-        for folder in (path.parent, path.parent.parent):
+        """The run whose folder this is, or in which a file is, also in a folder below it, and where it is now."""
+        for folder in (path, path.parent, path.parent.parent):
             if (known := self.runs.get(folder.resolve())) is not None:
                 return known, path
             if (folder / CONFIG).is_file():
@@ -98,7 +99,7 @@ class Lineage:
         """MACs of one image through the teacher of a run, 0 without one; None where it is not here."""
         if not run.teacher:
             return 0.0
-        if authors := self._authors(Path(run.teacher)):
+        if authors := self._authors(Path(run.teacher.removeprefix(FOLDER))):
             return authors[0].macs
         name = resolve_kept(run.teacher).place
         if name.endswith(SUFFIX) and Path(name).is_file():
@@ -121,8 +122,5 @@ def _timm_macs(name: str) -> float | None:
 
 
 def _paths(value: Any) -> list[str]:
-    """All strings of a configuration that may be paths."""
-    if isinstance(value, str):
-        return [value] if "/" in value or value.endswith(SUFFIX) else []
-    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else []
-    return list(dict.fromkeys(text for part in inside for text in _paths(part)))
+    """All texts of a configuration that may be paths."""
+    return [text for text in dict.fromkeys(texts_in(value)) if "/" in text or text.endswith(SUFFIX)]

@@ -189,11 +189,12 @@ class RunRecord:
     def images(self) -> int | None:
         """Images of all training steps; None before the end of the run."""
         batch = (self.config["data"].get("init_args") or {}).get("batch_size")
-        accumulated = (self.config.get("trainer") or {}).get("accumulate_grad_batches") or 1
         if batch is None or not {"steps", "processes"} <= self.summary.keys():
             return None
         processes = 1 if self.config.get("split_batch") else int(self.summary["processes"])
-        return int(batch) * int(accumulated) * int(self.summary["steps"]) * processes
+        accumulated = (self.config.get("trainer") or {}).get("accumulate_grad_batches") or 1
+        # Summaries of older versions lack the batches; the last update of an epoch may have had fewer.
+        return int(batch) * processes * int(self.summary.get("batches", accumulated * self.summary["steps"]))
 
     @property
     def learngene_file(self) -> Path:

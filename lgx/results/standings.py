@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from statistics import fmean
 
 from lgx.core.rows import Row
@@ -84,7 +85,7 @@ def standings(rows: Iterable[Row], metric: str, baseline: str | None = None) -> 
     """
     states: dict[int, dict[tuple[str, int], dict[Place, float]]] = {}
     for row in rows:
-        if row.metric == metric:
+        if row.metric == metric and isfinite(row.value):
             measured = states.setdefault(row.epochs, {}).setdefault((row.method, row.seed), {})
             measured[row.task, row.architecture] = scale_of(metric) * row.value
     return [_standing(epochs, metric, states[epochs], baseline) for epochs in sorted(states)]

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -198,10 +199,19 @@ def _combinations(matrix: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict
 
 
 def needed_files(sweep: Sweep, spec: RunSpec) -> dict[str, str]:
-    """The files of other runs that a run's options name: file -> folder of the run that writes it."""
+    """The files and folders of other runs that a run's options name: each -> folder of the run that writes it."""
     folders = {other.folder for other in sweep.runs} - {spec.folder}
-    files = [value for value in spec.options.values() if isinstance(value, str)]
-    return {file: str(parent) for file in files for parent in Path(file).parents if str(parent) in folders}
+    texts = [part for text in texts_in(spec.options) for part in (text, *re.split("[:,]", text))]  # hf:FOLDER,depth=6
+    places = [(text, str(place)) for text in texts for place in (Path(text), *Path(text).parents)]
+    return {text: place for text, place in places if place in folders}
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts of options, also those in lists and mappings."""
+    if isinstance(value, str):
+        yield value
+    for part in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        yield from texts_in(part)
 
 
 def needed_runs(sweep: Sweep) -> dict[str, set[str]]:

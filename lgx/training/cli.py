@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from data_modules.module_checks import Loader, check_module, is_of_another_packa
 from lgx.artifacts.checkpoints import LAST
 from lgx.core.provenance import commit
 from lgx.core.readable import lower_is_better
+from lgx.core.rows import keep_rows
 from lgx.errors import Preempted, UserError
 from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning, worker_was_killed
 from lgx.host.launcher import check_job
@@ -179,7 +179,6 @@ class LgxCLI(LightningCLI):
         arguments: dict[str, Any] = {"ckpt_path": self.checkpoint.path if self.checkpoint else None}
         if self.command in ("validate", "test"):
             arguments["verbose"] = False  # Report prints the scores
-        started = time.perf_counter()
         collect_as_usual()
         try:
             if self.command == "fit":
@@ -193,7 +192,7 @@ class LgxCLI(LightningCLI):
             with self._blamed():
                 getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
                 if self.command == "fit":
-                    self._after_fit(started)
+                    self._after_fit()
         except OSError as error:
             if not is_disk_full(error):
                 raise
@@ -266,15 +265,16 @@ class LgxCLI(LightningCLI):
             self.datamodule.setup(self.command)
         check_module(self.datamodule, loaders)
 
-    def _after_fit(self, started: float) -> None:
+    def _after_fit(self) -> None:
         """Test the run's weights, write its summary, and print its outputs."""
         if self.config.test_end:
             self.trainer.test(self.model, self.datamodule, verbose=False)
         if self.trainer.is_global_zero and not self.config.trainer.fast_dev_run:
-            seconds = time.perf_counter() - started
             (weights,) = callbacks_of(self.trainer, RunWeights)
-            numbers = self.health.numbers()
-            write_summary(self.run_dir, self.trainer, seconds, self.model.start_flops, numbers, weights.kind)
+            numbers, cost = self.health.numbers(), (self.health.seconds, self.model.start_flops)
+            write_summary(self.run_dir, self.trainer, *cost, numbers, weights.kind)
+            tested = self.model.epochs_trained  # an earlier end of this run may have tested later weights
+            keep_rows(self.run_dir / "results.csv", lambda row: row.split != "test" or row.epochs <= tested)
             print(f"weights    {weights.words}: {weights.path}{weights.other}")
             print(f"next       {self.model.next_command(self.run_dir)}", flush=True)
 

@@ -28,7 +28,7 @@ from lgx.artifacts.checkpoints import SUMMARY as SUMMARY
 from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
 from lgx.artifacts.learngene import SUFFIX
 from lgx.core.provenance import commit, hardware
-from lgx.core.schema import LINE, MAPPING, at_most, check_fields
+from lgx.core.schema import LINE, MAPPING, NUMBER, at_most, check_fields
 from lgx.core.seed import seed_of
 from lgx.core.task import Task, ignored_target
 from lgx.core.version import __version__
@@ -123,6 +123,7 @@ def _check(content: dict[str, Any], place: str) -> None:
         raise UserError(f"{place}: not a checkpoint of an lgx run")
     about = check_fields(content, _FIELDS, f"{place}: is damaged")["lgx"]
     check_fields(about, {"method": LINE, "epochs": _COUNT}, f"{place}: is damaged", complete=True)
+    check_fields(about, {"start_flops": NUMBER}, f"{place}: is damaged")
 
 
 def _own(folder: Path, command: str, name: str, overwrite: bool) -> Path | None:
@@ -161,7 +162,7 @@ def write_summary(
     Args:
         folder: The run's folder.
         trainer: The trainer that has finished.
-        seconds: Wall time of this process with its tests; of a resumed run only the part since it was resumed.
+        seconds: Wall time of the run with its tests; of a resumed run also the time until its checkpoint.
         start_flops: FLOPs that the start of the network took.
         health: What :class:`~lgx.training.callbacks.health.TrainingHealth` has measured.
         weights: Whether the run's weights are its ``best`` or its ``last`` ones.
@@ -179,6 +180,7 @@ def write_summary(
         "precision": trainer.precision,
         "epochs": trainer.current_epoch,
         "steps": trainer.global_step,
+        "batches": trainer.fit_loop.total_batch_idx + 1,
         "seconds": round(seconds, 1),
         "start_flops": start_flops,
         "classes": {name: task.num_classes for name, task in single.items()},

@@ -129,9 +129,9 @@ def _refuse(changes: Sequence[str], what: str, remedy: str) -> None:
 def _changes(record: RunIdentity, now: RunIdentity) -> dict[str, str]:
     """Key -> its change in words, of all options that influence what is learned."""
     former, options = (flat_options(load_plain(identity.config)) for identity in (record, now))
-    if record.versions == now.versions:  # otherwise one of the two versions may not know an option
-        every = dict.fromkeys([*former, *options])
-        former, options = every | former, every | options
+    same = record.versions == now.versions  # otherwise one of the two versions may not know an option
+    every = dict.fromkeys(key for key in (*former, *options) if same or key.startswith(_AVERAGING))
+    former, options = every | former, every | options
     changes = _differences(former, options)
     return {key: change for key, change in changes.items() if not key.startswith(_WITHOUT_INFLUENCE)}
 

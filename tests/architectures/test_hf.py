@@ -164,6 +164,7 @@ def folder(tmp_path_factory):
         ({"num_key_value_heads": 4}, "num_key_value_heads 4 does not divide the 6 heads"),
         ({"intermediate_size": 90}, "has shape .96, 48., but the configuration gives .90, 48."),
         ({"hidden_size": 0}, "hidden_size is .*, expected one whole number"),
+        ({"hidden_size": 6 * 10**400}, "hidden_size is .*, expected one whole number"),
         ({"model_type": "t5"}, "encoder-decoder"),
     ],
 )

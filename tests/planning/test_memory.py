@@ -245,3 +245,4 @@ def test_gpus_and_nodes_multiply(tmp_path):
     assert steps.effective_batch == 64 * 2 * 32
     assert steps.batches_per_epoch == 45_000 // (64 * 32)
     assert steps.total == 3 * steps.per_epoch == 3 * 11
+    assert plan(*BASE, "--trainer.devices=0,1").steps == plan(*BASE, "--trainer.devices=2").steps

@@ -58,6 +58,7 @@ def ancestor(text_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         text_root, runs, "Ancestor", "--model.dropout=0.1", "--test_end=true", "--trainer.max_epochs=2", data="MRPC"
     )
     assert done.code == 0, done.err
+    assert "chance" not in done.out.partition("final ")[2]  # the main metric is F1, which has no known one
     return runs / "test/ancestor/seed0"
 
 

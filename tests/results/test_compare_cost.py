@@ -30,7 +30,7 @@ def runs(images, ancestor, sws, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cost")
     starts = {
         "sws": ["--model.initializer=StagewiseExpansion",
-                f"--model.initializer.source={sws}/best.learngene.safetensors"],
+                f"--model.initializer.source={sws}"],
         "weight_selection": ["--model.initializer=WeightSelection",
                              f"--model.initializer.source={ancestor}/best.learngene.safetensors"],
         "random": [],

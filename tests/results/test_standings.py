@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from math import nan
 
 import pytest
 
@@ -49,6 +50,11 @@ def test_the_result_names_the_best_method_its_lead_and_the_number_of_seeds():
 def test_the_result_of_two_methods_says_which_is_better_if_that_can_be_said(other, values, random, begins):
     rows = rows_of("random", dict(enumerate(random))) + rows_of(other, dict(enumerate(values)))
     assert words(rows)[0].startswith(f"Untrained, {begins}")
+
+
+def test_values_that_are_not_finite_take_no_place():
+    rows = rows_of("tleg", {0: nan, 1: nan}) + rows_of("sws", {0: 0.9, 1: 0.92}) + rows_of("random", {0: 0.7, 1: 0.71})
+    assert words(rows)[0].startswith("Untrained, SWS is best: 91.00 % accuracy, 20.50 ± 6.35 points above random start")
 
 
 def test_one_seed_allows_no_claim():

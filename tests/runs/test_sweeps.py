@@ -9,7 +9,7 @@ import yaml
 from lightning.pytorch import Trainer
 
 from lgx.core.rows import read_rows
-from lgx.runs.sweeps import RunSpec, load_sweep, pending_runs, run_arguments
+from lgx.runs.sweeps import RunSpec, load_sweep, needed_runs, pending_runs, run_arguments
 from tests.support.command_line import ARCH, lgx, ok, python, refusal
 from tests.support.sweeps import config_of, write_chain, write_sweep
 
@@ -21,7 +21,7 @@ def sweep_file(images, tmp_path):
         (tmp_path / f"{method}.yaml").write_text(yaml.safe_dump(config))
     learngene = "{runs}/sws/seed{seed}/best.learngene.safetensors"
     start = {"model.initializer": "StagewiseExpansion", "model.initializer.source": learngene}
-    ancestor = {"model.ancestor": learngene.replace("sws", "ancestor")}
+    ancestor = {"model.ancestor": "{runs}/ancestor/seed{seed}"}
     matrix = {"depth": [2, 3], "start": {"sws": start, "random": {}}}
     test = {"name": "{start}-{depth}", "command": "test", "config": "Finetune.yaml", "matrix": matrix}
     return write_sweep(
@@ -48,6 +48,15 @@ def test_variables_are_replaced_in_lists_and_mappings_too(tmp_path):
     (spec,) = load_sweep(write_sweep(tmp_path, entry), "r").runs
     assert spec.options["data.tasks"] == ["mini_gtsrb", "pocket_digits"]
     assert spec.options["model.learning_rates"] == {"a": "gtsrb", "b": 1.0e-3}
+
+
+def test_files_and_folders_of_runs_are_found_anywhere_in_the_options(tmp_path):
+    folder = "{runs}/a/seed{seed}"
+    nested = {"class_path": "Pretrained", "init_args": {"source": f"{folder}/best.ckpt"}}
+    values = [folder, f"local-dir:{folder}", f"hf:{folder},depth=2", nested, [f"{folder}/model"], "{runs}/b"]
+    entries = [{"name": f"r{n}", "config": "c.yaml", "options": {"x": value}} for n, value in enumerate(values)]
+    sweep = load_sweep(write_sweep(tmp_path, {"name": "a", "config": "c.yaml"}, *entries), "r")
+    assert [*needed_runs(sweep).values()] == [set(), *[{"r/s/a/seed0"}] * 5, set()]
 
 
 def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, tmp_path):

@@ -2,11 +2,13 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
+import torch
 
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.core.rows import read_rows
+from lgx.core.rows import add_rows, read_rows
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.images import write_images
 
@@ -58,6 +60,11 @@ def test_a_change_of_what_the_run_learns_is_refused_by_name(run, option, sentenc
     assert sentence in result
     assert "--overwrite" in result
     assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
+
+
+def test_averaging_is_not_added_by_another_version(run, monkeypatch):
+    monkeypatch.setattr("lgx.training.cli.commit", lambda: "another")
+    assert "trainer.callbacks.EMA was null" in refusal(run(RESUME, LONGER, "--trainer.callbacks+=EMA"))
 
 
 def test_every_checkpoint_names_the_data_and_the_batch(finished):
@@ -147,5 +154,12 @@ def test_results_of_epochs_that_a_resumed_run_leaves_out_are_dropped(images, tmp
     first = best.read_bytes()
     assert train("--ckpt_path=last", "--trainer.max_epochs=3").code == 0
     best.write_bytes(first)
+    last = load_checkpoint(folder / "checkpoints/last.ckpt")
+    (state,) = (state for name, state in last["callbacks"].items() if "BestCheckpoint" in name)
+    state["best_model_score"] = torch.tensor(2.0)  # no epoch is better than the first
+    torch.save(last, folder / "checkpoints/last.ckpt")
+    add_rows(folder / "results.csv", [replace(read_rows(folder / "results.csv")[-1], split="test", epochs=3)])
+    assert train("--ckpt_path=last", "--trainer.max_epochs=4").code == 0
+    assert {row.epochs for row in read_rows(folder / "results.csv") if row.split == "test"} == {1}
     assert train("--ckpt_path=best", "--trainer.max_epochs=2").code == 0
     assert max(row.epochs for row in read_rows(folder / "results.csv")) == 2

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import log
+from math import isfinite, log
 from statistics import fmean
 
 import numpy as np
@@ -85,9 +85,9 @@ def read_points(arena: Arena, rows: Iterable[Row], metric: str = "acc") -> dict[
         metric: The metric that counts as accuracy.
     """
     runs: dict[tuple[str, Place, int], dict[int, dict[str, Row]]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row.epochs):  # a run may also have tested its start
         measured = arena.measured_by(row.run)
-        if measured is not None and row.split == "test":
+        if measured is not None and row.split == "test" and isfinite(row.value):
             key = measured.start, (measured.task, measured.size), measured.budget
             runs.setdefault(key, {}).setdefault(measured.seed, {})[row.metric] = row
     found: dict[str, dict[Place, list[Point]]] = {}

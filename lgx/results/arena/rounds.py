@@ -52,10 +52,12 @@ def longer_scratch(arena: Arena, curves: Curves) -> dict[Place, int]:
     longer = {}
     for place, curve in curves.get(arena.scratch, {}).items():
         trained = [point for point in curve if point.budget in arena.budgets(arena.scratch) and point.budget]
+        if not trained:
+            continue
         most = max(
             p.flops.total for found in curves.values() for p in found.get(place, ()) if p not in curve or p in trained
         )
-        if trained and most > trained[-1].flops.total * WITHIN:
+        if most > trained[-1].flops.total * WITHIN:
             longer[place] = ceil(most / fmean(point.flops.total / point.budget for point in trained))
     return longer
 
@@ -70,7 +72,7 @@ def cost_rows(record: RunRecord, sources: Mapping[str, int]) -> list[Row]:
         record: A finished run.
         sources: Folders of the runs of sources behind it, each with the number of tasks × sizes that share it.
     """
-    test = next((row for row in record.rows if row.split == "test"), None)
+    test = max((row for row in record.rows if row.split == "test"), key=lambda row: row.epochs, default=None)
     if test is None:
         return []
     values = {

@@ -1,6 +1,7 @@
 """Watch training: the first loss that is not finite, the first and last loss, the gradient norm."""
 
 import math
+import time
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ class TrainingHealth(Callback):
 
     def __init__(self) -> None:
         self.report: dict[str, Any] = {}
+        self._started = time.perf_counter()
         self._noted: list[tuple[int, str, Tensor]] = []  # step, name and value of the losses since the last comparison
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -76,12 +78,18 @@ class TrainingHealth(Callback):
         self._compare(trainer)
 
     def state_dict(self) -> dict[str, Any]:
-        """The values so far, as numbers."""
-        return {"report": self.numbers()}
+        """The values so far, as numbers, and the wall time."""
+        return {"report": self.numbers(), "seconds": self.seconds}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue a resumed run."""
         self.report = {name: value for name, value in state_dict["report"].items() if value is not None}
+        self._started = time.perf_counter() - float(state_dict.get("seconds", 0.0))
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of the run, s; of a resumed run with the time until its checkpoint."""
+        return time.perf_counter() - self._started
 
     def numbers(self) -> dict[str, Any]:
         """The values as plain numbers; None where one is not finite."""

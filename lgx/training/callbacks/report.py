@@ -179,7 +179,7 @@ def _sentence(rows: Sequence[Row], task: Task, always: str = "") -> str:
     first, *others = rows
     of_examples = first.metric.endswith("acc") and first.metric != BALANCED
     of_one_class = task.num_classes and ignored_target(task.kind) is None
-    guess = of_one_class and any(row.metric.endswith("acc") for row in rows)
+    guess = of_one_class and first.metric.endswith("acc")
     chance = f" (chance {measured(1 / task.num_classes, 'acc')}{always if of_examples else ''})" if guess else ""
     rest = "".join(f", {in_words(row.metric)} {measured(row.value, row.metric, row.n)}" for row in others)
     value = f"{in_words(first.metric)} {measured(first.value, first.metric, first.n)}"

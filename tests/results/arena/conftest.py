@@ -21,6 +21,7 @@ def arena_content(images: Path, folder: Path) -> dict[str, Any]:
     for method, own in extra.items():
         model = {"class_path": method, "init_args": {"arch": ARCH, "optimizer": optimizer, **own}}
         config = {"model": model, "data": data, "trainer": trainer, "test_end": method != "Finetune"}
+        config["test_start"] = method == "Finetune"
         (folder / f"{method}.yaml").write_text(yaml.safe_dump(config))
     learngene = "{runs}/sws/seed{seed}/best.learngene.safetensors"
     return {
@@ -35,7 +36,7 @@ def arena_content(images: Path, folder: Path) -> dict[str, Any]:
         "rival": "sws",
         "sources": {
             "ancestor": {"config": "Ancestor.yaml"},
-            "sws": {"config": "SWS.yaml", "options": {"model.ancestor": "{ancestor}"}},
+            "sws": {"config": "SWS.yaml", "options": {"model.ancestor": "{runs}/ancestor/seed{seed}"}},
         },
         "starts": {
             "random": {"options": {"model.initializer": "RandomStart"}},

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows, write_rows
 from lgx.results.arena.arena_file import load_arena
 from lgx.results.arena.points import FLOPS, read_points
@@ -121,6 +123,15 @@ def test_runs_say_what_their_start_cost(fit, ancestor, images, tmp_path):
         for name in ("cloned", "drawn")
     }
     assert flops["drawn"] == 0 < flops["cloned"]
+    ended = json.loads((tmp_path / "runs/test/cloned/seed0/summary.json").read_text())
+    last = load_checkpoint(tmp_path / "runs/test/cloned/seed0/checkpoints/last.ckpt")
+    last["callbacks"]["TrainingHealth"]["seconds"] += 1000
+    torch.save(last, tmp_path / "runs/test/cloned/seed0/checkpoints/last.ckpt")
+    ok(fit("Finetune", *cloned, narrow, "--name=cloned", "--ckpt_path=last", "--trainer.max_epochs=2"))
+    resumed = json.loads((tmp_path / "runs/test/cloned/seed0/summary.json").read_text())
+    assert resumed["start_flops"] == ended["start_flops"]
+    assert resumed["batches"] == 2 * ended["batches"]
+    assert resumed["seconds"] > 1000 > ended["seconds"]
 
 
 def test_missing_rows_are_measured_again(measured, tmp_path):

@@ -38,7 +38,7 @@ def templates(images: Path, teacher: Path, tmp_path_factory: pytest.TempPathFact
 
 
 RUNS = {
-    "scratch": ("Finetune", 2, []),
+    "scratch": ("Finetune", 2, ["--trainer.accumulate_grad_batches=4"]),
     "layers": ("Finetune", 2, [
         "--model.initializer=LayerChoice", "--model.initializer.source={teacher}", "--model.head=new"]),
     "cloned": ("Finetune", 2, ["--model.initializer=WeightSubcloning", "--model.initializer.source={teacher}",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lgx.results.arena.arena_file import Arena
 from lgx.results.arena.points import Amount, Point, at_compute, own_compute_to
+from lgx.results.arena.rounds import longer_scratch
 from lgx.results.arena.sections import headlines, verdict_section
 from lgx.results.arena.verdicts import Need, against_scratch, best_within, cheaper_sizes, need_of, setbacks
 
@@ -94,6 +95,11 @@ def test_the_best_start_within_a_bound_names_its_equals():
     assert (choice.start, choice.equals) == ("cheap", ("equal",))
     assert best_within(curves, PLACE, inf).start == "costly"
     assert best_within(curves, PLACE, 1e8) is None
+
+
+def test_a_size_without_training_from_scratch_gets_no_longer_one():
+    arena = cast(Arena, SimpleNamespace(scratch="scratch", budgets=lambda start: [0]))
+    assert longer_scratch(arena, {"scratch": {PLACE: [point(0, 10, budget=0)]}}) == {}
 
 
 def test_longer_training_that_ends_worse_is_reported():
