@@ -177,7 +177,7 @@ class RunRecord:
 
     @property
     def start_flops(self) -> float:
-        """FLOPs of its network's start; 0 if unknown, e.g. for a resumed run."""
+        """FLOPs of its network's start; 0 if unknown."""
         return float(self.summary.get("start_flops", 0.0))
 
     @property
