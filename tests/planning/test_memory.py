@@ -236,8 +236,8 @@ def test_two_processes_share_the_steps_of_an_epoch(images, tmp_path, batch):
     steps = plan(*args[1:]).steps
     assert (steps.total, steps.processes) == (summary["steps"], summary["processes"]) == (4, 2)
     assert steps.effective_batch == 30
-    assert RunRecord.at(run_folder(tmp_path / "runs", "run")).images == 4 * 30
-    assert steps.samples == 2 * 40  # four batches an epoch: three in one step and one in the next
+    # Four batches an epoch: three in one step and one in the next.
+    assert RunRecord.at(run_folder(tmp_path / "runs", "run")).images == steps.samples == 2 * 40
 
 
 def test_gpus_and_nodes_multiply(tmp_path):
