@@ -38,6 +38,12 @@ def test_names_specs_and_dictionaries_round_trip(architecture):
     assert architecture_from_dict(json.loads(json.dumps(architecture.to_dict()))) == architecture
 
 
+def test_a_family_of_another_package_may_limit_its_vocabulary():
+    limited = type("Limited", (GPT2Architecture,), {"limits": {**GPT2Architecture.limits, "vocab_size": 9}})
+    with pytest.raises(UserError, match="vocab_size is 10, expected a whole number, 1 to 9"):
+        limited(1, 8, 2, vocab_size=10)
+
+
 def test_sets_keep_the_base_and_refuse_another_family(tmp_path):
     assert {a.max_len for a in architecture_set("GPTs-1K", 5, GPT2.replace(max_len=64))} == {64}
     with pytest.raises(UserError, match=r"GPTs-1K holds GPT-2s, but 12-Tiny is a ViT; use ViTs-1K or ViTs.-1K"):

@@ -1,10 +1,9 @@
-"""Pretrained GPT-2s as sources and teachers, and as folders that plain transformers reads."""
+"""Pretrained GPT-2s as sources and teachers."""
 
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from lgx.architectures import GPT2Architecture, ViTArchitecture
 from lgx.artifacts.export import write_descendant
@@ -14,13 +13,11 @@ from lgx.components.teacher import Teacher
 from lgx.core.eval_transforms import renormalize
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.hypernet.functional_forward import functional_forward
 from lgx.initialization import initialize
 from lgx.methods import Pretrained
-from tests.support.command_line import python
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE
-from tests.support.gpt2 import GPT2, hypernet, texts
+from tests.support.gpt2 import GPT2
 
 transformers = import_transformers()
 
@@ -99,50 +96,14 @@ def test_what_is_no_intact_gpt2_is_refused(tmp_path):
 
 
 def test_sources_of_another_kind_are_refused(tmp_path):
-    text, image = (
-        GPT2Architecture(1, 8, 2, max_len=5, vocab_size=7),
-        ViTArchitecture(1, 8, 2, patch_size=8, img_size=16),
-    )
+    text = GPT2Architecture(1, 8, 2, max_len=5, vocab_size=7)
+    image = ViTArchitecture(1, 8, 2, patch_size=8, img_size=16)
     write_descendant(tmp_path / "text", text.build(), text)
     with pytest.raises(UserError, match="the source is for text"):
         initialize(image, Pretrained(str(tmp_path / "text")))
     Learngene("ancestor", image, image.build().state_dict()).save(tmp_path / "vit.learngene.safetensors")
     with pytest.raises(UserError, match="the source is for classification"):
         initialize(text, Pretrained(str(tmp_path / "vit.learngene.safetensors")))
-
-
-PLAIN = """
-import sys, torch
-from safetensors.torch import load_file
-from transformers import AutoModelForSequenceClassification, GPT2LMHeadModel
-folder, given = sys.argv[1:]
-given = load_file(given)
-model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-ids = given["ids"]
-logits = model(input_ids=ids, attention_mask=(ids != model.config.pad_token_id).long()).logits
-torch.testing.assert_close(logits, given["logits"])
-assert type(model).__name__ == "GPT2ForSequenceClassification" and model.config.id2label[1] == "right"
-assert not any(name.split(".")[0] == "lgx" for name in sys.modules)
-"""
-
-
-@pytest.mark.slow
-def test_an_exported_descendant_gives_the_same_logits_in_plain_transformers(tmp_path):
-    net = hypernet(layout="aligned", vocab_size=101).eval()
-    ids = texts(3, 12, 6)
-    with torch.no_grad():
-        parameters = net.predict(GPT2)
-        model = GPT2.build()
-        model.load_state_dict(parameters)
-        save_file({"ids": ids, "logits": functional_forward(GPT2, parameters, ids)}, tmp_path / "given.safetensors")
-    out = tmp_path / "descendant"
-    for _ in range(2):  # a folder that lgx wrote may be replaced
-        write_descendant(out, model, GPT2, label_names=("left", "right", "other"), card={"task": "cola"})
-    done = python("-c", PLAIN, out, tmp_path / "given.safetensors", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert '| task | "cola" |' in (out / "README.md").read_text()
-    write_descendant(tmp_path / "weights.safetensors", model, GPT2)
-    assert load_file(tmp_path / "weights.safetensors").keys() == parameters.keys()
 
 
 @pytest.mark.parametrize("names", [("left", "right", "other"), None])

@@ -56,11 +56,8 @@ def test_shares_are_in_percent_and_have_two_decimals_if_there_are_many_examples(
 
 
 def test_metrics_have_words():
-    assert [tag_in_words(tag) for tag in ("val/acc", "miou", "test/a/loss")] == [
-        "val accuracy",
-        "mean IoU",
-        "test a loss",
-    ]
+    found = [tag_in_words(tag) for tag in ("val/acc", "miou", "test/a/loss")]
+    assert found == ["val accuracy", "mean IoU", "test a loss"]
 
 
 def test_numbers_are_aligned_at_the_right():

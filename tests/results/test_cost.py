@@ -149,10 +149,8 @@ def test_a_source_that_nobody_has_any_more_is_unknown(tmp_path):
     gone = tmp_path / f"gone/best{SUFFIX}"
     write_run(tmp_path / "runs/test/d/seed0", "Finetune", "mine", initializer=start("Pretrained", gone))
     write_run(tmp_path / "runs/test/o/seed0", "Finetune", "other", initializer=start("OfAnotherPackage", gone))
-    assert {method: cost.stored for method, cost in costs_of(tmp_path / "runs").items()} == {
-        "mine": None,
-        "other": None,
-    }
+    found = {method: cost.stored for method, cost in costs_of(tmp_path / "runs").items()}
+    assert found == {"mine": None, "other": None}
 
 
 def test_a_hypernetwork_is_stored_once_for_starts_and_for_tuned_descendants(tmp_path):

@@ -81,12 +81,8 @@ def test_metrics_go_into_a_table_and_each_start_has_its_own(fit, tmp_path):
     run = tmp_path / "runs/test/c/seed0"
     assert fit("Ancestor", "--name=c", *CSV, "--test_start=true").code == 0
     table = run / "csv/version_0"
-    assert [steps(table, name) for name in ("train/loss", "val/acc", "test/acc", "hp_metric")] == [
-        [0, 1, 2],
-        [2],
-        [0],
-        [3],
-    ]
+    found = [steps(table, name) for name in ("train/loss", "val/acc", "test/acc", "hp_metric")]
+    assert found == [[0, 1, 2], [2], [0], [3]]
     hparams = yaml.safe_load((table / "hparams.yaml").read_text())
     assert (hparams["model.optimizer.lr"], hparams["trainer.max_epochs"], hparams["name"]) == (0.003, 1, "c")
     before = rows(table)

@@ -1,6 +1,5 @@
 """``lgx arena`` on real runs: costs, the longer training from scratch, the report, and its sanity."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from lgx.results.arena.arena_file import load_arena
 from lgx.results.arena.points import FLOPS, read_points
 from lgx.results.arena.rounds import training_flops
 from lgx.results.arena.sections import choice_section, crossover_section
+from lgx.results.merging import read_summary
 from lgx.results.run_records import RunRecord
 from tests.support.command_line import Result, lgx, ok, refusal
 
@@ -118,17 +118,13 @@ def test_runs_say_what_their_start_cost(fit, ancestor, images, tmp_path):
     narrow = "--model.arch=depth=2,embed_dim=8,num_heads=1,patch_size=4,img_size=16"
     ok(fit("Finetune", *cloned, narrow, "--name=cloned"))
     assert fit("Finetune", narrow, "--name=drawn").code == 0
-    flops = {
-        name: json.loads((tmp_path / f"runs/test/{name}/seed0/summary.json").read_text())["start_flops"]
-        for name in ("cloned", "drawn")
-    }
-    assert flops["drawn"] == 0 < flops["cloned"]
-    ended = json.loads((tmp_path / "runs/test/cloned/seed0/summary.json").read_text())
+    ended, drawn = (read_summary(tmp_path / f"runs/test/{name}/seed0") for name in ("cloned", "drawn"))
+    assert drawn["start_flops"] == 0 < ended["start_flops"]
     last = load_checkpoint(tmp_path / "runs/test/cloned/seed0/checkpoints/last.ckpt")
     last["callbacks"]["TrainingHealth"]["seconds"] += 1000
     torch.save(last, tmp_path / "runs/test/cloned/seed0/checkpoints/last.ckpt")
     ok(fit("Finetune", *cloned, narrow, "--name=cloned", "--ckpt_path=last", "--trainer.max_epochs=2"))
-    resumed = json.loads((tmp_path / "runs/test/cloned/seed0/summary.json").read_text())
+    resumed = read_summary(tmp_path / "runs/test/cloned/seed0")
     assert resumed["start_flops"] == ended["start_flops"]
     assert resumed["batches"] == 2 * ended["batches"]
     assert resumed["seconds"] > 1000 > ended["seconds"]

@@ -13,11 +13,8 @@ from tests.support.command_line import arguments, lgx, ok
 
 ARCH = "--model.arch=depth={depth},embed_dim=192,num_heads=3,patch_size=8,img_size=64"
 SIZED = (
-    "--data.img_size=64",
-    "--data.batch_size=8",
-    "--trainer.limit_train_batches=2",
-    "--trainer.limit_val_batches=0",
-)
+    "--data.img_size=64", "--data.batch_size=8", "--trainer.limit_train_batches=2", "--trainer.limit_val_batches=0",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
