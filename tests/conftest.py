@@ -107,19 +107,6 @@ def fit(images: Path, tmp_path: Path) -> Callable[..., Result]:
     return run
 
 
-@pytest.fixture
-def first_runs(monkeypatch: pytest.MonkeyPatch) -> list[Result]:
-    """First runs that commands need run in this process, which saves seconds of imports; their results."""
-    ended: list[Result] = []
-
-    def run(command: list[str]) -> int:
-        ended.append(lgx(*command[3:]))
-        return ended[-1].code
-
-    monkeypatch.setattr("lgx.training.sources._run", run)
-    return ended
-
-
 @pytest.fixture(scope="session")
 def ancestor(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run folder of an ancestor trained on the tiny images."""

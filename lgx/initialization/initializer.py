@@ -11,6 +11,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, parse_for
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import StartRecord
+from lgx.core.readable import lower_is_better
 from lgx.core.task import AS_STORED, Kind, Normalization, Reading, Task
 from lgx.errors import UserError
 from lgx.initialization.sizes import Sizes
@@ -68,12 +69,18 @@ class Front(NamedTuple):
     """Scores of finished networks of several sizes.
 
     Attributes:
-        metric: Name of the score, larger is better.
+        metric: Name of the score.
         scores: Validation score of each measured size.
+        examples: Validation examples; 0 if unknown.
     """
 
     metric: str
     scores: Mapping[Architecture, float]
+    examples: int = 0
+
+    def gain(self, size: Architecture) -> float:
+        """The score of a size, with the sign that makes larger values better."""
+        return -self.scores[size] if lower_is_better(self.metric) else self.scores[size]
 
 
 Head = Literal["keep", "new"]

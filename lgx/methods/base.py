@@ -72,8 +72,6 @@ class Method(EvaluatedModule):
         follows_normalization: Whether images get the start's normalization, unless ``data.mean`` is given.
         learngene_of_best: Whether the learngene comes from the best checkpoint; otherwise from the last weights.
         trains: What a run trains.
-        adapts_ancestor: Whether another run may have to fine-tune the ancestor first.
-        one_graph: Whether the named losses of a step have graphs, so that their gradients can be measured.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
         step_losses: The named losses of the last training step, with graphs until the end of its backward pass.
         start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
@@ -90,8 +88,6 @@ class Method(EvaluatedModule):
     follows_normalization: ClassVar[bool] = False
     learngene_of_best: ClassVar[bool] = True
     trains: ClassVar[Trained] = "learngene"
-    adapts_ancestor: ClassVar[bool] = False
-    one_graph: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -181,6 +177,10 @@ class Method(EvaluatedModule):
     def trained_groups(self) -> list[dict[str, Any]]:
         """Parameter groups of the optimizer: with and without weight decay."""
         return parameter_groups(self.network)
+
+    def conclusions(self) -> list[str]:
+        """Sentences on the results of a finished run, for its last lines."""
+        return []
 
     def next_command(self, folder: Path) -> str:
         """A command that uses the results of a finished run."""

@@ -42,7 +42,7 @@ from lgx.training.lightning_internals import begin_epochs_after_whole_ones, call
 from lgx.training.loggers import RunLoggers
 from lgx.training.run_folder import FolderClaim, find_checkpoint, run_place, write_summary
 from lgx.training.same_run import RunIdentity, check_data, package_versions
-from lgx.training.sources import FirstRunEnded, do_first, resolve_sources
+from lgx.training.sources import resolve_sources
 from lgx.training.trainer_parts import as_list, every_callback, every_plugin
 
 _EVALUATED: dict[str, Loader] = {"validate": "val", "test": "test", "predict": "predict"}
@@ -58,8 +58,6 @@ def run(argv: list[str]) -> None:
     try:
         with ExitStack() as held, STOP.requeue_noted(), _command_line(argv):
             LgxCLI(argv[0], argv[1:], held).run()
-    except FirstRunEnded as first:
-        run([*argv, *first.args])
     except MisconfigurationException as error:  # of Lightning's checks of its arguments
         raise UserError(" ".join(str(error).split())) from error
     except SystemExit as end:
@@ -107,8 +105,6 @@ class LgxCLI(LightningCLI):
     def before_instantiate_classes(self) -> None:
         """Lock the run's folder, find the checkpoint and compare it, before objects are built."""
         config = self.config
-        if self.command == "fit":
-            do_first(self.run_parser, config)
         self.place = run_place(config)
         self.run_dir = self.place.folder
         on_gpu = _has_gpu(config.trainer.accelerator)
@@ -276,6 +272,8 @@ class LgxCLI(LightningCLI):
             tested = self.model.epochs_trained  # an earlier end of this run may have tested later weights
             keep_rows(self.run_dir / "results.csv", lambda row: row.split != "test" or row.epochs <= tested)
             print(f"weights    {weights.words}: {weights.path}{weights.other}")
+            for sentence in self.model.conclusions():
+                print(f"result     {sentence}")
             print(f"next       {self.model.next_command(self.run_dir)}", flush=True)
 
 

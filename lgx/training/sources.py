@@ -1,30 +1,18 @@
-"""Find the sources that a configuration names, once, and write into it which version is read, and what they give.
-
-A source may need a run of its own first: an ancestor is fine-tuned on the task that its descendants are for.
-"""
+"""Find the sources that a configuration names, once, and write into it which version is read, and what they give."""
 
 import hashlib
-import os
-import signal
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from jsonargparse import Namespace
 
 from lgx.architectures import parse_any_architecture
 from lgx.artifacts.pretrained import architecture_of
 from lgx.artifacts.sources import Source, resolve, resolve_kept
 from lgx.errors import UserError
-from lgx.host import launcher
-from lgx.host.signals import stop_signals
-from lgx.training.configuration import RunParser, configuration_text, instantiate
-from lgx.training.run_folder import check_claim, run_place
 
 
 @dataclass(frozen=True)
@@ -122,64 +110,3 @@ def _texts(values: Any, place: str) -> Iterator[tuple[str, dict[str, Any], str]]
             yield from _texts(value, option)
         elif isinstance(value, str) and key != "class_path":
             yield option, entries, key
-
-
-class FirstRunEnded(Exception):
-    """The first run has ended; the command continues with further options, which name its results: ``args``."""
-
-
-def do_first(parser: RunParser, config: Namespace) -> None:
-    """Execute or resume the first run that a configuration of ``lgx fit`` needs, in its own process.
-
-    It has the same data, trainer and seed. Its name is the run's name with ``_ancestor``.
-
-    Args:
-        parser: The parser that has parsed the configuration.
-        config: The configuration.
-
-    Raises:
-        FirstRunEnded: After a needed first run.
-        UserError: If the folder of the second run is taken, so that the first run would be useless.
-        SystemExit: If the first run failed; it has printed the reason.
-    """
-    if not getattr(class_of(config.model), "adapts_ancestor", False):
-        return
-    built = instantiate(parser, resolve_sources(config.clone()).config)
-    values: dict[str, Any] = yaml.safe_load(configuration_text(parser, config))
-    model = built.model.first_model(built.data.task, values["model"]["init_args"])
-    if model is None:
-        return
-    place, first = run_place(config), config.clone()
-    if config.trainer.fast_dev_run:
-        raise UserError("trainer.fast_dev_run: saves no fine-tuned ancestor; give a fine-tuned model.ancestor")
-    if config.ckpt_path is None:
-        check_claim(place.folder, config.overwrite, resumes=False)
-    first.name = f"{place.name}_ancestor"
-    folder = run_place(first).folder
-    if launcher.rank() == 0:
-        print(f"ancestor   {built.model.ancestor} is fine-tuned on {built.data.task.name} first: {folder}", flush=True)
-    with tempfile.TemporaryDirectory() as temporary:
-        file = Path(temporary) / "first_run.yaml"
-        file.write_text(yaml.safe_dump(values | {"model": model, "name": first.name}), encoding="utf-8")
-        again = ["--overwrite"] if config.overwrite else ["--ckpt_path", "last"]
-        code = _run([sys.executable, "-m", "lgx", "fit", "--config", str(file), *again])
-    if code:
-        raise SystemExit(code if code > 0 else 128 - code)
-    raise FirstRunEnded(f"--model.ancestor={folder}")
-
-
-def _run(command: list[str]) -> int:
-    """Run a command and return its exit code; signals of a cluster are passed on, and Ctrl-C reaches it directly."""
-    environment = dict(os.environ)
-    if environment.pop("TORCHELASTIC_USE_AGENT_STORE", "") == "True":  # torchrun's store would keep its addresses
-        environment["MASTER_PORT"] = str(int(environment["MASTER_PORT"]) + 1)
-    process = subprocess.Popen(command, env=environment)
-    before = {number: signal.signal(number, lambda number, _: process.send_signal(number)) for number in stop_signals()}
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        process.wait()
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

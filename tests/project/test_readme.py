@@ -272,7 +272,7 @@ def test_the_readme_and_the_tutorial_of_families_begin_with_the_same_commands():
     assert first_block("README.md")[1] == first_block("docs/tutorials/many-sizes.md")[1]
 
 
-@pytest.mark.usefixtures("first_runs", "shallow")
+@pytest.mark.usefixtures("shallow")
 @pytest.mark.parametrize(("page", "count"), [("README.md", 4), ("docs/tutorials/pretrained-vit.md", 5)])
 def test_the_first_commands_of_a_page_lead_from_a_file_of_weights_to_a_small_network(
     tmp_path, monkeypatch, page, count

@@ -1,8 +1,11 @@
 """A family of finished networks of all sizes for one task: the training."""
 
+import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, lru_cache, partial
+from bisect import bisect
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -11,144 +14,201 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from lgx.architectures import Architecture, name_of
+from lgx.architectures.class_order import class_order, with_class_order
+from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.metrics import metrics_for, was_measured
 from lgx.core.batch import Batch
+from lgx.core.readable import lasting
 from lgx.core.rows import Evaluation
 from lgx.core.schema import check_option
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.initialization.sizes import RATIO
-from lgx.initialization.sizing import enough
+from lgx.initialization import Front
+from lgx.initialization.sizing import Stopwatch
 from lgx.methods.nested import FAMILY
-from lgx.methods.nested.front import describe, front_figure, grid, measured_front, write_table
-from lgx.methods.nested.gradients import average_of
-from lgx.methods.nested.sizes import default_sizes, parse_size
+from lgx.methods.nested.front import compared, describe, front_figure, grid, knee, measured_front, write_table
+from lgx.methods.nested.sizes import default_sizes, parse_size, short_name, size_text
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
 
-_SHARED = ("optimizer", "scheduler", "label_smoothing", "mixup", "cutmix", "drop_path_rate", "compile")
-"""Options that the run of the ancestor takes over."""
-
-_parameters = cache(Architecture.count_parameters)  # builds the network, which no step should
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+"""Multiples of it, modulo 1, are spread evenly over [0, 1) from the first few on."""
+_LEAST_UPDATES = 600
+"""Fewest updates of the cheapest size that a budget gives."""
+_VALIDATIONS = 10
+"""About how many validations a run with a budget has."""
+_PASSES = 3
+"""Forward passes that take as long as a forward and a backward pass."""
 
 
 class Family(SlicedNetwork):
     """Train one network whose slices are finished networks of every smaller size for the task.
 
-    The ancestor is fine-tuned on the task before; the slices start from its weights, head and all. Each step trains the
-    listed sizes on one batch, and some steps also a random size. The largest slice of the step learns from the labels.
-    The others also learn from its logits p_t in this step (in-place distillation): their loss is ``(1 - α) CE(p, y) + α
-    τ² CE(softmax(p / τ), softmax(p_t / τ))``; the factor τ² keeps the size of the gradients (Hinton et al., 2015, Sec.
-    2). In-place distillation is of Yu & Huang, Universally Slimmable Networks, ICCV 2019, Sec. 3.2, where the others
-    learn from the largest network alone, and this is always the whole one. The gradient of a step is the average over
-    its slices, which run one after the other, so that a step needs the memory of its largest slice. See
-    :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the slices, and
-    :class:`~lgx.methods.nested.method.Nested` for the papers. Here slices are not pulled to the ancestor.
+    The slices start from the ancestor's weights; the head is new, unless the ancestor's head is for the task's classes.
+    Each update trains one size on a batch, from labels alone. The sizes are the listed ones, and the whole network,
+    which results call ``ancestor``. All of them get the same compute: a size is trained in inverse proportion to the
+    multiply-accumulates of its forward pass, so the smallest has most updates. The updates of a size are spread evenly
+    over the run. See :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the slices, and
+    :class:`~lgx.methods.nested.method.Nested` for the papers.
 
-    After training, about forty sizes are measured on the validation images (the front). ``lgx export FAMILY --params
+    That one network is trained at several sizes, one after the other, is of Yu et al., "Slimmable Neural Networks",
+    ICLR 2019, and Cai et al., "Once-for-All", ICLR 2020, whose steps sum the gradients of several sizes. Equal compute
+    for every size is ours. In-place distillation (Yu & Huang, "Universally Slimmable Networks", ICCV 2019) is left out:
+    a largest slice that has just been cut from its ancestor teaches its mistakes.
+
+    After training, about forty sizes are measured on the validation examples (the front). ``lgx export FAMILY --params
     1.5M`` chooses from the front in the learngene file.
 
     Args:
-        ancestor: The network that was fine-tuned on the task: the folder of its run, or any other source. If its head
-            is for other classes, a first run fine-tunes it with the same options.
-        sizes: Sizes that each step trains, and that validation and test measure, as differences from the ancestor:
-            ``depth=6,embed_dim=128``. By default half of the layers; half of the layers at two thirds of the width; a
-            quarter of the layers at two thirds of the width with half of the MLP.
-        random_every: The first batch of an epoch, and every so many batches after it, also train one random size
-            between the smallest listed values and the ancestor. With 0 the listed sizes alone are trained.
-        alpha: Share α of the largest slice's predictions.
-        temperature: τ > 0.
-        kwargs: Arguments of ``Distill`` and of every method, without ``start`` and ``guidance``.
+        ancestor: The pretrained network: a folder, a run, or any other source.
+        sizes: Sizes to train besides the whole network, as differences from it: ``depth=6,embed_dim=128``. By default
+            half of the layers; half of the layers at two thirds of the width; a quarter of the layers at two thirds of
+            the width with half of the MLP.
+        compute: Compute of the whole training, in epochs of training the whole network. The smallest size gets at least
+            600 updates. With it the run ends after so many passes over the data, and is validated about ten times;
+            ``trainer.max_epochs`` and ``trainer.max_steps`` can only end it earlier. By default they alone give the
+            length of the run.
+        kwargs: Arguments of ``Distill`` and of every method, without those of its teacher and its start.
     """
 
     spec = FAMILY
-    adapts_ancestor = True
-    one_graph = False
 
     def __init__(
-        self,
-        ancestor: str,
-        sizes: Sequence[str] | None = None,
-        random_every: int = 4,
-        alpha: float = 0.9,
-        temperature: float = 2.0,
-        **kwargs: Any,
+        self, ancestor: str, sizes: Sequence[str] | None = None, compute: float | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(guidance="logits", ancestor=ancestor, alpha=alpha, temperature=temperature, **kwargs)
-        check_option("random_every", random_every, random_every >= 0, "a number of steps, or 0 for no random sizes")
+        super().__init__(guidance="logits", ancestor=ancestor, alpha=0.0, temperature=1.0, **kwargs)
+        if compute is not None:
+            check_option("compute", compute, 0 < compute < math.inf, "a positive number of epochs")
         if sizes is not None and not sizes:
             raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
-        self.random_every, self._listed = random_every, sizes
-        self.front: dict[Architecture, float] = {}
+        self.compute, self._given, self._is_trained = compute, sizes, True
+        self.front: Front | None = None
+
+    @property
+    def label(self) -> str:
+        """Name in results; sizes that the run has not trained have a name of their own."""
+        return super().label if self._is_trained else f"{super().label}_unlisted"
 
     def check_task(self, task: Task) -> None:
-        """Refuse a task without labels.
+        """Refuse a task without labels, and wrong sizes.
 
         Raises:
-            UserError: If its images have no labels, or do not suit the network.
+            UserError: If its examples have no labels or do not suit the network, or a size is no slice.
         """
         if not task.is_labeled:
             raise UserError("model Family: needs labels; to train starts without labels, give --model Nested")
         super().check_task(task)
+        _ = self.listed
 
     def teacher_request(self) -> None:
-        """None: the largest slice teaches the others."""
-
-    def first_model(self, task: Task, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The model of a run that fine-tunes the ancestor on the task; None where its head is for the task's classes.
-
-        Args:
-            task: The task.
-            options: This model's own options as in a configuration; the run takes the shared ones over.
-
-        Raises:
-            UserError: If the ancestor cannot be read.
-        """
-        if not task.is_labeled:
-            return None
-        source = load_pretrained(self.ancestor or "")
-        known, names = self.check_sizes(source), source.label_names
-        _ = self.measured  # a wrong size is refused before the ancestor is trained
-        is_same = not names or not task.class_names or {*names} == {*task.class_names}
-        if source.has_head and is_same and (known.num_classes, known.kind) == (task.num_classes, task.kind):
-            return None
-        shared = {key: options[key] for key in _SHARED if key in options}
-        start = {"class_path": "Pretrained", "init_args": {"source": options["ancestor"]}}
-        return {"class_path": "Ancestor", "init_args": shared | {"initializer": start, "head": "new"}}
+        """None: the labels alone are learned."""
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def measured(self) -> list[Architecture]:
+    def listed(self) -> list[Architecture]:
         """The listed sizes."""
-        if self._listed is None:
+        if self._given is None:
             return default_sizes(self.architecture)
         try:
-            found = [parse_size(text, self.architecture) for text in self._listed]
+            sizes = [parse_size(text, self.architecture) for text in self._given]
         except UserError as error:
             raise UserError(f"model.sizes: {error}") from error
-        if len(set(found)) < len(found):
+        if len(set(sizes)) < len(sizes):
             raise UserError("model.sizes: lists a size twice; expected each once")
-        return found
+        return sizes
+
+    @cached_property
+    def measured(self) -> list[Architecture]:
+        """The trained sizes: the listed ones, then the whole network."""
+        return list(dict.fromkeys([*self.listed, self.architecture]))
+
+    @cached_property
+    def shares(self) -> dict[Architecture, float]:
+        """The trained sizes, with the share of the updates that each of them gets."""
+        rates = {size: 1 / cost_of(size).macs for size in self.measured}
+        return {size: rate / sum(rates.values()) for size, rate in rates.items()}
 
     def draw(self, *parts: int) -> list[Architecture]:
-        """See :class:`SlicedNetwork`: the listed sizes, and a random one where it is due."""
-        is_due = self.random_every > 0 and parts[-1] % self.random_every == 0
-        return [*self.measured, *self.random_sizes(int(is_due), *self._least, *parts)]
+        """The size of one update.
+
+        Args:
+            parts: Numbers that end with that of the update.
+        """
+        borders = list(accumulate(self.shares.values()))[:-1]
+        return [self.measured[bisect(borders, parts[-1] * _GOLDEN % 1)]]
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Choose the size of the update; accumulated batches have one size."""
+        super().on_train_batch_start(batch, batch_idx)
+        self.drawn = self.draw(self.global_step)
+
+    # -- length of the run ----------------------------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        """See :class:`~lgx.methods.base.Method`; with ``compute`` also set the number of passes over the data."""
+        super().setup(stage)
+        if stage == "fit" and self.compute is not None:
+            loop, passes = self.trainer.fit_loop, self._passes(self.compute)
+            given = loop.max_epochs or -1
+            loop.max_epochs = passes if given < 0 else min(given, passes)
+            if self.trainer.check_val_every_n_epoch == 1:
+                self.trainer.check_val_every_n_epoch = max(1, loop.max_epochs // _VALIDATIONS)
+
+    def known_steps(self) -> int | None:
+        """See :class:`~lgx.methods.base.Method`."""
+        limits = [super().known_steps()]
+        if self.compute is not None:
+            limits.append(self._passes(self.compute) * self._updates_of_pass)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
-    def _least(self) -> tuple[int, int, float]:
-        """The smallest depth and width of the listed sizes, and their smallest share of the ancestor's MLP ratio."""
-        sizes, ratio = self.measured, self.architecture.mlp_ratio
-        least = min(size.mlp_ratio for size in sizes) / ratio
-        return min(size.depth for size in sizes), min(size.embed_dim for size in sizes), least
+    def _updates_of_pass(self) -> int:
+        return -(-self.data_module().train_dataloader().epoch_length // int(self.trainer.accumulate_grad_batches))
+
+    def _passes(self, compute: float) -> int:
+        """Passes over the data that take so much compute; whole intervals between validations."""
+        macs = [cost_of(size).macs for size in self.measured]
+        of_each = compute * self._updates_of_pass * cost_of(self.architecture).macs / len(macs)
+        of_each = max(of_each, _LEAST_UPDATES * min(macs))
+        passes = math.ceil(sum(of_each / each for each in macs) / self._updates_of_pass)
+        interval = max(1, passes // _VALIDATIONS)
+        return -(-passes // interval) * interval
+
+    def on_train_start(self) -> None:
+        """Print the updates of each size, and about how long they take."""
+        steps = self.known_steps()
+        if steps is None or not self.trainer.is_global_zero:
+            return
+        counts = [
+            f"{round(share * steps):,} of {short_name(size, self.architecture)}" for size, share in self.shares.items()
+        ]
+        print(f"updates    {', '.join(counts)}{self._duration(steps)}", flush=True)
+
+    def _duration(self, steps: int) -> str:
+        """About how long the remaining updates take, measured with forward passes of images."""
+        if self.architecture.reads_text:
+            return ""
+        watch = Stopwatch(self.data_module().batch_size, self.device.type)
+        seconds = _PASSES * sum(share * watch.measure(size) for size, share in self.shares.items())
+        left = (steps - self.global_step) * int(self.trainer.accumulate_grad_batches)
+        return f"; about {lasting(seconds * left)} without validations"
 
     # -- network --------------------------------------------------------------------------------------------------
+
+    def start_tensors(self, tensors: Mapping[str, Tensor], known: Architecture) -> Mapping[str, Tensor]:
+        """See :class:`SlicedNetwork`: with the ancestor's head in the task's order of classes, or without a head."""
+        task, names = cast(Task, self.task), self.source.label_names
+        is_same = not names or not task.class_names or {*names} == {*task.class_names}
+        if self.source.has_head and is_same and (known.num_classes, known.kind) == (task.num_classes, task.kind):
+            place = class_order(names, task.class_names, f"ancestor {self.source.name}")
+            return with_class_order(tensors, known, place)
+        self.print(f"head       new, for {self.architecture.outputs}")
+        return {name: tensor for name, tensor in tensors.items() if not name.startswith(known.head_prefixes)}
 
     def prepare(self, size: Architecture) -> nn.Module:
         """See :class:`SlicedNetwork`."""
@@ -160,33 +220,10 @@ class Family(SlicedNetwork):
         network, tensors = self.prepare(size).train(self.training), self.tensors_of(size)
         return cast(Tensor, functional_call(network, tensors, (inputs,), tie_weights=False))
 
-    # -- losses ---------------------------------------------------------------------------------------------------
-
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
-        """``loss``, the average over the sizes of the step, and its parts."""
-        parameters = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
-        scaler = getattr(self.trainer.precision_plugin, "scaler", None)
-        return average_of(self.slice_losses(batch), parameters, scaler.get_scale() if scaler else 1.0)
-
-    def slice_losses(self, batch: Batch) -> list[Callable[[], dict[str, Tensor]]]:
-        """What computes the losses of each slice of the step, the largest first, whose answers the others need."""
-        first, *others = sorted(self.drawn or self.draw(0), key=_parameters, reverse=True)
-        answers: list[Tensor] = []
-
-        def of_largest() -> dict[str, Tensor]:
-            logits = self.logits(first, batch.inputs)
-            answers.append(logits.detach())
-            labels = self.label_loss(logits, batch.targets)
-            return {"loss": labels, "loss_labels": labels, "loss_distillation": torch.zeros_like(labels)}
-
-        def of_other(size: Architecture) -> dict[str, Tensor]:
-            logits = self.logits(size, batch.inputs)
-            labels = self.label_loss(logits, batch.targets)
-            distilled = self.temperature**2 * self.distilled(logits, answers[0], batch.targets)
-            loss = (1 - self.alpha) * labels + self.alpha * distilled
-            return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}
-
-        return [of_largest, *(partial(of_other, size) for size in others)]
+        """Loss of the update's size with the labels."""
+        (size,) = self.drawn or self.draw(0)
+        return {"loss": self.label_loss(self.logits(size, batch.inputs), batch.targets)}
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 
@@ -233,12 +270,12 @@ class Family(SlicedNetwork):
                 self.log(f"{split}/{name}", average, prog_bar=name == self.task.metric)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Logits, (B, K), float32.
+        """Logits of the one listed size, (B, K), float32.
 
         Raises:
             UserError: If several sizes are listed.
         """
-        if len(self.measured) > 1:
+        if len(self.listed) > 1:
             raise UserError("model.sizes: predictions need exactly one size; list it, e.g. [depth=6]")
         return super().predict_step(batch, batch_idx)
 
@@ -248,29 +285,40 @@ class Family(SlicedNetwork):
         """Measure the front."""
         if not self.trainer.enable_validation:
             return {}
-        assert self.task is not None
-        sizes = [*self.measured, *grid(self.architecture, *self._least[:2]), self.architecture]
-        self.front = measured_front(self, sizes)
+        least = min(size.depth for size in self.listed), min(size.embed_dim for size in self.listed)
+        self.front = measured_front(self, [*self.measured, *grid(self.architecture, *least)])
         if self.trainer.is_global_zero:
-            write_table(self.front, self.task.metric, table := folder / "front.csv")
-            print(f"front      {len(self.front)} sizes in validation, {table}; sizes better than every smaller size:")
-            print(describe(self.front, self.task.metric), flush=True)
-        return {"front": front_figure(self.front, self.task.metric, self.measured)}
+            write_table(self.front, self.architecture, table := folder / "front.csv")
+            print(f"front      {len(self.front.scores)} sizes in validation, {table}; those better than every smaller:")
+            print(describe(self.front), flush=True)
+        return {"front": front_figure(self.front, self.measured)}
+
+    def conclusions(self) -> list[str]:
+        """See :class:`~lgx.methods.base.Method`: the best slice beside the ancestor."""
+        return compared(self.front, self.architecture, self.compute) if self.front else []
 
     def next_command(self, folder: Path) -> str:
-        """See :class:`~lgx.methods.base.Method`: export a network of half of the parameters, if one is so small."""
-        export = f"lgx export {shlex.quote(str(folder))}"
-        if not self.front:
-            return f"{export} --arch {self.measured[0].spec(RATIO)} --out small.onnx"
-        half = max(self.architecture.count_parameters() // 2, min(size.count_parameters() for size in self.front))
-        return f"{export} --params {enough('params', half)} --out small.onnx"
+        """See :class:`~lgx.methods.base.Method`: export the smallest network that is as good as the best."""
+        size = self.measured[0] if self.front is None else knee(self.front)
+        return f"lgx export {shlex.quote(str(folder))} --arch {size_text(size)} --out small.onnx"
+
+    def describe(self) -> dict[str, Any]:
+        """The checkpoint's description, with the trained sizes."""
+        return super().describe() | {"sizes": [size_text(size) for size in self.listed]}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """See :class:`~lgx.methods.base.Method`; also learn which sizes were trained."""
+        super().on_load_checkpoint(checkpoint)
+        trained = checkpoint["lgx"].get("sizes", [])
+        self._is_trained = all(size_text(size) in trained for size in self.listed)
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The whole network, the order of its layers, and the front."""
-        own = {name: tensor for name, tensor in state.items() if name != ORDER}
-        front = {size.spec(RATIO): score for size, score in self.front.items()}
-        selection, ancestor = {"layers": list(self.layer_order), "front": front}, self.ancestor or ""
-        return Learngene(self.method, self.architecture, own, ancestor, selection=selection, content="family")
+        tensors = {name: tensor for name, tensor in state.items() if name != ORDER}
+        scores = self.front.scores if self.front else {}
+        selection = {"layers": list(self.layer_order), "front": {size_text(size): s for size, s in scores.items()}}
+        ancestor = self.ancestor or ""
+        return Learngene(self.method, self.architecture, tensors, ancestor, selection=selection, content="family")
 
 
 @lru_cache(maxsize=1024)

@@ -1,9 +1,9 @@
 """The front of a family: which sizes the end of its training measures, their table and their figure."""
 
 import csv
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable
 from itertools import islice
-from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +14,19 @@ from lgx.architectures.cost import cost_of
 from lgx.components.metrics import metrics_for, update_metrics
 from lgx.core.batch import Batch
 from lgx.core.progress import tracked
-from lgx.core.readable import aligned, in_words, measured
+from lgx.core.readable import aligned, in_words, is_share, measured
 from lgx.host.files import atomic_path
-from lgx.initialization import Sizes
+from lgx.initialization import Front, Sizes
 from lgx.initialization.sizing import enough
-from lgx.methods.nested.sizes import KEYS
+from lgx.methods.nested.sizes import ANCESTOR, KEYS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIZES, _WIDTHS = 40, 4
 """About how many sizes, and how many widths at most, the grid has."""
-
-Scores = Mapping[Architecture, float]
-"""Validation score of each size, from the smallest to the largest."""
+_FAR = 0.1
+"""If the best network of half of the ancestor's parameters lacks so much of its score, a longer training is advised."""
 
 
 def grid(whole: Architecture, least_depth: int, least_width: int) -> list[Architecture]:
@@ -56,81 +55,121 @@ def _spread(values: list[int], most: int) -> list[int]:
 
 
 @torch.no_grad()
-def measured_front(method: Any, sizes: list[Architecture]) -> dict[Architecture, float]:
-    """Score the slices on all validation images; every process measures its share of them.
+def measured_front(method: Any, sizes: Iterable[Architecture]) -> Front:
+    """Score the slices on all validation examples; every process measures its share of them.
 
     Args:
         method: The family, which has the weights of its run; its trainer has its data.
         sizes: The sizes to measure.
     """
-    trainer, task, module = method.trainer, method.task, method.data_module()
-    sizes = sorted(set(sizes), key=Architecture.count_parameters)
-    metrics = {size: metrics_for(task).to(method.device) for size in sizes}
+    trainer, task = method.trainer, method.task
+    ordered = sorted(dict.fromkeys(sizes), key=lambda size: (cost_of(size).parameters, size.spec()))
+    metrics = {size: metrics_for(task).to(method.device) for size in ordered}
     method.eval()
-    limit = trainer.num_val_batches[0]
-    batches: Iterable[Batch] = islice(module.val_dataloader(), None if isinf(limit) else int(limit))
+    batches = _limited(method.data_module().val_dataloader(), trainer.limit_val_batches)
     for batch in tracked(batches, f"measuring {len(metrics)} sizes:") if trainer.is_global_zero else batches:
-        images = trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
+        moved = trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
         with trainer.precision_plugin.val_step_context():
             for size, metric in metrics.items():
-                update_metrics(metric, method.logits(size, images.inputs).float(), images.targets)
-    return {size: float(metric[task.metric].compute()) for size, metric in metrics.items()}
+                update_metrics(metric, method.logits(size, moved.inputs).float(), moved.targets)
+    scores = {size: float(metric[task.metric].compute()) for size, metric in metrics.items()}
+    return Front(task.metric, scores, int(metrics[ordered[0]]["n"].compute()))
 
 
-def best_of(front: Scores) -> list[Architecture]:
+def _limited(loader: Any, limit: float) -> Iterable[Batch]:
+    """The batches of a validation.
+
+    ``num_val_batches`` of a trainer is empty if a run is resumed that has no epochs left.
+    """
+    return islice(loader, limit if isinstance(limit, int) else int(len(loader) * limit))
+
+
+def best_of(front: Front) -> list[Architecture]:
     """The sizes that are better than every smaller one, by parameters, from the smallest to the largest."""
     found: list[Architecture] = []
-    for size in sorted(front, key=lambda size: (size.count_parameters(), -front[size])):
-        if not found or front[size] > front[found[-1]]:
+    for size in sorted(front.scores, key=lambda size: (cost_of(size).parameters, -front.gain(size))):
+        if not found or front.gain(size) > front.gain(found[-1]):
             found.append(size)
     return found
 
 
-def describe(front: Scores, metric: str) -> str:
+def knee(front: Front) -> Architecture:
+    """The smallest size whose score is within one standard error of the best; the error of a share is known."""
+    *_, best = sizes = best_of(front)
+    share, margin = front.scores[best], 0.0
+    if is_share(front.metric) and front.examples and 0 < share < 1:
+        margin = math.sqrt(share * (1 - share) / front.examples)
+    return next(size for size in sizes if front.gain(size) >= front.gain(best) - margin)
+
+
+def compared(front: Front, whole: Architecture, compute: float | None) -> list[str]:
+    """Sentences on the ancestor, and on the best network of at most half of its parameters.
+
+    Args:
+        front: The measured sizes.
+        whole: The ancestor's size.
+        compute: Compute of the training, in epochs of the whole network, if it was given so.
+    """
+    of_whole = cost_of(whole).parameters
+    small = [size for size in front.scores if 2 * cost_of(size).parameters <= 1.05 * of_whole]
+    words = f"ancestor {measured(front.scores[whole], front.metric)}"
+    if not small:
+        return [words]
+    best = max(small, key=lambda size: (front.gain(size), -cost_of(size).parameters))
+    share = cost_of(best).parameters / of_whole
+    lines = [f"{words}, best slice {measured(front.scores[best], front.metric)} with {share:.0%} of the parameters"]
+    if is_share(front.metric) and front.gain(whole) - front.gain(best) > _FAR:
+        remedy = f"--model.compute {2 * compute:g}" if compute else "more epochs"
+        lines.append(f"the slices are far below the ancestor: train longer with {remedy} and --overwrite")
+    return lines
+
+
+def describe(front: Front) -> str:
     """The table of the sizes that are better than every smaller one, for the terminal."""
-    lines = [["depth", "width", "heads", "MLP ratio", "parameters", "MACs", in_words(metric)]]
+    lines = [["depth", "width", "heads", "MLP ratio", "parameters", "MACs", in_words(front.metric)]]
     for size in best_of(front):
         cost, numbers = cost_of(size), (size.depth, size.embed_dim, size.num_heads, size.mlp_ratio)
         amounts = enough("params", cost.parameters), enough("macs", cost.macs)
-        lines.append([*(f"{number:g}" for number in numbers), *amounts, measured(front[size], metric)])
+        score = measured(front.scores[size], front.metric)
+        lines.append([*(f"{number:g}" for number in numbers), *amounts, score])
     return "\n".join(f"{'':<11}{line}" for line in aligned(lines, left=0))
 
 
-def write_table(front: Scores, metric: str, path: Path) -> None:
+def write_table(front: Front, whole: Architecture, path: Path) -> None:
     """Write all sizes as CSV; ``best`` marks those that are better than every smaller one."""
     best = best_of(front)
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([*KEYS, "parameters", "macs", f"val_{metric}", "best"])
-        for size, score in front.items():
-            cost = cost_of(size)
+        writer.writerow(["network", *KEYS, "parameters", "macs", f"val_{front.metric}", "best"])
+        for size, score in front.scores.items():
+            cost, name = cost_of(size), ANCESTOR if size == whole else "slice"
             numbers = (getattr(size, key) for key in KEYS)
-            writer.writerow([*numbers, cost.parameters, cost.macs, score, int(size in best)])
+            writer.writerow([name, *numbers, cost.parameters, cost.macs, score, int(size in best)])
 
 
-def front_figure(front: Scores, metric: str, listed: list[Architecture]) -> "Figure":
+def front_figure(front: Front, trained: list[Architecture]) -> "Figure":
     """Draw score against parameters and MACs; a line joins the sizes that are better than every smaller one.
 
     Args:
         front: The sizes and their scores.
-        metric: Name of the score.
-        listed: The sizes that each step has trained.
+        trained: The sizes that were trained; the last one is the ancestor.
     """
     from lgx.components.figures import make_panels
 
     figure, panels = make_panels(2, share_y=True)
+    best, whole = best_of(front), trained[-1]
+    groups = (
+        (ANCESTOR, [whole], "#000000", "*"),
+        ("trained sizes", [size for size in front.scores if size in trained and size != whole], "#d55e00", "o"),
+        ("other sizes", [size for size in front.scores if size not in trained], "#0072b2", "o"),
+    )
     for axes, quantity in zip(panels, ("parameters", "macs"), strict=True):
-        place = {size: getattr(cost_of(size), quantity) / 1e6 for size in front}
-        best = best_of(front)
-        axes.plot([place[size] for size in best], [front[size] for size in best], color="#8c8c8c", zorder=1)
-        for label, sizes, color in (
-            ("trained in each step", [size for size in front if size in listed], "#d55e00"),
-            ("other sizes", [size for size in front if size not in listed], "#0072b2"),
-        ):
-            axes.scatter(
-                [place[size] for size in sizes], [front[size] for size in sizes], s=14, color=color, label=label
-            )
-        axes.set_xlabel(f"{'MACs of an image' if quantity == 'macs' else quantity} (millions)")
-    panels[0].set_ylabel(f"{in_words(metric)} in validation")
+        place = {size: getattr(cost_of(size), quantity) / 1e6 for size in front.scores}
+        axes.plot([place[size] for size in best], [front.scores[size] for size in best], color="#8c8c8c", zorder=1)
+        for label, sizes, color, marker in groups:
+            points = [place[size] for size in sizes], [front.scores[size] for size in sizes]
+            axes.scatter(*points, s=48 if marker == "*" else 14, color=color, marker=marker, label=label)
+        axes.set_xlabel(f"{'MACs of an example' if quantity == 'macs' else quantity} (millions)")
+    panels[0].set_ylabel(f"{in_words(front.metric)} in validation")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
     return figure

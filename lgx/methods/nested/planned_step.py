@@ -5,7 +5,6 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.autograd.graph import saved_tensors_hooks
 
 from lgx.architectures import Architecture
 from lgx.core.batch import Batch
@@ -23,8 +22,6 @@ class PlannedSlices(PlannedStep):
     def __init__(self, method: Any) -> None:
         super().__init__(method)
         self.notes = ("FLOPs are those of an average step. Memory is that of a step with the largest slices.",)
-        if method.adapts_ancestor:
-            self.notes += ("A first run that fine-tunes the ancestor is not counted.",)
 
     def build(self) -> nn.Module:
         """The network; the sizes of the step are drawn before operations are counted."""
@@ -32,7 +29,7 @@ class PlannedSlices(PlannedStep):
         with unset_fake_temporarily():
             steps = [method.draw(step) for step in range(_STEPS)]
             costs = [[self._macs(size) for size in sizes] for sizes in steps]
-        largest = max(range(_STEPS), key=lambda k: (sum if method.one_graph else max)(costs[k]))
+        largest = max(range(_STEPS), key=lambda k: sum(costs[k]))
         method.drawn, self.flops_share = steps[largest], fmean(map(sum, costs)) / sum(costs[largest])
         method.layer_order = tuple(range(method.architecture.depth))
         return super().build()
@@ -42,20 +39,10 @@ class PlannedSlices(PlannedStep):
         return fixed.macs + size.depth * layer.macs
 
     def loss(self, batch: Batch) -> Tensor:
-        """The loss of the slices, which are built before: no network can be built on tensors without memory.
-
-        Where slices run one after the other, the activations of the largest one count.
-        """
+        """The loss of the slices, which are built before: no network can be built on tensors without memory."""
         method: Any = self.method
         with unset_fake_temporarily():
             for size in method.drawn:
                 method.prepare(size)
                 sliced({}, method.architecture, size, method.layer_order)  # its plan builds a network, too
-            losses = [] if method.one_graph else method.slice_losses(batch)
-        if method.one_graph:
-            return super().loss(batch)
-        total: Tensor = losses[0]()["loss"]  # of the largest
-        with saved_tensors_hooks(lambda tensor: None, lambda nothing: nothing):
-            for compute in losses[1:]:
-                total = total + compute()["loss"]
-        return total / len(losses)
+        return super().loss(batch)

@@ -9,6 +9,22 @@ from lgx.methods.nested.slicing import sliced
 
 KEYS = ("depth", "embed_dim", "num_heads", "mlp_ratio")
 """What a slice may have less of."""
+ANCESTOR = "ancestor"
+"""Name of the whole network's size."""
+
+
+def size_text(size: Architecture) -> str:
+    """A size as :func:`parse_size` reads it: ``depth=6,embed_dim=128,num_heads=2,mlp_ratio=2``."""
+    return ",".join(f"{key}={getattr(size, key)!r}".removesuffix(".0") for key in KEYS)
+
+
+def short_name(size: Architecture, whole: Architecture) -> str:
+    """A size in a few characters: ``6x192``, ``3x128-mlp2`` where the MLP differs from the whole network's."""
+    if size == whole:
+        return ANCESTOR
+    ratio = "" if size.mlp_ratio == whole.mlp_ratio else f"-mlp{size.mlp_ratio:g}"
+    heads = "" if size.head_width == whole.head_width else f"-heads{size.num_heads}"
+    return f"{size.depth}x{size.embed_dim}{ratio}{heads}"
 
 
 def parse_size(text: str, whole: Architecture) -> Architecture:
@@ -21,6 +37,8 @@ def parse_size(text: str, whole: Architecture) -> Architecture:
     Raises:
         UserError: If a key or value is none of a network, or the whole network has no such slice.
     """
+    if text == ANCESTOR:
+        return whole
     values: dict[str, Any] = {}
     known = whole.to_dict()
     for part in text.split(","):

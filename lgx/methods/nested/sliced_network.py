@@ -10,9 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
-from lgx.architectures.class_order import class_order, with_class_order
 from lgx.artifacts.pretrained import PretrainedNetwork
-from lgx.components.teacher import check_kind
 from lgx.core.batch import Batch
 from lgx.core.seed import run_seed
 from lgx.core.task import Normalization
@@ -127,12 +125,8 @@ class SlicedNetwork(Distill):
         batches = [data.on_after_batch_transfer(batch, 0) for batch in data.reference_dataloader(_SAMPLE, False)]
         inputs = self._sample(batches)
         tensors, order = ordered(self.source.tensors, known, on_inputs(self.source.model.eval(), known, inputs))
-        if self.guidance == "logits" and self.task is not None:  # the head is kept
-            check_kind(self.source, self.task)
-            place = class_order(self.source.label_names, self.task.class_names, f"ancestor {self.source.name}")
-            tensors = with_class_order(tensors, known, place)
         getattr(network, ORDER).copy_(torch.tensor(layers_by_change(self.source.model, known, inputs)))
-        self.begin(network, tensors, order)
+        self.begin(network, self.start_tensors(tensors, known), order)
         examples = sum(len(batch.inputs) for batch in batches)
         what = "texts" if known.reads_text else "images"
         self.print(f"ordered    dimensions, heads and neurons by activation on {examples} training {what}")
@@ -157,6 +151,15 @@ class SlicedNetwork(Distill):
         if known.replace(num_classes=own.num_classes, kind=own.kind) != own:
             raise UserError(f"model.arch: must have the ancestor's sizes; write {known.spec()}")
         return known
+
+    def start_tensors(self, tensors: Mapping[str, Tensor], known: Architecture) -> Mapping[str, Tensor]:
+        """The parameters of the ordered ancestor that the network starts from; by default all.
+
+        Args:
+            tensors: All of its parameters.
+            known: Its architecture.
+        """
+        return tensors
 
     def extend(self, network: nn.Module) -> None:
         """Add to the network what the method keeps beside the trained weights."""

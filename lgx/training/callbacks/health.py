@@ -128,9 +128,7 @@ class GradientNorms(Callback):
         self.every_n_steps = every_n_steps
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse sharded networks, and methods whose losses have no graph."""
-        if isinstance(pl_module, Method) and not pl_module.one_graph:
-            raise UserError(f"trainer.callbacks: GradientNorms cannot measure {pl_module.method}; leave it out")
+        """Refuse sharded networks."""
         if isinstance(trainer.strategy, ShardedStrategy):
             raise UserError("trainer.callbacks: GradientNorms needs whole parameters; leave it out or use ddp")
 

@@ -136,8 +136,8 @@ class RunWeights(Callback):
 
     def _choose(self, trainer: Trainer, pl_module: Method, folder: Path) -> None:
         best, epoch = best_checkpoint(trainer), pl_module.epochs_trained or trainer.current_epoch
-        final = folder / "checkpoints" / FINAL
-        self.path, self.words = final if final.is_file() else final.with_name(LAST), f"epoch {epoch}, last"
+        saved = (folder / "checkpoints" / name for name in (FINAL, LAST))
+        self.path, self.words = next((file for file in saved if file.is_file()), None), f"epoch {epoch}, last"
         if not isinstance(best, BestCheckpoint) or best.best_model_score is None:
             return
         tag, score = str(best.monitor), float(best.best_model_score)

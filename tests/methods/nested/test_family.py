@@ -1,11 +1,14 @@
 """Families of finished networks: training, front, choice of a network, and what is refused."""
 
 import csv
-import gc
+import json
 import re
-import weakref
+from collections import Counter
+from contextlib import nullcontext
 from functools import partial
+from itertools import permutations
 from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 import timm
@@ -19,22 +22,25 @@ from torch.func import functional_call
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.pretrained import architecture_of, load_pretrained
 from lgx.commands import api
+from lgx.components.metrics import metrics_for
 from lgx.core.batch import Batch
+from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.initialization import Front
 from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import enough, parse_budgets
 from lgx.methods import Family
-from lgx.methods.nested.front import grid
-from lgx.methods.nested.gradients import average_of
+from lgx.methods.nested.front import best_of, grid, knee, measured_front
 from lgx.methods.nested.sizes import default_sizes, parse_size
 from lgx.methods.nested.slicing import sliced
 from lgx.planning import make_plan
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok
 from tests.support.extras import need_onnx
 
-SIZES = '--model.sizes=["depth=2","depth=1,embed_dim=8,mlp_ratio=2"]'
+SIZES_OF_RUN = ("depth=2", "depth=1,embed_dim=8,mlp_ratio=2")
+SIZES = f"--model.sizes={json.dumps(SIZES_OF_RUN)}"
 
 
 @pytest.fixture(scope="module")
@@ -75,85 +81,63 @@ def made(ancestor, sizes=("depth=2", "depth=1,embed_dim=8"), **options):
     return method.train()
 
 
-@pytest.mark.parametrize(("alpha", "temperature", "smoothing"), [(0.9, 2.0, 0.0), (0.25, 1.0, 0.1), (0, 2.0, 0.0)])
-def test_a_step_has_the_gradients_of_the_average_loss_of_its_slices(ancestor, alpha, temperature, smoothing):
-    method = made(ancestor, alpha=alpha, temperature=temperature, label_smoothing=smoothing)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_an_update_has_the_gradients_of_one_plain_network_with_the_labels(ancestor, smoothing):
+    method = made(ancestor, label_smoothing=smoothing)
     whole, classes = method.architecture, method.architecture.num_classes
     inputs, targets = torch.randn(6, 3, 16, 16), torch.arange(6) % classes
-    tensors = {name: p.detach().clone().requires_grad_() for name, p in method.network.named_parameters()}
-    losses, answers = [], None
-    for size in sorted(method.draw(0, 1, 4), key=lambda size: -size.count_parameters()):
+    for size in method.measured:
+        tensors = {name: p.detach().clone().requires_grad_() for name, p in method.network.named_parameters()}
         model = timm.create_model(size.timm_name, pretrained=False, **size.timm_args())
         logits = functional_call(model, sliced(tensors, whole, size, [2, 0, 3, 1]), (inputs,))
-        labels = F.cross_entropy(logits, targets, label_smoothing=smoothing)
-        if answers is None:  # the largest slice learns the labels, and teaches the others
-            answers = logits.detach()
-            losses.append(labels)
-            continue
-        known, own = (answers / temperature).softmax(1), (logits / temperature).log_softmax(1)
-        losses.append((1 - alpha) * labels - alpha * temperature**2 * (known * own).sum(1).mean())
-    (average := torch.stack(losses).mean()).backward()
-    method.drawn = method.draw(0, 1, 4)
-    method._trainer = type("Trainer", (), {"precision_plugin": None})()
-    loss = method.training_losses(Batch(inputs, targets, "t"))["loss"]
-    torch.testing.assert_close(loss, average)
+        wanted = F.cross_entropy(logits, targets, label_smoothing=smoothing)
+        wanted.backward()
+        method.zero_grad()
+        method.drawn = [size]
+        loss = method.training_losses(Batch(inputs, targets, "t"))["loss"]
+        torch.testing.assert_close(loss, wanted)
+        loss.backward()
+        for name, parameter in method.network.named_parameters():
+            assert (parameter.grad is None) == (tensors[name].grad is None), name
+            if parameter.grad is not None:
+                torch.testing.assert_close(parameter.grad, tensors[name].grad, msg=name)
     torch.testing.assert_close(method(inputs), method.logits(method.measured[0], inputs))
-    (2 * loss).backward()
-    for name, parameter in method.network.named_parameters():
-        wanted = tensors[name].grad
-        assert (parameter.grad is None) == (wanted is None), name
-        if wanted is not None:
-            torch.testing.assert_close(parameter.grad, 2 * wanted, msg=name)
 
 
-def test_a_step_builds_no_network_for_sizes_that_it_knows(ancestor, monkeypatch):
+def test_an_update_builds_no_network_for_sizes_that_it_knows(ancestor, monkeypatch):
     method, batch = made(ancestor), Batch(torch.randn(2, 3, 16, 16), torch.arange(2), "t")
-    method.drawn = method.draw(0, 1, 4)
-    losses = [compute()["loss"] for compute in method.slice_losses(batch)]
+    losses = [method.training_losses(batch)["loss"] for method.drawn in ([size] for size in method.measured)]
     monkeypatch.setattr(ViTArchitecture, "build", None)
-    again = [compute()["loss"] for compute in method.slice_losses(batch)]
+    again = [method.training_losses(batch)["loss"] for method.drawn in ([size] for size in method.measured)]
     torch.testing.assert_close(again, losses)
 
 
-@pytest.mark.parametrize(("every", "steps"), [(0, []), (1, [0, 1, 2, 3, 4]), (4, [0, 4])])
-def test_every_nth_step_trains_a_random_size_and_all_steps_the_listed_ones(ancestor, every, steps):
-    method = made(ancestor, random_every=every)
-    drawn = [method.draw(0, 1, step) for step in range(5)]
-    assert [step for step, sizes in enumerate(drawn) if len(sizes) == 3] == steps
-    assert all(sizes[:2] == method.measured for sizes in drawn)
+@settings(max_examples=30)
+@given(updates=st.integers(1, 3000))
+def test_all_sizes_get_the_same_compute_at_any_time_of_a_run(ancestor, updates):
+    method = made(ancestor, sizes=["depth=2", "depth=1,embed_dim=8", "depth=1,embed_dim=8,mlp_ratio=2"])
+    drawn = Counter(method.draw(0, update)[0] for update in range(updates))
+    assert method.measured[-1] == method.architecture
+    rates = {size: 1 / size.count_macs() for size in method.measured}
+    assert all(abs(drawn[size] - updates * rate / sum(rates.values())) < 3 for size, rate in rates.items())
 
 
-class Kept:
-    """A tensor that a backward pass needs."""
-
-    def __init__(self, tensor):
-        self.tensor = tensor
-
-
-@settings(max_examples=20)
-@given(count=st.integers(1, 4), scale=st.sampled_from([1.0, 1024.0]))
-def test_a_step_holds_the_activations_of_one_slice_at_a_time(count, scale):
-    weight, unused, kept = torch.randn(3, requires_grad=True), torch.randn(2, requires_grad=True), weakref.WeakSet()
-
-    def pack(tensor):
-        kept.add(box := Kept(tensor))
-        return box
-
-    def loss(number):
-        assert not kept
-        return {"loss": (weight * (number + 1)).exp().sum()}
-
-    gc.disable()  # a tensor that waits for the collector takes memory, too
-    try:
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda box: box.tensor):
-            averages = average_of([partial(loss, number) for number in range(count)], [weight, unused], scale)
-    finally:
-        gc.enable()
-    averages["loss"].backward()
-    factors = range(1, count + 1)
-    wanted = sum(factor * (weight.detach() * factor).exp() for factor in factors) / count
-    torch.testing.assert_close(weight.grad, wanted)
-    assert unused.grad is None
+@pytest.mark.parametrize(("compute", "accumulate"), [(0.1, 1), (300, 1), (300, 4)])
+def test_a_budget_is_that_of_training_the_ancestor_or_600_updates_of_the_smallest_size(ancestor, compute, accumulate):
+    method = made(ancestor, compute=compute)
+    loader = SimpleNamespace(train_dataloader=lambda: SimpleNamespace(epoch_length=3))
+    method.data_module = lambda: loader
+    method._trainer = SimpleNamespace(max_epochs=-1, max_steps=-1, accumulate_grad_batches=accumulate)
+    steps, whole = method.known_steps(), method.architecture.count_macs()
+    spent = sum(share * steps * size.count_macs() for size, share in method.shares.items())
+    smallest = max(method.shares.values()) * steps
+    assert smallest >= 600 * 0.99
+    if compute > 1:
+        assert spent == pytest.approx(compute * -(-3 // accumulate) * whole, rel=0.12)  # whole intervals of validation
+    else:
+        assert smallest < 600 * 1.12
+    method._trainer.max_steps = 7
+    assert method.known_steps() == 7
 
 
 def test_announced_validated_exported_and_predicted_scores_are_the_same(family, images, tmp_path):
@@ -164,7 +148,7 @@ def test_announced_validated_exported_and_predicted_scores_are_the_same(family, 
         arch = ",".join(f"{key}={row[key]}" for key in ("depth", "embed_dim", "num_heads", "mlp_ratio"))
         where = f'--model.sizes=["{arch}"]', f"--ckpt_path={family}/checkpoints/last.ckpt", f"--runs_dir={tmp_path}"
         done = lgx("validate", "--config", family / "config.yaml", *where)
-        assert f"accuracy {float(row['val_acc']):.1%}".replace("%", " %") in done.out, done.err
+        assert f"  {float(row['val_acc']):.1%}".replace("%", " %") in done.out, done.err
         for kind in ("folder", "model.onnx"):
             out = tmp_path / arch / kind
             out.parent.mkdir(exist_ok=True)
@@ -218,7 +202,7 @@ def test_the_last_validation_and_the_test_are_averages_over_the_listed_sizes(fam
     with (family / "results.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["metric"] == "acc" and row["epochs"] == "3"]
     tested = [float(row["value"]) for row in rows if row["split"] == "test"]
-    assert len(tested) == 2
+    assert len(tested) == 3  # with the ancestor
     validated = [float(row["value"]) for row in rows if row["split"] == "val"]
     best = load_checkpoint(family / "checkpoints/last.ckpt")["callbacks"]
     scores = [state["last_score"] for state in best.values() if "last_score" in state]
@@ -242,14 +226,14 @@ def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
     assert all(torch.allclose(found[0][name], tensor, atol=1e-6) for name, tensor in found[1].items())
 
 
-def test_a_plan_counts_every_slice_and_holds_the_activations_of_the_largest(ancestor, images):
-    given = arguments("plan", "Family", images, images, f"--model.ancestor={ancestor}", "--model.random_every=0")[1:]
-    plans = [
-        make_plan([*given, f"--model.sizes={sizes}"]) for sizes in ('["depth=4"]', '["depth=2"]', "[depth=4,depth=2]")
-    ]
-    large, small, both = ((plan.flops.forward, plan.memory.activations) for plan in plans)
-    assert both == (pytest.approx(large[0] + small[0]), pytest.approx(large[1], rel=0.01))
-    assert {plan.flops.teacher for plan in plans} == {0}
+def test_a_plan_counts_the_updates_of_every_size(ancestor, images):
+    given = arguments("plan", "Family", images, images, f"--model.ancestor={ancestor}", SIZES)[1:]
+    plan, method = make_plan([*given, "--trainer.max_epochs=4"]), made(ancestor, SIZES_OF_RUN)
+    macs = sum(share * size.count_macs() for size, share in method.shares.items())
+    assert plan.flops.forward == pytest.approx(2 * macs, rel=0.03)
+    assert plan.flops.teacher == 0
+    long = make_plan([*given, "--model.compute=300", "--trainer.max_epochs=-1"])
+    assert long.total_flops == pytest.approx(300 * 48 * 6 * method.architecture.count_macs(), rel=0.15)
 
 
 @pytest.mark.parametrize(
@@ -261,8 +245,7 @@ def test_a_plan_counts_every_slice_and_holds_the_activations_of_the_largest(ance
         (['--model.sizes=["depth=two"]'], "expected KEY=NUMBER"),
         (['--model.sizes=["depth=2","depth=2"]'], "lists a size twice"),
         (["--model.sizes=[]"], "at least one size"),
-        (["--model.random_every=-1"], "model.random_every"),
-        (["--trainer.callbacks+=GradientNorms"], "GradientNorms cannot measure family"),
+        (["--model.compute=0"], "model.compute"),
         (["--data.labels=false"], "needs labels"),
     ],
 )
@@ -273,14 +256,76 @@ def test_what_no_family_has_is_refused(ancestor, images, tmp_path, options, word
     assert not list(tmp_path.rglob("*.ckpt"))
 
 
-def test_random_sizes_begin_at_the_smallest_listed_values_and_exports_at_the_smallest_network(ancestor, tmp_path):
-    method = made(ancestor, sizes=["depth=2", "depth=1,embed_dim=8,mlp_ratio=2"])
-    assert method._least == (1, 8, 2 / method.architecture.mlp_ratio)
-    for depth in (1, 3):
-        size = method.architecture.replace(depth=depth)
-        method.front = {size: 0.5}
-        least = max(size.count_parameters(), method.architecture.count_parameters() // 2)
-        assert f"--params {enough('params', least)} " in method.next_command(tmp_path)
+def test_the_next_command_names_the_smallest_size_within_one_standard_error_of_the_best(ancestor, tmp_path):
+    method = made(ancestor)
+    whole = method.architecture
+    sizes = [whole.replace(depth=depth) for depth in (1, 2, 3)]
+    for examples, wanted in ((0, 3), (10_000, 3), (100, 2), (9, 1)):  # errors of 0, 0.005, 0.05 and 0.17
+        method.front = Front("acc", dict(zip([*sizes, whole], (0.4, 0.47, 0.5, 0.49), strict=True)), examples)
+        assert f"--arch depth={wanted}," in method.next_command(tmp_path), examples
+    front = Front("perplexity", dict(zip([*sizes, whole], (30.0, 20.0, 25.0, 21.0), strict=True)))
+    assert best_of(front) == sizes[:2]
+    assert knee(front) == sizes[1]
+
+
+def test_the_front_has_one_order_whatever_the_order_of_its_sizes(ancestor, monkeypatch):
+    method = made(ancestor)
+    twins = [method.architecture.replace(num_heads=heads) for heads in (1, 2, 4)]  # of equal parameters
+    batch = Batch(torch.randn(4, 3, 16, 16), torch.arange(4) % 3, "t")
+    method.task = SimpleNamespace(metric="acc")
+    monkeypatch.setattr("lgx.methods.nested.front.metrics_for", lambda task: metrics_for(Task("t", 3)))
+    plain = SimpleNamespace(val_step_context=nullcontext, convert_input=lambda batch: batch)
+    method._trainer = SimpleNamespace(
+        limit_val_batches=1.0, is_global_zero=False, precision_plugin=plain,
+        strategy=SimpleNamespace(batch_to_device=lambda batch: batch),
+    )  # fmt: skip
+    method.data_module = lambda: SimpleNamespace(val_dataloader=lambda: [batch])
+    method.logits = lambda size, inputs: torch.zeros(len(inputs), 3)
+    orders = [list(measured_front(method, order).scores) for order in permutations(twins)]
+    assert all(order == orders[0] for order in orders)
+
+
+@pytest.mark.parametrize("resumes", ["last", "of another run"])
+def test_a_run_that_was_killed_while_it_measured_its_front_is_finished(
+    ancestor, images, tmp_path, monkeypatch, resumes
+):
+    given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lgx.methods.nested.family.measured_front", killed)
+        assert lgx(*given, "--name=k").code == 130
+    last = tmp_path / "test/k/seed0/checkpoints/last.ckpt"
+    again = ["--name=k", "--ckpt_path=last"] if resumes == "last" else ["--name=other", f"--ckpt_path={last}"]
+    ok(lgx(*given, *again))
+    ok(lgx(*given, "--name=whole"))
+    folder = tmp_path / "test" / again[0][7:] / "seed0"
+    assert front_of(folder) == front_of(tmp_path / "test/whole/seed0")
+
+
+def test_the_ancestor_is_a_network_of_the_front(family, tmp_path):
+    (row,) = [row for row in front_of(family) if row["network"] == "ancestor"]
+    learngene = Learngene.load(family / f"best{SUFFIX}")
+    assert int(row["depth"]) == learngene.architecture.depth
+    ok(lgx("export", family, "--arch", "ancestor", "--out", tmp_path / "whole"))
+    model = timm.create_model(f"local-dir:{tmp_path}/whole", pretrained=True)
+    assert all(torch.equal(tensor, learngene.tensors[name]) for name, tensor in model.state_dict().items())
+    assert torch.equal(api.load_family(family)["ancestor"].head.weight, model.head.weight)
+
+
+def test_a_head_for_other_classes_is_replaced_and_one_for_these_classes_is_kept(ancestor, images, headless, tmp_path):
+    own = Learngene.load(ancestor / f"best{SUFFIX}").tensors["head.weight"]
+    frozen = "--model.optimizer.lr=0", "--trainer.max_epochs=1"
+    for source, keeps in ((ancestor / f"best{SUFFIX}", True), (headless, False)):
+        own_arch = architecture_of(str(source)).spec()
+        given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={source}", SIZES, *frozen)
+        done = ok(lgx(*given, f"--name={keeps}", f"--model.arch={own_arch}"))
+        head = Learngene.load(tmp_path / f"test/{keeps}/seed0/best{SUFFIX}").tensors["head.weight"]
+        same = head.sum(1).sort().values
+        assert torch.allclose(same, own.sum(1).sort().values) == keeps
+        assert ("head " in done.out) != keeps
 
 
 def test_a_finished_family_is_replaced_and_without_validation_its_next_command_works(ancestor, images, tmp_path):
