@@ -24,11 +24,11 @@ FAMILY = MethodSpec(
     name="family",
     paper=_PAPER,
     url=_URL,
-    summary="Slices of an ancestor that was fine-tuned on the task are trained together; each is a finished network.",
+    summary="Slices of an ancestor are trained on the task, one at a time; each is a finished network.",
     looks=(Look("family", "family", ORANGE),),
     module="lgx.methods.nested.family:Family",
     initializer="lgx.methods.nested.initializer:FamilyMembers",
     learngene="family",
-    kinds=("classification", "multilabel", "text"),
+    kinds=("classification", "segmentation", "multilabel", "text", "language"),
     order=96,
 )
