@@ -24,7 +24,7 @@ from lgx.initialization.sizing import enough
 from lgx.methods.nested import FAMILY
 from lgx.methods.nested.front import describe, front_figure, grid, measured_front, write_table
 from lgx.methods.nested.gradients import average_of
-from lgx.methods.nested.sizes import default_sizes, parse_size
+from lgx.methods.nested.sizes import default_sizes, parse_size, short_names
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
 
@@ -207,7 +207,11 @@ class Family(SlicedNetwork):
     def evaluations(self, split: str) -> list[Evaluation]:
         """Every listed size under its own tags."""
         task = self.task.name if self.task else ""
-        return [Evaluation(task, name_of(size), f"{split}/{name_of(size)}") for size in self.measured]
+        short = short_names(self.measured, self.architecture)
+        return [
+            Evaluation(task, name_of(size), f"{split}/{name_of(size)}", name, f"_{place}")
+            for place, (size, name) in enumerate(zip(self.measured, short, strict=True))
+        ]
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Evaluate every listed size on one batch."""
