@@ -46,7 +46,7 @@ def write_run_report(folder: Path, networks: Sequence[Evaluation], epochs: int) 
         names = [each.stem(kind) for each in drawn]
         figures = [_figure(folder, *pair) for pair in zip(names, captions, strict=True)]
         sections += [Section(title, figures=figures)] if figures else []
-    about = f"Method {run.method}, {epochs} epoch(s) of training, run {folder}."
+    about = f"Method {run.method}, {epochs} epoch(s), run {folder}."
     report = Report(f"{', '.join(tasks)}: {what}", [], [about], sections)
     with atomic_path(folder / REPORT) as temporary:
         temporary.write_text(to_html(report), encoding="utf-8")
@@ -64,9 +64,9 @@ def _table(run: RunRecord, networks: Sequence[Evaluation], scores: dict[tuple[st
         cells += [amount("params", cost.parameters), f"{4e-6 * cost.parameters:.3g}", amount("macs", cost.macs)]
         cells += [] if network.reads_text else [f"{1e3 * stopwatch.measure(network):.3g}"]
         lines.append((each.name or f"{network.depth}x{network.embed_dim}", tuple(map(Cell, cells))))
-    common, examples = "The interval is Wilson's of 95 %. MB are those of a file in float32.", "texts"
+    common, examples = "In brackets: Wilson's 95 % interval. MB: a file in float32.", "texts"
     if stopwatch.measured:
-        common += f" ms are those of a forward pass of one image in float32 on {hardware(on_gpu=False)}, the median."
+        common += f" ms: median of forward passes of one image in float32, on {hardware(on_gpu=False)}."
         examples, columns = "images", [*columns, "ms"]
     metric = next((in_words(row.metric) for row in scores.values()), "score")
     place = {"val": "validation"}.get(split, split)

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import shutil
 from html import unescape
 from pathlib import Path
 
@@ -62,7 +63,9 @@ def test_a_test_leaves_for_each_size_what_it_leaves_for_one_network(family: tupl
         with (folder / f"test_classes-{name}.csv").open() as file:
             recalls = [(float(row["recall"]), int(row["examples"])) for row in csv.DictReader(file)]
         sums = [sum(counts[3 * true : 3 * true + 3]) for true in range(3)]
-        assert recalls == [(pytest.approx(counts[4 * true] / sums[true]), sums[true]) for true in range(3)]
+        assert [examples for _, examples in recalls] == sums
+        shares = [right / total for right, total in zip(counts[::4], sums, strict=True)]
+        assert [recall for recall, _ in recalls] == pytest.approx(shares)
         wrong = 12 - sum(counts[::4])
         assert (folder / f"gallery-{name}.svg").read_text().count(">as ") == wrong + 12
         of_size = out[out.index(f"\n           {name}\n") :].splitlines()[2:4]
@@ -92,16 +95,24 @@ def test_the_page_of_a_family_has_a_line_for_each_size_and_all_pictures(family: 
         assert f'id="{picture}-figure_1"' in page
 
 
-def test_a_test_of_other_networks_removes_the_files_of_the_former_ones(family: tuple[Path, str]) -> None:
-    folder, _ = family
-    kept = {file: file.read_bytes() for file in folder.iterdir() if file.is_file()}
-    ok(lgx("test", "--config", folder / "config.yaml", f'--model.sizes=["{SIZES["2x16"]}"]'))
+def test_a_test_of_other_networks_removes_the_files_of_the_former_ones(
+    family: tuple[Path, str], tmp_path: Path
+) -> None:
+    former, _ = family
+    folder = Path(shutil.copytree(former, tmp_path / "test/r/seed0"))
+    one = f'--model.sizes=["{SIZES["2x16"]}"]'
+    ok(lgx("test", "--config", folder / "config.yaml", f"--runs_dir={tmp_path}", one))
     names = {file.stem for kind in ("test_classes", "confusion", "gallery") for file in folder.glob(f"{kind}*")}
     assert names == {"test_classes", "confusion", "gallery"}
-    assert counts_of((folder / "confusion.svg").read_text()) == counts_of(kept[folder / "confusion-2x16.svg"].decode())
+    counts, of_former = (
+        counts_of(file.read_text()) for file in (folder / "confusion.svg", former / "confusion-2x16.svg")
+    )
+    assert counts == of_former
 
 
-def test_the_page_of_one_network_has_one_line_of_its_test_or_else_of_its_validation(images: Path, tmp_path: Path) -> None:
+def test_the_page_of_one_network_has_one_line_of_its_test_or_else_of_its_validation(
+    images: Path, tmp_path: Path
+) -> None:
     folder, _ = train("Ancestor", images, tmp_path)
     assert {"test_classes.csv", "confusion.svg", "gallery.svg"} <= {file.name for file in folder.iterdir()}
     page = (folder / "report.html").read_text()

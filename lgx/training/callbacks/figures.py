@@ -299,10 +299,11 @@ def confusion_figure(matrix: Tensor, names: tuple[str, ...]) -> "Figure":
     from lgx.components.figures import make_panels, plain
 
     shares = matrix / matrix.sum(dim=1, keepdim=True).clamp(min=1)
-    side = max(3.3, 0.22 * len(names))
+    has_numbers = len(names) <= _NUMBERED
+    side = max(3.3, (0.32 if has_numbers else 0.22) * len(names))
     figure, (axes,) = make_panels(1, legend=1.6, size=(side, side))
     image = axes.imshow(shares.to(torch.float64).numpy(), cmap="Blues", vmin=0, vmax=1)
-    for place, count in enumerate(matrix.flatten().tolist() if len(names) <= _NUMBERED else ()):
+    for place, count in enumerate(matrix.flatten().tolist() if has_numbers else ()):
         row, column = divmod(place, len(names))
         color = "white" if shares[row, column] > 0.5 else "#262626"  # black would take the ink of the page
         axes.text(column, row, f"{count:,}", color=color, fontsize=6, ha="center", va="center", in_layout=False)
