@@ -122,10 +122,13 @@ class EvaluatedModule(LightningModule, ABC):
     def classifiers(self) -> dict[str, Evaluation]:
         """The tested networks by their names; none if two have one name, or if one predicts no class of an example."""
         networks = self.evaluations("test")
-        tasks = [self.tasks.get(each.task) for each in networks]
-        if not all(task and task.is_labeled and task.kind not in _PARTS for task in tasks):
-            return {}
-        named = {each.name: each for each in networks}
+        named = {
+            each.name: each
+            for each in networks
+            if f"test_metrics{each.suffix}" in self.eval_metrics
+            and (task := self.tasks[each.task]).is_labeled
+            and task.kind not in _PARTS
+        }
         return named if len(named) == len(networks) else {}
 
     def reported_metrics(self, task: Task, split: str) -> list[str]:

@@ -42,9 +42,7 @@ def write_run_report(folder: Path, networks: Sequence[Evaluation], epochs: int) 
     sections = [Section("Networks", tables=[table]), *_front(folder)]
     for kind, title in (("confusion", "Confusions"), ("gallery", "Mistakes")) if split == "test" else ():
         drawn = [each for each in networks if (folder / f"{each.stem(kind)}.svg").is_file()]
-        captions = [f"{each.name} {_lowest_recall(folder, each)}".strip() for each in drawn]
-        names = [each.stem(kind) for each in drawn]
-        figures = [_figure(folder, *pair) for pair in zip(names, captions, strict=True)]
+        figures = [_figure(folder, each.stem(kind), f"{each.name} {_lowest_recall(folder, each)}") for each in drawn]
         sections += [Section(title, figures=figures)] if figures else []
     about = f"Method {run.method}, {epochs} epoch(s), run {folder}."
     report = Report(f"{', '.join(tasks)}: {what}", [], [about], sections)

@@ -79,7 +79,7 @@ def test_ties_go_to_the_first_class(monkeypatch, tmp_path):
     model.task = TASK
     model.set_tasks({TASK.name: TASK})
     model.tested[""] = logits
-    seen.on_test_start(None, None)
+    seen.on_test_start(None, model)
     seen.on_test_batch_end(SimpleNamespace(is_global_zero=True), model, None, batch, 0)
     pictures = seen.seen[""]
     assert not pictures.mistakes

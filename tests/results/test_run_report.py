@@ -11,6 +11,8 @@ import pytest
 from lgx.architectures import parse_architecture
 from lgx.architectures.cost import cost_of
 from lgx.core.rows import read_rows
+from lgx.methods.nested.sizes import short_names
+from lgx.training.run_folder import check_claim
 from tests.support.command_line import arguments, lgx, ok
 
 SIZES = {"2x16": "depth=2", "1x8-mlp2": "depth=1,embed_dim=8,mlp_ratio=2"}
@@ -74,6 +76,13 @@ def test_a_test_leaves_for_each_size_what_it_leaves_for_one_network(family: tupl
     assert not [file for kind in ("test_classes.csv", "*n.svg", "gallery.svg") for file in folder.glob(kind)]
 
 
+def test_every_size_has_a_name_of_its_own() -> None:
+    whole = parse_architecture("depth=4,embed_dim=16,num_heads=2")
+    narrow = whole.replace(embed_dim=8, num_heads=1)
+    sizes = [whole, whole.replace(depth=2), narrow, narrow.replace(num_heads=2), narrow.replace(mlp_ratio=2.0625)]
+    assert short_names(sizes, whole) == ["ancestor", "2x16", "4x8", "4x8-h2", "4x8-mlp2.0625"]
+
+
 def test_the_page_of_a_family_has_a_line_for_each_size_and_all_pictures(family: tuple[Path, str]) -> None:
     folder, out = family
     page = (folder / "report.html").read_text()
@@ -91,6 +100,7 @@ def test_the_page_of_a_family_has_a_line_for_each_size_and_all_pictures(family: 
         assert float(line[4]) == pytest.approx(4 * cost.parameters / 1e6, rel=1e-2)
         assert float(line[5].rstrip("kM")) == pytest.approx(cost.macs / {"k": 1e3, "M": 1e6}[line[5][-1]], rel=1e-3)
         assert float(line[6]) > 0
+    check_claim(folder, overwrite=True, resumes=False)  # knows all files
     for picture in ("front", *(f"{kind}-{name}" for kind in ("confusion", "gallery") for name in SIZES)):
         assert f'id="{picture}-figure_1"' in page
 

@@ -23,7 +23,7 @@ from lgx.components.metrics import was_measured
 from lgx.core.batch import Batch
 from lgx.core.predictions import predicted_classes
 from lgx.core.readable import clipped, measured
-from lgx.core.rows import CLASSES
+from lgx.core.rows import CLASSES, Evaluation
 from lgx.core.task import Task
 from lgx.host.files import atomic_path
 from lgx.methods.base import Method
@@ -127,10 +127,11 @@ class Gallery(Callback):
 
     def __init__(self) -> None:
         self.seen: dict[str, _Pictures] = {}
+        self._networks: dict[str, Evaluation] = {}
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the images of an earlier test."""
-        self.seen = {}
+        self.seen, self._networks = {}, pl_module.classifiers() if isinstance(pl_module, Method) else {}
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, *more: int
@@ -139,7 +140,7 @@ class Gallery(Callback):
         if not trainer.is_global_zero or not isinstance(pl_module, Method):
             return
         tested, pl_module.tested = pl_module.tested, {}
-        for name, network in pl_module.classifiers().items():
+        for name, network in self._networks.items():
             logits = tested.get(network.suffix)
             if logits is not None and (logits.ndim, batch.targets.ndim, batch.inputs.ndim) == (2, 1, 4):
                 self.seen.setdefault(name, _Pictures()).add(logits, batch)
@@ -154,7 +155,7 @@ class Gallery(Callback):
         names = [files[index] for index in module.predict_indices] if files else []
         _remove(folder, GALLERY)
         for name, pictures in self.seen.items():
-            network = pl_module.classifiers()[name]
+            network = self._networks[name]
             figure = gallery_figure(pictures.mistakes, pictures.others, pl_module.tasks[network.task], names)
             draw(trainer, folder, {network.stem(GALLERY): figure})
 
