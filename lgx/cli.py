@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from lgx.core.version import __version__
 from lgx.errors import Preempted, UserError
@@ -137,13 +137,18 @@ def run_command(argv: Sequence[str]) -> None:
         argv = ["--help" if word == "--help-all" else word for word in argv]
         launcher.check_job()
         with importlib.import_module("lgx.host.signals").STOP.requeue_noted():  # before long imports
-            importlib.import_module("lgx.training.cli").run(list(argv))
+            importlib.import_module("lgx.training.cli").run(list(argv), _write_report)
     elif command in {**TRAINING, **COMMANDS}:
         importlib.import_module("lgx.commands.run").run(command, list(argv[1:]))
     else:
         close = difflib.get_close_matches(command, [*TRAINING, *COMMANDS], n=1)
         hint = f"did you mean {close[0]!r}?" if close else "see lgx --help"
         raise UserError(f"unknown command {command!r}; {hint}")
+
+
+def _write_report(*facts: Any) -> Any:
+    """Write the page of a finished run, see :func:`lgx.results.run_report.write_run_report`."""
+    return importlib.import_module("lgx.results.run_report").write_run_report(*facts)
 
 
 def _is_for_exported(argv: Sequence[str]) -> bool:

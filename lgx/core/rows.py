@@ -1,6 +1,7 @@
 """Read and write ``results.csv``: one row per measured value. Runs are compared by these rows alone."""
 
 import csv
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -11,8 +12,9 @@ from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.locks import changing
 
-CLASS_TABLE = "test_classes.csv"
-"""File in a run's folder with the scores and the examples of each class in its test."""
+CLASSES = "test_classes"
+CLASS_TABLE = f"{CLASSES}.csv"
+"""File in a run's folder with the scores and the examples of each class in its test of one network."""
 
 
 class Evaluation(NamedTuple):
@@ -22,11 +24,19 @@ class Evaluation(NamedTuple):
         task: Name of the task.
         architecture: Name of the architecture.
         tag: Prefix of the tags of its metrics, e.g. ``val`` for ``val/acc``.
+        name: Short name among the networks of a test, e.g. ``6x192``; empty if it is the only one, or has no name.
+        suffix: End of the name of its metrics, see :meth:`lgx.methods.evaluation.EvaluatedModule.metrics_of`.
     """
 
     task: str
     architecture: str
     tag: str
+    name: str = ""
+    suffix: str = ""
+
+    def stem(self, kind: str) -> str:
+        """Name of a file of its test without the extension: ``confusion-6x192``, or ``confusion`` without a name."""
+        return "-".join([kind, *([re.sub(r"[^\w.-]", "_", self.name)] if self.name else [])])
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class EvaluatedModule(LightningModule, ABC):
         evaluates_with_teacher: Whether evaluation compares with the teacher, which must then be loaded.
         probe: Probe that a test measures instead of the metrics, or None.
         probed: Features (B, T) and labels (B,) of the test batches, for the probe.
-        tested: Logits of the last test batch, for pictures; None with several networks.
+        tested: Logits of the last test batch of each network, by the suffix of its metrics; for pictures.
     """
 
     network: nn.Module
@@ -48,7 +48,7 @@ class EvaluatedModule(LightningModule, ABC):
         self.tasks: dict[str, Task] = {}
         self.eval_metrics = nn.ModuleDict()
         self.probe: Probe | None = None
-        self.tested: Tensor | None = None
+        self.tested: dict[str, Tensor] = {}
 
     @property
     @abstractmethod
@@ -119,6 +119,18 @@ class EvaluatedModule(LightningModule, ABC):
         """The evaluated networks and tasks."""
         return [Evaluation(self.task.name if self.task else "", name_of(self.architecture), split)]
 
+    def classifiers(self) -> dict[str, Evaluation]:
+        """The tested networks by their names; none if two have one name, or if one predicts no class of an example."""
+        networks = self.evaluations("test")
+        named = {
+            each.name: each
+            for each in networks
+            if f"test_metrics{each.suffix}" in self.eval_metrics
+            and (task := self.tasks[each.task]).is_labeled
+            and task.kind not in _PARTS
+        }
+        return named if len(named) == len(networks) else {}
+
     def reported_metrics(self, task: Task, split: str) -> list[str]:
         """Names of the values that an evaluation reports for a task."""
         return metric_names(task, split) if self.probe is None else [self.probe.metric]
@@ -129,7 +141,8 @@ class EvaluatedModule(LightningModule, ABC):
 
     def update(self, split: str, logits: Tensor, targets: Tensor, suffix: str = "") -> dict[str, Metric]:
         """Update the metrics of a split with logits (B, K) and the targets of a batch, and return them by name."""
-        self.tested = logits.detach() if split == "test" and not suffix else None
+        if split == "test":
+            self.tested[suffix] = logits.detach()
         return update_metrics(self.metrics_of(split, suffix), logits, targets)
 
     def tag(self, split: str, task: str) -> str:
@@ -137,7 +150,11 @@ class EvaluatedModule(LightningModule, ABC):
         return f"{split}/{task}" if len(self.tasks) > 1 else split
 
 
+_PARTS: dict[Kind, str] = {"segmentation": "pixel", "language": "token"}
+"""Parts of an example that have a class each."""
+
+
 def refuse_parts(kind: Kind) -> None:
     """Refuse to predict for segmentation and language."""
-    if part := {"segmentation": "pixel", "language": "token"}.get(kind):
+    if part := _PARTS.get(kind):
         raise UserError(f"predict: writes one class per example, but {kind} has one per {part}; run `lgx test` instead")

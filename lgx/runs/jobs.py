@@ -124,12 +124,12 @@ def run_in_process(job: Job) -> bool:
         if lock is None:
             return False
         if not is_finished(job):
-            from lgx.training.cli import run
+            from lgx.cli import run_command
 
             _drop_former_rows(job)
             os.environ[INHERITED] = str(lock)
             try:
-                run(job.command)
+                run_command(job.command)
             finally:
                 del os.environ[INHERITED]
                 _leave_process_group()

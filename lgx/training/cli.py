@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from data_modules.module_checks import Loader, check_module, is_of_another_packa
 from lgx.artifacts.checkpoints import LAST
 from lgx.core.provenance import commit
 from lgx.core.readable import lower_is_better
-from lgx.core.rows import keep_rows
+from lgx.core.rows import Evaluation, keep_rows
 from lgx.errors import Preempted, UserError
 from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning, worker_was_killed
 from lgx.host.launcher import check_job
@@ -48,16 +48,21 @@ from lgx.training.trainer_parts import as_list, every_callback, every_plugin
 _EVALUATED: dict[str, Loader] = {"validate": "val", "test": "test", "predict": "predict"}
 
 
-def run(argv: list[str]) -> None:
+WriteReport = Callable[[Path, Sequence[Evaluation], int], Path]
+"""Writes a page to a run's folder, given its networks and the epochs of their training."""
+
+
+def run(argv: list[str], write_report: WriteReport | None = None) -> None:
     """Run a training command.
 
     Args:
         argv: ``fit``, ``validate``, ``test`` or ``predict`` and its options.
+        write_report: Writes the page of a finished run; None for no page.
     """
     check_job()
     try:
         with ExitStack() as held, STOP.requeue_noted(), _command_line(argv):
-            LgxCLI(argv[0], argv[1:], held).run()
+            LgxCLI(argv[0], argv[1:], held, write_report).run()
     except MisconfigurationException as error:  # of Lightning's checks of its arguments
         raise UserError(" ".join(str(error).split())) from error
     except SystemExit as end:
@@ -77,10 +82,13 @@ class LgxCLI(LightningCLI):
         command: ``fit``, ``validate``, ``test`` or ``predict``.
         argv: The command line without the command.
         held: Releases the lock of the run's folder when the command ends.
+        write_report: Writes the page of a finished run; None for no page.
     """
 
-    def __init__(self, command: str, argv: Sequence[str], held: ExitStack) -> None:
-        self.command, self.held = command, held
+    def __init__(
+        self, command: str, argv: Sequence[str], held: ExitStack, write_report: WriteReport | None = None
+    ) -> None:
+        self.command, self.held, self.write_report = command, held, write_report
         super().__init__(
             Method,
             TaskDataModule,
@@ -272,6 +280,8 @@ class LgxCLI(LightningCLI):
             tested = self.model.epochs_trained  # an earlier end of this run may have tested later weights
             keep_rows(self.run_dir / "results.csv", lambda row: row.split != "test" or row.epochs <= tested)
             print(f"weights    {weights.words}: {weights.path}{weights.other}")
+            if self.write_report and (networks := [*self.model.classifiers().values()]):
+                print(f"report     {self.write_report(self.run_dir, networks, tested)}")
             for sentence in self.model.conclusions():
                 print(f"result     {sentence}")
             print(f"next       {self.model.next_command(self.run_dir)}", flush=True)

@@ -195,7 +195,8 @@ def write_summary(
 
 
 _WRITTEN = re.compile(
-    r"config\.yaml|results\.csv|test_classes\.csv|front\.csv|summary\.json|finished\.json|hparams\.yaml|metrics\.csv|events\.out\.tfevents\..*"
+    r"config\.yaml|results\.csv|test_classes(-[\w.-]+)?\.csv|report\.html|front\.csv|summary\.json"
+    r"|finished\.json|hparams\.yaml|metrics\.csv|events\.out\.tfevents\..*"
     r"|predictions(\.rank\d+)?\.csv|\w[\w.-]*\.svg|.*\.learngene\.safetensors|checkpoints/.*\.ckpt(/.*)?"
     r"|csv/version_\d+/(metrics\.csv|hparams\.yaml)|wandb/.*|mlflow\.db(-\w+)?|mlartifacts/.*"
     r"|(.*/)?\.[^/]*\.(tmp|lock)(/.*)?|lightning_logs/.*"

@@ -76,12 +76,15 @@ def test_ties_go_to_the_first_class(monkeypatch, tmp_path):
     monkeypatch.setattr(int8, "run_onnx", lambda file: (lambda inputs: logits, {}))
     assert int8._accuracy(tmp_path, [batch]) == 100
     seen, model = Gallery(), Finetune(arch="depth=1,embed_dim=8,num_heads=1", optimizer=torch.optim.SGD)
-    model.tested = logits
-    seen.on_test_start(None, None)
+    model.task = TASK
+    model.set_tasks({TASK.name: TASK})
+    model.tested[""] = logits
+    seen.on_test_start(None, model)
     seen.on_test_batch_end(SimpleNamespace(is_global_zero=True), model, None, batch, 0)
-    assert not seen._mistakes
-    assert [one.predicted for one in seen._others] == [first[one.place] for one in seen._others]
-    assert seen._others
+    pictures = seen.seen[""]
+    assert not pictures.mistakes
+    assert [one.predicted for one in pictures.others] == [first[one.place] for one in pictures.others]
+    assert pictures.others
 
 
 def test_rows_of_a_run_name_its_configuration_and_the_machine(ancestor: Path) -> None:

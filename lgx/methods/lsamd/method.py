@@ -245,7 +245,11 @@ class LSAMD(Method):
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """The ancestor on every data set, each under its own tags."""
-        return [Evaluation(task, name_of(self.architecture), self.tag(split, task)) for task in self.tasks]
+        name, is_single = name_of(self.architecture), len(self.tasks) == 1
+        return [
+            Evaluation(task, name, self.tag(split, task), "" if is_single else task, f"_{number}")
+            for number, task in enumerate(self.tasks)
+        ]
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Update and log the metrics of one batch; in validation also which blocks its images prefer."""

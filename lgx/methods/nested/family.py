@@ -28,7 +28,7 @@ from lgx.initialization import Front
 from lgx.initialization.sizing import Stopwatch
 from lgx.methods.nested import FAMILY
 from lgx.methods.nested.front import compared, describe, front_figure, grid, knee, measured_front, write_table
-from lgx.methods.nested.sizes import default_sizes, parse_size, short_name, size_text
+from lgx.methods.nested.sizes import default_sizes, parse_size, short_names, size_text
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
 
@@ -184,8 +184,9 @@ class Family(SlicedNetwork):
         steps = self.known_steps()
         if steps is None or not self.trainer.is_global_zero:
             return
+        names = short_names(self.measured, self.architecture)
         counts = [
-            f"{round(share * steps):,} of {short_name(size, self.architecture)}" for size, share in self.shares.items()
+            f"{round(share * steps):,} of {name}" for name, share in zip(names, self.shares.values(), strict=True)
         ]
         print(f"updates    {', '.join(counts)}{self._duration(steps)}", flush=True)
 
@@ -244,7 +245,11 @@ class Family(SlicedNetwork):
     def evaluations(self, split: str) -> list[Evaluation]:
         """Every listed size under its own tags."""
         task = self.task.name if self.task else ""
-        return [Evaluation(task, name_of(size), f"{split}/{name_of(size)}") for size in self.measured]
+        short = short_names(self.measured, self.architecture)
+        return [
+            Evaluation(task, name_of(size), f"{split}/{name_of(size)}", name, f"_{place}")
+            for place, (size, name) in enumerate(zip(self.measured, short, strict=True))
+        ]
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Evaluate every listed size on one batch."""

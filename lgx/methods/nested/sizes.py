@@ -1,5 +1,6 @@
 """Sizes of slices as a user lists them, and those that are listed by default."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from lgx.architectures import Architecture
@@ -16,15 +17,6 @@ ANCESTOR = "ancestor"
 def size_text(size: Architecture) -> str:
     """A size as :func:`parse_size` reads it: ``depth=6,embed_dim=128,num_heads=2,mlp_ratio=2``."""
     return ",".join(f"{key}={getattr(size, key)!r}".removesuffix(".0") for key in KEYS)
-
-
-def short_name(size: Architecture, whole: Architecture) -> str:
-    """A size in a few characters: ``6x192``, ``3x128-mlp2`` where the MLP differs from the whole network's."""
-    if size == whole:
-        return ANCESTOR
-    ratio = "" if size.mlp_ratio == whole.mlp_ratio else f"-mlp{size.mlp_ratio:g}"
-    heads = "" if size.head_width == whole.head_width else f"-heads{size.num_heads}"
-    return f"{size.depth}x{size.embed_dim}{ratio}{heads}"
 
 
 def parse_size(text: str, whole: Architecture) -> Architecture:
@@ -76,3 +68,20 @@ def default_sizes(whole: Architecture) -> list[Architecture]:
     found = [sizes.network(half, whole.embed_dim, whole.mlp_ratio)]
     found += [sizes.network(half, narrow, whole.mlp_ratio), sizes.network(quarter, narrow, small)]
     return list(dict.fromkeys(found))
+
+
+def short_names(sizes: Sequence[Architecture], whole: Architecture) -> list[str]:
+    """A name of each size that differs from all others: ``6x192`` for depth and width; empty for a single one.
+
+    MLP ratio and heads follow where they differ from the whole network's: ``3x128-mlp2``, ``3x128-h4``. The whole
+    network's name is ``ancestor``.
+    """
+    if len(sizes) == 1:
+        return [""]
+    names = []
+    for size in sizes:
+        parts = [f"{size.depth}x{size.embed_dim}"]
+        parts += [f"mlp{size.mlp_ratio:.16g}"] if size.mlp_ratio != whole.mlp_ratio else []
+        parts += [f"h{size.num_heads}"] if size.num_heads * whole.embed_dim != whole.num_heads * size.embed_dim else []
+        names.append("ancestor" if size == whole else "-".join(parts))
+    return names

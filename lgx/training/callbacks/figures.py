@@ -3,6 +3,8 @@
 - ``DrawFigures``: those of the method while it trains.
 - ``Gallery``: pictures of a test, the most confident mistakes and random predictions.
 - ``ClassReport``: what a test found of single classes, also as a table and in words.
+
+The last two do this for each network of a test; its name ends the names of its files where there are several.
 """
 
 import csv
@@ -17,10 +19,11 @@ from lightning.pytorch.loggers import Logger, MLFlowLogger, TensorBoardLogger
 from torch import Tensor
 
 from lgx.components.class_metrics import CONFUSION, COUNTS, ClassScores, confusions, scores_of_classes
+from lgx.components.metrics import was_measured
 from lgx.core.batch import Batch
 from lgx.core.predictions import predicted_classes
 from lgx.core.readable import clipped, measured
-from lgx.core.rows import CLASS_TABLE
+from lgx.core.rows import CLASSES, Evaluation
 from lgx.core.task import Task
 from lgx.host.files import atomic_path
 from lgx.methods.base import Method
@@ -63,6 +66,7 @@ def show_figure(logger: Logger, name: str, figure: "Figure", step: int) -> None:
         log_image(name, [figure], step=step)
 
 
+GALLERY, FIGURE = "gallery", "confusion"
 _SHOWN, _COLUMNS = 12, 6
 """Number of pictures of each kind, and per row."""
 
@@ -87,49 +91,79 @@ class _Seen(NamedTuple):
     pixels: Tensor
 
 
-class Gallery(Callback):
-    """Draw the most confident mistakes of a trained classifier, and random test images: ``gallery.svg``.
+class _Pictures:
+    """Pictures of the test of one network.
 
-    With several processes, the first process draws its share of the images.
+    Attributes:
+        mistakes: The most confident mistakes.
+        others: Random images, the same for all networks.
     """
 
     def __init__(self) -> None:
-        self._mistakes: list[_Seen] = []
-        self._others: list[_Seen] = []
+        self.mistakes: list[_Seen] = []
+        self.others: list[_Seen] = []
+        self._count, self._random = 0, random.Random(0)
 
-    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Forget the images of an earlier test."""
-        self._mistakes, self._others, self._count = [], [], 0
-        self._random = random.Random(0)
-
-    def on_test_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, *more: int
-    ) -> None:
+    def add(self, logits: Tensor, batch: Batch) -> None:
         """Keep the images of a batch that will be drawn."""
-        if not trainer.is_global_zero or not isinstance(pl_module, Method) or pl_module.tested is None:
-            return
-        logits, pl_module.tested = pl_module.tested, None
-        if logits.ndim != 2 or batch.targets.ndim != 1 or batch.inputs.ndim != 4:
-            return
         predicted = predicted_classes(logits)
         confidence = logits.softmax(dim=1).gather(1, predicted[:, None])[:, 0]
         numbers = zip(confidence.tolist(), batch.targets.tolist(), predicted.tolist(), batch.inputs, strict=True)
         for sure, label, guess, pixels in numbers:
             if label != guess:
-                _keep(self._mistakes, _Seen(sure, self._count, sure, label, guess, pixels))
-            _keep(self._others, _Seen(self._random.random(), self._count, sure, label, guess, pixels))
+                _keep(self.mistakes, _Seen(sure, self._count, sure, label, guess, pixels))
+            _keep(self.others, _Seen(self._random.random(), self._count, sure, label, guess, pixels))
             self._count += 1
+
+
+class Gallery(Callback):
+    """Draw the most confident mistakes of each trained classifier, and random test images: ``gallery.svg``.
+
+    With several processes, the first process draws its share of the images.
+
+    Attributes:
+        seen: Pictures of each network, by its name.
+    """
+
+    def __init__(self) -> None:
+        self.seen: dict[str, _Pictures] = {}
+        self._networks: dict[str, Evaluation] = {}
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Forget the images of an earlier test."""
+        self.seen, self._networks = {}, pl_module.classifiers() if isinstance(pl_module, Method) else {}
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, *more: int
+    ) -> None:
+        """Keep the images of a batch that will be drawn."""
+        if not trainer.is_global_zero or not isinstance(pl_module, Method):
+            return
+        tested, pl_module.tested = pl_module.tested, {}
+        for name, network in self._networks.items():
+            logits = tested.get(network.suffix)
+            if logits is not None and (logits.ndim, batch.targets.ndim, batch.inputs.ndim) == (2, 1, 4):
+                self.seen.setdefault(name, _Pictures()).add(logits, batch)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Draw."""
         folder = run_folder(trainer)
-        if not self._others or folder is None or not isinstance(pl_module, Method) or not pl_module.epochs_trained:
+        if not self.seen or folder is None or not isinstance(pl_module, Method) or not pl_module.epochs_trained:
             return
-        assert pl_module.task is not None
         module = pl_module.data_module()
-        files = module.predict_files
+        files = module.predict_files if len(pl_module.tasks) == 1 else ()
         names = [files[index] for index in module.predict_indices] if files else []
-        draw(trainer, folder, {"gallery": gallery_figure(self._mistakes, self._others, pl_module.task, names)})
+        _remove(folder, GALLERY)
+        for name, pictures in self.seen.items():
+            network = self._networks[name]
+            figure = gallery_figure(pictures.mistakes, pictures.others, pl_module.tasks[network.task], names)
+            draw(trainer, folder, {network.stem(GALLERY): figure})
+
+
+def _remove(folder: Path, kind: str) -> None:
+    """Remove files that an earlier test wrote, perhaps of other networks."""
+    for file in (*folder.glob(f"{kind}.*"), *folder.glob(f"{kind}-*.*")):
+        file.unlink(missing_ok=True)
 
 
 def _keep(kept: list[_Seen], seen: _Seen) -> None:
@@ -185,71 +219,79 @@ def _picture(pixels: Tensor, task: Task) -> Any:
     return shown[0].numpy() if len(shown) != 3 else shown.permute(1, 2, 0).numpy()
 
 
-FIGURE = "confusion"
-_DRAWN = 100
-"""Largest number of classes in the picture."""
+_DRAWN, _NUMBERED = 100, 20
+"""Largest number of classes in the picture, and in one with numbers."""
 
 
 class ClassReport(Callback):
-    """Write precision, recall and F1 of each class to ``test_classes.csv``; draw the confusions of a trained network.
+    """Write precision, recall and F1 of each class to ``test_classes.csv``; draw the confusions of trained networks.
 
     Attributes:
-        scores: Scores of each class in the last test; empty after a test of several networks.
+        scores: Scores of each class in the last test, by the name of the network.
     """
 
     def __init__(self) -> None:
-        self.scores: list[ClassScores] = []
-        self._matrix: Tensor | None = None
+        self.scores: dict[str, list[ClassScores]] = {}
+        self._matrices: dict[str, Tensor] = {}
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Read the tables on all processes, because the tables are summed over processes."""
-        self.scores, self._matrix = [], None
-        if not isinstance(pl_module, Method) or "test_metrics" not in pl_module.eval_metrics or pl_module.probe:
+        self.scores, self._matrices = {}, {}
+        if not isinstance(pl_module, Method) or pl_module.probe:
             return
-        metrics = pl_module.metrics_of("test")
-        if COUNTS in metrics and metrics[COUNTS].update_called:
-            self.scores = scores_of_classes(cast(Tensor, metrics[COUNTS].compute()).cpu())
-            self._matrix = metrics[CONFUSION].compute().cpu() if CONFUSION in metrics else None
+        for name, network in pl_module.classifiers().items():
+            metrics = pl_module.metrics_of("test", network.suffix)
+            if COUNTS in metrics and was_measured(metrics):
+                self.scores[name] = scores_of_classes(cast(Tensor, metrics[COUNTS].compute()).cpu())
+                if CONFUSION in metrics:
+                    self._matrices[name] = metrics[CONFUSION].compute().cpu()
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Write the table and draw, on the first process."""
+        """Write the tables and draw, on the first process."""
         folder = run_folder(trainer)
         if not self.scores or folder is None or not trainer.is_global_zero or not isinstance(pl_module, Method):
             return
-        names = cast(Task, pl_module.task).class_names or tuple(map(str, range(len(self.scores))))
         if not pl_module.epochs_trained:
             return
-        with atomic_path(folder / CLASS_TABLE) as path, path.open("w", encoding="utf-8", newline="") as file:
-            table = csv.writer(file, lineterminator="\n")
-            table.writerow(["class", "precision", "recall", "f1", "examples"])
-            for name, own in zip(names, self.scores, strict=True):
-                table.writerow([name, own.precision, own.recall, own.f1, own.examples])
-        if self._matrix is not None and len(names) <= _DRAWN:
-            draw(trainer, folder, {FIGURE: confusion_figure(self._matrix, names)})
+        for kind in (CLASSES, FIGURE):
+            _remove(folder, kind)
+        for name, scores in self.scores.items():
+            network = pl_module.classifiers()[name]
+            classes = pl_module.tasks[network.task].class_names or tuple(map(str, range(len(scores))))
+            file_name = folder / f"{network.stem(CLASSES)}.csv"
+            with atomic_path(file_name) as path, path.open("w", encoding="utf-8", newline="") as file:
+                table = csv.writer(file, lineterminator="\n")
+                table.writerow(["class", "precision", "recall", "f1", "examples"])
+                for label, own in zip(classes, scores, strict=True):
+                    table.writerow([label, own.precision, own.recall, own.f1, own.examples])
+            if name in self._matrices and len(classes) <= _DRAWN:
+                draw(trainer, folder, {network.stem(FIGURE): confusion_figure(self._matrices[name], classes)})
 
     @property
     def majority(self) -> tuple[int, float] | None:
-        """The largest class and its share of the examples: the accuracy of always predicting it."""
-        counts = [own.examples for own in self.scores]
+        """The largest class and its share of the examples: the accuracy of always predicting it; for one network."""
+        counts = [own.examples for own in self.scores.get("", [])]
         return (counts.index(max(counts)), max(counts) / sum(counts)) if sum(counts) else None
 
-    def lines(self, task: Task) -> list[str]:
-        """The classes with the lowest recall, and the most frequent mistakes, in words."""
-        names = [clipped(name) for name in task.class_names] or list(map(str, range(len(self.scores))))
-        tested = [number for number, scores in enumerate(self.scores) if scores.examples]
-        worst = sorted(tested, key=lambda number: self.scores[number].recall)[:3]
-        shown = (f"{names[i]} {measured(self.scores[i].recall, 'acc')} of {self.scores[i].examples:,}" for i in worst)
+    def lines(self, task: Task, network: str = "") -> list[str]:
+        """The classes with the lowest recall, and the most frequent mistakes, in words; none without a test."""
+        if (scores := self.scores.get(network)) is None:
+            return []
+        names = [clipped(name) for name in task.class_names] or list(map(str, range(len(scores))))
+        tested = [number for number, own in enumerate(scores) if own.examples]
+        worst = sorted(tested, key=lambda number: scores[number].recall)[:3]
+        shown = (f"{names[i]} {measured(scores[i].recall, 'acc')} of {scores[i].examples:,}" for i in worst)
         lines = [f"lowest recall: {', '.join(shown)}"]
-        if self._matrix is not None and (wrong := confusions(self._matrix)):
+        if network in self._matrices and (wrong := confusions(self._matrices[network])):
             mistakes = (f"{names[true]} as {names[guess]} {count:,}x" for true, guess, count in wrong)
             lines.append(f"mistakes: {', '.join(mistakes)}")
-        if absent := len(self.scores) - len(tested):
+        if absent := len(scores) - len(tested):
             lines.append(f"without examples: {absent} of {len(names)} classes; balanced accuracy leaves them out")
         return lines
 
 
 def confusion_figure(matrix: Tensor, names: tuple[str, ...]) -> "Figure":
-    """Share of each true class (rows) that is predicted as each class (columns).
+    """Share of each true class (rows) that is predicted as each class (columns); for few classes with the numbers.
 
     Args:
         matrix: (K, K) numbers of examples.
@@ -258,9 +300,14 @@ def confusion_figure(matrix: Tensor, names: tuple[str, ...]) -> "Figure":
     from lgx.components.figures import make_panels, plain
 
     shares = matrix / matrix.sum(dim=1, keepdim=True).clamp(min=1)
-    side = max(3.3, 0.22 * len(names))
+    has_numbers = len(names) <= _NUMBERED
+    side = max(3.3, (0.32 if has_numbers else 0.22) * len(names))
     figure, (axes,) = make_panels(1, legend=1.6, size=(side, side))
     image = axes.imshow(shares.to(torch.float64).numpy(), cmap="Blues", vmin=0, vmax=1)
+    for place, count in enumerate(matrix.flatten().tolist() if has_numbers else ()):
+        row, column = divmod(place, len(names))
+        color = "white" if shares[row, column] > 0.5 else "#262626"  # black would take the ink of the page
+        axes.text(column, row, f"{count:,}", color=color, fontsize=6, ha="center", va="center", in_layout=False)
     words = [plain(clipped(name, 20)) for name in names]
     axes.set_xticks(range(len(names)), words, rotation=90, fontsize=7)
     axes.set_yticks(range(len(names)), words, fontsize=7)

@@ -162,13 +162,17 @@ class Report(Callback):
                 name = task.class_names[majority[0]] if task.class_names else str(majority[0])
                 always = f", always {clipped(name)} {measured(majority[1], 'acc')}"
             print(f"{label:<11}{place}{_sentence(first, task, always)}{weights}", flush=True)
-            for line in self.classes.lines(task) if split == "test" and trained and self.classes.scores else ():
+            for line in self.classes.lines(task) if split == "test" and trained else ():
                 print(f"{'':<11}{line}", flush=True)
         else:
             tag = f"{split}/{method.task.metric}"
             mean = f"{tag_in_words(tag)} {measured(float(trainer.callback_metrics[tag]), tag)}"
             print(f"{label:<11}{mean} on average of {len(networks)} networks{weights}:")
-            print("\n".join(f"{'':<11}{line}" for line in _table(list(networks.values()))), flush=True)
+            lines = _table(list(networks.values()))
+            for name, network in method.classifiers().items() if split == "test" and trained else ():
+                found = self.classes.lines(method.tasks[network.task], name)
+                lines += [name, *(f"  {line}" for line in found)] if found else []
+            print("\n".join(f"{'':<11}{line}" for line in lines), flush=True)
         if self.command != "fit":
             epochs = f", {trained} epoch(s) of training" if trained else ""
             print(f"checkpoint {trainer.ckpt_path or 'none, an untrained start'}{epochs}", flush=True)

@@ -109,7 +109,7 @@ def measured_rows(trainer: Trainer, method: Method, split: str) -> list[Row]:
         epochs = 0
     rows, row = [], _common(trainer, method, split, epochs)
     found = trainer.callback_metrics
-    for task, architecture, tag in method.evaluations(split):
+    for task, architecture, tag, *_ in method.evaluations(split):
         if (number := found.get(f"{tag}/n")) is None:
             continue  # limit_val_batches left no batch of this task
         rows += [
@@ -171,7 +171,7 @@ class SaveResults(Callback):
         evaluations = pl_module.evaluations("train")
         if len(evaluations) > 1:
             return  # an epoch over several tasks has no loss of one of them
-        task, architecture, _ = evaluations[0]
+        task, architecture, *_ = evaluations[0]
         row = _common(trainer, pl_module, "train", trainer.current_epoch + 1)
         measured = row(architecture=architecture, task=task, metric="loss", value=self.epoch_loss, n=int(seen))
         add_rows(folder / "results.csv", [measured])

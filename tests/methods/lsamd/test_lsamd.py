@@ -1,5 +1,6 @@
 """LSAMD: routing, selection of layers, extraction and expansion."""
 
+import csv
 import dataclasses
 import math
 
@@ -151,7 +152,7 @@ def selection_run(ancestor, tmp_path_factory):
     tasks = "[pocket_digits,pocket_textures,pocket_persons]"
     plain = ("--model.gate=chosen", "--model.token=class", "--model.price=0", "--model.random_paths=0")
     rates = "--model.learning_rates={pocket_digits: 0.02}"
-    main(arguments(ancestor, runs, tasks, *plain, "--model.threshold=0", rates))
+    main(arguments(ancestor, runs, tasks, *plain, "--model.threshold=0", rates, "--test_end"))
     return runs / "t/selection/seed0"
 
 
@@ -198,8 +199,15 @@ def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(selection_ru
     assert "<svg" in (selection_run / "routing.svg").read_text()
     callbacks = load_checkpoint(selection_run / "checkpoints/best.ckpt")["callbacks"]
     (score,) = (state["best_model_score"] for name, state in callbacks.items() if "val/acc" in name)
-    values = [row.value for row in read_rows(selection_run / "results.csv") if row.metric == "acc"]
+    measured = [row for row in read_rows(selection_run / "results.csv") if row.metric == "acc"]
+    values = [row.value for row in measured if row.split == "val"]
     assert score == pytest.approx(sum(values[-3:]) / 3)  # of the second epoch
+    page = (selection_run / "report.html").read_text()
+    for row in (row for row in measured if row.split == "test"):
+        with (selection_run / f"test_classes-{row.task}.csv").open() as file:
+            right = [float(line["recall"]) * int(line["examples"]) for line in csv.DictReader(file)]
+        assert sum(right) / row.n == pytest.approx(row.value)
+        assert f'id="gallery-{row.task}-figure_1"' in page
 
 
 def test_every_data_set_has_its_own_learning_rate(selection_run):

@@ -1,0 +1,105 @@
+"""The page of a finished run: its networks with scores and costs, and the pictures of its test."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from lgx.architectures.cost import cost_of
+from lgx.components.class_metrics import interval
+from lgx.core.provenance import hardware
+from lgx.core.readable import clipped, in_words, measured
+from lgx.core.rows import CLASSES, Evaluation, Row
+from lgx.core.task import BALANCED
+from lgx.host.files import atomic_path
+from lgx.initialization.sizing import Stopwatch, amount
+from lgx.results.markdown import to_html
+from lgx.results.merging import REPORT
+from lgx.results.report import EMPTY_CELL, Cell, Report, ReportFigure, Section, Table
+from lgx.results.run_records import RunRecord
+
+
+def write_run_report(folder: Path, networks: Sequence[Evaluation], epochs: int) -> Path:
+    """Write ``report.html`` from the files in a run's folder.
+
+    Args:
+        folder: The run's folder.
+        networks: The networks that the run evaluates, and their tasks.
+        epochs: Epochs of training of the run's weights.
+
+    Returns:
+        The page.
+    """
+    run = RunRecord.at(folder)
+    rows = [row for row in run.rows if row.epochs == epochs]
+    split = "test" if any(row.split == "test" for row in rows) else "val"
+    scores: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        if row.split == split:
+            scores.setdefault((row.task, row.architecture), row)  # the main metric comes first
+    sizes, tasks = {each.architecture for each in networks}, dict.fromkeys(each.task for each in networks)
+    table = _table(run, networks, scores, split)
+    what = f"networks of {len(sizes)} sizes" if len(sizes) > 1 else table.rows[0][0]
+    sections = [Section("Networks", tables=[table]), *_front(folder)]
+    for kind, title in (("confusion", "Confusions"), ("gallery", "Mistakes")) if split == "test" else ():
+        drawn = [each for each in networks if (folder / f"{each.stem(kind)}.svg").is_file()]
+        figures = [_figure(folder, each.stem(kind), f"{each.name} {_lowest_recall(folder, each)}") for each in drawn]
+        sections += [Section(title, figures=figures)] if figures else []
+    about = f"Method {run.method}, {epochs} epoch(s), run {folder}."
+    report = Report(f"{', '.join(tasks)}: {what}", [], [about], sections)
+    with atomic_path(folder / REPORT) as temporary:
+        temporary.write_text(to_html(report), encoding="utf-8")
+    return folder / REPORT
+
+
+def _table(run: RunRecord, networks: Sequence[Evaluation], scores: dict[tuple[str, str], Row], split: str) -> Table:
+    """Score and cost of each network; the latency only of networks that read images."""
+    lines: list[tuple[str, tuple[Cell, ...]]] = []
+    stopwatch, columns = Stopwatch(), ["parameters", "MB", "MACs"]
+    for each in networks:
+        network, row = run.architecture_of(each.task, each.architecture), scores.get((each.task, each.architecture))
+        cost = cost_of(network)
+        cells = [_score(row), f"{row.n:,}"] if row else [EMPTY_CELL, EMPTY_CELL]
+        cells += [amount("params", cost.parameters), f"{4e-6 * cost.parameters:.3g}", amount("macs", cost.macs)]
+        cells += [] if network.reads_text else [f"{1e3 * stopwatch.measure(network):.3g}"]
+        lines.append((each.name or f"{network.depth}x{network.embed_dim}", tuple(map(Cell, cells))))
+    common, examples = "In brackets: Wilson's 95 % interval. MB: a file in float32.", "texts"
+    if stopwatch.measured:
+        common += f" ms: median of forward passes of one image in float32, on {hardware(on_gpu=False)}."
+        examples, columns = "images", [*columns, "ms"]
+    metric = next((in_words(row.metric) for row in scores.values()), "score")
+    place = {"val": "validation"}.get(split, split)
+    return Table("", (f"{place} {metric}", f"{place} {examples}", *columns), tuple(lines), common, first="network")
+
+
+def _score(row: Row) -> str:
+    """``84.2 % (79.0 to 88.3)``; the interval of a share of examples alone."""
+    value = measured(row.value, row.metric, row.n)
+    if not row.metric.endswith("acc") or row.metric == BALANCED:
+        return value
+    low, high = interval(row.value, row.n)
+    return f"{value} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def _front(folder: Path) -> list[Section]:
+    """The sizes that the end of the run has measured."""
+    if not (folder / "front.svg").is_file():
+        return []
+    caption = "Validation scores of many sizes. The line joins the sizes that are better than every smaller one."
+    return [Section("Sizes", figures=[_figure(folder, "front", caption)])]
+
+
+def _figure(folder: Path, name: str, caption: str) -> ReportFigure:
+    """A figure of the run, which shrinks to the width of the page."""
+    svg = (folder / f"{name}.svg").read_text(encoding="utf-8")
+    return ReportFigure(name, svg.replace("<svg", '<svg style="max-width: 100%"', 1), name, caption)
+
+
+def _lowest_recall(folder: Path, network: Evaluation) -> str:
+    """The classes with the lowest recall, in words; empty without a table of classes."""
+    if not (path := folder / f"{network.stem(CLASSES)}.csv").is_file():
+        return ""
+    with path.open(encoding="utf-8", newline="") as file:
+        tested = [row for row in csv.DictReader(file) if int(row["examples"])]
+    worst = sorted(tested, key=lambda row: float(row["recall"]))[:3]
+    shown = (f"{clipped(row['class'])} {measured(float(row['recall']), 'acc')} of {row['examples']}" for row in worst)
+    return f"(lowest recall: {', '.join(shown)})"
