@@ -225,6 +225,20 @@ def test_the_last_validation_and_the_test_are_averages_over_the_listed_sizes(fam
     assert scores == [pytest.approx(fmean(validated))]
 
 
+def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tmp_path):
+    """Networks of one task share its images: the error of their mean is the mean of their errors."""
+    given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES)
+    assert lgx(*given, "--name=balanced", "--data.balanced=true", "--trainer.max_epochs=1").code == 0
+    run = tmp_path / "test/balanced/seed0"
+    with (run / "results.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if (row["split"], row["metric"]) == ("val", "balanced_acc")]
+    scores = [float(row["value"]) for row in rows]
+    states = load_checkpoint(run / "checkpoints/last.ckpt")["callbacks"].values()
+    (state,) = (state for state in states if "best_error" in state)
+    assert [state["examples"]] * 2 == [int(row["n"]) for row in rows] == [9, 9]
+    assert 0 < state["best_error"] == pytest.approx(fmean((score * (1 - score) / 9) ** 0.5 for score in scores))
+
+
 def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
     learngene = Learngene.load(ancestor / f"best{SUFFIX}")
     names = learngene.task["class_names"]
