@@ -24,7 +24,8 @@ from lgx.artifacts.safety import (
     described_architecture,
     is_number_tensor,
 )
-from lgx.artifacts.source_names import CONFIG, FOLDER, TEXT, WEIGHTS, TimmSource, kind_of
+from lgx.artifacts.source_names import CONFIG, FOLDER, TEXT, WEIGHTS, TimmSource
+from lgx.artifacts.sources import kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.artifacts.transformers_files import is_text_network, read_text_network
 from lgx.core.eval_transforms import resize_of_timm
@@ -97,7 +98,7 @@ def load_pretrained(place: str) -> PretrainedNetwork:
     Args:
         place: The place of a :class:`~lgx.artifacts.sources.Source`, one of
 
-            - a learngene file ``*.learngene.safetensors`` that holds a whole network,
+            - a learngene file, of any name, that holds a whole network,
             - a folder that ``lgx init``, ``lgx import``, ``timm.models.save_for_hf`` or, for a GPT-2,
               ``save_pretrained`` wrote, with or without ``local-dir:``,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,

@@ -6,8 +6,8 @@ import torch
 
 from lgx.architectures import Architecture
 from lgx.architectures.cost import cost_of
-from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.artifacts.sources import is_learngene
 from lgx.errors import UserError
 from lgx.initialization import Initializer, initialize
 from lgx.initialization.sizes import RATIO
@@ -28,7 +28,7 @@ def load_chosen(
     Returns:
         The network and, for a member of a family, its measured score by tag (``val/acc``); otherwise None.
     """
-    initializer = initializer_for(source=place) if place.endswith(SUFFIX) else None
+    initializer = initializer_for(source=place) if is_learngene(place) else None
     front = initializer.front if initializer else None
     chooses, options = arch is not None or bool(budgets), "--arch, --params, --macs or --latency"
     if initializer is None or front is None:

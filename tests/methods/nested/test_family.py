@@ -3,6 +3,7 @@
 import csv
 import gc
 import re
+import shutil
 import weakref
 from functools import partial
 from statistics import fmean
@@ -31,7 +32,7 @@ from lgx.methods.nested.gradients import average_of
 from lgx.methods.nested.sizes import default_sizes, parse_size
 from lgx.methods.nested.slicing import sliced
 from lgx.planning import make_plan
-from tests.support.command_line import arguments, lgx
+from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.extras import need_onnx
 
 SIZES = '--model.sizes=["depth=2","depth=1,embed_dim=8,mlp_ratio=2"]'
@@ -196,6 +197,28 @@ def test_a_network_of_the_family_is_a_slice_that_plain_timm_reads(family, tmp_pa
     assert torch.equal(
         load_pretrained(str(family / f"best{SUFFIX}")).tensors["head.bias"], learngene.tensors["head.bias"]
     )
+
+
+@pytest.mark.parametrize("name", ["flowers.safetensors", "family.bin", "family"])
+def test_a_family_has_any_file_name(family, images, tmp_path, name):
+    file, size = tmp_path / name, "depth=3,embed_dim=8"
+    shutil.copy(family / f"best{SUFFIX}", file)
+    head = api.load_family(family)[size].head.weight
+    assert torch.equal(api.load_family(file)[size].head.weight, head)
+    assert torch.equal(api.init(file, size).head.weight, head)
+    assert load_pretrained(str(file)).architecture == Learngene.load(file).architecture
+    for command in (["export"], ["init", "--source"]):
+        ok(lgx(*command, file, "--arch", size, "--out", tmp_path / command[0]))
+        assert torch.equal(load_file(tmp_path / command[0] / "model.safetensors")["head.weight"], head)
+    assert "| val/acc |" in (tmp_path / "export" / "README.md").read_text()  # the file has facts of its own
+    out = "--out", tmp_path / "p.csv"
+    done = [
+        ok(lgx("predict", images / "val", "--model", path, "--arch", size, *out, "--force")) for path in (family, file)
+    ]
+    assert done[0].out == done[1].out
+    for other in (tmp_path / "export" / "model.safetensors", tmp_path / "export"):
+        done = lgx("export", other, "--arch", size, "--out", tmp_path / "again")
+        assert "is not a family" in refusal(done)
 
 
 def test_a_budget_gives_the_best_in_validation_and_of_equal_ones_the_smallest(family, tmp_path):
