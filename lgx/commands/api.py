@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture
+from lgx.artifacts.export.models import name_classes
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
@@ -39,7 +40,8 @@ def init(
     """Initialize a descendant, as ``lgx init`` does, and return it as a model of timm (for text of transformers).
 
     The model trains in any loop. The state of the random generators does not change.
-    ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images.
+    ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images, and
+    ``model.pretrained_cfg["label_names"]`` (for text ``model.config.id2label``) the classes of the source's head.
 
     Args:
         source: Learngene file, folder, checkpoint of a run, timm model name, or ``hf://org/name``; None for a method
@@ -70,6 +72,9 @@ def init(
     with seeded_rng(seed):
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
     origin = initializer.origin()
+    names = origin.label_names or ()
+    if head or len(names) != architecture.num_classes:
+        names = ()
     if isinstance(architecture, ViTArchitecture):
         channels = architecture.in_chans
         known = getattr(start.model, "pretrained_cfg", None) or {}
@@ -77,7 +82,9 @@ def init(
         config: Any = {**known, **as_in_timm(origin.reading.resize), "input_size": size}
         if origin.normalization:
             config |= origin.normalization.for_channels(channels)._asdict()
-        start.model.pretrained_cfg = config
+        start.model.pretrained_cfg = config | ({"label_names": list(names)} if names else {})
+    else:
+        name_classes(start.model.config, names)
     return start.model.train()
 
 
