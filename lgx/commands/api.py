@@ -17,9 +17,9 @@ from lgx.core.eval_transforms import as_in_timm
 from lgx.core.seed import seeded_rng
 from lgx.core.task import Task, height_width, image_size
 from lgx.errors import UserError
-from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import parse_budgets
 from lgx.methods.initializers import initializer_for
+from lgx.methods.nested.sizes import size_text
 
 __all__ = ["embed_task", "init", "load_family", "load_learngene"]
 
@@ -121,13 +121,13 @@ class NetworkFamily:
         if initializer.front is None:
             raise UserError(f"{source}: is not a family of finished networks; give a run of `lgx fit --model Family`")
         self._source = str(source)
-        self.front = {size.spec(RATIO): score for size, score in initializer.front.scores.items()}
+        self.front = {size_text(size): score for size, score in initializer.front.scores.items()}
 
     def __getitem__(self, arch: str) -> nn.Module:
         """The network of a size, a model of timm in evaluation mode.
 
         Args:
-            arch: What differs from the whole network, e.g. ``depth=6,embed_dim=128``.
+            arch: What differs from the whole network, ``depth=6,embed_dim=128``; ``ancestor`` is the whole network.
 
         Raises:
             UserError: If the family has no such network.

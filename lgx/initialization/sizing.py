@@ -124,7 +124,8 @@ class Stopwatch:
         """The median of the seconds of a pass."""
         if network not in self.measured:
             model = network.build(None).eval().to(self.device)
-            images = torch.zeros(self.batch, *network.example_input().shape[1:], device=self.device)
+            example = network.example_input()
+            images = torch.zeros(self.batch, *example.shape[1:], dtype=example.dtype, device=self.device)
             self.measured[network] = seconds_of_pass(model, images)
         return self.measured[network]
 

@@ -1,5 +1,6 @@
 """Sizes of slices as a user lists them, and those that are listed by default."""
 
+from dataclasses import fields
 from typing import Any
 
 from lgx.architectures import Architecture
@@ -9,21 +10,31 @@ from lgx.methods.nested.slicing import sliced
 
 KEYS = ("depth", "embed_dim", "num_heads", "mlp_ratio")
 """What a slice may have less of."""
+WHOLE_SIZE = "ancestor"
+"""The text of the whole network's size."""
+
+
+def size_text(size: Architecture) -> str:
+    """The text that :func:`parse_size` reads, with all that a slice may have less of, exactly."""
+    parts = size.spec(KEYS).removeprefix(f"{size.family}:").split(",")
+    return ",".join(part for part in parts if part.partition("=")[0] in KEYS)
 
 
 def parse_size(text: str, whole: Architecture) -> Architecture:
     """Read a size by what differs from the whole network; heads keep their width unless their number is given.
 
     Args:
-        text: E.g. ``depth=6,embed_dim=128``.
+        text: E.g. ``depth=6,embed_dim=128``, or ``ancestor`` for the whole network; also the specification of a size.
         whole: The network.
 
     Raises:
         UserError: If a key or value is none of a network, or the whole network has no such slice.
     """
+    if text.strip() == WHOLE_SIZE:
+        return whole
     values: dict[str, Any] = {}
-    known = whole.to_dict()
-    for part in text.split(","):
+    known = [field.name for field in fields(whole)]
+    for part in text.removeprefix(f"{whole.family}:").split(","):
         key, _, value = (piece.strip() for piece in part.partition("="))
         try:
             read = type(whole).parse_option(key, value) if key in known and key not in values else {}

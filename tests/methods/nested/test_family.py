@@ -29,11 +29,12 @@ from lgx.initialization.sizing import enough, parse_budgets
 from lgx.methods import Family
 from lgx.methods.nested.front import grid
 from lgx.methods.nested.gradients import average_of
-from lgx.methods.nested.sizes import default_sizes, parse_size
+from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, size_text
 from lgx.methods.nested.slicing import sliced
 from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.extras import need_onnx
+from tests.support.images import CLASSES
 
 SIZES = '--model.sizes=["depth=2","depth=1,embed_dim=8,mlp_ratio=2"]'
 
@@ -193,7 +194,10 @@ def test_a_network_of_the_family_is_a_slice_that_plain_timm_reads(family, tmp_pa
     size = learngene.architecture.replace(depth=3, embed_dim=8, num_heads=1)
     own = sliced(learngene.tensors, learngene.architecture, size, learngene.selection["layers"])
     assert all(torch.equal(tensor, own[name]) for name, tensor in model.state_dict().items())
-    assert torch.equal(api.load_family(family)["depth=3,embed_dim=8"].head.weight, model.head.weight)
+    networks = api.load_family(family)
+    assert torch.equal(networks["depth=3,embed_dim=8"].head.weight, model.head.weight)
+    assert all(set(text.replace("=", ",").split(",")[::2]) == set(KEYS) for text in networks.front)
+    assert model.pretrained_cfg["label_names"] == networks["depth=2"].pretrained_cfg["label_names"] == [*CLASSES]
     assert torch.equal(
         load_pretrained(str(family / f"best{SUFFIX}")).tensors["head.bias"], learngene.tensors["head.bias"]
     )
@@ -235,6 +239,21 @@ def test_a_budget_gives_the_best_in_validation_and_of_equal_ones_the_smallest(fa
     assert marked == [
         (score, -size) for score, size in scores if all(score > other for other, small in scores if small > size)
     ]
+
+
+def test_the_whole_network_is_called_ancestor(family, images, tmp_path):
+    learngene = Learngene.load(family / f"best{SUFFIX}")
+    for choice in (["--arch", "ancestor"], ["--arch", "ancestor", "--params", "1G"]):
+        ok(lgx("export", family, *choice, "--out", tmp_path / "whole", "--force"))
+        stored = load_file(tmp_path / "whole" / "model.safetensors")
+        assert {name: tensor.shape for name, tensor in stored.items()} == {
+            name: tensor.shape for name, tensor in learngene.tensors.items()
+        }
+    network = api.load_family(family)["ancestor"]
+    assert all(torch.equal(tensor, network.state_dict()[name]) for name, tensor in stored.items())
+    done = lgx("predict", images / "val", "--model", family, "--arch", "ancestor", "--out", tmp_path / "p.csv")
+    (score,) = (row["val_acc"] for row in front_of(family) if int(row["parameters"]) == learngene.num_parameters)
+    assert f"accuracy  {float(score):.1%}" in done.out
 
 
 def test_the_last_validation_and_the_test_are_averages_over_the_listed_sizes(family):
@@ -334,8 +353,9 @@ def test_sizes_are_stored_exactly(tmp_path):
     for ratio in (7 / 3, 6.0):  # without its ratio, the text of a size means the whole network's, not the default
         whole = ViTArchitecture(3, 48, 3, mlp_ratio=ratio, patch_size=4, img_size=16, num_classes=4)
         for size in (*grid(whole, 1, 16), *(whole.replace(mlp_ratio=4.0),) * (ratio > 4)):
-            assert parse_size(size.spec(RATIO), whole) == size
+            assert parse_size(size_text(size), whole) == parse_size(size.spec(RATIO), whole) == size
     tiny = ViTArchitecture(12, 192, 3, patch_size=8, img_size=64)
+    assert size_text(tiny) == "depth=12,embed_dim=192,num_heads=3,mlp_ratio=4"
     small = [(size.depth, size.embed_dim, size.mlp_ratio) for size in default_sizes(tiny)]
     assert small == [(6, 192, 4), (6, 128, 4), (3, 128, 2)]
     assert {size.mlp_ratio for size in grid(tiny, 3, 128)} == {2, 4}
