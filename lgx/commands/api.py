@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import Architecture, ViTArchitecture
 from lgx.artifacts.export.models import name_classes
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import resolve, resolve_options
@@ -17,6 +17,7 @@ from lgx.core.eval_transforms import as_in_timm
 from lgx.core.seed import seeded_rng
 from lgx.core.task import Task, height_width, image_size
 from lgx.errors import UserError
+from lgx.initialization import Origin
 from lgx.initialization.sizing import parse_budgets
 from lgx.methods.initializers import initializer_for
 from lgx.methods.nested.sizes import size_text
@@ -73,19 +74,23 @@ def init(
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
     origin = initializer.origin()
     names = origin.label_names or ()
-    if head or len(names) != architecture.num_classes:
-        names = ()
-    if isinstance(architecture, ViTArchitecture):
-        channels = architecture.in_chans
-        known = getattr(start.model, "pretrained_cfg", None) or {}
-        size = (channels, *height_width(architecture.img_size))
-        config: Any = {**known, **as_in_timm(origin.reading.resize), "input_size": size}
-        if origin.normalization:
-            config |= origin.normalization.for_channels(channels)._asdict()
-        start.model.pretrained_cfg = config | ({"label_names": list(names)} if names else {})
-    else:
-        name_classes(start.model.config, names)
+    is_kept = not head and len(names) == architecture.num_classes
+    _describe(start.model, architecture, origin, names if is_kept else ())
     return start.model.train()
+
+
+def _describe(model: Any, architecture: Architecture, origin: Origin, names: tuple[str, ...]) -> None:
+    """Put the preparation of images and the names of the classes where timm and transformers keep them."""
+    if not isinstance(architecture, ViTArchitecture):
+        name_classes(model.config, names)
+        return
+    channels = architecture.in_chans
+    known = getattr(model, "pretrained_cfg", None) or {}
+    size = (channels, *height_width(architecture.img_size))
+    config: Any = {**known, **as_in_timm(origin.reading.resize), "input_size": size}
+    if origin.normalization:
+        config |= origin.normalization.for_channels(channels)._asdict()
+    model.pretrained_cfg = config | ({"label_names": list(names)} if names else {})
 
 
 def load_learngene(path: str | Path) -> Learngene:
