@@ -16,6 +16,8 @@ HUB, TIMM, TEXT, FOLDER = "hf://", "timm:", "gpt2:", "local-dir:"
 """Beginnings of sources."""
 SAFETENSORS, LEARNGENE = ".safetensors", ".learngene.safetensors"
 """How the names of weights and of learngenes end."""
+FINAL_LEARNGENE = f"best{LEARNGENE}"
+"""The learngene of a run, in its folder."""
 WEIGHTS, CONFIG, RECORD = "model.safetensors", "config.json", "lgx.json"
 """Files of a model folder, which must have the first two; the third is lgx's own, see :mod:`.start_record`."""
 BESIDE = (

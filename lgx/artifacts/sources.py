@@ -22,6 +22,7 @@ from lgx.artifacts.safetensors_files import read_header, read_metadata
 from lgx.artifacts.source_names import (
     BESIDE,
     CONFIG,
+    FINAL_LEARNGENE,
     FOLDER,
     HUB,
     LEARNGENE,
@@ -128,13 +129,18 @@ def resolve(text: str, download: bool = True) -> Source:
     return source
 
 
+def learngene_of(folder: str | Path) -> Path:
+    """The learngene file of a run, which may not exist."""
+    return Path(folder, FINAL_LEARNGENE)
+
+
 def place_in_run(source: str) -> str:
     """The file to read of a run's folder; every other source is its own place.
 
     Returns:
         The learngene file if it contains more than one network, otherwise the checkpoint with the run's weights.
     """
-    file = os.path.join(source, f"best{LEARNGENE}")
+    file = str(learngene_of(source))
     about = parse_json(read_metadata(file).get("lgx", "{}"), file, "train it again")
     is_several = isinstance(about, dict) and about.get("content", "network") != "network"
     return file if is_several else weights_of_run(source)

@@ -18,7 +18,7 @@ from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from torch import Tensor
 
 from lgx.artifacts.checkpoints import FINAL, LAST, load_checkpoint
-from lgx.artifacts.learngene import SUFFIX
+from lgx.artifacts.source_names import FINAL_LEARNGENE
 from lgx.components.class_metrics import BalancedAccuracy
 from lgx.core.readable import is_share, measured, tag_in_words
 from lgx.core.task import BALANCED
@@ -167,7 +167,7 @@ class RunWeights(Callback):
         own = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
         if (learngene := method.learngene(own)) is not None:
             task = learngene.task or (method.task.to_dict() if method.task else {})
-            complete, path = replace(learngene, task=task, metrics=self.metrics), folder / f"best{SUFFIX}"
+            complete, path = replace(learngene, task=task, metrics=self.metrics), folder / FINAL_LEARNGENE
             complete.save(path)
             print(f"{complete.describe()}\n  file      {path}")
 
