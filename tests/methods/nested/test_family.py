@@ -3,7 +3,6 @@
 import csv
 import gc
 import re
-import shutil
 import weakref
 from functools import partial
 from statistics import fmean
@@ -32,7 +31,7 @@ from lgx.methods.nested.gradients import average_of
 from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, size_text
 from lgx.methods.nested.slicing import sliced
 from lgx.planning import make_plan
-from tests.support.command_line import arguments, lgx, ok, refusal
+from tests.support.command_line import arguments, lgx
 from tests.support.extras import need_onnx
 from tests.support.images import CLASSES
 
@@ -203,28 +202,6 @@ def test_a_network_of_the_family_is_a_slice_that_plain_timm_reads(family, tmp_pa
     )
 
 
-@pytest.mark.parametrize("name", ["flowers.safetensors", "family.bin", "family"])
-def test_a_family_has_any_file_name(family, images, tmp_path, name):
-    file, size = tmp_path / name, "depth=3,embed_dim=8"
-    shutil.copy(family / f"best{SUFFIX}", file)
-    head = api.load_family(family)[size].head.weight
-    assert torch.equal(api.load_family(file)[size].head.weight, head)
-    assert torch.equal(api.init(file, size).head.weight, head)
-    assert load_pretrained(str(file)).architecture == Learngene.load(file).architecture
-    for command in (["export"], ["init", "--source"]):
-        ok(lgx(*command, file, "--arch", size, "--out", tmp_path / command[0]))
-        assert torch.equal(load_file(tmp_path / command[0] / "model.safetensors")["head.weight"], head)
-    assert "| val/acc |" in (tmp_path / "export" / "README.md").read_text()  # the file has facts of its own
-    out = "--out", tmp_path / "p.csv"
-    done = [
-        ok(lgx("predict", images / "val", "--model", path, "--arch", size, *out, "--force")) for path in (family, file)
-    ]
-    assert done[0].out == done[1].out
-    for other in (tmp_path / "export" / "model.safetensors", tmp_path / "export"):
-        done = lgx("export", other, "--arch", size, "--out", tmp_path / "again")
-        assert "is not a family" in refusal(done)
-
-
 def test_a_budget_gives_the_best_in_validation_and_of_equal_ones_the_smallest(family, tmp_path):
     rows = front_of(family)
     scores = [(float(row["val_acc"]), -int(row["parameters"])) for row in rows]
@@ -239,21 +216,6 @@ def test_a_budget_gives_the_best_in_validation_and_of_equal_ones_the_smallest(fa
     assert marked == [
         (score, -size) for score, size in scores if all(score > other for other, small in scores if small > size)
     ]
-
-
-def test_the_whole_network_is_called_ancestor(family, images, tmp_path):
-    learngene = Learngene.load(family / f"best{SUFFIX}")
-    for choice in (["--arch", "ancestor"], ["--arch", "ancestor", "--params", "1G"]):
-        ok(lgx("export", family, *choice, "--out", tmp_path / "whole", "--force"))
-        stored = load_file(tmp_path / "whole" / "model.safetensors")
-        assert {name: tensor.shape for name, tensor in stored.items()} == {
-            name: tensor.shape for name, tensor in learngene.tensors.items()
-        }
-    network = api.load_family(family)["ancestor"]
-    assert all(torch.equal(tensor, network.state_dict()[name]) for name, tensor in stored.items())
-    done = lgx("predict", images / "val", "--model", family, "--arch", "ancestor", "--out", tmp_path / "p.csv")
-    (score,) = (row["val_acc"] for row in front_of(family) if int(row["parameters"]) == learngene.num_parameters)
-    assert f"accuracy  {float(score):.1%}" in done.out
 
 
 def test_the_last_validation_and_the_test_are_averages_over_the_listed_sizes(family):
