@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.source_names import kind_of
+from lgx.artifacts.sources import kind_of
 from lgx.errors import UserError
 
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")

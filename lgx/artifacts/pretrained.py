@@ -14,7 +14,7 @@ from lgx.architectures import Architecture, ViTArchitecture, name_of, parse_any_
 from lgx.architectures.building import building_on, fill_buffers
 from lgx.architectures.describing import describe_vit
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
+from lgx.artifacts.learngene import WHOLE, Learngene
 from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, half_type, read_metadata, read_safetensors
 from lgx.artifacts.safety import (
     AGAIN,
@@ -24,7 +24,8 @@ from lgx.artifacts.safety import (
     described_architecture,
     is_number_tensor,
 )
-from lgx.artifacts.source_names import CONFIG, FOLDER, TEXT, WEIGHTS, TimmSource, kind_of
+from lgx.artifacts.source_names import CONFIG, FINAL_LEARNGENE, FOLDER, TEXT, WEIGHTS, TimmSource
+from lgx.artifacts.sources import kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.artifacts.transformers_files import is_text_network, read_text_network
 from lgx.core.eval_transforms import resize_of_timm
@@ -97,7 +98,7 @@ def load_pretrained(place: str) -> PretrainedNetwork:
     Args:
         place: The place of a :class:`~lgx.artifacts.sources.Source`, one of
 
-            - a learngene file ``*.learngene.safetensors`` that holds a whole network,
+            - a learngene file, of any name, that holds a whole network,
             - a folder that ``lgx init``, ``lgx import``, ``timm.models.save_for_hf`` or, for a GPT-2,
               ``save_pretrained`` wrote, with or without ``local-dir:``,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,
@@ -163,7 +164,7 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     prefix = "network."
     tensors = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
     if about.get("plain_network") is not True:
-        raise UserError(f"{name}: not a plain network of its architecture; give best{SUFFIX} of that run")
+        raise UserError(f"{name}: not a plain network of its architecture; give {FINAL_LEARNGENE} of that run")
     check_weights(tensors, name)
     if (layers := check_shapes(tensors, architecture, name)) != architecture.depth:
         raise UserError(f"{name}: holds {layers} layers, but its description says {architecture.depth}; {AGAIN}")

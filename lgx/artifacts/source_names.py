@@ -1,11 +1,10 @@
 """Parse names of learngenes, networks and weights, without reading files or asking servers."""
 
 import difflib
-import os
 import re
 from dataclasses import dataclass, fields
 from pathlib import PurePosixPath
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import timm
 
@@ -17,6 +16,8 @@ HUB, TIMM, TEXT, FOLDER = "hf://", "timm:", "gpt2:", "local-dir:"
 """Beginnings of sources."""
 SAFETENSORS, LEARNGENE = ".safetensors", ".learngene.safetensors"
 """How the names of weights and of learngenes end."""
+FINAL_LEARNGENE = f"best{LEARNGENE}"
+"""The learngene of a run, in its folder."""
 WEIGHTS, CONFIG, RECORD = "model.safetensors", "config.json", "lgx.json"
 """Files of a model folder, which must have the first two; the third is lgx's own, see :mod:`.start_record`."""
 BESIDE = (
@@ -33,9 +34,6 @@ _FIELDS = {"img_size": IMAGE_SIZE, "patch_size": _COUNT, "in_chans": _COUNT, "nu
 _HOMES = {"home", "Users"}
 _KEPT = 4
 """Parts of a path that identify a file of a run: experiment, run, seed, file."""
-
-Kind = Literal["learngene", "checkpoint", "weights", "folder", "timm", "transformers", "name"]
-"""Kind of a place; ``name`` is a pretrained model of timm."""
 
 
 def is_remote(text: str) -> bool:
@@ -116,21 +114,6 @@ def weights_of(text: str) -> str | None:
     """The weights that the text form of a model of timm names; None in other sources."""
     parts = [part.partition("=") for part in text.split(",")[1:]] if text.startswith(TIMM) else []
     return next((value.strip() for key, _, value in parts if key.strip() == "weights"), None)
-
-
-def kind_of(place: str) -> Kind:
-    """Kind of a source's place, by its form."""
-    if place.startswith(TIMM):
-        return "timm"
-    if place.endswith(LEARNGENE):
-        return "learngene"
-    if place.endswith(".ckpt"):
-        return "checkpoint"
-    if place.startswith(FOLDER) or os.path.isdir(place):
-        return "folder"
-    if place.startswith(TEXT):
-        return "transformers"
-    return "weights" if place.endswith(WEIGHTS_SUFFIXES) else "name"
 
 
 def path_of(place: str) -> str:

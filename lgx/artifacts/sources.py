@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from huggingface_hub import HfApi, hf_hub_download, snapshot_download
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
@@ -22,9 +22,13 @@ from lgx.artifacts.safetensors_files import read_header, read_metadata
 from lgx.artifacts.source_names import (
     BESIDE,
     CONFIG,
+    FINAL_LEARNGENE,
+    FOLDER,
     HUB,
     LEARNGENE,
     SAFETENSORS,
+    TEXT,
+    TIMM,
     WEIGHTS,
     WEIGHTS_SUFFIXES,
     TimmSource,
@@ -46,6 +50,9 @@ _HUB_NAME = re.compile(
 )
 _MAIN = "main"
 
+Kind = Literal["learngene", "checkpoint", "weights", "folder", "timm", "transformers", "name"]
+"""Kind of a place; ``name`` is a pretrained model of timm."""
+
 _names: dict[str, str] = {}
 """Place -> name, of the sources that this process has resolved."""
 
@@ -56,7 +63,7 @@ class Source:
 
     Attributes:
         name: What records hold: a name on the hub has the commit.
-        place: Path, or the name of a model of timm or transformers, see :func:`~lgx.artifacts.source_names.kind_of`.
+        place: Path, or the name of a model of timm or transformers, see :func:`kind_of`.
     """
 
     name: str
@@ -69,7 +76,28 @@ class Source:
             return None
         path = Path(path_of(self.place))
         files = [path / name for name in ("model.safetensors", "pytorch_model.bin")] if path.is_dir() else [path]
-        return next((file for file in files if file.suffix in WEIGHTS_SUFFIXES and file.is_file()), None)
+        own = (file for file in files if file.suffix in WEIGHTS_SUFFIXES or is_learngene(str(file)))
+        return next((file for file in own if file.is_file()), None)
+
+
+def is_learngene(place: str) -> bool:
+    """Whether a file is a learngene: by its metadata under any name; where it is missing or damaged, by its name."""
+    return place.endswith(LEARNGENE) or (os.path.isfile(place) and "lgx" in read_metadata(place))
+
+
+def kind_of(place: str) -> Kind:
+    """Kind of a source's place: a learngene by its content, anything else by its name."""
+    if place.startswith(TIMM):
+        return "timm"
+    if is_learngene(place):
+        return "learngene"
+    if place.endswith(".ckpt"):
+        return "checkpoint"
+    if place.startswith(FOLDER) or os.path.isdir(place):
+        return "folder"
+    if place.startswith(TEXT):
+        return "transformers"
+    return "weights" if place.endswith(WEIGHTS_SUFFIXES) else "name"
 
 
 def resolve(text: str, download: bool = True) -> Source:
@@ -101,13 +129,18 @@ def resolve(text: str, download: bool = True) -> Source:
     return source
 
 
+def learngene_of(folder: str | Path) -> Path:
+    """The learngene file of a run, which may not exist."""
+    return Path(folder, FINAL_LEARNGENE)
+
+
 def place_in_run(source: str) -> str:
     """The file to read of a run's folder; every other source is its own place.
 
     Returns:
         The learngene file if it contains more than one network, otherwise the checkpoint with the run's weights.
     """
-    file = os.path.join(source, f"best{LEARNGENE}")
+    file = str(learngene_of(source))
     about = parse_json(read_metadata(file).get("lgx", "{}"), file, "train it again")
     is_several = isinstance(about, dict) and about.get("content", "network") != "network"
     return file if is_several else weights_of_run(source)

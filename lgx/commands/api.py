@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from lgx.architectures import ViTArchitecture
+from lgx.architectures import Architecture, ViTArchitecture
+from lgx.artifacts.export.models import name_classes
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import resolve, resolve_options
 from lgx.artifacts.task_embeddings import TaskEmbeddings
@@ -16,9 +17,10 @@ from lgx.core.eval_transforms import as_in_timm
 from lgx.core.seed import seeded_rng
 from lgx.core.task import Task, height_width, image_size
 from lgx.errors import UserError
-from lgx.initialization.sizes import RATIO
+from lgx.initialization import Origin
 from lgx.initialization.sizing import parse_budgets
 from lgx.methods.initializers import initializer_for
+from lgx.methods.nested.sizes import size_text
 
 __all__ = ["embed_task", "init", "load_family", "load_learngene"]
 
@@ -39,7 +41,8 @@ def init(
     """Initialize a descendant, as ``lgx init`` does, and return it as a model of timm (for text of transformers).
 
     The model trains in any loop. The state of the random generators does not change.
-    ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images.
+    ``timm.data.resolve_model_data_config(model)`` gives the normalization of its images, and
+    ``model.pretrained_cfg["label_names"]`` (for text ``model.config.id2label``) the classes of the source's head.
 
     Args:
         source: Learngene file, folder, checkpoint of a run, timm model name, or ``hf://org/name``; None for a method
@@ -70,15 +73,24 @@ def init(
     with seeded_rng(seed):
         architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
     origin = initializer.origin()
-    if isinstance(architecture, ViTArchitecture):
-        channels = architecture.in_chans
-        known = getattr(start.model, "pretrained_cfg", None) or {}
-        size = (channels, *height_width(architecture.img_size))
-        config: Any = {**known, **as_in_timm(origin.reading.resize), "input_size": size}
-        if origin.normalization:
-            config |= origin.normalization.for_channels(channels)._asdict()
-        start.model.pretrained_cfg = config
+    names = origin.label_names or ()
+    is_kept = not head and len(names) == architecture.num_classes
+    _describe(start.model, architecture, origin, names if is_kept else ())
     return start.model.train()
+
+
+def _describe(model: Any, architecture: Architecture, origin: Origin, names: tuple[str, ...]) -> None:
+    """Put the preparation of images and the names of the classes where timm and transformers keep them."""
+    if not isinstance(architecture, ViTArchitecture):
+        name_classes(model.config, names)
+        return
+    channels = architecture.in_chans
+    known = getattr(model, "pretrained_cfg", None) or {}
+    size = (channels, *height_width(architecture.img_size))
+    config: Any = {**known, **as_in_timm(origin.reading.resize), "input_size": size}
+    if origin.normalization:
+        config |= origin.normalization.for_channels(channels)._asdict()
+    model.pretrained_cfg = config | ({"label_names": list(names)} if names else {})
 
 
 def load_learngene(path: str | Path) -> Learngene:
@@ -114,13 +126,13 @@ class NetworkFamily:
         if initializer.front is None:
             raise UserError(f"{source}: is not a family of finished networks; give a run of `lgx fit --model Family`")
         self._source = str(source)
-        self.front = {size.spec(RATIO): score for size, score in initializer.front.scores.items()}
+        self.front = {size_text(size): score for size, score in initializer.front.scores.items()}
 
     def __getitem__(self, arch: str) -> nn.Module:
         """The network of a size, a model of timm in evaluation mode.
 
         Args:
-            arch: What differs from the whole network, e.g. ``depth=6,embed_dim=128``.
+            arch: What differs from the whole network, ``depth=6,embed_dim=128``; ``ancestor`` is the whole network.
 
         Raises:
             UserError: If the family has no such network.

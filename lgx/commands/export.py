@@ -35,7 +35,7 @@ def export(
         source: Folder of a run (its final weights), a checkpoint (averaged weights if the run averages weights), a
             model folder, or a learngene file of a whole network or a family.
         out: Folder, or file ending in .safetensors, .onnx or .pt2 (torch.export).
-        arch: Size of a network of a family, as the difference from the whole network: depth=6,embed_dim=128.
+        arch: Network of a family by what differs from the whole one: depth=6,embed_dim=128; ancestor is the whole one.
         params: Budget of parameters, e.g. 1.5M; chooses the network of a family with the best validation score.
         macs: Budget of multiply-accumulates of one example, e.g. 1.2G; chooses like --params.
         latency: Budget of time for one example on this machine, e.g. 5ms; chooses like --params.

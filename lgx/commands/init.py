@@ -16,9 +16,9 @@ from lgx.artifacts.sources import resolve_options
 from lgx.commands.export import load_tokenizer_of
 from lgx.errors import UserError
 from lgx.initialization import Initialization, Initializer, initialize
-from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import Budget, parse_budgets
 from lgx.methods.initializers import initializer_for, initializer_options, takes_option
+from lgx.methods.nested.sizes import size_text
 
 further_options = initializer_options
 """``method`` and the options of all initializers."""
@@ -160,7 +160,7 @@ def start_descendant(
     if budgets and initializer.front is not None:
         from lgx.commands.members import best_member
 
-        arch = best_member(initializer, initializer.front.scores, arch, budgets).spec(RATIO)
+        arch = size_text(best_member(initializer, initializer.front.scores, arch, budgets))
     elif budgets:
         from lgx.commands.size import choose_size
 

@@ -6,13 +6,13 @@ import torch
 
 from lgx.architectures import Architecture
 from lgx.architectures.cost import cost_of
-from lgx.artifacts.learngene import SUFFIX
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.artifacts.sources import is_learngene
 from lgx.errors import UserError
 from lgx.initialization import Initializer, initialize
-from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import Budget, Stopwatch, enough
 from lgx.methods.initializers import initializer_for
+from lgx.methods.nested.sizes import KEYS, size_text
 
 
 def load_chosen(
@@ -28,7 +28,7 @@ def load_chosen(
     Returns:
         The network and, for a member of a family, its measured score by tag (``val/acc``); otherwise None.
     """
-    initializer = initializer_for(source=place) if place.endswith(SUFFIX) else None
+    initializer = initializer_for(source=place) if is_learngene(place) else None
     front = initializer.front if initializer else None
     chooses, options = arch is not None or bool(budgets), "--arch, --params, --macs or --latency"
     if initializer is None or front is None:
@@ -68,8 +68,8 @@ def best_member(
         raise UserError(
             f"{limits}: the family was trained without validation, so no best size is known; name a size with --arch"
         )
-    fixed = {part.partition("=")[0].strip() for part in arch.split(",")} if arch else set()
     wanted = initializer.named_size(arch, None) if arch else None
+    fixed = [key for key in KEYS if key in arch] or KEYS if arch else ()
     stopwatch = Stopwatch(1, "cuda" if torch.cuda.is_available() else "cpu")
 
     def value(size: Architecture, budget: Budget) -> float:
@@ -88,5 +88,5 @@ def best_member(
             "smaller network with --arch"
         )
     best = max(fitting, key=lambda size: (front[size], -size.count_parameters()))
-    print(f"chosen    the highest validation score of {len(fitting)} sizes within {limits}: --arch {best.spec(RATIO)}")
+    print(f"chosen    the highest validation score of {len(fitting)} sizes within {limits}: --arch {size_text(best)}")
     return best

@@ -67,7 +67,7 @@ def predict(
     Args:
         images: Image files, or folders, which are searched at any depth.
         model: Model folder or .onnx file of `lgx export`, folder of a run, or checkpoint.
-        arch: Size of a network of a family, as the difference from the whole network: depth=6,embed_dim=128.
+        arch: Network of a family by what differs from the whole one: depth=6,embed_dim=128; ancestor is the whole one.
         params: Budget of parameters, e.g. 1.5M; chooses the network of a family with the best validation score.
         macs: Budget of multiply-accumulates of one example, e.g. 1.2G; chooses like --params.
         latency: Budget of time for one example on this machine, e.g. 5ms; chooses like --params.

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from lgx.architectures.building import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.safety import check_weights, count_layers
+from lgx.artifacts.sources import is_learngene
 from lgx.errors import UserError
 from lgx.hypernet.hypernet import Hypernet, HypernetConfig
 
@@ -186,7 +187,7 @@ def load(
 
 def _read(name: str) -> tuple[Any, Any]:
     """State dict and stored configuration of a file, not checked; the configuration is None if there is none."""
-    if name.endswith(SUFFIX):
+    if is_learngene(name):
         return _of_learngene(Learngene.load(name), name)
     if name.endswith(".safetensors"):
         return read_safetensors(name)[0], None

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple, get_type_hints
 
 from docstring_parser import parse as parse_docstring
 
-from lgx.artifacts.learngene import SUFFIX, read_maker
+from lgx.artifacts.learngene import read_maker
+from lgx.artifacts.sources import is_learngene
 from lgx.core.seed import check_seed
 from lgx.errors import UserError
 from lgx.initialization import Initializer
@@ -87,7 +88,7 @@ def initializer_for(
         if (found := _class_of(method)).reads_source:
             raise UserError(f"method {method}: needs --source (a learngene file, a folder or a timm name)")
         return _made(found, method, chosen, seed)
-    maker, content = read_maker(source) if source.endswith(SUFFIX) else (None, None)
+    maker, content = read_maker(source) if is_learngene(source) else (None, None)
     if method is None:
         spec = spec_of(maker, content) if maker else None
         method = maker if maker and spec and spec.initializer else PRETRAINED.name

@@ -6,8 +6,9 @@ from functools import cached_property
 from torch import Tensor
 
 from lgx.architectures import Architecture
-from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safety import AGAIN
+from lgx.artifacts.source_names import FINAL_LEARNGENE
 from lgx.errors import UserError
 from lgx.initialization import Initializer, Origin, Sizes
 from lgx.initialization.width import heads_whole, narrow
@@ -36,7 +37,7 @@ class LayerExpansion(Initializer):
     def check_source(cls, source: str, method: str, maker: str | None) -> None:
         """Refuse a source that is not a learngene of a supported method."""
         if maker is None:
-            raise UserError(f"{source}: not a learngene file; {method} expands the best{SUFFIX} of a run")
+            raise UserError(f"{source}: not a learngene file; {method} expands the {FINAL_LEARNGENE} of a run")
         if not cls.expands(maker):
             raise UserError(f"{source}: a learngene of {maker}, not of {method}; leave out --method")
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from lgx.architectures.cost import cost_of
-from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.source_names import FOLDER, TimmSource
-from lgx.artifacts.sources import resolve_kept
+from lgx.artifacts.sources import is_learngene, resolve_kept
 from lgx.core.flops import flop_counter
 from lgx.core.task import height_width
 from lgx.errors import UserError
@@ -78,7 +78,7 @@ class Lineage:
         """The run that wrote a file; for an extracted learngene, the runs of its method."""
         if (written := self._written(path)) is not None:
             return [written[0]]
-        if path.name.endswith(SUFFIX) and path.is_file():
+        if path.is_file() and is_learngene(str(path)):
             method = Learngene.load(path).method
             return [run for run in self.runs.values() if not run.is_descendant and run.method == method]
         return []
@@ -102,7 +102,7 @@ class Lineage:
         if authors := self._authors(Path(run.teacher.removeprefix(FOLDER))):
             return authors[0].macs
         name = resolve_kept(run.teacher).place
-        if name.endswith(SUFFIX) and Path(name).is_file():
+        if is_learngene(name) and Path(name).is_file():
             return cost_of(Learngene.load(name).architecture).macs
         return _timm_macs(name)
 
@@ -123,4 +123,4 @@ def _timm_macs(name: str) -> float | None:
 
 def _paths(value: Any) -> list[str]:
     """All texts of a configuration that may be paths."""
-    return [text for text in dict.fromkeys(texts_in(value)) if "/" in text or text.endswith(SUFFIX)]
+    return [text for text in dict.fromkeys(texts_in(value)) if "/" in text or is_learngene(text)]

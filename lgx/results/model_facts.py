@@ -9,10 +9,10 @@ from torch import Tensor
 
 from lgx.architectures import Architecture, name_of
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.source_names import public_name, public_path
-from lgx.artifacts.sources import Source
+from lgx.artifacts.sources import Source, is_learngene
 from lgx.core.provenance import config_hash
 from lgx.core.readable import clipped
 from lgx.core.rows import CLASS_TABLE, Row
@@ -66,10 +66,10 @@ def model_facts(
         those of starts.
     """
     place = source.place
-    if place.endswith(".ckpt"):
-        found = _of_checkpoint(place)
-    elif place.endswith(SUFFIX):
+    if is_learngene(place):
         found = _of_learngene(place)
+    elif place.endswith(".ckpt"):
+        found = _of_checkpoint(place)
     else:
         record = StartRecord.read(place)
         return _plain({"method": record.method, "source": _public(record.arguments.get("source"))}) if record else {}
@@ -102,7 +102,7 @@ def model_facts(
 
 def _holds(place: str, kind: str | None) -> bool:
     """Whether a file has the run's weights (``best`` or ``last``); True if the run does not record them."""
-    return kind is None or place.endswith(SUFFIX) or {"final": "last"}.get(Path(place).stem, Path(place).stem) == kind
+    return kind is None or is_learngene(place) or {"final": "last"}.get(Path(place).stem, Path(place).stem) == kind
 
 
 def _of_weights(rows: Sequence[Row], epochs: int | None, kind: str | None, holds: bool) -> list[Row]:

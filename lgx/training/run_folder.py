@@ -26,7 +26,8 @@ from lgx.artifacts.checkpoints import FINAL as FINAL
 from lgx.artifacts.checkpoints import LAST as LAST
 from lgx.artifacts.checkpoints import SUMMARY as SUMMARY
 from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
-from lgx.artifacts.learngene import SUFFIX
+from lgx.artifacts.source_names import LEARNGENE
+from lgx.artifacts.sources import learngene_of
 from lgx.core.provenance import commit, hardware
 from lgx.core.schema import LINE, MAPPING, NUMBER, at_most, check_fields
 from lgx.core.seed import seed_of
@@ -151,7 +152,7 @@ def is_complete(folder: Path) -> bool:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return (folder / f"best{SUFFIX}").is_file() or summary.get("learngene") is False
+    return learngene_of(folder).is_file() or summary.get("learngene") is False
 
 
 def write_summary(
@@ -186,7 +187,7 @@ def write_summary(
         "classes": {name: task.num_classes for name, task in single.items()},
         "outputs": {name: task.num_classes for name, task in tasks.items()},
         "class_fingerprints": {k: fingerprint_of_names(t.class_names) for k, t in tasks.items() if t.class_names},
-        "learngene": (folder / f"best{SUFFIX}").is_file(),
+        "learngene": learngene_of(folder).is_file(),
         "weights": weights,
         "health": health,
     }
@@ -329,7 +330,7 @@ def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
     if foreign := [name for name in names if not _WRITTEN.fullmatch(name)]:
         raise UserError(f"{folder} holds {foreign[0]}, which lgx did not write; move it away, or give another --name")
     has_run = any(name.endswith(".ckpt") or name == "results.csv" for name in names)
-    is_finished = SUMMARY in names or any(name.endswith(SUFFIX) for name in names)
+    is_finished = SUMMARY in names or any(name.endswith(LEARNGENE) for name in names)
     if (is_finished or (has_run and not resumes)) and not overwrite:
         raise UserError(
             f"{folder} already holds a run: --ckpt_path last resumes it, --overwrite replaces it, "

@@ -22,6 +22,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.support.command_line import lgx, ok
 from tests.support.fake_hub import running_hub, use_hub
+from tests.support.images import CLASSES
 
 ARCH = "depth=6,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 NARROW = "depth=2,embed_dim=8,num_heads=1,patch_size=4,img_size=16"
@@ -52,6 +53,8 @@ def test_init_gives_the_model_that_the_command_writes(sws, ancestor, images, tmp
     assert (config["mean"], config["std"], config["input_size"]) == (
         tuple(wanted["mean"]), tuple(wanted["std"]), tuple(wanted["input_size"]),
     )  # fmt: skip
+    names, kept = (each.pretrained_cfg.get("label_names") for each in (model, written))
+    assert names == kept == (None if "head" in options else [*CLASSES])
 
 
 def test_init_knows_budgets_methods_and_starts_without_a_source(sws, ancestor, capsys):

@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 
-from lgx.artifacts.learngene import SUFFIX
 from lgx.errors import UserError
 from lgx.initialization import Origin, initialize
 from lgx.methods import (
@@ -29,7 +28,7 @@ PAIRS = [(name, method) for name in initializers_with_source() for method in lea
 @pytest.fixture(params=PAIRS, ids="-".join)
 def initializer(request, tmp_path):
     name, method = request.param
-    return start_from(CLASSES[name], save_source(CLASSES[name], tmp_path / f"best{SUFFIX}", method))
+    return start_from(CLASSES[name], save_source(CLASSES[name], tmp_path / "renamed.safetensors", method))
 
 
 def test_descendants_inherit_the_normalization_and_the_classes_of_the_source(initializer):

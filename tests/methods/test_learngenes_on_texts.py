@@ -1,6 +1,7 @@
 """Learngenes of networks that read texts: training from the command line, the file, and descendants of other sizes."""
 
 import json
+import re
 from math import sqrt
 from pathlib import Path
 
@@ -10,16 +11,20 @@ from torch.func import functional_call
 
 from lgx.architectures import Architecture, parse_for
 from lgx.artifacts.learngene import Learngene
+from lgx.commands import api
 from lgx.errors import UserError
 from lgx.initialization import Sizes, initialize
+from lgx.initialization.sizes import RATIO
 from lgx.methods.initializers import initializer_for
+from lgx.methods.nested.front import grid
+from lgx.methods.nested.sizes import parse_size, size_text
 from lgx.methods.nested.slicing import ordered, skeleton, sliced
 from lgx.methods.weight_subcloning.importance import on_inputs
-from tests.support.command_line import Result, arguments, lgx, ok
+from tests.support.command_line import Result, arguments, lgx, ok, refusal
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE
 
-import_transformers()
+AutoModelForSequenceClassification = import_transformers().AutoModelForSequenceClassification
 INPUTS = f"max_len=16,vocab_size={SIZE}"
 OF_HF = f"pad_id={SIZE - 1},{INPUTS}"
 ARCHS = {
@@ -138,11 +143,37 @@ def test_a_nested_learngene_of_texts_holds_the_ancestor_and_every_smaller_networ
     assert sum(p.numel() for p in small.parameters()) < architecture.count_parameters() / 2
 
 
-def test_a_family_of_text_classifiers_is_trained_and_its_front_measured(fit, tmp_path):
-    path, _, _ = write_ancestor("llama", "text", tmp_path)
-    file = fit("text", "Family", f"--model.ancestor={path}", "--model.sizes=[depth=2,embed_dim=16]")
-    assert descendant(file, "depth=2,embed_dim=16")(ids()).shape == (5, 2)
-    assert len((Learngene.load(file).selection or {})["front"]) > 4
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_plain_transformers_read_the_text_classifiers_of_a_family(fit, images, tmp_path, name):
+    path, whole, _ = write_ancestor(name, "text", tmp_path)
+    size, inputs = f"depth=2,embed_dim={whole.head_width * 2}", ids()
+    run = fit("text", "Family", f"--model.ancestor={path}", f'--model.sizes=["{size}"]').parent
+    family = api.load_family(run)
+    assert len(family.front) > 4
+    assert all(parse_size(text, whole).head_width == whole.head_width for text in family.front)
+    known = whole.count_parameters()
+    for arch, parameters in ((size, parse_size(size, whole).count_parameters()), ("ancestor", known)):
+        out, own = tmp_path / str(parameters), family[arch]
+        ok(lgx("export", run, "--arch", arch, "--out", out))
+        plain = AutoModelForSequenceClassification.from_pretrained(out).eval()
+        torch.testing.assert_close(plain(inputs).logits, own(inputs), rtol=1e-4, atol=1e-5)
+        assert plain.config.id2label == own.config.id2label == {0: "negative", 1: "positive"}
+        assert plain.num_parameters() == parameters
+    done = ok(lgx("export", run, "--params", known, "--latency", "9s", "--out", tmp_path / "chosen"))
+    assert re.search(r"--arch (\S+)", done.out)[1] in family.front
+    ok(lgx("predict", "--config", run / "config.yaml", f"--ckpt_path={run}/checkpoints/last.ckpt"))
+    done = lgx("predict", images, "--model", run, "--arch", size, "--out", tmp_path / "p.csv")
+    assert "is a model for text" in refusal(done)
+
+
+@pytest.mark.parametrize("name", ARCHS)
+def test_sizes_of_texts_are_stored_exactly(name):
+    whole = parsed(name, "text")
+    sizes = grid(whole, 1, whole.head_width)
+    assert len(sizes) > 4
+    for size in sizes:
+        assert parse_size(size_text(size), whole) == size
+        assert parse_size(size.spec(RATIO), whole) == size  # as files of earlier versions have it
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS)

@@ -129,7 +129,8 @@ def test_exported_models_predict_every_label_of_files(trained: Path, root: Path,
 
 
 def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: Path, run, ancestor: Path, fit) -> None:
-    single, several = (f"{folder}/best.learngene.safetensors" for folder in (ancestor, trained / "test/ancestor/seed0"))
+    folders = ancestor, trained / "test/ancestor/seed0"
+    single, several = (f"{folder}/best.learngene.safetensors" for folder in folders)
     sentence = refusal(run("SWS", *STAGES, f"--model.ancestor={single}"))
     assert "is for classification, but task shapes is multilabel; adapt it first" in sentence
     taught = fit("SWS", *STAGES, f"--model.ancestor={several}")

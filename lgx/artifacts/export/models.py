@@ -114,13 +114,18 @@ def _write_text(
     config = copy.deepcopy(model.config)
     config.architectures, config.dtype = [_class_of(model)], next(model.parameters()).dtype
     config.use_cache = True
-    if label_names:
-        config.id2label = dict(enumerate(label_names))
-        config.label2id = {name: index for index, name in enumerate(label_names)}
+    name_classes(config, label_names)
     config.save_pretrained(folder)
     write_safetensors(folder / WEIGHTS, tensors, {"format": "pt"})
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
+
+
+def name_classes(config: Any, names: tuple[str, ...]) -> None:
+    """Put the names of the classes, if they are known, into a configuration of transformers."""
+    if names:
+        config.id2label = dict(enumerate(names))
+        config.label2id = {name: index for index, name in enumerate(names)}
 
 
 @contextmanager

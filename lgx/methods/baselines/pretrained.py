@@ -9,7 +9,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, GPT2Architecture, parse_any_architecture
 from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, StartRecord, half_type, read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_weights
-from lgx.artifacts.source_names import kind_of
+from lgx.artifacts.sources import kind_of
 from lgx.core.schema import check_fields
 from lgx.core.task import Kind, Reading, Task
 from lgx.errors import UserError

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, GPT2Architecture, name_of, vit_only
-from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.sources import is_learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
@@ -124,7 +125,7 @@ class HypernetPrediction(Initializer):
     @cached_property
     def learngene(self) -> Learngene | None:
         """The learngene; None for other files."""
-        return Learngene.load(self.source) if self.source.endswith(SUFFIX) else None
+        return Learngene.load(self.source) if is_learngene(self.source) else None
 
     def origin(self) -> Origin:
         """The stored facts of the task for which parameters are predicted."""

@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lgx.artifacts.learngene import EMBEDDING_PREFIX, SUFFIX, Learngene
+from lgx.artifacts.learngene import EMBEDDING_PREFIX, Learngene
+from lgx.artifacts.sources import is_learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.components.losses import distillation_loss
 from lgx.components.teacher import TeacherRequest
@@ -195,8 +196,8 @@ class TAL(HypernetMethod):
             return None
         if (start := self.start) is None:
             return None
-        if not start.endswith(SUFFIX):
-            raise UserError(f"model.start: expected a learngene file (*{SUFFIX}) of TAL, LoGAH or GHN-3, got {start}")
+        if not is_learngene(start):
+            raise UserError(f"model.start: expected a learngene file of TAL, LoGAH or GHN-3, got {start}")
         learngene = Learngene.load(start)
         if learngene.hypernet is None:
             raise UserError(f"model.start: {start} is a learngene of {learngene.method}, not a hypernetwork")

@@ -1,6 +1,7 @@
 """Sizes of slices as a user lists them, and those that are listed by default."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from lgx.architectures import Architecture
@@ -11,29 +12,30 @@ from lgx.methods.nested.slicing import sliced
 KEYS = ("depth", "embed_dim", "num_heads", "mlp_ratio")
 """What a slice may have less of."""
 ANCESTOR = "ancestor"
-"""Name of the whole network's size."""
+"""The name of the whole network's size."""
 
 
 def size_text(size: Architecture) -> str:
-    """A size as :func:`parse_size` reads it: ``depth=6,embed_dim=128,num_heads=2,mlp_ratio=2``."""
-    return ",".join(f"{key}={getattr(size, key)!r}".removesuffix(".0") for key in KEYS)
+    """The text that :func:`parse_size` reads, with all that a slice may have less of, exactly."""
+    parts = size.spec(KEYS).removeprefix(f"{size.family}:").split(",")
+    return ",".join(part for part in parts if part.partition("=")[0] in KEYS)
 
 
 def parse_size(text: str, whole: Architecture) -> Architecture:
     """Read a size by what differs from the whole network; heads keep their width unless their number is given.
 
     Args:
-        text: E.g. ``depth=6,embed_dim=128``.
+        text: E.g. ``depth=6,embed_dim=128``, or ``ancestor`` for the whole network; also the specification of a size.
         whole: The network.
 
     Raises:
         UserError: If a key or value is none of a network, or the whole network has no such slice.
     """
-    if text == ANCESTOR:
+    if text.strip() == ANCESTOR:
         return whole
     values: dict[str, Any] = {}
-    known = whole.to_dict()
-    for part in text.split(","):
+    known = [field.name for field in fields(whole)]
+    for part in text.removeprefix(f"{whole.family}:").split(","):
         key, _, value = (piece.strip() for piece in part.partition("="))
         try:
             read = type(whole).parse_option(key, value) if key in known and key not in values else {}
@@ -83,5 +85,5 @@ def short_names(sizes: Sequence[Architecture], whole: Architecture) -> list[str]
         parts = [f"{size.depth}x{size.embed_dim}"]
         parts += [f"mlp{size.mlp_ratio:.16g}"] if size.mlp_ratio != whole.mlp_ratio else []
         parts += [f"h{size.num_heads}"] if size.num_heads * whole.embed_dim != whole.num_heads * size.embed_dim else []
-        names.append("ancestor" if size == whole else "-".join(parts))
+        names.append(ANCESTOR if size == whole else "-".join(parts))
     return names

@@ -5,10 +5,12 @@
 - ``EMA`` averages the weights.
 """
 
+from collections import defaultdict
 from dataclasses import replace
 from math import hypot, inf, sqrt
 from pathlib import Path
-from typing import Any, Literal
+from statistics import fmean
+from typing import Any, Literal, cast
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint, WeightAveraging
@@ -16,7 +18,7 @@ from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from torch import Tensor
 
 from lgx.artifacts.checkpoints import FINAL, LAST, load_checkpoint
-from lgx.artifacts.learngene import SUFFIX
+from lgx.artifacts.source_names import FINAL_LEARNGENE
 from lgx.components.class_metrics import BalancedAccuracy
 from lgx.core.readable import is_share, measured, tag_in_words
 from lgx.core.task import BALANCED
@@ -37,7 +39,7 @@ class BestCheckpoint(ModelCheckpoint):
 
     Attributes:
         last_score: Score of the last validation; None before it.
-        examples: Examples of a validation.
+        examples: Examples of a validation; several networks of one task are measured on the same ones.
     """
 
     last_score: float | None = None
@@ -61,13 +63,14 @@ class BestCheckpoint(ModelCheckpoint):
         if current is None:
             return is_better
         self.last_score = float(current)
-        self.examples = sum(
-            int(value) for tag, value in metrics.items() if tag.startswith("val/") and tag.endswith("/n")
-        )
+        of_tasks, method = defaultdict[str, int](int), cast(Method, trainer.lightning_module)
+        for task, _, tag in method.evaluations("val"):
+            of_tasks[task] = max(of_tasks[task], int(metrics.get(f"{tag}/n", 0)))
+        self.examples = sum(of_tasks.values())
         if self.save_top_k == 1 and self.best_model_score is not None and current == self.best_model_score:
             is_better = loss <= self._best_loss
         if is_better:
-            self._best_loss, self._best_error = loss, _error_of_balanced_accuracy(trainer.lightning_module)
+            self._best_loss, self._best_error = loss, _error_of_balanced_accuracy(method)
         return is_better
 
     def state_dict(self) -> dict[str, Any]:
@@ -164,16 +167,22 @@ class RunWeights(Callback):
         own = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
         if (learngene := method.learngene(own)) is not None:
             task = learngene.task or (method.task.to_dict() if method.task else {})
-            complete, path = replace(learngene, task=task, metrics=self.metrics), folder / f"best{SUFFIX}"
+            complete, path = replace(learngene, task=task, metrics=self.metrics), folder / FINAL_LEARNGENE
             complete.save(path)
             print(f"{complete.describe()}\n  file      {path}")
 
 
-def _error_of_balanced_accuracy(method: LightningModule) -> float:
-    """Standard error of the last validation's balanced accuracy; for several networks, of their mean."""
+def _error_of_balanced_accuracy(method: Method) -> float:
+    """Standard error of the last validation's balanced accuracy, the mean over tasks.
+
+    That of a task is the mean over its networks: they share its images, so their errors are not independent.
+    """
     metrics = [metric for name, metric in method.named_modules() if name.startswith("eval_metrics.val")]
     errors = [metric.error for metric in metrics if isinstance(metric, BalancedAccuracy)]
-    return hypot(*errors) / max(1, len(errors))
+    evaluations, of_tasks = method.evaluations("val"), defaultdict[str, list[float]](list)
+    for (task, *_), error in zip(reversed(evaluations), reversed(errors), strict=False):  # a family's first is unused
+        of_tasks[task].append(error)
+    return hypot(*map(fmean, of_tasks.values())) / max(1, len(of_tasks))
 
 
 def _shown(tag: str, score: float | None) -> str:

@@ -89,9 +89,9 @@ def test_the_start_is_the_ancestors_layers_and_everything_outside_them(
     name = f"{model.replace('Distill', 'simple_lg').replace('MiniDeiT', 'mini_deit').lower()}_from_{start}"
     assert learngene.method == name
     assert {row.method for row in read_rows(run / "results.csv")} == {name}
-    descendant = initialize(learngene.architecture.unshared(), initializer_for(str(run / "best.learngene.safetensors")))
-    assert descendant.random == ()
-    assert initializer_for(str(run / "best.learngene.safetensors")).method == name
+    initializer = initializer_for(str(run / "best.learngene.safetensors"))
+    assert initialize(learngene.architecture.unshared(), initializer).random == ()
+    assert initializer.method == name
 
 
 def test_a_head_of_other_classes_starts_at_random_and_positions_are_resampled(images, fit, ancestor_file, tmp_path):

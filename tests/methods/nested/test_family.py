@@ -33,11 +33,12 @@ from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import enough, parse_budgets
 from lgx.methods import Family
 from lgx.methods.nested.front import best_of, grid, knee, measured_front
-from lgx.methods.nested.sizes import default_sizes, parse_size
+from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, size_text
 from lgx.methods.nested.slicing import sliced
 from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx, ok
 from tests.support.extras import need_onnx
+from tests.support.images import CLASSES
 
 SIZES_OF_RUN = ("depth=2", "depth=1,embed_dim=8,mlp_ratio=2")
 SIZES = f"--model.sizes={json.dumps(SIZES_OF_RUN)}"
@@ -176,7 +177,10 @@ def test_a_network_of_the_family_is_a_slice_that_plain_timm_reads(family, tmp_pa
     size = learngene.architecture.replace(depth=3, embed_dim=8, num_heads=1)
     own = sliced(learngene.tensors, learngene.architecture, size, learngene.selection["layers"])
     assert all(torch.equal(tensor, own[name]) for name, tensor in model.state_dict().items())
-    assert torch.equal(api.load_family(family)["depth=3,embed_dim=8"].head.weight, model.head.weight)
+    networks = api.load_family(family)
+    assert torch.equal(networks["depth=3,embed_dim=8"].head.weight, model.head.weight)
+    assert all(set(text.replace("=", ",").split(",")[::2]) == set(KEYS) for text in networks.front)
+    assert model.pretrained_cfg["label_names"] == networks["depth=2"].pretrained_cfg["label_names"] == [*CLASSES]
     assert torch.equal(
         load_pretrained(str(family / f"best{SUFFIX}")).tensors["head.bias"], learngene.tensors["head.bias"]
     )
@@ -207,6 +211,20 @@ def test_the_last_validation_and_the_test_are_averages_over_the_listed_sizes(fam
     best = load_checkpoint(family / "checkpoints/last.ckpt")["callbacks"]
     scores = [state["last_score"] for state in best.values() if "last_score" in state]
     assert scores == [pytest.approx(fmean(validated))]
+
+
+def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tmp_path):
+    """Networks of one task share its images: the error of their mean is the mean of their errors."""
+    given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES)
+    assert lgx(*given, "--name=balanced", "--data.balanced=true", "--trainer.max_epochs=1").code == 0
+    run = tmp_path / "test/balanced/seed0"
+    with (run / "results.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if (row["split"], row["metric"]) == ("val", "balanced_acc")]
+    scores = [float(row["value"]) for row in rows]
+    states = load_checkpoint(run / "checkpoints/last.ckpt")["callbacks"].values()
+    (state,) = (state for state in states if "best_error" in state)
+    assert [state["examples"]] * 2 == [int(row["n"]) for row in rows] == [9, 9]
+    assert 0 < state["best_error"] == pytest.approx(fmean((score * (1 - score) / 9) ** 0.5 for score in scores))
 
 
 def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
@@ -342,8 +360,9 @@ def test_sizes_are_stored_exactly(tmp_path):
     for ratio in (7 / 3, 6.0):  # without its ratio, the text of a size means the whole network's, not the default
         whole = ViTArchitecture(3, 48, 3, mlp_ratio=ratio, patch_size=4, img_size=16, num_classes=4)
         for size in (*grid(whole, 1, 16), *(whole.replace(mlp_ratio=4.0),) * (ratio > 4)):
-            assert parse_size(size.spec(RATIO), whole) == size
+            assert parse_size(size_text(size), whole) == parse_size(size.spec(RATIO), whole) == size
     tiny = ViTArchitecture(12, 192, 3, patch_size=8, img_size=64)
+    assert size_text(tiny) == "depth=12,embed_dim=192,num_heads=3,mlp_ratio=4"
     small = [(size.depth, size.embed_dim, size.mlp_ratio) for size in default_sizes(tiny)]
     assert small == [(6, 192, 4), (6, 128, 4), (3, 128, 2)]
     assert {size.mlp_ratio for size in grid(tiny, 3, 128)} == {2, 4}
