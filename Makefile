@@ -26,7 +26,7 @@ docs: $(READY) ## the documentation, to site/index.html
 	  || echo "make docs: npm did not fetch $(notdir $(MERMAID)); the site shows diagrams as text"
 	OMP_NUM_THREADS=1 $(BIN)/mkdocs build --strict
 
-DEMO := runs/tal_demo/ancestor/seed0/best.learngene.safetensors
+DEMO := runs/tal_demo/ancestor/seed0/final.learngene.safetensors
 DEMO_TASKS := pocket_digits,pocket_motions,pocket_roses,pocket_silhouettes,pocket_clutter
 
 demo: $(READY) demo-ancestor ## TAL in three minutes, without a download: table, runs/tal_demo/report.html
@@ -115,7 +115,7 @@ wheel: ## sdist and wheel in dist/; the wheel is installed in an empty environme
 	cd build/use && export OMP_NUM_THREADS=1 PATH="$$PWD/../../.venv-wheel/bin:$$PATH" && lgx --help && lgx data list && lgx doctor && \
 	  lgx fit --model Ancestor --model.arch=$(TINY) --model.optimizer=AdamW --model.optimizer.lr=0.001 --data PocketDecathlon \
 	    --data.task=roses --data.batch_size=64 --trainer.max_epochs=1 --experiment=use --name=tiny && \
-	  lgx init --source runs/use/tiny/seed0/best.learngene.safetensors --method=pretrained --arch $(TINY) --num_classes=12 --out=start && \
+	  lgx init --source runs/use/tiny/seed0/final.learngene.safetensors --method=pretrained --arch $(TINY) --num_classes=12 --out=start && \
 	  test -f start/model.safetensors
 
 sbom: ## after make wheel: what an installation contains, as CycloneDX, to build/lgx.cdx.json

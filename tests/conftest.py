@@ -119,7 +119,7 @@ def ancestor(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sws(images: Path, ancestor: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run folder of an SWS learngene with stages (2, 2), distilled from the ancestor."""
     runs = tmp_path_factory.mktemp("sws")
-    taught = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/best.learngene.safetensors"]
+    taught = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/final.learngene.safetensors"]
     ok(lgx(*arguments("fit", "SWS", images, runs, *taught, "--trainer.max_epochs=8", "--name=sws")))
     return runs / "test" / "sws" / "seed0"
 

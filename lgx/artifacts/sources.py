@@ -130,8 +130,9 @@ def resolve(text: str, download: bool = True) -> Source:
 
 
 def learngene_of(folder: str | Path) -> Path:
-    """The learngene file of a run, which may not exist."""
-    return Path(folder, FINAL_LEARNGENE)
+    """The learngene file of a run, which may not exist; in runs of earlier versions its name begins with ``best``."""
+    file, former = Path(folder, FINAL_LEARNGENE), Path(folder, "best" + LEARNGENE)
+    return former if former.is_file() and not file.is_file() else file
 
 
 def place_in_run(source: str) -> str:

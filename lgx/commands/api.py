@@ -97,7 +97,7 @@ def load_learngene(path: str | Path) -> Learngene:
     """Read a learngene file; a foreign or damaged one is refused.
 
     Args:
-        path: The safetensors file, ``best.learngene.safetensors`` of a run, or ``hf://org/name``.
+        path: The safetensors file, ``final.learngene.safetensors`` of a run, or ``hf://org/name``.
 
     Raises:
         UserError: If the file is missing or damaged, or is not a learngene.
@@ -109,7 +109,7 @@ class NetworkFamily:
     """The finished networks of a family, by their sizes, e.g. ``"depth=6,embed_dim=128"``.
 
     Args:
-        source: Folder of a run, its ``best.learngene.safetensors``, or ``hf://org/name``.
+        source: Folder of a run, its ``final.learngene.safetensors``, or ``hf://org/name``.
 
     Attributes:
         front: Validation score of each size that was measured at the end of training.

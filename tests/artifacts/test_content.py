@@ -73,7 +73,7 @@ def test_a_checkpoint_is_a_source_where_it_says_that_it_holds_a_plain_network(pl
     if plain_network is True:
         assert load_pretrained(str(path)).architecture == VIT
     else:
-        with pytest.raises(UserError, match=r"a\.ckpt: not a plain network .* give best\.learngene\.safetensors"):
+        with pytest.raises(UserError, match=r"a\.ckpt: not a plain network .* give final\.learngene\.safetensors"):
             load_pretrained(str(path))
 
 
@@ -81,7 +81,7 @@ def test_runs_write_both_keys(ancestor, sws):
     found = {}
     for run in (ancestor, sws):
         stored = torch.load(run / "checkpoints/best.ckpt", weights_only=True)["lgx"]
-        learngene = Learngene.load(run / "best.learngene.safetensors")
+        learngene = Learngene.load(run / "final.learngene.safetensors")
         found[learngene.method] = (learngene.content, stored["plain_network"])
     assert found == {"ancestor": ("network", True), "sws": ("layers", False)}
     assert lgx("export", sws / "checkpoints/best.ckpt", "--out", "/nowhere/x").code == 2

@@ -123,28 +123,28 @@ def test_a_file_that_the_hub_sends_no_more_is_read_from_the_cache(hub, commit, m
 
 
 def test_fit_records_the_commit_and_a_resumed_run_refuses_another_one(hub, fit, images, ancestor, tmp_path):
-    hub.add("lab/anc", {"a.learngene.safetensors": (ancestor / "best.learngene.safetensors").read_bytes()})
+    hub.add("lab/anc", {"a.learngene.safetensors": (ancestor / "final.learngene.safetensors").read_bytes()})
     options = ["--model.stages=[2,2]", "--name=sws", "--model.ancestor=hf://lab/anc", "--trainer.limit_val_batches=1"]
     ok(fit("SWS", *options))
     run = tmp_path / "runs/test/sws/seed0"
     first = hub.repositories["lab/anc"].branches["main"]
     name = f"hf://lab/anc@{first}/a.learngene.safetensors"
     assert f"ancestor: {name}" in (run / "config.yaml").read_text()
-    assert Learngene.load(run / "best.learngene.safetensors").ancestor == name
+    assert Learngene.load(run / "final.learngene.safetensors").ancestor == name
     assert fit("SWS", *options, "--ckpt_path=last", "--trainer.max_epochs=2").code == 0
     hub.repositories["lab/anc"].commit({"README.md": b"changed"})
     assert f"model.ancestor was {name}" in refusal(fit("SWS", *options, "--ckpt_path=last", "--trainer.max_epochs=3"))
 
 
 def test_a_descendant_is_trained_from_the_hub_and_named_by_its_method(hub, fit, sws, tmp_path):
-    hub.add("lab/sws", {"s.learngene.safetensors": (sws / "best.learngene.safetensors").read_bytes()})
+    hub.add("lab/sws", {"s.learngene.safetensors": (sws / "final.learngene.safetensors").read_bytes()})
     source = "--model.initializer.source=hf://lab/sws"
     ok(fit("Finetune", "--model.initializer=StagewiseExpansion", source, "--name=des", "--test_end"))
     assert {row.method for row in read_rows(tmp_path / "runs/test/des/seed0/results.csv")} == {"sws"}
     hub.requests.clear()
     ok(lgx("compare", tmp_path / "runs", "--cost"))
     run = RunRecord.at(tmp_path / "runs/test/des/seed0")
-    assert Lineage([run]).stored(run.start) == Learngene.load(sws / "best.learngene.safetensors").num_parameters
+    assert Lineage([run]).stored(run.start) == Learngene.load(sws / "final.learngene.safetensors").num_parameters
     assert hub.requests == []
 
 

@@ -79,7 +79,7 @@ def test_a_file_of_a_newer_format_is_refused(learngene, tmp_path):
 
 
 SHORTENED = {
-    "/data/of/me/runs/exp/sws/seed0/best.learngene.safetensors": "exp/sws/seed0/best.learngene.safetensors",
+    "/data/of/me/runs/exp/sws/seed0/final.learngene.safetensors": "exp/sws/seed0/final.learngene.safetensors",
     "/home/me/a.learngene.safetensors": "a.learngene.safetensors",
     "/Users/me/nets/a.ckpt": "nets/a.ckpt",
     "../runs/exp/sws/seed0/checkpoints/best.ckpt": "exp/sws/seed0/checkpoints/best.ckpt",

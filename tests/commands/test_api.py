@@ -40,9 +40,9 @@ def test_importing_lgx_imports_nothing_heavy():
 
 @pytest.mark.parametrize("options", [{}, {"head": 7, "seed": 3}, {"data": "images", "method": "weight_subcloning"}])
 def test_init_gives_the_model_that_the_command_writes(sws, ancestor, images, tmp_path, options):
-    source, arch = sws / f"best{SUFFIX}", ARCH
+    source, arch = sws / f"final{SUFFIX}", ARCH
     if "data" in options:
-        options, source, arch = options | {"data": str(images)}, ancestor / f"best{SUFFIX}", NARROW
+        options, source, arch = options | {"data": str(images)}, ancestor / f"final{SUFFIX}", NARROW
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     ok(lgx("init", "--source", source, "--arch", arch, "--out", tmp_path / "d", *words))
     written = timm.create_model(f"local-dir:{tmp_path / 'd'}", pretrained=True)
@@ -58,24 +58,24 @@ def test_init_gives_the_model_that_the_command_writes(sws, ancestor, images, tmp
 
 
 def test_init_knows_budgets_methods_and_starts_without_a_source(sws, ancestor, capsys):
-    model = package.init(sws / f"best{SUFFIX}", params="20k", head=3)
+    model = package.init(sws / f"final{SUFFIX}", params="20k", head=3)
     assert sum(p.numel() for p in model.parameters()) <= 20_400
     for method in ("weight_selection", "weight_subcloning"):
-        assert len(package.init(ancestor / f"best{SUFFIX}", NARROW, method=method).blocks) == 2
+        assert len(package.init(ancestor / f"final{SUFFIX}", NARROW, method=method).blocks) == 2
     assert package.init(arch=ARCH, num_classes=4)(torch.zeros(1, 3, 16, 16)).shape == (1, 4)
 
 
 def test_mistakes_raise_user_errors(sws, ancestor, tmp_path):
     with pytest.raises(UserError, match="--noize: unknown option; method pretrained has no options"):
-        package.init(ancestor / f"best{SUFFIX}", ARCH, noize=0.1)
+        package.init(ancestor / f"final{SUFFIX}", ARCH, noize=0.1)
     with pytest.raises(UserError, match="no such file"):
         package.load_learngene(tmp_path / f"none{SUFFIX}")
     with pytest.raises(UserError, match="budget"):
-        package.init(sws / f"best{SUFFIX}")
+        package.init(sws / f"final{SUFFIX}")
 
 
 def test_embed_task_gives_the_embedding_of_the_command(images, ancestor, tmp_path):
-    source, out = ancestor / f"best{SUFFIX}", tmp_path / "tasks.safetensors"
+    source, out = ancestor / f"final{SUFFIX}", tmp_path / "tasks.safetensors"
     assert lgx("embed", "--ancestor", source, "--data", images, "--out", out).code == 0
     (wanted,) = TaskEmbeddings.load(out).tensors.values()
     folder = ImageFolder(str(images / "train"), Compose([Resize((16, 16)), ToTensor()]))
@@ -89,13 +89,13 @@ def test_embed_task_gives_the_embedding_of_the_command(images, ancestor, tmp_pat
 @pytest.mark.parametrize("batches", [[], [torch.zeros(3, 16)], ["image"]], ids=["none", "flat", "text"])
 def test_embed_task_refuses_what_are_no_images(ancestor, batches):
     with pytest.raises(UserError, match="embed_task"):
-        package.embed_task(ancestor / f"best{SUFFIX}", batches, "shapes")
+        package.embed_task(ancestor / f"final{SUFFIX}", batches, "shapes")
 
 
 def test_embed_task_reads_plain_tensors(ancestor):
-    plain = package.embed_task(ancestor / f"best{SUFFIX}", [torch.ones(4, 3, 16, 16)], "a")
+    plain = package.embed_task(ancestor / f"final{SUFFIX}", [torch.ones(4, 3, 16, 16)], "a")
     paired = DataLoader(TensorDataset(torch.ones(4, 3, 16, 16), torch.zeros(4)), batch_size=4)
-    assert_close(plain.tensors["a"], package.embed_task(ancestor / f"best{SUFFIX}", paired, "a").tensors["a"])
+    assert_close(plain.tensors["a"], package.embed_task(ancestor / f"final{SUFFIX}", paired, "a").tensors["a"])
 
 
 def test_embed_task_reads_images_of_any_channels(tmp_path):
@@ -111,7 +111,7 @@ def test_embed_task_reads_images_of_any_channels(tmp_path):
 def test_embed_task_records_the_version_of_an_ancestor_from_elsewhere(ancestor, monkeypatch, tmp_path):
     with running_hub() as hub:
         use_hub(monkeypatch, hub.url, str(tmp_path / "hub"))
-        commit = hub.add("lab/a", {f"a{SUFFIX}": (ancestor / f"best{SUFFIX}").read_bytes()})
+        commit = hub.add("lab/a", {f"a{SUFFIX}": (ancestor / f"final{SUFFIX}").read_bytes()})
         found = package.embed_task("hf://lab/a", [torch.ones(4, 3, 16, 16)], "a")
     assert found.ancestor == f"hf://lab/a@{commit}/a{SUFFIX}"
 
@@ -159,7 +159,7 @@ def test_every_model_says_how_its_images_are_prepared(sws, tmp_path):
                tmp_path / "imported"))  # fmt: skip
     ok(lgx("init", "--arch=timm:vit_tiny_patch16_224,img_size=32", "--num_classes=3", "--out", tmp_path / "library"))
     models = [
-        package.init(sws / f"best{SUFFIX}", ARCH),
+        package.init(sws / f"final{SUFFIX}", ARCH),
         package.init(arch="timm:vit_tiny_patch16_224,img_size=32", num_classes=3),
     ]
     models += [timm.create_model(f"local-dir:{tmp_path / name}", pretrained=True) for name in ("imported", "library")]

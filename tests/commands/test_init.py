@@ -20,7 +20,7 @@ from tests.support.command_line import ARCH, lgx, ok, refusal
 
 
 def start(sws, out, *options):
-    base = ["init", "--source", sws / "best.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=3")]
+    base = ["init", "--source", sws / "final.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=3")]
     return lgx(*base, "--out", out, *options)
 
 
@@ -29,7 +29,7 @@ def test_plain_timm_computes_the_same_logits_and_knows_size_classes_and_origin(s
     assert all(word in result.out for word in ("taken", "random", "stored", "built"))
     image, plain = torch.randn(2, 3, 16, 16), partial(timm.create_model, f"local-dir:{tmp_path / 'model'}", True)
     architecture = parse_architecture(ARCH.replace("depth=4", "depth=3"), num_classes=3)
-    own = initialize(architecture, StagewiseExpansion(str(sws / "best.learngene.safetensors"))).model.eval()
+    own = initialize(architecture, StagewiseExpansion(str(sws / "final.learngene.safetensors"))).model.eval()
     assert torch.equal(own(image), plain().eval()(image))
     assert plain(num_classes=7)(image).shape == (2, 7)  # timm adapts the head
     config = json.loads((tmp_path / "model" / "config.json").read_text())
@@ -58,7 +58,7 @@ def test_what_init_wrote_is_a_source(sws, tmp_path, name):
 
 
 def test_a_budget_chooses_a_size_that_the_source_fills(ancestor, tmp_path):
-    base = ["init", "--source", ancestor / "best.learngene.safetensors", "--method", "weight_selection"]
+    base = ["init", "--source", ancestor / "final.learngene.safetensors", "--method", "weight_selection"]
     result = ok(lgx(*base, "--params", "6k", "--out", tmp_path / "small.safetensors"))
     assert all(word in result.out for word in ("depth", "parameters", "MACs", "3 classes, 16 px"))
     (chosen,) = [line.split("--arch ")[1] for line in result.out.splitlines() if line.startswith("chosen")]
@@ -69,7 +69,7 @@ def test_a_budget_chooses_a_size_that_the_source_fills(ancestor, tmp_path):
 
 
 def test_a_budget_of_a_learngene_or_a_random_start_needs_no_architecture(sws, tmp_path):
-    learngene = sws / "best.learngene.safetensors"
+    learngene = sws / "final.learngene.safetensors"
     ok(lgx("init", "--source", learngene, "--macs", "300k", "--head", 7, "--out", tmp_path / "a"))
     assert json.loads((tmp_path / "a/config.json").read_text())["num_classes"] == 7
     fixed = "depth=2,img_size=16,patch_size=4"
@@ -78,7 +78,7 @@ def test_a_budget_of_a_learngene_or_a_random_start_needs_no_architecture(sws, tm
 
 
 def test_of_sizes_that_meet_a_budget_the_start_with_the_best_features_is_written(ancestor, images, tmp_path):
-    base = ["init", "--source", ancestor / "best.learngene.safetensors", "--method", "weight_selection"]
+    base = ["init", "--source", ancestor / "final.learngene.safetensors", "--method", "weight_selection"]
     given = [*base, "--params", "8k", "--head", 3, "--out", tmp_path / "a.safetensors"]
     result = ok(lgx(*given, "--data", images))
     lines = [line.split("│") for line in result.out.splitlines() if line.startswith("│")]
@@ -130,7 +130,7 @@ def test_init_does_not_replace_foreign_folders_or_the_current_one(tmp_path, monk
 
 
 def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
-    learngene, five = sws / "best.learngene.safetensors", ARCH.replace("depth=4", "depth=3")
+    learngene, five = sws / "final.learngene.safetensors", ARCH.replace("depth=4", "depth=3")
     base = ["init", "--arch", five, "--out", tmp_path / "m", "--source"]
     assert "sws_order2" in lgx(*base, learngene, "--order", "front_last_mid").out
     assert "sws_random_assigned" in lgx(*base, learngene, "--strategy", "random_assigned").out
@@ -138,13 +138,13 @@ def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
     for seed in (1, 2):
         assert lgx(*eight, learngene, "--seed", seed, "--out", tmp_path / f"{seed}.safetensors").code == 0
     assert (tmp_path / "1.safetensors").read_bytes() != (tmp_path / "2.safetensors").read_bytes()
-    whole = ancestor / "best.learngene.safetensors"
+    whole = ancestor / "final.learngene.safetensors"
     result = lgx(*base, whole, "--method", "vanilla_lg", "--layers", 1, "--num_classes", 3, "--force")
     assert "blocks.2" in next(line for line in result.out.splitlines() if line.startswith("taken"))
     for options, words in [
         ((whole, "--method", "weight_selection", "--layers", 1), "does not take it"),
         ((learngene, "--head", 0), "head: Not of type PositiveInt"),
-        ((sws / "checkpoints/best.ckpt",), "give best.learngene.safetensors of that run"),
+        ((sws / "checkpoints/best.ckpt",), "give final.learngene.safetensors of that run"),
         ((sws / "checkpoints/best.ckpt", "--method", "sws"), "not a learngene file"),
     ]:
         assert words in refusal(lgx(*base, *options, "--force"))

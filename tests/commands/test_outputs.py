@@ -68,7 +68,7 @@ def test_embeddings_and_samples_are_replaced_by_the_same_command(ancestor_file, 
 
 
 def test_a_learngene_that_a_run_wrote_is_not_replaced_by_extract_but_its_own_is(ancestor_file, tmp_path):
-    out = tmp_path / "best.learngene.safetensors"
+    out = tmp_path / "final.learngene.safetensors"
     for writer, words in (("", "did not write it"), ("lgx extract", "no_run")):
         Learngene.load(ancestor_file).save(out, writer)
         assert words in lgx("extract", "no_run", "--out", out).sentence

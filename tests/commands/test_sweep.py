@@ -49,7 +49,7 @@ def wait_for(path):
 
 @pytest.mark.slow
 def test_after_kill_9_the_same_command_waits_for_the_runs(sweep_file, tmp_path):
-    learngene = "{runs}/ancestor/seed{seed}/best.learngene.safetensors"
+    learngene = "{runs}/ancestor/seed{seed}/final.learngene.safetensors"
     start_of = {"model.initializer": "VanillaLG", "model.initializer.layers": 2, "model.initializer.source": learngene}
     command = sweep_file(
         {"name": "ancestor", "config": "fit.yaml"},

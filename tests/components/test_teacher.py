@@ -83,7 +83,7 @@ def test_the_advice_to_adapt_an_ancestor_is_a_command_that_works(images, ancesto
     (line,) = re.findall("`(.*)`", str(error.value))
     words = [word for word in arguments("fit", "Ancestor", images, tmp_path) if not word.startswith(("fit", "--model"))]
     ok(lgx(*shlex.split(line)[1:], *[word for word in words if word != "Ancestor"], "--name=adapted"))
-    adapted = Teacher.of(load_pretrained(str(tmp_path / "test/adapted/seed0/best.learngene.safetensors")), task)
+    adapted = Teacher.of(load_pretrained(str(tmp_path / "test/adapted/seed0/final.learngene.safetensors")), task)
     assert adapted(torch.zeros(1, 3, 16, 16)).shape == (1, 3)
 
 

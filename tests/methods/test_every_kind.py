@@ -118,6 +118,6 @@ def test_a_method_trains_and_starts_a_descendant_of_each_kind_that_it_knows(meth
         shares = {"branches.0.base_share": torch.tensor([0.0, 1.0, 0.0, 1.0])}  # after one step none is chosen
         extract([SelectionRun(found.about, {**found.state, **shares})], 0).save(file)
     else:
-        file = run / "best.learngene.safetensors"
+        file = run / "final.learngene.safetensors"
     if spec.initializer and method != "pretrained":
         starts(spec, file, kind, family)

@@ -15,7 +15,7 @@ from tests.support.runs import kill_and_resume, last_checkpoint, train_on
 pytestmark = pytest.mark.slow
 
 TEMPLATES = ["--model.number=2", "--model.size=8"]
-NESTED = ["--model.least_depth=1", "--data.labels=false", "--model.ancestor={ancestor}/best.learngene.safetensors"]
+NESTED = ["--model.least_depth=1", "--data.labels=false", "--model.ancestor={ancestor}/final.learngene.safetensors"]
 FAMILY = ["--model.ancestor={ancestor}", "--model.sizes=[depth=2]"]
 TRANSFORMS = [
     {"class_path": "RandomRotation", "init_args": {"degrees": 15}},
@@ -43,7 +43,7 @@ def test_a_killed_run_resumes_bit_for_bit(images, ancestor, tmp_path, method, op
     assert found["global_step"] == expected["global_step"]
     for name, tensor in expected["state_dict"].items():
         assert torch.equal(tensor, found["state_dict"][name]), name
-    files = [run / "best.learngene.safetensors" for run in (tmp_path / "whole/test/r/seed0", resumed)]
+    files = [run / "final.learngene.safetensors" for run in (tmp_path / "whole/test/r/seed0", resumed)]
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
@@ -98,5 +98,5 @@ def test_a_network_is_built_from_an_ancestor(images, ancestor, tmp_path, monkeyp
     monkeypatch.setattr(SingleDeviceStrategy, "tensor_init_context", on_another_device)
     collate = ImageDataModule.collate
     monkeypatch.setattr(ImageDataModule, "collate", lambda self, examples: collate(Unnormalized(self), examples))
-    given = [*options, f"--model.ancestor={ancestor}/best.learngene.safetensors", "--name=r"]
+    given = [*options, f"--model.ancestor={ancestor}/final.learngene.safetensors", "--name=r"]
     ok(lgx(*arguments("fit", method, images, tmp_path, *given)))

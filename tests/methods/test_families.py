@@ -61,7 +61,7 @@ def _initializer(name: str, family: str, folder: Path) -> tuple[ViTArchitecture,
     source = tiny(family, depth=4)
     if not CLASSES[name].reads_source:
         return source, CLASSES[name]()
-    return source, start_from(CLASSES[name], save_source(CLASSES[name], folder / f"best{SUFFIX}", network=source))
+    return source, start_from(CLASSES[name], save_source(CLASSES[name], folder / f"final{SUFFIX}", network=source))
 
 
 def _check(architecture: ViTArchitecture, initializer: Initializer, folder: Path) -> None:

@@ -69,7 +69,7 @@ def fit(text_root: Path, documents: Path, tmp_path: Path):
         sizes = ["--data.max_len=16", f"--data.vocab_size={SIZE}", "--data.batch_size=8", "--trainer.max_steps=2"]
         done: Result = ok(lgx(*base, *data, *sizes, f"--name={model}", *options))
         assert "learngene" in done.out
-        return tmp_path / "test" / model / "seed0" / "best.learngene.safetensors"
+        return tmp_path / "test" / model / "seed0" / "final.learngene.safetensors"
 
     return run
 

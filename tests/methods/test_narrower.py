@@ -26,7 +26,7 @@ NARROW = NETWORK.replace(embed_dim=8, num_heads=1, mlp_ratio=1.5)
 @pytest.fixture(params=PAIRS, ids="-".join)
 def initializer(request, tmp_path):
     name, method = request.param
-    return start_from(LAYERED[name], save_source(LAYERED[name], tmp_path / f"best{SUFFIX}", method))
+    return start_from(LAYERED[name], save_source(LAYERED[name], tmp_path / f"final{SUFFIX}", method))
 
 
 @pytest.mark.parametrize("depth", [4, 7])
@@ -53,7 +53,7 @@ def test_a_wider_descendant_is_refused(initializer, wider):
 
 
 def test_commands_write_and_train_the_narrower_descendant_under_its_name(sws, fit, tmp_path):
-    learngene = sws / f"best{SUFFIX}"
+    learngene = sws / f"final{SUFFIX}"
     own = Learngene.load(learngene).architecture
     arch = own.replace(stages=None, depth=3, embed_dim=8, num_heads=1).spec()
     result = lgx("init", "--source", learngene, "--arch", arch, "--out", tmp_path / "x.safetensors")

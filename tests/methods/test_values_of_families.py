@@ -19,7 +19,7 @@ def source(request, tmp_path):
     architecture = tiny(request.param, depth=4, img_size=32, num_classes=5)
     torch.manual_seed(0)
     tensors = {name: torch.randn(tensor.shape) for name, tensor in architecture.build().state_dict().items()}
-    path = tmp_path / f"best{SUFFIX}"
+    path = tmp_path / f"final{SUFFIX}"
     Learngene("ancestor", architecture, tensors, task={"name": "x", "mean": [0.5] * 3, "std": [0.5] * 3}).save(path)
     return str(path), tensors, architecture
 

@@ -40,7 +40,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("model", "options", "words"), WRONG)
 def test_wrong_options_end_with_one_sentence(fit, ancestor, ancestor_file, headless, model, options, words):
-    files = {"ancestor": ancestor / "best.learngene.safetensors", "big": ancestor_file, "headless": headless}
+    files = {"ancestor": ancestor / "final.learngene.safetensors", "big": ancestor_file, "headless": headless}
     given = [option.format(**files) for option in options]
     result = fit(model, *given, "--name=wrong", command="test" if "--untrained" in given else "fit")
     assert result.code == 2

@@ -46,7 +46,7 @@ def held(monkeypatch):
 
 
 slowly = partial(pytest.param, marks=pytest.mark.slow)
-GUIDE, MIXED = "--model.ancestor={ancestor}/best.learngene.safetensors", "--trainer.precision=bf16-mixed"
+GUIDE, MIXED = "--model.ancestor={ancestor}/final.learngene.safetensors", "--trainer.precision=bf16-mixed"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_predicted_memory_is_what_a_step_takes(held, images, ancestor, tmp_path,
     tensors = {t.data_ptr(): t.nbytes for t in (*method.network.parameters(), *method.network.buffers())}
     assert planned.memory.weights == sum(tensors.values())
     folder = run_folder(tmp_path / "runs", "run")
-    sizes = {"checkpoints/last.ckpt": planned.checkpoint_bytes, "best.learngene.safetensors": planned.learngene_bytes}
+    sizes = {"checkpoints/last.ckpt": planned.checkpoint_bytes, "final.learngene.safetensors": planned.learngene_bytes}
     for file, size in sizes.items():
         if size is not None:  # names and numbers are stored, too
             assert (folder / file).stat().st_size == pytest.approx(size, rel=0.1, abs=120_000), file
@@ -96,7 +96,7 @@ def test_predicted_memory_is_what_a_step_takes(held, images, ancestor, tmp_path,
 
 def test_predicted_memory_is_that_of_the_largest_slices(held, images, ancestor, tmp_path):
     seen, _ = held
-    options = [f"--model.ancestor={ancestor}/best.learngene.safetensors", "--data.labels=false"]
+    options = [f"--model.ancestor={ancestor}/final.learngene.safetensors", "--data.labels=false"]
     args = arguments("fit", "Nested", images, tmp_path / "runs", *options, "--trainer.max_epochs=12")
     ok(lgx(*args))
     assert min(seen) < 0.8 * max(seen)

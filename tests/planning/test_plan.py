@@ -48,7 +48,7 @@ def test_a_plan_needs_no_existing_files_and_writes_none(tmp_path, monkeypatch):
 
 
 def test_existing_files_are_read(images, ancestor, tmp_path):
-    options = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/best.learngene.safetensors"]
+    options = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/final.learngene.safetensors"]
     planned = plan(*arguments("fit", "SWS", images, tmp_path / "runs", *options)[1:])
     architecture = parse_architecture("depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=16", num_classes=3)
     assert planned.parameters.teacher == cost_of(architecture).parameters

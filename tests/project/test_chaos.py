@@ -38,7 +38,7 @@ def fit(images: Path, *options: str) -> Command:
 @pytest.fixture
 def commands(images) -> dict[str, Command]:
     """Command lines that use the folder of the run."""
-    learngene = RUN / "best.learngene.safetensors"
+    learngene = RUN / "final.learngene.safetensors"
     return {
         "fit": fit(images), "resume": fit(images, RESUME), "overwrite": fit(images, "--overwrite"),
         "resume or overwrite": fit(images, RESUME, "--overwrite"),

@@ -22,7 +22,7 @@ HYPER = [
 LOW_RANK = [*HYPER, "--model.rank=4", "--model.max_size=1024"]
 STAGES = ["--model.stages=[2,2]"]
 TEXT = f"gpt2:depth=2,embed_dim=24,num_heads=3,max_len=40,vocab_size={SIZE}"
-LEARNGENE = "{ancestor}/best.learngene.safetensors"
+LEARNGENE = "{ancestor}/final.learngene.safetensors"
 ANCESTOR = f"--model.ancestor={LEARNGENE}"
 SEVERAL = ["--data=MultiTask", "--data.tasks=[{first},{second}]", "--data.steps_per_epoch=4"]
 TEXTS = [f"--model.arch={TEXT}", "--data.root={texts}", "--data.max_len=40", f"--data.vocab_size={SIZE}"]
@@ -84,7 +84,7 @@ def finished(images, ancestor, tmp_path_factory):
         texts, tasks = write_sets(folder / "texts"), folder / "tasks.safetensors"
         write_vocabulary(texts / "gpt2_vocab")
         (texts / "plain.txt").write_text("\n\n".join(f"the {number}th text" for number in range(60)))
-        learngene = ancestor / "best.learngene.safetensors"
+        learngene = ancestor / "final.learngene.safetensors"
         ok(lgx("embed", "--ancestor", learngene, "--data", ",".join(map(str, places.values())), "--out", tasks))
         fill = {**places, "ancestor": ancestor, "texts": texts, "tasks": tasks}
         commands = {name: command(name, fill, images, folder) for name in RUNS if (name in FAST) == is_fast}

@@ -59,13 +59,13 @@ def limited(place: Path) -> Iterator[Path]:
 COMMANDS: dict[str, Callable[[Path, Path, Path], list[object]]] = {
     "fit": lambda out, images, run: arguments("fit", "Ancestor", images, out / "runs", "--name=r"),
     "init": lambda out, images, run: [
-        "init", "--source", run / "best.learngene.safetensors", "--arch", ARCH, "--out", out / "vit",
+        "init", "--source", run / "final.learngene.safetensors", "--arch", ARCH, "--out", out / "vit",
     ],
     "init of a file": lambda out, images, run: [
-        "init", "--source", run / "best.learngene.safetensors", "--arch", ARCH, "--out", out / "vit.safetensors",
+        "init", "--source", run / "final.learngene.safetensors", "--arch", ARCH, "--out", out / "vit.safetensors",
     ],
     "embed": lambda out, images, run: [
-        "embed", "--ancestor", run / "best.learngene.safetensors", "--data", images, "--out", out / "e.safetensors",
+        "embed", "--ancestor", run / "final.learngene.safetensors", "--data", images, "--out", out / "e.safetensors",
     ],
     "export": lambda out, images, run: ["export", run / "checkpoints" / "best.ckpt", "--out", out / "vit"],
     "export of a program": lambda out, images, run: ["export", run, "--out", out / "vit.pt2", "--force"],

@@ -44,9 +44,9 @@ def commands(
 ) -> dict[str, tuple[Command, Outcome]]:
     """Every command that writes, and the function that reads its results for the comparison."""
     fit = ["--name=r", "--trainer.max_epochs=3", "--save_every=1", "--data.augment=crop_flip", "--test_start=true"]
-    init = ["init", "--source", sws / "best.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=7")]
+    init = ["init", "--source", sws / "final.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=7")]
     prepare = ["data", "prepare", "cifar10", "--source", zips]
-    embed = ["embed", "--ancestor", ancestor / "best.learngene.safetensors", "--data", images]
+    embed = ["embed", "--ancestor", ancestor / "final.learngene.safetensors", "--data", images]
     return {
         "fit": (arguments("fit", "Ancestor", images, Path("runs"), *fit, "--ckpt_path=last"), of_run),
         "init": ([*init, "--seed", 3, "--out", "descendant"], contents),

@@ -52,8 +52,8 @@ def run(site: Path, commands: Mapping[str, list[str]]) -> dict[str, dict[str, st
 
 @pytest.mark.slow
 def test_a_method_of_another_package_does_all_that_one_of_lgx_does(installed, images, ancestor, tmp_path):
-    runs, guide = tmp_path / "runs", f"--model.guide={ancestor}/best.learngene.safetensors"
-    learngene, model = f"{runs}/test/halves/seed0/best.learngene.safetensors", str(tmp_path / "model")
+    runs, guide = tmp_path / "runs", f"--model.guide={ancestor}/final.learngene.safetensors"
+    learngene, model = f"{runs}/test/halves/seed0/final.learngene.safetensors", str(tmp_path / "model")
     start = f"--model.initializer.source={learngene}"
     again = {"name": "halves", "config": f"{runs}/test/halves/seed0/config.yaml", "options": {"trainer.max_epochs": 1}}
     sweep = write_sweep(tmp_path, again)

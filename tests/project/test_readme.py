@@ -95,14 +95,14 @@ def workplace(tmp_path, monkeypatch):
     seven = arch.replace(depth=7)
     auxiliary = arch.replace(stages=(3, 3, 3, 3))
     sws = Learngene("sws", auxiliary, take_layers(auxiliary.build().state_dict(), [0, 3, 6, 9]))
-    sws.save("runs/demo_sws/sws/seed0/best.learngene.safetensors")
+    sws.save("runs/demo_sws/sws/seed0/final.learngene.safetensors")
     wide = parse_architecture("depth=12,embed_dim=192,num_heads=3,patch_size=8,img_size=32", num_classes=10)
     selection = {"layers": [*range(12)], "front": {"depth=3,embed_dim=128,num_heads=2,mlp_ratio=2": 0.5}}
     family = Learngene("family", wide, wide.build().state_dict(), selection=selection, content="family")
-    family.save("runs/mine/family/seed0/best.learngene.safetensors")
+    family.save("runs/mine/family/seed0/final.learngene.safetensors")
     headless = auxiliary.replace(num_classes=0)
     unlabeled = Learngene("sws", headless, take_layers(headless.build().state_dict(), [0, 3, 6, 9]))
-    unlabeled.save("runs/mine/unlabeled/seed0/best.learngene.safetensors")
+    unlabeled.save("runs/mine/unlabeled/seed0/final.learngene.safetensors")
     state = {f"network.{k}": v for k, v in seven.build().state_dict().items()}
     about = {"architecture": seven.to_dict(), "task": {}, "epochs": 1, "method": "sws", "plain_network": True}
     (tmp_path / "runs/demo_sws/mine/seed0/checkpoints").mkdir(parents=True)
@@ -120,10 +120,10 @@ def workplace(tmp_path, monkeypatch):
     tensors = Hypernet(config).state_dict()
     task_tensors = {f"task_embeddings.{name}": tensor for name, tensor in embeddings.tensors.items()}
     tal = Learngene("tal", arch, tensors | task_tensors, hypernet=config.to_dict(), tasks=embeddings.tasks)
-    tal.save("runs/demo/tal/seed0/best.learngene.safetensors")
+    tal.save("runs/demo/tal/seed0/final.learngene.safetensors")
     small = parse_architecture("depth=1,embed_dim=8,num_heads=2,patch_size=8,img_size=32", num_classes=10)
     ancestor = Learngene("ancestor", small, small.build().state_dict())
-    ancestor.save("runs/demo/ancestor/seed0/best.learngene.safetensors")
+    ancestor.save("runs/demo/ancestor/seed0/final.learngene.safetensors")
     embeddings.save("runs/demo/task_embeddings.safetensors")
     selected = parse_architecture("depth=6,embed_dim=96,num_heads=3,patch_size=8,img_size=32", num_classes=10)
     network = SuperAncestor(selected.build(), [Task(name, 10) for name in known], "batch")
@@ -165,14 +165,14 @@ def _write_text(folder: Path) -> None:
     gpt2 = GPT2Architecture(1, 8, 2, max_len=64)
     runs = folder / "runs/text_mini"
     ancestor = Learngene("ancestor", gpt2, gpt2.build().state_dict())
-    ancestor.save(runs / "ancestor/seed0/best.learngene.safetensors")
+    ancestor.save(runs / "ancestor/seed0/final.learngene.safetensors")
     config = HypernetConfig(
         16, 1, 2, max_shape=(64, 64, 4, 4), num_classes=2, rank=4, max_size=1024, layout="aligned", task_width=8,
         vocab_size=50257,
     )  # fmt: skip
     tensors = Hypernet(config).state_dict() | {"task_embeddings.cola": torch.randn(8)}
     tal = Learngene("tal", gpt2, tensors, hypernet=config.to_dict(), tasks={"cola": {"num_classes": 2}})
-    tal.save(runs / "tal/seed0/best.learngene.safetensors")
+    tal.save(runs / "tal/seed0/final.learngene.safetensors")
 
 
 @pytest.mark.usefixtures("workplace")

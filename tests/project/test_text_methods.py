@@ -66,7 +66,7 @@ def ancestor(text_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def embeddings(text_root: Path, ancestor: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Embeddings of two tasks by the ancestor."""
     out = tmp_path_factory.mktemp("embeddings") / "tasks.safetensors"
-    learngene = ancestor / "best.learngene.safetensors"
+    learngene = ancestor / "final.learngene.safetensors"
     done = ok(
         lgx("embed", "--ancestor", learngene, "--data", "cola,mrpc", "--root", text_root, "--out", out, "--max_len", 40)
     )
@@ -87,7 +87,7 @@ def tal(text_root: Path, embeddings: Path, tmp_path_factory: pytest.TempPathFact
 
 def test_an_ancestor_is_trained_measured_and_kept(text_root, ancestor):
     assert {row.metric for row in rows_of_test(ancestor)} == {"f1", "acc", "auroc", "balanced_acc", "ece", "loss"}
-    learngene = Learngene.load(ancestor / "best.learngene.safetensors")
+    learngene = Learngene.load(ancestor / "final.learngene.safetensors")
     assert learngene.num_layers == learngene.architecture.depth == 2
     assert "val/f1" in learngene.metrics
     module = CoLA(root=str(text_root), vocab_size=SIZE)
@@ -95,7 +95,7 @@ def test_an_ancestor_is_trained_measured_and_kept(text_root, ancestor):
 
 
 def test_descendants_start_from_an_ancestor_and_are_distilled(text_root, ancestor, tmp_path):
-    learngene = ancestor / "best.learngene.safetensors"
+    learngene = ancestor / "final.learngene.safetensors"
     start = [
         "--model.initializer=Pretrained", f"--model.initializer.source={learngene}", "--test_start=true",
         "--data.max_len=30",
@@ -105,7 +105,7 @@ def test_descendants_start_from_an_ancestor_and_are_distilled(text_root, ancesto
     assert "taken" in done.out
     assert "random    0 parameters" in done.out
     ok(run(text_root, tmp_path, "Distill", f"--model.ancestor={learngene}", data="MRPC", arch=ARCH))
-    assert Learngene.load(tmp_path / "test/distill/seed0/best.learngene.safetensors").method == "simple_lg"
+    assert Learngene.load(tmp_path / "test/distill/seed0/final.learngene.safetensors").method == "simple_lg"
 
 
 @pytest.mark.parametrize("model", ["LoGAH", "GHN3"])
@@ -116,30 +116,30 @@ def test_hypernetworks_train_on_one_text_set(text_root, tmp_path, model):
     measured = [row for row in rows_of_test(folder) if row.metric == "mcc"]
     assert [(row.task, row.epochs, row.n) for row in measured] == [("cola", 0, 6)] * 2
     assert len({row.architecture for row in measured}) == 2
-    assert Learngene.load(folder / "best.learngene.safetensors").hypernet["vocab_size"] is None
+    assert Learngene.load(folder / "final.learngene.safetensors").hypernet["vocab_size"] is None
 
 
 def test_tal_learns_several_text_tasks_with_a_row_per_token_and_maps_them(tal, tmp_path):
-    learngene = Learngene.load(tal / "best.learngene.safetensors")
+    learngene = Learngene.load(tal / "final.learngene.safetensors")
     assert learngene.hypernet["vocab_size"] == SIZE
     assert learngene.tensors["decoder.basis_tokens"].shape[0] == SIZE
     assert set(learngene.tasks) == set(learngene.task_embeddings) == {"cola", "mrpc"}
     measured = {(row.task, row.metric) for row in rows_of_test(tal)}
     of_classes = {"acc", "auroc", "balanced_acc", "ece", "loss"}
     assert measured == {("cola", m) for m in {"mcc", *of_classes}} | {("mrpc", m) for m in {"f1", *of_classes}}
-    ok(analyze("tasks", "--source", tal / "best.learngene.safetensors", "--out", tmp_path / "map.svg",
+    ok(analyze("tasks", "--source", tal / "final.learngene.safetensors", "--out", tmp_path / "map.svg",
                "--archs", "gpt2:depth=2,embed_dim=16,num_heads=2;gpt2:depth=3,embed_dim=16,num_heads=2"))  # fmt: skip
     assert (tmp_path / "map.svg").is_file()
 
 
 @pytest.mark.parametrize("guidance", ["features", pytest.param("official", marks=pytest.mark.slow), "logits"])
 def test_an_ancestor_guides_a_text_hypernetwork(text_root, ancestor, tmp_path, guidance):
-    guide = f"--model.ancestor={ancestor / 'best.learngene.safetensors'}"
+    guide = f"--model.ancestor={ancestor / 'final.learngene.safetensors'}"
     ok(run(text_root, tmp_path, "TAL", *HYPER, guide, f"--model.guidance={guidance}", data="MRPC"))
 
 
 def test_a_start_of_another_vocabulary_is_refused(text_root, tal, tmp_path):
-    start = f"--model.start={tal / 'best.learngene.safetensors'}"
+    start = f"--model.start={tal / 'final.learngene.safetensors'}"
     other = ARCH.replace(f"vocab_size={SIZE}", "vocab_size=300")
     vocabulary = write_vocabulary(tmp_path / "vocabulary", size=300)
     data = [f"--data.tokenizer={vocabulary}", "--data.vocab_size=300"]
@@ -152,7 +152,7 @@ def test_a_task_embedding_is_the_mean_over_the_training_texts(text_root, ancesto
     assert stored.images == {"cola": 18, "mrpc": 18}
     module = CoLA(root=str(text_root), vocab_size=SIZE, max_len=40)
     module.setup("fit")
-    frozen = Teacher.of(load_pretrained(str(ancestor / "best.learngene.safetensors")), module.task, features_only=True)
+    frozen = Teacher.of(load_pretrained(str(ancestor / "final.learngene.safetensors")), module.task, features_only=True)
     texts = module.examples("train")
     each = torch.cat([frozen.features(texts[i][0][None]) for i in range(len(texts))])
     torch.testing.assert_close(stored.tensors["cola"], each.mean(0), rtol=1e-4, atol=1e-5)
@@ -160,7 +160,7 @@ def test_a_task_embedding_is_the_mean_over_the_training_texts(text_root, ancesto
 
 @pytest.mark.slow
 def test_init_writes_what_plain_transformers_reads(text_root, tal, tmp_path):
-    learngene = tal / "best.learngene.safetensors"
+    learngene = tal / "final.learngene.safetensors"
     arch = f"gpt2:depth=3,embed_dim=16,num_heads=2,max_len=40,vocab_size={SIZE}"
     out, vocabulary = tmp_path / "descendant", text_root / "gpt2_vocab"
     done = lgx("init", "--source", learngene, "--task", "cola", "--arch", arch, "--out", out, "--tokenizer", vocabulary)
@@ -220,7 +220,7 @@ def test_mistakes_end_with_one_sentence(text_root, tmp_path, model, options, sen
 
 
 def test_commands_refuse_options_that_do_not_fit_together(text_root, tal, ancestor, tmp_path):
-    learngene, whole = tal / "best.learngene.safetensors", ancestor / "best.learngene.safetensors"
+    learngene, whole = tal / "final.learngene.safetensors", ancestor / "final.learngene.safetensors"
     out, other = tmp_path / "out", "3-GPT2,vocab_size=300"
     cases = {
         ("init", "--source", learngene, "--task", "cola", "--arch", "6-Tiny", "--out", out): "name a GPT-2",

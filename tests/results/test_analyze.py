@@ -91,7 +91,7 @@ def network(path, seed, architecture=BASE):
 
 
 def test_networks_of_every_file_form_can_be_compared(ancestor, tmp_path):
-    trained, form = ancestor / "checkpoints/last.ckpt", ancestor / "best.learngene.safetensors"
+    trained, form = ancestor / "checkpoints/last.ckpt", ancestor / "final.learngene.safetensors"
     start = network(tmp_path / "start.safetensors", 0)
     assert lgx("init", "--arch", ARCH, "--num_classes=3", "--seed=1", "--out", tmp_path / "folder").code == 0
     others = f"{form},{tmp_path / 'folder'}"

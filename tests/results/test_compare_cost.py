@@ -32,7 +32,7 @@ def runs(images, ancestor, sws, tmp_path_factory):
         "sws": ["--model.initializer=StagewiseExpansion",
                 f"--model.initializer.source={sws}"],
         "weight_selection": ["--model.initializer=WeightSelection",
-                             f"--model.initializer.source={ancestor}/best.learngene.safetensors"],
+                             f"--model.initializer.source={ancestor}/final.learngene.safetensors"],
         "random": [],
     }  # fmt: skip
     for name, options in starts.items():
@@ -56,7 +56,7 @@ def test_what_a_learngene_costs_is_followed_back_to_the_ancestor(runs, sws):
     cost = costs_of(runs)["sws"]
     aux = macs(f"{ARCH},stages=2-2")
     assert (cost.architectures, cost.descendants) == (2, 2)
-    assert cost.stored == Learngene.load(sws / "best.learngene.safetensors").num_parameters
+    assert cost.stored == Learngene.load(sws / "final.learngene.safetensors").num_parameters
     assert cost.each == sum(parse_architecture(arch(d), num_classes=3).count_parameters() for d in DEPTHS)
     assert (cost.ancestor.epochs, cost.learning.epochs, cost.tuning.epochs) == (8, 8, 4)
     assert cost.ancestor.macs == 8 * 48 * 3 * macs(ARCH)
@@ -68,7 +68,7 @@ def test_what_a_learngene_costs_is_followed_back_to_the_ancestor(runs, sws):
 
 
 def test_a_start_through_a_folder_of_init_costs_and_is_called_what_a_direct_one_is(runs, images, sws, tmp_path):
-    source, folder = sws / "best.learngene.safetensors", tmp_path / "start"
+    source, folder = sws / "final.learngene.safetensors", tmp_path / "start"
     ok(lgx("init", "--source", source, "--arch", arch(3), "--out", folder))
     again = tmp_path / "again"  # a copy of the start is still the start
     assert lgx("init", "--source", folder, "--arch", arch(3), "--out", again).code == 0
@@ -88,7 +88,7 @@ def test_scratch_stores_nothing_and_an_ancestor_is_taken_as_given(runs, ancestor
     found = costs_of(runs)
     assert (found["random"].stored, found["random"].learning.epochs, found["random"].ancestor.epochs) == (0, 0, 0)
     selected = found["weight_selection"]
-    assert selected.stored == Learngene.load(ancestor / "best.learngene.safetensors").num_parameters
+    assert selected.stored == Learngene.load(ancestor / "final.learngene.safetensors").num_parameters
     assert (selected.ancestor.epochs, selected.learning.epochs, selected.pretraining) == (8, 0, None)
 
 
@@ -97,7 +97,7 @@ def test_every_pretrained_network_counts_as_stored(runs, images, tmp_path):
     for depth in DEPTHS:
         one = arguments("fit", "Ancestor", images, folder, f"--model.arch={arch(depth)}", f"--name=big-{depth}")
         assert lgx(*one).code == 0
-        source = f"--model.initializer.source={folder}/test/big-{depth}/seed0/best.learngene.safetensors"
+        source = f"--model.initializer.source={folder}/test/big-{depth}/seed0/final.learngene.safetensors"
         more = [f"--model.arch={arch(depth)}", "--model.initializer=Pretrained", source, f"--name=pf-{depth}"]
         assert lgx(*arguments("fit", "Finetune", images, folder, "--test_end=true", *more)).code == 0
     cost = costs_of(folder)["pretrained"]

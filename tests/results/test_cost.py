@@ -130,7 +130,7 @@ def costs_of(folder: Path) -> dict[str, MethodCost]:
     return {cost.method: cost for cost in method_costs(merged.rows, merged.rows, merged.folders)[0]}
 
 
-@pytest.mark.parametrize("place", [f"best{SUFFIX}", f"checkpoints/of_epoch_3{SUFFIX}"])
+@pytest.mark.parametrize("place", [f"final{SUFFIX}", f"checkpoints/of_epoch_3{SUFFIX}"])
 @pytest.mark.parametrize("name", initializers_with_source())
 def test_the_stored_parameters_of_every_initializer_are_found_where_its_runs_were_moved(name, place, tmp_path):
     runs = tmp_path / "runs"
@@ -146,7 +146,7 @@ def test_the_stored_parameters_of_every_initializer_are_found_where_its_runs_wer
 
 
 def test_a_source_that_nobody_has_any_more_is_unknown(tmp_path):
-    gone = tmp_path / f"gone/best{SUFFIX}"
+    gone = tmp_path / f"gone/final{SUFFIX}"
     write_run(tmp_path / "runs/test/d/seed0", "Finetune", "mine", initializer=start("Pretrained", gone))
     write_run(tmp_path / "runs/test/o/seed0", "Finetune", "other", initializer=start("OfAnotherPackage", gone))
     found = {method: cost.stored for method, cost in costs_of(tmp_path / "runs").items()}
@@ -157,7 +157,7 @@ def test_a_hypernetwork_is_stored_once_for_starts_and_for_tuned_descendants(tmp_
     runs = tmp_path / "runs"
     learned = write_run(runs / "test/h/seed0", "TAL", "mine", epochs=0)
     kind = registry.initializer_classes()["HypernetPrediction"]
-    source = save_source(kind, learned / f"best{SUFFIX}")
+    source = save_source(kind, learned / f"final{SUFFIX}")
     write_run(runs / "test/d/seed0", "Finetune", "mine", ARCH, initializer=start("HypernetPrediction", source))
     cost = costs_of(runs)["mine"]
     assert (cost.descendants, cost.stored) == (2, kind(str(source)).stored_parameters)

@@ -138,7 +138,7 @@ def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
     trained = {"config": str(Path("experiments/sws/demo/ancestor.yaml").absolute()), "options": options}
     sweep = {"experiment": "e", "seeds": [0, 1], "runs": [{"name": "a", **trained}]}
     (place / "s.yaml").write_text(yaml.safe_dump(sweep))
-    runs = [f"runs/e/a/seed{seed}/best.learngene.safetensors" for seed in (0, 1)]
+    runs = [f"runs/e/a/seed{seed}/final.learngene.safetensors" for seed in (0, 1)]
     scale = {
         "steps": ["data prepare pocket_digits --root data", "sweep s.yaml"],
         "results": "runs/e",

@@ -52,7 +52,7 @@ def finish(job):
 @pytest.fixture
 def chain(tmp_path):
     """Two seeds of ancestor -> sws -> sws-ft, in reverse order, and of a run that needs no other."""
-    path = "{{runs}}/{}/seed{{seed}}/best.learngene.safetensors"
+    path = "{{runs}}/{}/seed{{seed}}/final.learngene.safetensors"
     runs = [
         {"name": "sws-ft", "config": "c.yaml", "options": {"model.init": path.format("sws")}},
         {"name": "sws", "config": "c.yaml", "options": {"model.ancestor": path.format("ancestor")}},

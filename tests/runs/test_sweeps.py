@@ -19,7 +19,7 @@ def sweep_file(images, tmp_path):
     for method, own in {"Ancestor": {}, "SWS": {"stages": [2, 2]}, "Finetune": {}}.items():
         config = config_of(method, images, model=own, test_end=True)
         (tmp_path / f"{method}.yaml").write_text(yaml.safe_dump(config))
-    learngene = "{runs}/sws/seed{seed}/best.learngene.safetensors"
+    learngene = "{runs}/sws/seed{seed}/final.learngene.safetensors"
     start = {"model.initializer": "StagewiseExpansion", "model.initializer.source": learngene}
     ancestor = {"model.ancestor": "{runs}/ancestor/seed{seed}"}
     matrix = {"depth": [2, 3], "start": {"sws": start, "random": {}}}
@@ -37,7 +37,7 @@ def test_matrices_expand_in_order_with_their_options(sweep_file):
     assert [spec.name for spec in sweep.runs] == ["ancestor", "sws", "sws-2", "random-2", "sws-3", "random-3"]
     last = sweep.runs[4]
     assert last.folder == "r/s/sws-3/seed0"
-    assert last.options["model.initializer.source"] == "r/s/sws/seed0/best.learngene.safetensors"
+    assert last.options["model.initializer.source"] == "r/s/sws/seed0/final.learngene.safetensors"
     assert "--untrained" in run_arguments(last, "r", "s")
     assert run_arguments(sweep.runs[0], "r", "s")[0] == "fit"
 

@@ -63,7 +63,7 @@ def of_run(folder: Path, place: str = "runs/test/r/seed0") -> RunOutcome:
     last = load_checkpoint(run / "checkpoints/last.ckpt")
     weights = {name: tensor.tolist() for name, tensor in last["state_dict"].items()}
     rows = [(r.split, r.epochs, r.metric, r.value, r.n) for r in read_rows(run / "results.csv")]
-    (learngene,) = [file.read_bytes() for file in run.glob("best.learngene.safetensors")] or [b""]
+    (learngene,) = [file.read_bytes() for file in run.glob("final.learngene.safetensors")] or [b""]
     return weights, last["global_step"], rows, hashlib.sha256(learngene).hexdigest()
 
 

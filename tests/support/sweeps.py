@@ -7,7 +7,7 @@ import yaml
 
 from tests.support.command_line import ARCH
 
-LEARNGENE = "{runs}/a/seed0/best.learngene.safetensors"
+LEARNGENE = "{runs}/a/seed0/final.learngene.safetensors"
 
 
 def config_of(method: str, images: Path, data: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:

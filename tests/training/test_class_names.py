@@ -98,13 +98,13 @@ def test_a_hypernetwork_of_one_task_is_tested_on_its_classes_whatever_the_folder
     rename_first(renamed)
     assert f"has '{NEW}'" in command("test", run, renamed).sentence
     start = ["--model.initializer=HypernetPrediction", "--untrained", "--name=start"]  # its heads are for any classes
-    start += [f"--model.initializer.source={run}/best.learngene.safetensors"]
+    start += [f"--model.initializer.source={run}/final.learngene.safetensors"]
     ok(lgx(*arguments("test", "Finetune", renamed, tmp_path / "runs", *start)))
 
 
 @pytest.mark.parametrize("kept", ["Pretrained", "distilled start", "exported"])
 def test_a_kept_head_follows_the_order_of_the_data_or_is_refused(trained, renamed, tmp_path, kept):
-    source = str(trained / "best.learngene.safetensors")
+    source = str(trained / "final.learngene.safetensors")
     if kept == "exported":
         assert lgx("export", trained / "checkpoints/best.ckpt", "--out", tmp_path / "folder").code == 0
         source = str(tmp_path / "folder")
@@ -121,7 +121,7 @@ def test_a_kept_head_follows_the_order_of_the_data_or_is_refused(trained, rename
 
 
 def test_a_teacher_answers_in_the_order_of_the_data(trained, renamed):
-    source, images = load_pretrained(str(trained / "best.learngene.safetensors")), torch.randn(4, 3, 16, 16)
+    source, images = load_pretrained(str(trained / "final.learngene.safetensors")), torch.randn(4, 3, 16, 16)
     before = ImageFolderData(root=str(renamed), img_size=16).task
     reverse(renamed)
     after = ImageFolderData(root=str(renamed), img_size=16).task

@@ -23,7 +23,7 @@ def test_an_ancestor_learns_and_leaves_a_complete_run(ancestor):
     assert yaml.safe_load((ancestor / "config.yaml").read_text())["trainer"]["max_epochs"] == 8
     assert json.loads((ancestor / "summary.json").read_text())["steps"] == 24
     assert (ancestor / "checkpoints" / "last.ckpt").is_file()
-    learngene = Learngene.load(ancestor / "best.learngene.safetensors")
+    learngene = Learngene.load(ancestor / "final.learngene.safetensors")
     assert learngene.method == "ancestor"
     assert learngene.task["name"] == "shapes"
     best = load_checkpoint(ancestor / "checkpoints" / "best.ckpt")
@@ -36,8 +36,8 @@ def test_a_variant_has_its_own_name_in_results_and_its_method_in_the_learngene(f
     assert "method     sws_31 on" in result.out
     run = tmp_path / "runs/test/variant/seed0"
     assert {row.method for row in read_rows(run / "results.csv")} == {"sws_31"}
-    assert Learngene.load(run / "best.learngene.safetensors").method == "sws"
-    start = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={run}/best.learngene.safetensors"]
+    assert Learngene.load(run / "final.learngene.safetensors").method == "sws"
+    start = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={run}/final.learngene.safetensors"]
     for name, label in (("plain", "sws"), ("named", "sws_31")):
         result = ok(fit("Finetune", *start, f"--name={name}", *(["--model.label=sws_31"] if name == "named" else [])))
         assert {row.method for row in read_rows(tmp_path / f"runs/test/{name}/seed0/results.csv")} == {label}

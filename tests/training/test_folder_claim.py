@@ -78,7 +78,7 @@ def test_overwrite_with_a_mistake_keeps_the_earlier_run(fit, run, mistake):
 
 @pytest.mark.parametrize(
     ("method", "option", "name"),
-    [("SWS", "model.ancestor", "best.learngene.safetensors"), ("Ancestor", "data.root", "checkpoints")],
+    [("SWS", "model.ancestor", "final.learngene.safetensors"), ("Ancestor", "data.root", "checkpoints")],
 )
 def test_what_its_successor_reads_is_not_replaced(fit, run, method, option, name):
     before = contents(run)
@@ -107,10 +107,10 @@ def test_a_folder_with_a_file_of_somebody_else_is_never_emptied(fit, tmp_path, o
 @pytest.mark.parametrize("options", [[], ["--ckpt_path=last"]])
 def test_a_folder_with_a_learngene_and_a_configuration_is_a_run(fit, run, options):
     for path in run.rglob("*"):
-        if path.is_file() and path.name not in ("config.yaml", "best.learngene.safetensors"):
+        if path.is_file() and path.name not in ("config.yaml", "final.learngene.safetensors"):
             path.unlink()
     assert "already holds a run" in refusal(fit("Ancestor", "--name=a", *options))
-    assert (run / "best.learngene.safetensors").exists()
+    assert (run / "final.learngene.safetensors").exists()
 
 
 def test_a_run_with_its_best_checkpoint_alone_is_not_started_anew(fit, tmp_path):
@@ -227,7 +227,7 @@ def test_commands_read_a_run_behind_a_link(fit, linked, tmp_path):
         ["compare", tmp_path / "runs", "--split=val", "--out", tmp_path / "report"],
         ["compare", linked, "--split=val"],
         ["export", linked / "checkpoints/best.ckpt", "--out", tmp_path / "model"],
-        ["init", "--source", linked / "best.learngene.safetensors", "--arch", ARCH, "--out", tmp_path / "start"],
+        ["init", "--source", linked / "final.learngene.safetensors", "--arch", ARCH, "--out", tmp_path / "start"],
     ):
         ok(lgx(*words))
     assert linked.is_symlink()

@@ -62,7 +62,7 @@ def measured(folder: Path, split: str = "test") -> dict[str, float]:
 
 
 def learngene(folder: Path) -> Path:
-    return folder / "best.learngene.safetensors"
+    return folder / "final.learngene.safetensors"
 
 
 def test_a_trained_network_is_measured_token_by_token(root: Path, trained: Path) -> None:

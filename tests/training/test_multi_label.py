@@ -82,9 +82,9 @@ def test_predictions_have_the_probability_of_every_label_and_agree_with_the_test
 
 
 def test_an_ancestor_teaches_sws_whose_learngene_starts_a_descendant(trained: Path, run, tmp_path: Path) -> None:
-    ancestor = trained / "test/ancestor/seed0/best.learngene.safetensors"
+    ancestor = trained / "test/ancestor/seed0/final.learngene.safetensors"
     ok(run("SWS", *STAGES, f"--model.ancestor={ancestor}", "--name=sws", "--trainer.max_epochs=2"))
-    learngene = tmp_path / "runs/test/sws/seed0/best.learngene.safetensors"
+    learngene = tmp_path / "runs/test/sws/seed0/final.learngene.safetensors"
     start = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={learngene}"]
     assert run("Finetune", *start, "--name=descendant", "--test_end").code == 0
     assert "mean average precision" in ok(lgx("compare", tmp_path / "runs", "--metric", "map")).out
@@ -130,7 +130,7 @@ def test_exported_models_predict_every_label_of_files(trained: Path, root: Path,
 
 def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: Path, run, ancestor: Path, fit) -> None:
     folders = ancestor, trained / "test/ancestor/seed0"
-    single, several = (f"{folder}/best.learngene.safetensors" for folder in folders)
+    single, several = (f"{folder}/final.learngene.safetensors" for folder in folders)
     sentence = refusal(run("SWS", *STAGES, f"--model.ancestor={single}"))
     assert "is for classification, but task shapes is multilabel; adapt it first" in sentence
     taught = fit("SWS", *STAGES, f"--model.ancestor={several}")

@@ -85,7 +85,7 @@ def test_a_run_resumes_in_its_normalization_without_its_start(fit, start, tmp_pa
 
 def test_the_learngene_of_an_adapted_ancestor_names_its_normalization(fit, start, tmp_path):
     assert fit("Ancestor", *start, "--model.head=new", "--name=a").code == 0
-    learngene = tmp_path / "runs/test/a/seed0/best.learngene.safetensors"
+    learngene = tmp_path / "runs/test/a/seed0/final.learngene.safetensors"
     result = lgx("init", "--source", learngene, "--method", "pretrained", "--arch", ARCH, "--out", tmp_path / "m")
     assert "normalize mean 0.3, 0.5, 0.6" in result.out, result.err
 

@@ -40,7 +40,7 @@ def test_a_probe_of_a_checkpoint_writes_its_own_metric(fit, ancestor, tmp_path, 
 
 
 def test_an_untrained_start_and_a_headless_ancestor_are_probed_like_any_network(fit, ancestor, tmp_path):
-    learngene = Learngene.load(ancestor / "best.learngene.safetensors")
+    learngene = Learngene.load(ancestor / "final.learngene.safetensors")
     headless = {name: tensor for name, tensor in learngene.tensors.items() if not name.startswith("head.")}
     Learngene("ancestor", learngene.architecture.replace(num_classes=0), headless, task=learngene.task).save(
         tmp_path / "headless.learngene.safetensors"
@@ -81,7 +81,7 @@ def test_a_probe_that_cannot_be_fitted_is_refused(fit, options, words):
 
 
 def test_a_network_that_is_not_the_one_of_its_architecture_and_another_command_are_refused(fit, sws, ancestor):
-    teacher = f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    teacher = f"--model.ancestor={ancestor}/final.learngene.safetensors"
     sentence = refusal(fit("SWS", "--model.stages=[2,2]", teacher, "--untrained", "--probe=knn", command="test"))
     assert "lgx init" in sentence
     assert "probe" in refusal(fit("Finetune", "--probe=knn"))

@@ -113,7 +113,7 @@ def test_a_checkpoint_that_is_due_at_a_validation_is_saved_at_the_next_step(fit,
 
 STREAMED = ["--data=ShardedData", "--data.name=toy", "--data.in_memory=false", "--data.shuffle_buffer=6"]
 SEVERAL = [
-    "--model=LSAMD", "--model.ancestor={ancestor}/best.learngene.safetensors", "--data=MultiTask",
+    "--model=LSAMD", "--model.ancestor={ancestor}/final.learngene.safetensors", "--data=MultiTask",
     "--data.tasks=[{images},{images}2]", "--data.steps_per_epoch=6", "--model.mixup=0",
     "--model.drop_path_rate=0", "--model.random_paths=0",  # a part of the run
 ]  # fmt: skip

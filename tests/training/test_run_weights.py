@@ -45,7 +45,7 @@ def test_what_is_exported_is_what_was_announced(weights_of, tmp_path, options):
     folder, kind = weights_of(options)
     announced = [r.value for r in read_rows(folder / "results.csv") if (r.split, r.metric) == ("test", "loss")][-1]
     chosen = load_pretrained(str(folder / f"checkpoints/{kind}.ckpt")).model.state_dict()
-    learngene = Learngene.load(folder / "best.learngene.safetensors").tensors
+    learngene = Learngene.load(folder / "final.learngene.safetensors").tensors
     assert lgx("export", folder, "--out", tmp_path / "out").code == 0
     exported = timm.create_model(f"local-dir:{tmp_path / 'out'}", pretrained=True).state_dict()
     for name, tensor in chosen.items():
@@ -80,7 +80,7 @@ def test_tests_of_the_same_weights_have_the_epochs_that_trained_these_weights(we
     assert {r.epochs for r in read_rows(folder / "results.csv") if r.split == "test"} == {1}
     assert {r.epochs for r in run_rows(Job("", str(folder), (), ""))} == {3}  # a sweep compares runs
     assert lgx("test", "--config", folder / "config.yaml", "--ckpt_path=last").code == 0
-    files = ("checkpoints/best.ckpt", "best.learngene.safetensors")
+    files = ("checkpoints/best.ckpt", "final.learngene.safetensors")
     facts = [model_facts(resolve(str(folder / name))) for name in files]
     rows = read_rows(folder / "results.csv")
     (tested,) = {r.value for r in rows if (r.split, r.metric, r.epochs) == ("test", "acc", 1)}

@@ -91,7 +91,7 @@ def test_a_finished_run_is_left_alone_and_a_longer_one_is_listed_also_with_its_d
 
 
 def test_a_finished_run_whose_learngene_was_deleted_writes_it_again(run):
-    file = run.folder / "best.learngene.safetensors"
+    file = run.folder / "final.learngene.safetensors"
     before = file.read_bytes()
     file.unlink()
     ok(run(RESUME))
@@ -119,7 +119,7 @@ DIVERGES = ["--name=d", "--trainer.max_epochs=2", "--model.optimizer.lr=1e30", "
 
 def test_a_run_that_diverges_ends_with_the_step_and_the_loss(fit, tmp_path):
     assert "step 2: not finite: train/loss" in refusal(fit("Ancestor", *DIVERGES))
-    assert not (tmp_path / "runs/test/d/seed0/best.learngene.safetensors").exists()
+    assert not (tmp_path / "runs/test/d/seed0/final.learngene.safetensors").exists()
 
 
 def test_a_healthy_run_states_its_losses_and_gradient(finished):

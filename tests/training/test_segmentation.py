@@ -71,13 +71,13 @@ def test_an_epoch_raises_miou_and_all_metrics_are_written(run):
     assert values["test", 1, "miou"] > 0.25
     best = load_checkpoint(run / "checkpoints" / "best.ckpt")
     assert (best["lgx"]["task"]["kind"], best["lgx"]["architecture"]["kind"]) == ("segmentation",) * 2
-    learngene = Learngene.load(run / "best.learngene.safetensors")
+    learngene = Learngene.load(run / "final.learngene.safetensors")
     assert learngene.architecture.kind == "segmentation"
     assert learngene.metrics["val/miou"] == pytest.approx(values["val", 1, "miou"])
 
 
 def test_a_run_resumes_and_its_learngene_starts_and_teaches_others(root, run, tmp_path):
-    learngene = f"{run}/best.learngene.safetensors"
+    learngene = f"{run}/final.learngene.safetensors"
     ok(lgx(*command(root, tmp_path, f"--ckpt_path={run}/checkpoints/best.ckpt", name="Ancestor", verb="test")))
     keep = ["--model.initializer=Pretrained", f"--model.initializer.source={learngene}"]
     ok(lgx(*command(root, tmp_path, *keep, "--name=kept", "--test_start=true")))
@@ -108,7 +108,7 @@ def test_one_network_for_both_kinds_and_predictions_are_refused(root, run, tmp_p
 
 @pytest.mark.parametrize("form", ["model", "weights.safetensors"])
 def test_init_and_export_keep_the_kind(root, run, tmp_path, form):
-    learngene, out = f"{run}/best.learngene.safetensors", tmp_path / form
+    learngene, out = f"{run}/final.learngene.safetensors", tmp_path / form
     assert "head" in ok(lgx("init", "--source", learngene, "--arch", SMALL, "--out", out)).out.split("random")[0]
     keep = ["--model.initializer=Pretrained", f"--model.initializer.source={out}", "--test_start=true"]
     ok(lgx(*command(root, tmp_path, *keep, "--name=again")))

@@ -43,7 +43,7 @@ def environment():
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
     root = write_tasks(tmp_path_factory.mktemp("tasks"))
-    save_source(Pretrained, root / "best.learngene.safetensors")
+    save_source(Pretrained, root / "final.learngene.safetensors")
     return root
 
 
@@ -68,7 +68,7 @@ def _arguments(places, runs):
     sets = ",".join(str(places / name) for name in ("circles", "dots"))
     return [
         *(word for word in arguments("fit", "LSAMD", places, runs) if not word.startswith("--data")),
-        f"--model.ancestor={places / 'best.learngene.safetensors'}",
+        f"--model.ancestor={places / 'final.learngene.safetensors'}",
         "--data=MultiTask", f"--data.tasks=[{sets}]", f"--data.root={places}", "--data.img_size=16",
         "--data.batch_size=6", "--data.steps_per_epoch=2", "--name=small", "--trainer.log_every_n_steps=1",
     ]  # fmt: skip

@@ -122,7 +122,7 @@ NORMS = ["--trainer.callbacks+=GradientNorms", "--trainer.callbacks.every_n_step
 
 
 def test_the_parts_of_a_loss_are_measured_and_the_training_stays_the_same(fit, ancestor, tmp_path):
-    options = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/best.learngene.safetensors", "--model.alpha=0.25"]
+    options = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/final.learngene.safetensors", "--model.alpha=0.25"]
     options.append("--trainer.log_every_n_steps=1")
     for name, more in (("with", NORMS), ("without", [])):
         ok(fit("SWS", f"--name={name}", *options, *more))

@@ -64,7 +64,7 @@ class BestCheckpoint(ModelCheckpoint):
             return is_better
         self.last_score = float(current)
         of_tasks, method = defaultdict[str, int](int), cast(Method, trainer.lightning_module)
-        for task, _, tag in method.evaluations("val"):
+        for task, _, tag, *_ in method.evaluations("val"):
             of_tasks[task] = max(of_tasks[task], int(metrics.get(f"{tag}/n", 0)))
         self.examples = sum(of_tasks.values())
         if self.save_top_k == 1 and self.best_model_score is not None and current == self.best_model_score:
@@ -130,7 +130,7 @@ class RunWeights(Callback):
         self.metrics: dict[str, float] = {}
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Choose, load the best weights if they are the run's, and save ``best.learngene.safetensors``."""
+        """Choose, load the best weights if they are the run's, and save ``final.learngene.safetensors``."""
         if isinstance(pl_module, Method) and (folder := run_folder(trainer)) is not None:
             self._choose(trainer, pl_module, folder)
             draw(trainer, folder, pl_module.with_run_weights(folder))

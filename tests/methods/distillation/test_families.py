@@ -46,7 +46,7 @@ def test_a_descendant_of_the_auxiliary_nets_depth_has_its_function(cls, family, 
     options = {"stages": (2, 2)} if cls is SWS else {}
     method = method_for(cls, tiny(family), **options)
     network = moved(method.build_network())
-    path = str(tmp_path / "best.learngene.safetensors")
+    path = str(tmp_path / "final.learngene.safetensors")
     learngene = method.learngene(network.state_dict())
     assert learngene.num_layers == 2
     learngene.save(path)

@@ -108,13 +108,13 @@ def test_a_headless_ancestor_teaches_with_images_of_a_bare_folder(bare, headless
     assert {row.n for row in rows if row.split == "val"} == {5}  # a tenth of 48
     losses = [row.value for row in rows if (row.split, row.metric) == ("val", "loss")]
     assert losses[-1] < losses[0]
-    learngene = Learngene.load(run / "best.learngene.safetensors")
+    learngene = Learngene.load(run / "final.learngene.safetensors")
     assert learngene.num_layers == layers
     assert not any(name.startswith(("head", "projection")) or "local" in name for name in learngene.tensors)
     state = load_checkpoint(run / "checkpoints/best.ckpt")["state_dict"]
     assert state["network.projection.patches.weight"].shape == (24, 16)
     six = ARCH.replace("depth=4", "depth=6")
-    init = ["init", "--source", run / "best.learngene.safetensors", "--arch", six]
+    init = ["init", "--source", run / "final.learngene.safetensors", "--arch", six]
     refused = lgx(*init, "--out", tmp_path / "no")
     assert "the images have no classes; give --num_classes" in refused.sentence
     ok(lgx(*init, "--num_classes", "7", "--out", tmp_path / "six"))
@@ -127,7 +127,7 @@ def test_without_labels_the_network_learns_the_ancestors_logits(fit, ancestor_fi
     run = tmp_path / "runs/test/l/seed0"
     divergences = [r.value for r in read_rows(run / "results.csv") if (r.split, r.metric) == ("val", "loss")]
     assert 0 < divergences[-1] < divergences[0]
-    learngene = Learngene.load(run / "best.learngene.safetensors")
+    learngene = Learngene.load(run / "final.learngene.safetensors")
     assert learngene.tensors["head.weight"].shape == (5, 16)  # the ancestor's classes; the images have three
     ok(lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best"))
     test = {row.metric: row.n for row in read_rows(run / "results.csv") if row.split == "test"}
@@ -139,14 +139,14 @@ def test_labels_and_features_are_learned_together_and_a_test_does_not_need_the_a
     ok(fit("SWS", "--model.stages=[2,2]", FEATURES, f"--model.ancestor={mine}", "--name=b"))
     run = tmp_path / "runs/test/b/seed0"
     assert {r.metric for r in read_rows(run / "results.csv")} == {"loss", "acc"}
-    assert Learngene.load(run / "best.learngene.safetensors").tensors["head.weight"].shape == (3, 16)
+    assert Learngene.load(run / "final.learngene.safetensors").tensors["head.weight"].shape == (3, 16)
     Path(mine).unlink()
     ok(lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best"))
     refused = lgx("export", run / "checkpoints/best.ckpt", "--out", tmp_path / "exported")
-    assert "give best.learngene.safetensors" in refused.sentence
+    assert "give final.learngene.safetensors" in refused.sentence
 
 
-MISSING = "--model.ancestor=runs/missing/best.learngene.safetensors"
+MISSING = "--model.ancestor=runs/missing/final.learngene.safetensors"
 PROJECTED = [FEATURES, UNLABELED, "--model.ancestor={headless}"]
 
 

@@ -26,7 +26,7 @@ STAGES = st.lists(st.integers(1, 5), min_size=1, max_size=5)
 
 
 def teacher(ancestor: Path) -> str:
-    return f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    return f"--model.ancestor={ancestor}/final.learngene.safetensors"
 
 
 @given(STAGES, st.integers(1, 24))
@@ -81,15 +81,15 @@ def test_the_start_is_the_ancestors_layers_and_everything_outside_them(
 ):
     ok(fit(model, "--name=s", teacher(ancestor), f"--model.start={start}", STILL, *options))
     run = tmp_path / "runs/test/s/seed0"
-    learngene = Learngene.load(run / "best.learngene.safetensors")
-    own = Learngene.load(ancestor / "best.learngene.safetensors").tensors
+    learngene = Learngene.load(run / "final.learngene.safetensors")
+    own = Learngene.load(ancestor / "final.learngene.safetensors").tensors
     expected = combine_layers(own, "blocks.", torch.tensor(shares, dtype=torch.float64))
     assert learngene.tensors.keys() == expected.keys()
     assert all(torch.equal(tensor, expected[name]) for name, tensor in learngene.tensors.items())
     name = f"{model.replace('Distill', 'simple_lg').replace('MiniDeiT', 'mini_deit').lower()}_from_{start}"
     assert learngene.method == name
     assert {row.method for row in read_rows(run / "results.csv")} == {name}
-    initializer = initializer_for(str(run / "best.learngene.safetensors"))
+    initializer = initializer_for(str(run / "final.learngene.safetensors"))
     assert initialize(learngene.architecture.unshared(), initializer).random == ()
     assert initializer.method == name
 
@@ -107,7 +107,7 @@ def test_a_narrower_network_starts_from_evenly_spaced_elements(fit, ancestor_fil
     narrow = "depth=6,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
     options = ("--model.start=middle", f"--model.ancestor={ancestor_file}", f"--model.arch={narrow}", STILL)
     ok(fit("Distill", "--name=n", *options, "--data.labels=false", "--model.guidance=features"))
-    found = Learngene.load(tmp_path / "runs/test/n/seed0/best.learngene.safetensors").tensors
+    found = Learngene.load(tmp_path / "runs/test/n/seed0/final.learngene.safetensors").tensors
     selected = WeightSelection(ancestor_file)(parse_any_architecture(narrow, num_classes=5))
     assert all(torch.equal(tensor, selected[name]) for name, tensor in found.items())
 
@@ -122,7 +122,7 @@ def test_a_resumed_run_does_not_read_the_start_again(fit, ancestor, tmp_path, mo
 
     monkeypatch.setattr("lgx.methods.distillation.method.load_pretrained", refuse)
     ok(fit(*options, "--trainer.max_epochs=2", "--ckpt_path=last"))
-    files = [tmp_path / f"runs/{name}/r/seed0/best.learngene.safetensors" for name in ("whole", "test")]
+    files = [tmp_path / f"runs/{name}/r/seed0/final.learngene.safetensors" for name in ("whole", "test")]
     assert Learngene.load(files[0]).num_layers == Learngene.load(files[1]).num_layers == 2
     sentence = refusal(fit(*options[:2], teacher(ancestor), "--model.stages=[2,2]", "--ckpt_path=last"))
     assert "model.start was middle, is random" in sentence

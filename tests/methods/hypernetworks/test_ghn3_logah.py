@@ -45,7 +45,7 @@ def test_training_evaluates_every_architecture_of_the_panel(logah):
 
 
 def test_init_says_that_a_width_was_never_trained(logah, tmp_path):
-    source = logah / "best.learngene.safetensors"
+    source = logah / "final.learngene.safetensors"
     learngene = Learngene.load(source)
     trained = learngene.trained_widths
     assert trained
@@ -109,7 +109,7 @@ def test_non_finite_updates_are_skipped_and_then_end_the_run(fit, monkeypatch):
 
 
 def test_a_hypernetwork_is_refused_as_classifier_and_as_teacher(fit, logah):
-    best, learngene = logah / "checkpoints/best.ckpt", logah / "best.learngene.safetensors"
+    best, learngene = logah / "checkpoints/best.ckpt", logah / "final.learngene.safetensors"
     predicted = fit("LoGAH", *TINY, *LOW_RANK, f"--ckpt_path={best}", command="predict")
     taught = fit("Distill", f"--model.ancestor={learngene}")
     for result, words in ((predicted, "predicts parameters, not classes"), (taught, "hypernetwork of logah")):
@@ -127,7 +127,7 @@ def test_noise_changes_neurons_and_keeps_vectors_also_of_a_runs_checkpoint(logah
 
 
 def test_a_random_spectrum_changes_the_blocks_matrices_only_and_keeps_their_directions(logah):
-    path, architecture = str(logah / "best.learngene.safetensors"), parse_architecture(ARCH, num_classes=3)
+    path, architecture = str(logah / "final.learngene.safetensors"), parse_architecture(ARCH, num_classes=3)
     plain = HypernetPrediction(path)(architecture)
     flat, again = (HypernetPrediction(path, spectrum="random", seed=seed)(architecture) for seed in (0, 0))
     changed = {name for name in plain if not torch.equal(plain[name], flat[name])}
@@ -145,7 +145,7 @@ def test_a_random_spectrum_changes_the_blocks_matrices_only_and_keeps_their_dire
 
 
 def test_a_hypernetwork_file_that_does_not_fit_is_refused(logah, sws, tmp_path):
-    learngene = Learngene.load(logah / "best.learngene.safetensors")
+    learngene = Learngene.load(logah / "final.learngene.safetensors")
     with pytest.raises(UserError, match=r"differ: size mismatch for decoder\.basis\.weight"):
         load(learngene.tensors, {**learngene.hypernet, "max_size": 256})
     with pytest.raises(UserError, match=r"unknown key\(s\) widht"):
@@ -153,9 +153,9 @@ def test_a_hypernetwork_file_that_does_not_fit_is_refused(logah, sws, tmp_path):
     with pytest.raises(UserError, match="does not store the hypernetwork's configuration"):
         load(learngene.tensors)
     with pytest.raises(UserError, match="a learngene of logah, not of ghn3"):
-        initializer_for(str(logah / "best.learngene.safetensors"), "ghn3")
+        initializer_for(str(logah / "final.learngene.safetensors"), "ghn3")
     with pytest.raises(UserError, match="a learngene of sws, not a hypernetwork"):
-        load(sws / "best.learngene.safetensors")
+        load(sws / "final.learngene.safetensors")
     assert load(learngene.tensors, HypernetConfig(**{**learngene.hypernet, "max_shape": (32, 32, 4, 4)}))
 
 
@@ -272,6 +272,6 @@ def test_a_dead_decoder_is_reported():
 def test_init_says_that_images_of_another_size_were_never_trained(logah, tmp_path):
     sizes = "depth=2,embed_dim=16,num_heads=2,patch_size=4"
     for pixels, is_new in ((16, False), (32, True)):
-        given = ["--source", logah / "best.learngene.safetensors", "--arch", f"{sizes},img_size={pixels}"]
+        given = ["--source", logah / "final.learngene.safetensors", "--arch", f"{sizes},img_size={pixels}"]
         result = ok(lgx("init", *given, "--out", tmp_path / str(pixels)))
         assert ("check     trained with img_size=16: embeddings of other" in result.out) == is_new

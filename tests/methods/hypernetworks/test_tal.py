@@ -48,7 +48,7 @@ def tasks(tmp_path_factory):
 def embeddings(tasks, ancestor, tmp_path_factory):
     out = tmp_path_factory.mktemp("embeddings") / "tasks.safetensors"
     names = ",".join(str(tasks[name]) for name in ("first", "second"))
-    ok(lgx("embed", "--ancestor", ancestor / "best.learngene.safetensors", "--data", names, "--out", out))
+    ok(lgx("embed", "--ancestor", ancestor / "final.learngene.safetensors", "--data", names, "--out", out))
     return out
 
 
@@ -64,7 +64,7 @@ def stage2(tasks, runs, *options, command="fit"):
 @pytest.fixture(scope="module")
 def stage1(images, ancestor, tmp_path_factory):
     runs = tmp_path_factory.mktemp("stage1")
-    guide = f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    guide = f"--model.ancestor={ancestor}/final.learngene.safetensors"
     ok(lgx(*arguments("fit", "TAL", images, runs, *TINY, guide, "--name=s")))
     return runs / "test/s/seed0"
 
@@ -72,7 +72,7 @@ def stage1(images, ancestor, tmp_path_factory):
 @pytest.fixture(scope="module")
 def tuned(tasks, stage1, embeddings, tmp_path_factory):
     runs = tmp_path_factory.mktemp("stage2")
-    start = f"--model.start={stage1}/best.learngene.safetensors"
+    start = f"--model.start={stage1}/final.learngene.safetensors"
     task_option = f"--model.task_embeddings={embeddings}"
     ok(lgx(*stage2(tasks, runs, start, task_option, "--name=t", "--test_end=true", "--model.test_panel", PANEL[0:1])))
     return runs / "test/t/seed0"
@@ -81,11 +81,11 @@ def tuned(tasks, stage1, embeddings, tmp_path_factory):
 def test_a_later_stage_knows_the_widths_of_both(tasks, stage1, tmp_path):
     own = tmp_path / "set.jsonl"
     own.write_text('{"depth": 1, "embed_dim": 40, "num_heads": 2}\n')
-    start = f"--model.start={stage1}/best.learngene.safetensors"
+    start = f"--model.start={stage1}/final.learngene.safetensors"
     options = (start, f"--model.set={own}", "--name=w", "--checkpoint.monitor=val/first/acc")
     ok(lgx(*stage2(tasks, tmp_path / "runs", *options)))
-    earlier = Learngene.load(stage1 / "best.learngene.safetensors").trained_widths
-    later = Learngene.load(tmp_path / "runs/test/w/seed0/best.learngene.safetensors").trained_widths
+    earlier = Learngene.load(stage1 / "final.learngene.safetensors").trained_widths
+    later = Learngene.load(tmp_path / "runs/test/w/seed0/final.learngene.safetensors").trained_widths
     assert earlier
     assert 40 not in earlier
     assert later == tuple(sorted({40, *earlier}))
@@ -109,7 +109,7 @@ def test_an_embedding_is_the_mean_class_token_over_the_training_images(tasks, an
     module.img_size = 16
     transform, train = eval_transform(module.task), module.read("train")
     inputs = torch.stack([transform(train[i][0]) for i in range(len(train))])
-    teacher = Teacher.of(load_pretrained(str(ancestor / "best.learngene.safetensors")), module.task)
+    teacher = Teacher.of(load_pretrained(str(ancestor / "final.learngene.safetensors")), module.task)
     found = TaskEmbeddings.load(embeddings)
     torch.testing.assert_close(found.tensors["second"], teacher.features(inputs).mean(0), rtol=1e-5, atol=1e-6)
     assert found.images == {"first": 48, "second": 21}
@@ -122,14 +122,14 @@ def test_two_processes_compute_the_same_embedding_as_one(tasks, ancestor, embedd
     out = tmp_path / "two.safetensors"
     names = ",".join(str(tasks[name]) for name in ("first", "second"))
     options = ["--devices=2", "--accelerator=cpu", f"--out={out}", "--batch_size=5", f"--data={names}"]
-    done = python("-m", "lgx", "embed", f"--ancestor={ancestor}/best.learngene.safetensors", *options)
+    done = python("-m", "lgx", "embed", f"--ancestor={ancestor}/final.learngene.safetensors", *options)
     assert done.returncode == 0, done.stderr
     for name, tensor in load_file(embeddings).items():
         torch.testing.assert_close(load_file(out)[name], tensor, rtol=1e-5, atol=1e-6)
 
 
 def test_stage_1_learns_from_the_ancestor(stage1, ancestor):
-    learngene = Learngene.load(stage1 / "best.learngene.safetensors")
+    learngene = Learngene.load(stage1 / "final.learngene.safetensors")
     assert learngene.method == "tal"
     assert learngene.ancestor.startswith(str(ancestor))
     assert learngene.hypernet["task_width"] is None
@@ -138,7 +138,7 @@ def test_stage_1_learns_from_the_ancestor(stage1, ancestor):
 
 @pytest.mark.parametrize("guidance", ["official", "logits"])
 def test_every_guidance_trains(fit, ancestor, guidance):
-    guide = f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    guide = f"--model.ancestor={ancestor}/final.learngene.safetensors"
     ok(fit("TAL", *TINY, guide, f"--model.guidance={guidance}", "--name=g", "--model.meta_batch=2"))
 
 
@@ -151,7 +151,7 @@ def test_stage_2_evaluates_every_task_with_every_architecture_and_its_learngene_
     assert state["best_model_score"] == pytest.approx(fmean(row.value for row in rows if row.split == "val"))
     assert [(r.task, r.n) for r in rows if r.split == "test"] == [("first", 9), ("second", 9)]
     assert {r.method for r in rows} == {"tal"}
-    learngene = Learngene.load(tuned / "best.learngene.safetensors")
+    learngene = Learngene.load(tuned / "final.learngene.safetensors")
     assert learngene.hypernet["task_width"] == 16
     assert learngene.tasks["second"]["num_train"] == 21
     assert all(torch.equal(t, learngene.task_embeddings[name]) for name, t in load_file(embeddings).items())
@@ -159,9 +159,9 @@ def test_stage_2_evaluates_every_task_with_every_architecture_and_its_learngene_
 
 
 def test_the_tuned_learngene_starts_descendants_of_any_size_for_seen_and_unseen_tasks(tasks, tuned, ancestor, tmp_path):
-    file, written = tuned / "best.learngene.safetensors", {}
+    file, written = tuned / "final.learngene.safetensors", {}
     seen = ["--task", "second"]
-    assert lgx("embed", "--ancestor", ancestor / "best.learngene.safetensors", "--data", tasks["unseen"],
+    assert lgx("embed", "--ancestor", ancestor / "final.learngene.safetensors", "--data", tasks["unseen"],
                "--out", tmp_path / "u.safetensors").code == 0  # fmt: skip
     unseen = ["--task", "unseen", "--task_embeddings", tmp_path / "u.safetensors"]
     for name, options in (("seen", seen), ("first", ["--task", "first"]), ("unseen", unseen)):
@@ -174,7 +174,7 @@ def test_the_tuned_learngene_starts_descendants_of_any_size_for_seen_and_unseen_
 
 
 def test_embeddings_of_another_ancestor_are_named_and_those_of_another_width_refused(tuned, tmp_path):
-    file, arch = tuned / "best.learngene.safetensors", "depth=2,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
+    file, arch = tuned / "final.learngene.safetensors", "depth=2,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
     results = {}
     for width in (16, 8):
         embeddings = tmp_path / f"{width}.safetensors"
@@ -188,7 +188,7 @@ def test_embeddings_of_another_ancestor_are_named_and_those_of_another_width_ref
 
 
 def test_a_descendant_starts_from_the_prediction_for_its_task_also_with_averaged_weights(tasks, tuned, tmp_path):
-    source = f"--model.initializer.source={tuned}/best.learngene.safetensors"
+    source = f"--model.initializer.source={tuned}/final.learngene.safetensors"
     start = ["--model.initializer=HypernetPrediction", source, "--trainer.callbacks+=EMA", "--test_start=true"]
     ok(lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, *start, "--name=d")))
     assert {r.method for r in read_rows(tmp_path / "test/d/seed0/results.csv")} == {"tal"}
@@ -196,7 +196,7 @@ def test_a_descendant_starts_from_the_prediction_for_its_task_also_with_averaged
 
 @pytest.mark.slow
 def test_variants_train_under_their_own_names(tasks, stage1, embeddings, tmp_path):
-    start = f"--model.start={stage1}/best.learngene.safetensors"
+    start = f"--model.start={stage1}/final.learngene.safetensors"
     task_option = f"--model.task_embeddings={embeddings}"
     variants = {
         "tal_no_task": [start],
@@ -207,8 +207,8 @@ def test_variants_train_under_their_own_names(tasks, stage1, embeddings, tmp_pat
     for label, options in variants.items():
         ok(lgx(*stage2(tasks, tmp_path, f"--model.label={label}", f"--name={label}", *options)))
         assert {r.method for r in read_rows(tmp_path / f"test/{label}/seed0/results.csv")} == {label}
-    first = Learngene.load(stage1 / "best.learngene.safetensors").tensors
-    frozen = Learngene.load(tmp_path / "test/frozen/seed0/best.learngene.safetensors").tensors
+    first = Learngene.load(stage1 / "final.learngene.safetensors").tensors
+    frozen = Learngene.load(tmp_path / "test/frozen/seed0/final.learngene.safetensors").tensors
     changed = {name for name, tensor in frozen.items() if name in first and not torch.equal(tensor, first[name])}
     assert changed
     assert not any(name.startswith("encoder") for name in changed)
@@ -266,7 +266,7 @@ def test_mistakes_end_with_one_sentence(tasks, embeddings, ancestor, tmp_path, o
     known = TaskEmbeddings.load(embeddings)
     lacking = tmp_path / "lacking.safetensors"
     TaskEmbeddings({"first": known.tensors["first"]}, known.ancestor).save(lacking)
-    fill = {"lacking": lacking, "embeddings": embeddings, "ancestor": ancestor / "best.learngene.safetensors"}
+    fill = {"lacking": lacking, "embeddings": embeddings, "ancestor": ancestor / "final.learngene.safetensors"}
     fill["first"] = tasks["first"]
     sentence = refusal(lgx(*stage2(tasks, tmp_path, "--name=m", *(option.format(**fill) for option in options))))
     assert all(word in sentence for word in words), sentence
@@ -281,7 +281,7 @@ def test_mistakes_end_with_one_sentence(tasks, embeddings, ancestor, tmp_path, o
     ],
 )
 def test_init_requires_a_task_of_the_hypernetwork(request, tmp_path, stage, options, words):
-    source = request.getfixturevalue(stage) / "best.learngene.safetensors"
+    source = request.getfixturevalue(stage) / "final.learngene.safetensors"
     given = ["--source", source, "--arch", "3-Tiny", "--out", tmp_path / "o"]
     sentence = refusal(lgx("init", *given, *options))
     assert all(word in sentence for word in words), sentence

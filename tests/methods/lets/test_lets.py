@@ -18,13 +18,13 @@ OPTIONS = ["--model.narrow_heads=2", "--model.narrow_depth=2", f"--model.arch={W
 def run(images, ancestor, tmp_path_factory):
     """The folder of a training, guided by an ancestor's predictions."""
     runs = tmp_path_factory.mktemp("lets")
-    guided = f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    guided = f"--model.ancestor={ancestor}/final.learngene.safetensors"
     ok(lgx(*arguments("fit", "LeTs", images, runs, *OPTIONS, guided)))
     return runs / "test/lets/seed0"
 
 
 def test_a_descendant_of_the_whole_size_is_the_auxiliary_net(run, images):
-    start = LearnedTransformation(str(run / "best.learngene.safetensors"))
+    start = LearnedTransformation(str(run / "final.learngene.safetensors"))
     assert (start.whole.depth, start.whole.embed_dim, start.whole.num_heads) == (4, 32, 4)
     assert start.loaded.num_layers == 2
     options = ["--model.initializer=LearnedTransformation", f"--model.initializer.source={start.source}"]
@@ -39,7 +39,7 @@ def test_a_descendant_of_the_whole_size_is_the_auxiliary_net(run, images):
 
 @pytest.mark.parametrize(("depth", "heads"), [(4, 4), (3, 3), (1, 2), (2, 2)])
 def test_every_size_between_is_made_of_parts_of_the_matrices(run, depth, heads):
-    start = LearnedTransformation(str(run / "best.learngene.safetensors"))
+    start = LearnedTransformation(str(run / "final.learngene.safetensors"))
     size = parse_architecture(WHOLE, num_classes=3).replace(depth=depth, embed_dim=8 * heads, num_heads=heads)
     tensors, wide = start(size), start(size.replace(depth=4, embed_dim=32, num_heads=4))
     assert {k: v.shape for k, v in tensors.items()} == {k: v.shape for k, v in size.build("meta").state_dict().items()}
@@ -54,15 +54,15 @@ def test_every_size_between_is_made_of_parts_of_the_matrices(run, depth, heads):
                                     {"num_heads": 2}, {"mlp_ratio": 2}])  # fmt: skip
 def test_other_sizes_are_refused(run, tmp_path, change):
     size = ",".join(f"{k}={v}" for k, v in {"depth": 4, "embed_dim": 32, "num_heads": 4, **change}.items())
-    source = run / "best.learngene.safetensors"
+    source = run / "final.learngene.safetensors"
     done = lgx("init", "--source", source, "--arch", f"{size},patch_size=4,img_size=16", "--out", tmp_path / "x")
     assert (done.code, "Traceback" in done.err) == (2, False)
     assert not (tmp_path / "x").exists()
 
 
 def test_gradients_reach_all_matrices_and_both_layers(run):
-    learngene = Learngene.load(run / "best.learngene.safetensors")
-    whole = LearnedTransformation(str(run / "best.learngene.safetensors")).whole
+    learngene = Learngene.load(run / "final.learngene.safetensors")
+    whole = LearnedTransformation(str(run / "final.learngene.safetensors")).whole
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in learngene.tensors.items()}
     made = expand(leaves, learngene.architecture, whole, whole.depth)
     sum(tensor.square().sum() for tensor in made.values()).backward()

@@ -82,10 +82,10 @@ def test_every_parameter_gets_a_gradient(network, batch):
 
 
 def test_a_run_leaves_a_learngene_of_plain_layers(fit, ancestor, tmp_path):
-    teacher = f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    teacher = f"--model.ancestor={ancestor}/final.learngene.safetensors"
     ok(fit("MiniDeiT", "--name=m", teacher, "--model.stages=[2,2]", "--trainer.max_epochs=2"))
     run = tmp_path / "runs/test/m/seed0"
-    path = str(run / "best.learngene.safetensors")
+    path = str(run / "final.learngene.safetensors")
     learngene, state = Learngene.load(path), load_checkpoint(run / "checkpoints/best.ckpt")["state_dict"]
     assert (learngene.method, learngene.num_layers, learngene.architecture.stages) == ("mini_deit", 2, (2, 2))
     assert torch.equal(learngene.tensors["blocks.1.norm1.weight"], state["network.blocks.2.norm1.weight"])

@@ -71,7 +71,7 @@ def test_a_report_draws_the_front(family, tmp_path):
 
 def made(ancestor, sizes=("depth=2", "depth=1,embed_dim=8"), **options):
     """A method and its ordered ancestor, without a trainer."""
-    learngene = Learngene.load(ancestor / f"best{SUFFIX}")
+    learngene = Learngene.load(ancestor / f"final{SUFFIX}")
     method = Family(
         arch=learngene.architecture.spec(), optimizer=partial(torch.optim.SGD, lr=1), ancestor=str(ancestor),
         num_classes=learngene.architecture.num_classes, sizes=list(sizes), **options,
@@ -171,7 +171,7 @@ def test_announced_validated_exported_and_predicted_scores_are_the_same(family, 
 
 
 def test_a_network_of_the_family_is_a_slice_that_plain_timm_reads(family, tmp_path):
-    learngene = Learngene.load(family / f"best{SUFFIX}")
+    learngene = Learngene.load(family / f"final{SUFFIX}")
     assert lgx("export", family, "--arch", "depth=3,embed_dim=8", "--out", tmp_path / "small").code == 0
     model = timm.create_model(f"local-dir:{tmp_path}/small", pretrained=True).eval()
     size = learngene.architecture.replace(depth=3, embed_dim=8, num_heads=1)
@@ -182,7 +182,7 @@ def test_a_network_of_the_family_is_a_slice_that_plain_timm_reads(family, tmp_pa
     assert all(set(text.replace("=", ",").split(",")[::2]) == set(KEYS) for text in networks.front)
     assert model.pretrained_cfg["label_names"] == networks["depth=2"].pretrained_cfg["label_names"] == [*CLASSES]
     assert torch.equal(
-        load_pretrained(str(family / f"best{SUFFIX}")).tensors["head.bias"], learngene.tensors["head.bias"]
+        load_pretrained(str(family / f"final{SUFFIX}")).tensors["head.bias"], learngene.tensors["head.bias"]
     )
 
 
@@ -228,7 +228,7 @@ def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tm
 
 
 def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
-    learngene = Learngene.load(ancestor / f"best{SUFFIX}")
+    learngene = Learngene.load(ancestor / f"final{SUFFIX}")
     names = learngene.task["class_names"]
     order = [*range(len(names))][::-1]
     turned = {name: t[order] if name.startswith("head.") else t for name, t in learngene.tensors.items()}
@@ -240,7 +240,7 @@ def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
     for source in (ancestor, file):
         options = [f"--model.ancestor={source}", SIZES, f"--name={'own' if source == file else 'turned'}"]
         assert lgx(*arguments("fit", "Family", images, tmp_path, *options)).code == 0
-        found.append(Learngene.load(tmp_path / "test" / options[-1][7:] / "seed0" / f"best{SUFFIX}").tensors)
+        found.append(Learngene.load(tmp_path / "test" / options[-1][7:] / "seed0" / f"final{SUFFIX}").tensors)
     assert all(torch.allclose(found[0][name], tensor, atol=1e-6) for name, tensor in found[1].items())
 
 
@@ -325,7 +325,7 @@ def test_a_run_that_was_killed_while_it_measured_its_front_is_finished(
 
 def test_the_ancestor_is_a_network_of_the_front(family, tmp_path):
     (row,) = [row for row in front_of(family) if row["network"] == "ancestor"]
-    learngene = Learngene.load(family / f"best{SUFFIX}")
+    learngene = Learngene.load(family / f"final{SUFFIX}")
     assert int(row["depth"]) == learngene.architecture.depth
     ok(lgx("export", family, "--arch", "ancestor", "--out", tmp_path / "whole"))
     model = timm.create_model(f"local-dir:{tmp_path}/whole", pretrained=True)
@@ -334,13 +334,13 @@ def test_the_ancestor_is_a_network_of_the_front(family, tmp_path):
 
 
 def test_a_head_for_other_classes_is_replaced_and_one_for_these_classes_is_kept(ancestor, images, headless, tmp_path):
-    own = Learngene.load(ancestor / f"best{SUFFIX}").tensors["head.weight"]
+    own = Learngene.load(ancestor / f"final{SUFFIX}").tensors["head.weight"]
     frozen = "--model.optimizer.lr=0", "--trainer.max_epochs=1"
-    for source, keeps in ((ancestor / f"best{SUFFIX}", True), (headless, False)):
+    for source, keeps in ((ancestor / f"final{SUFFIX}", True), (headless, False)):
         own_arch = architecture_of(str(source)).spec()
         given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={source}", SIZES, *frozen)
         done = ok(lgx(*given, f"--name={keeps}", f"--model.arch={own_arch}"))
-        head = Learngene.load(tmp_path / f"test/{keeps}/seed0/best{SUFFIX}").tensors["head.weight"]
+        head = Learngene.load(tmp_path / f"test/{keeps}/seed0/final{SUFFIX}").tensors["head.weight"]
         same = head.sum(1).sort().values
         assert torch.allclose(same, own.sum(1).sort().values) == keeps
         assert ("head " in done.out) != keeps

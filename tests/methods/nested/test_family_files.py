@@ -10,6 +10,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands import api
 from lgx.methods.nested.sizes import size_text
+from lgx.training.run_folder import is_complete
 from tests.support.command_line import arguments, lgx, ok, refusal
 
 
@@ -25,7 +26,7 @@ def family(images, ancestor, tmp_path_factory):
 @pytest.mark.parametrize("name", ["flowers.safetensors", "family.bin", "family"])
 def test_a_family_has_any_file_name(family, images, tmp_path, name):
     file, size = tmp_path / name, "depth=3,embed_dim=8"
-    shutil.copy(family / f"best{SUFFIX}", file)
+    shutil.copy(family / f"final{SUFFIX}", file)
     head = api.load_family(family)[size].head.weight
     assert torch.equal(api.load_family(file)[size].head.weight, head)
     assert torch.equal(api.init(file, size).head.weight, head)
@@ -42,8 +43,15 @@ def test_a_family_has_any_file_name(family, images, tmp_path, name):
         assert "is not a family" in refusal(done)
 
 
+def test_a_run_of_an_earlier_version_is_read(family, tmp_path):
+    former = shutil.copytree(family, tmp_path / "seed0")
+    (former / f"final{SUFFIX}").rename(former / ("best" + SUFFIX))
+    assert is_complete(former)
+    assert api.load_family(former).front == api.load_family(family).front
+
+
 def test_the_whole_network_is_called_ancestor(family, images, tmp_path):
-    learngene = Learngene.load(family / f"best{SUFFIX}")
+    learngene = Learngene.load(family / f"final{SUFFIX}")
     for choice in (["--arch", "ancestor"], ["--arch", "ancestor", "--params", "1G"]):
         ok(lgx("export", family, *choice, "--out", tmp_path / "whole", "--force"))
         stored = load_file(tmp_path / "whole" / "model.safetensors")

@@ -38,7 +38,7 @@ def source(tmp_path_factory):
             tensor.reshape(3, 3, 8, -1)[:, 1] *= 1e-3
         if name.endswith("attn.proj.weight"):
             tensor[:, 8:16] *= 1e-3
-    path = tmp_path_factory.mktemp("pruned") / f"best{SUFFIX}"
+    path = tmp_path_factory.mktemp("pruned") / f"final{SUFFIX}"
     Learngene("ancestor", WIDE, state, task={"name": "shapes", "mean": [0.5] * 3, "std": [0.5] * 3}).save(path)
     return str(path), state
 

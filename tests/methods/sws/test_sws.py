@@ -28,10 +28,10 @@ def test_sws_trains_one_layer_per_stage_and_never_its_teacher(sws, ancestor):
     assert torch.equal(state["network.blocks.0.attn.qkv.weight"], state["network.blocks.1.attn.qkv.weight"])
     assert not torch.equal(state["network.blocks.1.attn.qkv.weight"], state["network.blocks.2.attn.qkv.weight"])
     assert all(name.startswith("network.") for name in state)
-    learngene = Learngene.load(sws / "best.learngene.safetensors")
+    learngene = Learngene.load(sws / "final.learngene.safetensors")
     assert learngene.num_layers == 2
     assert learngene.architecture.stages == (2, 2)
-    assert learngene.ancestor == f"{ancestor}/best.learngene.safetensors"
+    assert learngene.ancestor == f"{ancestor}/final.learngene.safetensors"
     groups = checkpoint["optimizer_states"][0]["param_groups"]
     assert all(group["fused"] for group in groups)
     # Two layers of 12 tensors; patches, class token, positions, norm, head.

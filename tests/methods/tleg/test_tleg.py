@@ -34,7 +34,7 @@ def batch() -> Tensor:
 
 @pytest.fixture
 def learngene_file(network: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("t") / "best.learngene.safetensors")
+    path = str(tmp_path_factory.mktemp("t") / "final.learngene.safetensors")
     Learngene("tleg", AUX, dict(network.state_dict())).save(path)
     return path
 
@@ -118,14 +118,14 @@ def test_descendants_of_any_depth_are_expanded_exactly(network, learngene_file, 
 
 
 def test_a_run_leaves_a_learngene_of_two_layers(fit, ancestor, tmp_path):
-    teacher = f"--model.ancestor={ancestor}/best.learngene.safetensors"
+    teacher = f"--model.ancestor={ancestor}/final.learngene.safetensors"
     ok(fit("TLEG", "--name=t", teacher, "--trainer.max_epochs=8"))
     run = tmp_path / "runs/test/t/seed0"
-    learngene = Learngene.load(run / "best.learngene.safetensors")
+    learngene = Learngene.load(run / "final.learngene.safetensors")
     assert (learngene.method, learngene.num_layers, learngene.architecture.depth) == ("tleg", 2, 4)
     state = load_checkpoint(run / "checkpoints/last.ckpt")["state_dict"]
     assert {name.split(".")[2] for name in state if ".blocks." in name} == {"0", "1"}
-    six, source = ARCH.replace("depth=4", "depth=6"), run / "best.learngene.safetensors"
+    six, source = ARCH.replace("depth=4", "depth=6"), run / "final.learngene.safetensors"
     ok(lgx("init", "--source", source, "--arch", six, "--head", "3", "--out", tmp_path / "six"))
     ok(lgx("init", "--source", source, "--arch", six, "--out", tmp_path / "like"))
     config = json.loads((tmp_path / "like/config.json").read_text())

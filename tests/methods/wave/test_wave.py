@@ -65,29 +65,29 @@ def test_a_plain_network_computes_the_same():
 def templates(images, ancestor, tmp_path_factory):
     """Run folder whose learngene has templates that were fitted to the ancestor's layers and trained."""
     runs = tmp_path_factory.mktemp("wave")
-    options = ("--name=templates", f"--model.ancestor={ancestor}/best{SUFFIX}", "--model.start=middle")
+    options = ("--name=templates", f"--model.ancestor={ancestor}/final{SUFFIX}", "--model.start=middle")
     own = ("--model.number=3", "--model.size=8", "--trainer.max_epochs=2")
     ok(lgx(*arguments("fit", "WAVE", images, runs, *options, *own)))
     return runs / "test/templates/seed0"
 
 
 def test_the_learngene_is_the_templates_and_what_is_outside_of_the_layers(templates):
-    learngene = Learngene.load(templates / f"best{SUFFIX}")
+    learngene = Learngene.load(templates / f"final{SUFFIX}")
     assert (learngene.method, learngene.content) == ("wave_from_middle", "templates")
     assert {name for name in learngene.tensors if name.startswith("templates.")} == {f"templates.{k}" for k in KINDS}
     assert learngene.tensors["templates.mlp.fc2"].shape == (3, 8, 8)
     assert not any(name.startswith("blocks.") for name in learngene.tensors)
     with pytest.raises(UserError, match=r"holds templates of wave.*--model\.templates"):
-        load_pretrained(str(templates / f"best{SUFFIX}"))
-    result = lgx("init", "--source", templates / f"best{SUFFIX}", "--arch", "depth=2", "--out", templates / "x")
+        load_pretrained(str(templates / f"final{SUFFIX}"))
+    result = lgx("init", "--source", templates / f"final{SUFFIX}", "--arch", "depth=2", "--out", templates / "x")
     assert result.code == 2
     assert "--model.templates" in result.sentence
 
 
 def test_a_network_of_another_size_learns_scalers_for_frozen_templates(templates, fit, tmp_path):
-    given = Learngene.load(templates / f"best{SUFFIX}")
-    ok(fit("WAVE", f"--model.templates={templates}/best{SUFFIX}", NARROW, "--name=narrow"))
-    file = tmp_path / f"runs/test/narrow/seed0/best{SUFFIX}"
+    given = Learngene.load(templates / f"final{SUFFIX}")
+    ok(fit("WAVE", f"--model.templates={templates}/final{SUFFIX}", NARROW, "--name=narrow"))
+    file = tmp_path / f"runs/test/narrow/seed0/final{SUFFIX}"
     whole = Learngene.load(file)
     assert whole.content == "network"
     matrix = whole.tensors["blocks.1.attn.proj.weight"]

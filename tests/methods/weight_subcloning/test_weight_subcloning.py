@@ -49,7 +49,7 @@ def sparse(tmp_path_factory):
             tensor.abs_().add_(1)  # no neuron is silent
         if ".fc1." in name:
             tensor[[i for i in range(48) if i not in NEURONS]] *= 1e-4
-    path = tmp_path_factory.mktemp("sparse") / f"best{SUFFIX}"
+    path = tmp_path_factory.mktemp("sparse") / f"final{SUFFIX}"
     task = {"name": "shapes", "mean": [0.5] * 3, "std": [0.5] * 3}
     Learngene("ancestor", WIDE, state, task=task).save(path)
     return str(path)
@@ -198,7 +198,7 @@ def test_commands_write_and_train_a_subcloned_descendant(sparse, images, fit, tm
 @pytest.mark.parametrize("family", EACH)
 def test_networks_of_every_family_are_measured_on_images(family, images, tmp_path):
     source = tiny(family, depth=3)
-    network, path = source.build(), tmp_path / f"best{SUFFIX}"
+    network, path = source.build(), tmp_path / f"final{SUFFIX}"
     task = {"name": "shapes", "mean": [0.5] * 3, "std": [0.5] * 3}
     Learngene("ancestor", source, network.state_dict(), task=task).save(path)
     target = source.replace(depth=2, embed_dim=16, num_heads=1)

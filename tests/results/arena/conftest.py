@@ -23,12 +23,12 @@ def arena_content(images: Path, folder: Path) -> dict[str, Any]:
         config = {"model": model, "data": data, "trainer": trainer, "test_end": method != "Finetune"}
         config["test_start"] = method == "Finetune"
         (folder / f"{method}.yaml").write_text(yaml.safe_dump(config))
-    learngene = "{runs}/sws/seed{seed}/best.learngene.safetensors"
+    learngene = "{runs}/sws/seed{seed}/final.learngene.safetensors"
     return {
         "experiment": "tiny",
         "seeds": [0, 1],
         "config": "Finetune.yaml",
-        "ancestor": "{runs}/ancestor/seed{seed}/best.learngene.safetensors",
+        "ancestor": "{runs}/ancestor/seed{seed}/final.learngene.safetensors",
         "tasks": {"shapes": {"data.root": str(images)}},
         "sizes": {"full": {"model.arch": ARCH}, "half": {"model.arch": SMALL}},
         "budgets": [1, 2],

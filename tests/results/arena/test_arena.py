@@ -113,7 +113,7 @@ def test_a_metric_that_is_no_measured_accuracy_is_refused(measured, metric, word
 
 
 def test_runs_say_what_their_start_cost(fit, ancestor, images, tmp_path):
-    source = f"--model.initializer.source={ancestor}/best.learngene.safetensors"
+    source = f"--model.initializer.source={ancestor}/final.learngene.safetensors"
     cloned = ["--model.initializer=WeightSubcloning", f"--model.initializer.data={images}/train", source]
     narrow = "--model.arch=depth=2,embed_dim=8,num_heads=1,patch_size=4,img_size=16"
     ok(fit("Finetune", *cloned, narrow, "--name=cloned"))

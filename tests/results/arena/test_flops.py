@@ -22,7 +22,7 @@ def teacher(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An ancestor of the size of the others."""
     runs = tmp_path_factory.mktemp("flops")
     ok(lgx(*arguments("fit", "Ancestor", images, runs, ARCH.format(depth=4), *SIZED)))
-    return next(runs.rglob("best.learngene.safetensors"))
+    return next(runs.rglob("final.learngene.safetensors"))
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def templates(images: Path, teacher: Path, tmp_path_factory: pytest.TempPathFact
     runs = tmp_path_factory.mktemp("templates")
     options = [ARCH.format(depth=2), *SIZED, f"--model.ancestor={teacher}"]
     ok(lgx(*arguments("fit", "WAVE", images, runs, *options)))
-    return next(runs.rglob("best.learngene.safetensors"))
+    return next(runs.rglob("final.learngene.safetensors"))
 
 
 RUNS = {
