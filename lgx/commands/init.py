@@ -160,7 +160,7 @@ def start_descendant(
     if budgets and initializer.front is not None:
         from lgx.commands.members import best_member
 
-        arch = size_text(best_member(initializer, initializer.front.scores, arch, budgets))
+        arch = size_text(best_member(initializer, initializer.front, arch, budgets))
     elif budgets:
         from lgx.commands.size import choose_size
 

@@ -9,7 +9,7 @@ from lgx.architectures.cost import cost_of
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import is_learngene
 from lgx.errors import UserError
-from lgx.initialization import Initializer, initialize
+from lgx.initialization import Front, Initializer, initialize
 from lgx.initialization.sizing import Budget, Stopwatch, enough
 from lgx.methods.initializers import initializer_for
 from lgx.methods.nested.sizes import KEYS, size_text
@@ -41,7 +41,7 @@ def load_chosen(
     if not chooses:
         raise UserError(f"{place}: contains a network of every size; choose one with {options}")
     if budgets:
-        member = best_member(initializer, front.scores, arch, budgets)
+        member = best_member(initializer, front, arch, budgets)
     else:
         member = initializer.named_size(str(arch), None)
     origin, network = initializer.origin(), initialize(member, initializer).model.eval()
@@ -52,19 +52,17 @@ def load_chosen(
     return found, {} if score is None else {f"val/{front.metric}": score}
 
 
-def best_member(
-    initializer: Initializer, front: Mapping[Architecture, float], arch: str | None, budgets: Sequence[Budget]
-) -> Architecture:
+def best_member(initializer: Initializer, front: Front, arch: str | None, budgets: Sequence[Budget]) -> Architecture:
     """The size within the budgets that has the best validation score; of equal scores the smallest size.
 
     Args:
         initializer: Makes the networks of a family.
-        front: The score of each size that was measured.
+        front: The sizes that were measured, and their scores.
         arch: Fixed values, e.g. ``depth=6``.
         budgets: Upper limits, at least one.
     """
     limits = " and ".join(map(str, budgets))
-    if not front:
+    if not front.scores:
         raise UserError(
             f"{limits}: the family was trained without validation, so no best size is known; name a size with --arch"
         )
@@ -77,7 +75,7 @@ def best_member(
             return stopwatch.measure(size)
         return cost_of(size).parameters if budget.quantity == "params" else cost_of(size).macs
 
-    of_form = [size for size in front if all(getattr(size, key) == getattr(wanted, key) for key in fixed)]
+    of_form = [size for size in front.scores if all(getattr(size, key) == getattr(wanted, key) for key in fixed)]
     if not of_form:
         raise UserError(f"--arch {arch}: this size was not measured; leave out the budget, or choose another size")
     fitting = [size for size in of_form if all(value(size, budget) <= budget.limit for budget in budgets)]
@@ -87,6 +85,6 @@ def best_member(
             f"{limits}: the smallest measured network takes {' and '.join(least)}; raise the budget, or name a "
             "smaller network with --arch"
         )
-    best = max(fitting, key=lambda size: (front[size], -size.count_parameters()))
-    print(f"chosen    the highest validation score of {len(fitting)} sizes within {limits}: --arch {size_text(best)}")
+    best = max(fitting, key=lambda size: (front.gain(size), -size.count_parameters()))
+    print(f"chosen    the best validation score of {len(fitting)} sizes within {limits}: --arch {size_text(best)}")
     return best

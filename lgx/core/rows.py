@@ -17,6 +17,10 @@ CLASS_TABLE = f"{CLASSES}.csv"
 """File in a run's folder with the scores and the examples of each class in its test of one network."""
 
 
+UNLISTED = "_unlisted"
+"""End of the method of rows of a network that the run can make, but has not trained; averages leave it out."""
+
+
 class Evaluation(NamedTuple):
     """The evaluation of one network on one task.
 
@@ -26,6 +30,7 @@ class Evaluation(NamedTuple):
         tag: Prefix of the tags of its metrics, e.g. ``val`` for ``val/acc``.
         name: Short name among the networks of a test, e.g. ``6x192``; empty if it is the only one, or has no name.
         suffix: End of the name of its metrics, see :meth:`lgx.methods.evaluation.EvaluatedModule.metrics_of`.
+        is_trained: Whether the run has trained this network.
     """
 
     task: str
@@ -33,6 +38,7 @@ class Evaluation(NamedTuple):
     tag: str
     name: str = ""
     suffix: str = ""
+    is_trained: bool = True
 
     def stem(self, kind: str) -> str:
         """Name of a file of its test without the extension: ``confusion-6x192``, or ``confusion`` without a name."""

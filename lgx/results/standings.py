@@ -6,7 +6,7 @@ from functools import cached_property
 from math import isfinite
 from statistics import fmean
 
-from lgx.core.rows import Row
+from lgx.core.rows import UNLISTED, Row
 from lgx.methods import registry
 from lgx.results.looks import method_order
 from lgx.results.merging import Merged, Place
@@ -85,7 +85,7 @@ def standings(rows: Iterable[Row], metric: str, baseline: str | None = None) -> 
     """
     states: dict[int, dict[tuple[str, int], dict[Place, float]]] = {}
     for row in rows:
-        if row.metric == metric and isfinite(row.value):
+        if row.metric == metric and isfinite(row.value) and not row.method.endswith(UNLISTED):
             measured = states.setdefault(row.epochs, {}).setdefault((row.method, row.seed), {})
             measured[row.task, row.architecture] = scale_of(metric) * row.value
     return [_standing(epochs, metric, states[epochs], baseline) for epochs in sorted(states)]

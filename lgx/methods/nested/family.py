@@ -85,13 +85,9 @@ class Family(SlicedNetwork):
             check_option("compute", compute, 0 < compute < math.inf, "a positive number of epochs")
         if sizes is not None and not sizes:
             raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
-        self.compute, self._given, self._is_trained = compute, sizes, True
+        self.compute, self._given = compute, sizes
+        self._trained: list[str] | None = None
         self.front: Front | None = None
-
-    @property
-    def label(self) -> str:
-        """Name in results; sizes that the run has not trained have a name of their own."""
-        return super().label if self._is_trained else f"{super().label}_unlisted"
 
     def check_task(self, task: Task) -> None:
         """Refuse a task without labels, and wrong sizes.
@@ -247,9 +243,12 @@ class Family(SlicedNetwork):
         task = self.task.name if self.task else ""
         short = short_names(self.measured, self.architecture)
         return [
-            Evaluation(task, name_of(size), f"{split}/{name_of(size)}", name, f"_{place}")
+            Evaluation(task, name_of(size), f"{split}/{name_of(size)}", name, f"_{place}", self._is_trained(size))
             for place, (size, name) in enumerate(zip(self.measured, short, strict=True))
         ]
+
+    def _is_trained(self, size: Architecture) -> bool:
+        return self._trained is None or size_text(size) in self._trained
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Evaluate every listed size on one batch."""
@@ -314,8 +313,7 @@ class Family(SlicedNetwork):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """See :class:`~lgx.methods.base.Method`; also learn which sizes were trained."""
         super().on_load_checkpoint(checkpoint)
-        trained = checkpoint["lgx"].get("sizes", [])
-        self._is_trained = all(size_text(size) in trained for size in self.listed)
+        self._trained = [*checkpoint["lgx"].get("sizes", []), size_text(self.architecture)]
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The whole network, the order of its layers, and the front."""

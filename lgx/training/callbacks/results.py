@@ -23,7 +23,7 @@ from lgx.components.sharding import ShardedStrategy
 from lgx.core.batch import Batch
 from lgx.core.predictions import predicted_classes
 from lgx.core.provenance import commit, config_hash, hardware
-from lgx.core.rows import Row, add_rows
+from lgx.core.rows import UNLISTED, Row, add_rows
 from lgx.core.seed import run_seed
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
@@ -109,11 +109,14 @@ def measured_rows(trainer: Trainer, method: Method, split: str) -> list[Row]:
         epochs = 0
     rows, row = [], _common(trainer, method, split, epochs)
     found = trainer.callback_metrics
-    for task, architecture, tag, *_ in method.evaluations(split):
+    for evaluation in method.evaluations(split):
+        task, tag = evaluation.task, evaluation.tag
         if (number := found.get(f"{tag}/n")) is None:
             continue  # limit_val_batches left no batch of this task
+        label = method.label if evaluation.is_trained else f"{method.label}{UNLISTED}"
+        of_network = partial(row, method=label, architecture=evaluation.architecture, task=task, n=int(number))
         rows += [
-            row(architecture=architecture, task=task, metric=name, value=float(found[f"{tag}/{name}"]), n=int(number))
+            of_network(metric=name, value=float(found[f"{tag}/{name}"]))
             for name in method.reported_metrics(method.tasks[task], split)
         ]
     return rows

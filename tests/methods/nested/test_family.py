@@ -1,41 +1,28 @@
-"""Families of finished networks: training, front, choice of a network, and what is refused."""
+"""Families of finished networks: their scores, and the choice of a network."""
 
 import csv
 import json
 import re
-from collections import Counter
-from contextlib import nullcontext
-from functools import partial
-from itertools import permutations
+import shutil
 from statistics import fmean
-from types import SimpleNamespace
 
 import pytest
 import timm
 import torch
-import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from safetensors.torch import load_file
-from torch.func import functional_call
 
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.artifacts.pretrained import architecture_of, load_pretrained
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands import api
-from lgx.components.metrics import metrics_for
-from lgx.core.batch import Batch
-from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.initialization import Front
 from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import enough, parse_budgets
-from lgx.methods import Family
-from lgx.methods.nested.front import best_of, grid, knee, measured_front
+from lgx.methods.nested.front import grid
 from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, size_text
 from lgx.methods.nested.slicing import sliced
-from lgx.planning import make_plan
+from lgx.results.comparison import Options, compare_files
 from tests.support.command_line import arguments, lgx, ok
 from tests.support.extras import need_onnx
 from tests.support.images import CLASSES
@@ -67,78 +54,6 @@ def test_a_report_draws_the_front(family, tmp_path):
     points = figure[figure.index("PathCollection_1") : figure.index("matplotlib.axis_1")]
     assert "f/seed0" in figure
     assert points.count("<use") == len(front_of(family))
-
-
-def made(ancestor, sizes=("depth=2", "depth=1,embed_dim=8"), **options):
-    """A method and its ordered ancestor, without a trainer."""
-    learngene = Learngene.load(ancestor / f"final{SUFFIX}")
-    method = Family(
-        arch=learngene.architecture.spec(), optimizer=partial(torch.optim.SGD, lr=1), ancestor=str(ancestor),
-        num_classes=learngene.architecture.num_classes, sizes=list(sizes), **options,
-    )  # fmt: skip
-    method.network = method.architecture.build()
-    method.network.load_state_dict(learngene.tensors)
-    method.network.register_buffer("layer_order", torch.tensor([1.9999, 0.0, 3.0, 1.0]))
-    return method.train()
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_an_update_has_the_gradients_of_one_plain_network_with_the_labels(ancestor, smoothing):
-    method = made(ancestor, label_smoothing=smoothing)
-    whole, classes = method.architecture, method.architecture.num_classes
-    inputs, targets = torch.randn(6, 3, 16, 16), torch.arange(6) % classes
-    for size in method.measured:
-        tensors = {name: p.detach().clone().requires_grad_() for name, p in method.network.named_parameters()}
-        model = timm.create_model(size.timm_name, pretrained=False, **size.timm_args())
-        logits = functional_call(model, sliced(tensors, whole, size, [2, 0, 3, 1]), (inputs,))
-        wanted = F.cross_entropy(logits, targets, label_smoothing=smoothing)
-        wanted.backward()
-        method.zero_grad()
-        method.drawn = [size]
-        loss = method.training_losses(Batch(inputs, targets, "t"))["loss"]
-        torch.testing.assert_close(loss, wanted)
-        loss.backward()
-        for name, parameter in method.network.named_parameters():
-            assert (parameter.grad is None) == (tensors[name].grad is None), name
-            if parameter.grad is not None:
-                torch.testing.assert_close(parameter.grad, tensors[name].grad, msg=name)
-    torch.testing.assert_close(method(inputs), method.logits(method.measured[0], inputs))
-
-
-def test_an_update_builds_no_network_for_sizes_that_it_knows(ancestor, monkeypatch):
-    method, batch = made(ancestor), Batch(torch.randn(2, 3, 16, 16), torch.arange(2), "t")
-    losses = [method.training_losses(batch)["loss"] for method.drawn in ([size] for size in method.measured)]
-    monkeypatch.setattr(ViTArchitecture, "build", None)
-    again = [method.training_losses(batch)["loss"] for method.drawn in ([size] for size in method.measured)]
-    torch.testing.assert_close(again, losses)
-
-
-@settings(max_examples=30)
-@given(updates=st.integers(1, 3000))
-def test_all_sizes_get_the_same_compute_at_any_time_of_a_run(ancestor, updates):
-    method = made(ancestor, sizes=["depth=2", "depth=1,embed_dim=8", "depth=1,embed_dim=8,mlp_ratio=2"])
-    drawn = Counter(method.draw(0, update)[0] for update in range(updates))
-    assert method.measured[-1] == method.architecture
-    rates = {size: 1 / size.count_macs() for size in method.measured}
-    assert all(abs(drawn[size] - updates * rate / sum(rates.values())) < 3 for size, rate in rates.items())
-
-
-@pytest.mark.parametrize(("compute", "accumulate"), [(0.1, 1), (300, 1), (300, 4)])
-def test_a_budget_is_that_of_training_the_ancestor_or_600_updates_of_the_smallest_size(ancestor, compute, accumulate):
-    method = made(ancestor, compute=compute)
-    loader = SimpleNamespace(train_dataloader=lambda: SimpleNamespace(epoch_length=3))
-    method.data_module = lambda: loader
-    method._trainer = SimpleNamespace(max_epochs=-1, max_steps=-1, accumulate_grad_batches=accumulate)
-    steps, whole = method.known_steps(), method.architecture.count_macs()
-    spent = sum(share * steps * size.count_macs() for size, share in method.shares.items())
-    smallest = max(method.shares.values()) * steps
-    assert smallest >= 600 * 0.99
-    if compute > 1:
-        assert spent == pytest.approx(compute * -(-3 // accumulate) * whole, rel=0.12)  # whole intervals of validation
-    else:
-        assert smallest < 600 * 1.12
-    method._trainer.max_steps = 7
-    assert method.known_steps() == 7
 
 
 def test_announced_validated_exported_and_predicted_scores_are_the_same(family, images, tmp_path):
@@ -213,116 +128,6 @@ def test_the_last_validation_and_the_test_are_averages_over_the_listed_sizes(fam
     assert scores == [pytest.approx(fmean(validated))]
 
 
-def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tmp_path):
-    """Networks of one task share its images: the error of their mean is the mean of their errors."""
-    given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES)
-    assert lgx(*given, "--name=balanced", "--data.balanced=true", "--trainer.max_epochs=1").code == 0
-    run = tmp_path / "test/balanced/seed0"
-    with (run / "results.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if (row["split"], row["metric"]) == ("val", "balanced_acc")]
-    scores = [float(row["value"]) for row in rows]
-    states = load_checkpoint(run / "checkpoints/last.ckpt")["callbacks"].values()
-    (state,) = (state for state in states if "best_error" in state)
-    assert [state["examples"]] * 2 == [int(row["n"]) for row in rows] == [9, 9]
-    assert 0 < state["best_error"] == pytest.approx(fmean((score * (1 - score) / 9) ** 0.5 for score in scores))
-
-
-def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
-    learngene = Learngene.load(ancestor / f"final{SUFFIX}")
-    names = learngene.task["class_names"]
-    order = [*range(len(names))][::-1]
-    turned = {name: t[order] if name.startswith("head.") else t for name, t in learngene.tensors.items()}
-    file = tmp_path / f"turned{SUFFIX}"
-    Learngene("ancestor", learngene.architecture, turned, task={**learngene.task, "class_names": names[::-1]}).save(
-        file
-    )
-    found = []
-    for source in (ancestor, file):
-        options = [f"--model.ancestor={source}", SIZES, f"--name={'own' if source == file else 'turned'}"]
-        assert lgx(*arguments("fit", "Family", images, tmp_path, *options)).code == 0
-        found.append(Learngene.load(tmp_path / "test" / options[-1][7:] / "seed0" / f"final{SUFFIX}").tensors)
-    assert all(torch.allclose(found[0][name], tensor, atol=1e-6) for name, tensor in found[1].items())
-
-
-def test_a_plan_counts_the_updates_of_every_size(ancestor, images):
-    given = arguments("plan", "Family", images, images, f"--model.ancestor={ancestor}", SIZES)[1:]
-    plan, method = make_plan([*given, "--trainer.max_epochs=4"]), made(ancestor, SIZES_OF_RUN)
-    macs = sum(share * size.count_macs() for size, share in method.shares.items())
-    assert plan.flops.forward == pytest.approx(2 * macs, rel=0.03)
-    assert plan.flops.teacher == 0
-    long = make_plan([*given, "--model.compute=300", "--trainer.max_epochs=-1"])
-    assert long.total_flops == pytest.approx(300 * 48 * 6 * method.architecture.count_macs(), rel=0.15)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (['--model.sizes=["depth=5"]'], "5 layers, but the learngene has 4"),
-        (['--model.sizes=["embed_dim=24"]'], "24 dimensions"),
-        (['--model.sizes=["img_size=32"]'], "img_size is 16 in all slices"),
-        (['--model.sizes=["depth=two"]'], "expected KEY=NUMBER"),
-        (['--model.sizes=["depth=2","depth=2"]'], "lists a size twice"),
-        (["--model.sizes=[]"], "at least one size"),
-        (["--model.compute=0"], "model.compute"),
-        (["--data.labels=false"], "needs labels"),
-    ],
-)
-def test_what_no_family_has_is_refused(ancestor, images, tmp_path, options, words):
-    done = lgx(*arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", *options))
-    assert (done.code, "Traceback" in done.err) == (2, False)
-    assert words in done.sentence
-    assert not list(tmp_path.rglob("*.ckpt"))
-
-
-def test_the_next_command_names_the_smallest_size_within_one_standard_error_of_the_best(ancestor, tmp_path):
-    method = made(ancestor)
-    whole = method.architecture
-    sizes = [whole.replace(depth=depth) for depth in (1, 2, 3)]
-    for examples, wanted in ((0, 3), (10_000, 3), (100, 2), (9, 1)):  # errors of 0, 0.005, 0.05 and 0.17
-        method.front = Front("acc", dict(zip([*sizes, whole], (0.4, 0.47, 0.5, 0.49), strict=True)), examples)
-        assert f"--arch depth={wanted}," in method.next_command(tmp_path), examples
-    front = Front("perplexity", dict(zip([*sizes, whole], (30.0, 20.0, 25.0, 21.0), strict=True)))
-    assert best_of(front) == sizes[:2]
-    assert knee(front) == sizes[1]
-
-
-def test_the_front_has_one_order_whatever_the_order_of_its_sizes(ancestor, monkeypatch):
-    method = made(ancestor)
-    twins = [method.architecture.replace(num_heads=heads) for heads in (1, 2, 4)]  # of equal parameters
-    batch = Batch(torch.randn(4, 3, 16, 16), torch.arange(4) % 3, "t")
-    method.task = SimpleNamespace(metric="acc")
-    monkeypatch.setattr("lgx.methods.nested.front.metrics_for", lambda task: metrics_for(Task("t", 3)))
-    plain = SimpleNamespace(val_step_context=nullcontext, convert_input=lambda batch: batch)
-    method._trainer = SimpleNamespace(
-        limit_val_batches=1.0, is_global_zero=False, precision_plugin=plain,
-        strategy=SimpleNamespace(batch_to_device=lambda batch: batch),
-    )  # fmt: skip
-    method.data_module = lambda: SimpleNamespace(val_dataloader=lambda: [batch])
-    method.logits = lambda size, inputs: torch.zeros(len(inputs), 3)
-    orders = [list(measured_front(method, order).scores) for order in permutations(twins)]
-    assert all(order == orders[0] for order in orders)
-
-
-@pytest.mark.parametrize("resumes", ["last", "of another run"])
-def test_a_run_that_was_killed_while_it_measured_its_front_is_finished(
-    ancestor, images, tmp_path, monkeypatch, resumes
-):
-    given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES)
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("lgx.methods.nested.family.measured_front", killed)
-        assert lgx(*given, "--name=k").code == 130
-    last = tmp_path / "test/k/seed0/checkpoints/last.ckpt"
-    again = ["--name=k", "--ckpt_path=last"] if resumes == "last" else ["--name=other", f"--ckpt_path={last}"]
-    ok(lgx(*given, *again))
-    ok(lgx(*given, "--name=whole"))
-    folder = tmp_path / "test" / again[0][7:] / "seed0"
-    assert front_of(folder) == front_of(tmp_path / "test/whole/seed0")
-
-
 def test_the_ancestor_is_a_network_of_the_front(family, tmp_path):
     (row,) = [row for row in front_of(family) if row["network"] == "ancestor"]
     learngene = Learngene.load(family / f"final{SUFFIX}")
@@ -331,19 +136,6 @@ def test_the_ancestor_is_a_network_of_the_front(family, tmp_path):
     model = timm.create_model(f"local-dir:{tmp_path}/whole", pretrained=True)
     assert all(torch.equal(tensor, learngene.tensors[name]) for name, tensor in model.state_dict().items())
     assert torch.equal(api.load_family(family)["ancestor"].head.weight, model.head.weight)
-
-
-def test_a_head_for_other_classes_is_replaced_and_one_for_these_classes_is_kept(ancestor, images, headless, tmp_path):
-    own = Learngene.load(ancestor / f"final{SUFFIX}").tensors["head.weight"]
-    frozen = "--model.optimizer.lr=0", "--trainer.max_epochs=1"
-    for source, keeps in ((ancestor / f"final{SUFFIX}", True), (headless, False)):
-        own_arch = architecture_of(str(source)).spec()
-        given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={source}", SIZES, *frozen)
-        done = ok(lgx(*given, f"--name={keeps}", f"--model.arch={own_arch}"))
-        head = Learngene.load(tmp_path / f"test/{keeps}/seed0/final{SUFFIX}").tensors["head.weight"]
-        same = head.sum(1).sort().values
-        assert torch.allclose(same, own.sum(1).sort().values) == keeps
-        assert ("head " in done.out) != keeps
 
 
 def test_a_finished_family_is_replaced_and_without_validation_its_next_command_works(ancestor, images, tmp_path):
@@ -386,15 +178,12 @@ def test_a_choice_that_the_family_does_not_have_is_refused(family, tmp_path, opt
     assert not (tmp_path / "out").exists()
 
 
-def test_one_network_predicts_a_split_and_several_tasks_are_refused(family, ancestor, tmp_path):
+def test_one_network_predicts_a_split(family, tmp_path):
     given = [
         "--config", family / "config.yaml", f"--ckpt_path={family}/checkpoints/last.ckpt", f"--runs_dir={tmp_path}",
     ]  # fmt: skip
     assert "predictions need exactly one size" in lgx("predict", *given).sentence
     assert lgx("predict", *given, "--model.sizes=[depth=2]").code == 0
-    method = made(ancestor)
-    with pytest.raises(UserError, match="needs one task"):
-        method.set_tasks({"a": None, "b": None})
 
 
 def test_other_sources_have_no_networks_to_choose_from(ancestor, tmp_path):
@@ -402,3 +191,20 @@ def test_other_sources_have_no_networks_to_choose_from(ancestor, tmp_path):
     assert (done.code, "is not a family" in done.sentence) == (2, True)
     with pytest.raises(UserError, match="is not a family"):
         api.load_family(ancestor)
+
+
+def test_a_test_of_an_untrained_size_changes_no_average_of_a_comparison(family, tmp_path):
+    own = shutil.copytree(family, tmp_path / "test/f/seed0")
+    before = compare_files([own / "results.csv"], Options())
+    given = "--config", own / "config.yaml", f"--runs_dir={tmp_path}", "--trainer.accelerator=cpu"
+    ok(lgx("test", *given, '--model.sizes=["depth=3"]'))
+    after = compare_files([own / "results.csv"], Options())
+    assert after.standings == before.standings
+    with (own / "results.csv").open() as file:
+        tested = {(row["method"], row["architecture"][:7]) for row in csv.DictReader(file) if row["split"] == "test"}
+    assert tested == {
+        ("family", "depth=4"),
+        ("family", "depth=2"),
+        ("family", "depth=1"),
+        ("family_unlisted", "depth=3"),
+    }
