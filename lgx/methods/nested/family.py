@@ -2,10 +2,8 @@
 
 import math
 import shlex
-from bisect import bisect
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -22,12 +20,14 @@ from lgx.core.batch import Batch
 from lgx.core.readable import lasting
 from lgx.core.rows import Evaluation
 from lgx.core.schema import check_option
+from lgx.core.seed import run_seed
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Front
 from lgx.initialization.sizing import Stopwatch
 from lgx.methods.nested import FAMILY
 from lgx.methods.nested.front import compared, describe, front_figure, grid, knee, measured_front, write_table
+from lgx.methods.nested.shares import EqualCompute
 from lgx.methods.nested.sizes import default_sizes, parse_size, short_names, size_text
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
@@ -35,8 +35,6 @@ from lgx.methods.nested.slicing import skeleton
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_GOLDEN = (math.sqrt(5) - 1) / 2
-"""Multiples of it, modulo 1, are spread evenly over [0, 1) from the first few on."""
 _LEAST_UPDATES = 600
 """Fewest updates of the cheapest size that a budget gives."""
 _VALIDATIONS = 10
@@ -50,9 +48,9 @@ class Family(SlicedNetwork):
 
     The slices start from the ancestor's weights; the head is new, unless the ancestor's head is for the task's classes.
     Each update trains one size on a batch, from labels alone. The sizes are the listed ones, and the whole network,
-    which results call ``ancestor``. All of them get the same compute: a size is trained in inverse proportion to the
-    multiply-accumulates of its forward pass, so the smallest has most updates. The updates of a size are spread evenly
-    over the run. See :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the slices, and
+    which results call ``ancestor``. All of them get the same compute, and so do random sizes between the smallest
+    listed values and the whole network (:class:`~lgx.methods.nested.shares.EqualCompute`). See
+    :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the slices, and
     :class:`~lgx.methods.nested.method.Nested` for the papers.
 
     That one network is trained at several sizes, one after the other, is of Yu et al., "Slimmable Neural Networks",
@@ -124,10 +122,14 @@ class Family(SlicedNetwork):
         return list(dict.fromkeys([*self.listed, self.architecture]))
 
     @cached_property
-    def shares(self) -> dict[Architecture, float]:
-        """The trained sizes, with the share of the updates that each of them gets."""
-        rates = {size: 1 / cost_of(size).macs for size in self.measured}
-        return {size: rate / sum(rates.values()) for size, rate in rates.items()}
+    def updates(self) -> EqualCompute:
+        """The updates of each trained size, and of random sizes between the smallest listed ones and the whole."""
+        return EqualCompute([*([size] for size in self.measured), self._grid])
+
+    @cached_property
+    def _grid(self) -> list[Architecture]:
+        least = min(size.depth for size in self.listed), min(size.embed_dim for size in self.listed)
+        return grid(self.architecture, *least)
 
     def draw(self, *parts: int) -> list[Architecture]:
         """The size of one update.
@@ -135,8 +137,7 @@ class Family(SlicedNetwork):
         Args:
             parts: Numbers that end with that of the update.
         """
-        borders = list(accumulate(self.shares.values()))[:-1]
-        return [self.measured[bisect(borders, parts[-1] * _GOLDEN % 1)]]
+        return [self.updates.size(parts[-1], run_seed())]
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Choose the size of the update; accumulated batches have one size."""
@@ -168,10 +169,9 @@ class Family(SlicedNetwork):
 
     def _passes(self, compute: float) -> int:
         """Passes over the data that take so much compute; whole intervals between validations."""
-        macs = [cost_of(size).macs for size in self.measured]
-        of_each = compute * self._updates_of_pass * cost_of(self.architecture).macs / len(macs)
-        of_each = max(of_each, _LEAST_UPDATES * min(macs))
-        passes = math.ceil(sum(of_each / each for each in macs) / self._updates_of_pass)
+        smallest = max(self.updates.shares[: len(self.measured)])
+        wanted = compute * self._updates_of_pass * cost_of(self.architecture).macs / self.updates.macs
+        passes = math.ceil(max(wanted, _LEAST_UPDATES / smallest) / self._updates_of_pass)
         interval = max(1, passes // _VALIDATIONS)
         return -(-passes // interval) * interval
 
@@ -180,20 +180,19 @@ class Family(SlicedNetwork):
         steps = self.known_steps()
         if steps is None or not self.trainer.is_global_zero:
             return
-        names = short_names(self.measured, self.architecture)
-        counts = [
-            f"{round(share * steps):,} of {name}" for name, share in zip(names, self.shares.values(), strict=True)
-        ]
+        names = [*short_names(self.measured, self.architecture), "random sizes"]
+        counts = [f"{round(share * steps):,} of {name}" for name, share in zip(names, self.updates.shares, strict=True)]
         print(f"updates    {', '.join(counts)}{self._duration(steps)}", flush=True)
 
     def _duration(self, steps: int) -> str:
-        """About how long the remaining updates take, measured with forward passes of images."""
+        """About how long the remaining updates take, from forward passes of the whole network."""
         if self.architecture.reads_text:
             return ""
         watch = Stopwatch(self.data_module().batch_size, self.device.type)
-        seconds = _PASSES * sum(share * watch.measure(size) for size, share in self.shares.items())
+        share = self.updates.macs / cost_of(self.architecture).macs
         left = (steps - self.global_step) * int(self.trainer.accumulate_grad_batches)
-        return f"; about {lasting(seconds * left)} without validations"
+        seconds = _PASSES * share * watch.measure(self.architecture) * left
+        return f"; about {lasting(seconds)} without validations"
 
     # -- network --------------------------------------------------------------------------------------------------
 
@@ -289,8 +288,7 @@ class Family(SlicedNetwork):
         """Measure the front."""
         if not self.trainer.enable_validation:
             return {}
-        least = min(size.depth for size in self.listed), min(size.embed_dim for size in self.listed)
-        self.front = measured_front(self, [*self.measured, *grid(self.architecture, *least)])
+        self.front = measured_front(self, [*self.measured, *self._grid])
         if self.trainer.is_global_zero:
             write_table(self.front, self.architecture, table := folder / "front.csv")
             print(f"front      {len(self.front.scores)} sizes in validation, {table}; those better than every smaller:")

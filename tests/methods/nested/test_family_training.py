@@ -89,10 +89,22 @@ def test_an_update_builds_no_network_for_sizes_that_it_knows(ancestor, monkeypat
 @given(updates=st.integers(1, 3000))
 def test_all_sizes_get_the_same_compute_at_any_time_of_a_run(ancestor, updates):
     method = made(ancestor, sizes=["depth=2", "depth=1,embed_dim=8", "depth=1,embed_dim=8,mlp_ratio=2"])
-    drawn = Counter(method.draw(0, update)[0] for update in range(updates))
-    assert method.measured[-1] == method.architecture
-    rates = {size: 1 / size.count_macs() for size in method.measured}
-    assert all(abs(drawn[size] - updates * rate / sum(rates.values())) < 3 for size, rate in rates.items())
+    drawn = Counter(id(method.updates.group(update)) for update in range(updates))
+    *trained, _ = method.updates.groups
+    assert trained == [[size] for size in [*method.listed, method.architecture]]
+    macs = [1 / fmean(1 / size.count_macs() for size in group) for group in method.updates.groups]
+    each = updates / sum(1 / count for count in macs)
+    assert all(abs(drawn[id(g)] - each / count) < 4 for g, count in zip(method.updates.groups, macs, strict=True))
+
+
+def test_random_sizes_have_the_compute_of_one_size_and_are_drawn_by_seed_and_update(ancestor):
+    updates = made(ancestor).updates
+    drawn = [updates.size(update, seed=3) for update in range(4000)]
+    assert drawn == [updates.size(update, seed=3) for update in range(4000)]
+    assert fmean(size.count_macs() for size in drawn) == pytest.approx(updates.macs, rel=0.03)
+    others = {size for size in drawn if [size] not in updates.groups}
+    assert len(others) > 4
+    assert others != {updates.size(update, seed=4) for update in range(400)}
 
 
 @pytest.mark.parametrize(("compute", "accumulate"), [(0.1, 1), (300, 1), (300, 4)])
@@ -102,8 +114,7 @@ def test_a_budget_is_that_of_training_the_ancestor_or_600_updates_of_the_smalles
     method.data_module = lambda: loader
     method._trainer = SimpleNamespace(max_epochs=-1, max_steps=-1, accumulate_grad_batches=accumulate)
     steps, whole = method.known_steps(), method.architecture.count_macs()
-    spent = sum(share * steps * size.count_macs() for size, share in method.shares.items())
-    smallest = max(method.shares.values()) * steps
+    spent, smallest = steps * method.updates.macs, max(method.updates.shares[:-1]) * steps
     assert smallest >= 600 * 0.99
     if compute > 1:
         assert spent == pytest.approx(compute * -(-3 // accumulate) * whole, rel=0.12)  # whole intervals of validation
@@ -123,7 +134,7 @@ def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tm
     scores = [float(row["value"]) for row in rows]
     states = load_checkpoint(run / "checkpoints/last.ckpt")["callbacks"].values()
     (state,) = (state for state in states if "best_error" in state)
-    assert [state["examples"]] * 2 == [int(row["n"]) for row in rows] == [9, 9]
+    assert [state["examples"]] * 3 == [int(row["n"]) for row in rows] == [9, 9, 9]
     assert 0 < state["best_error"] == pytest.approx(fmean((score * (1 - score) / 9) ** 0.5 for score in scores))
 
 
@@ -147,8 +158,7 @@ def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
 def test_a_plan_counts_the_updates_of_every_size(ancestor, images):
     given = arguments("plan", "Family", images, images, f"--model.ancestor={ancestor}", SIZES)[1:]
     plan, method = make_plan([*given, "--trainer.max_epochs=4"]), made(ancestor, SIZES_OF_RUN)
-    macs = sum(share * size.count_macs() for size, share in method.shares.items())
-    assert plan.flops.forward == pytest.approx(2 * macs, rel=0.03)
+    assert plan.flops.forward == pytest.approx(2 * method.updates.macs, rel=0.03)
     assert plan.flops.teacher == 0
     long = make_plan([*given, "--model.compute=300", "--trainer.max_epochs=-1"])
     assert long.total_flops == pytest.approx(300 * 48 * 6 * method.architecture.count_macs(), rel=0.15)

@@ -1,0 +1,56 @@
+"""Which size each update of a family trains."""
+
+import math
+import random
+from bisect import bisect
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate
+from statistics import fmean
+
+from lgx.architectures import Architecture
+from lgx.architectures.cost import cost_of
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+"""Multiples of it, modulo 1, are spread evenly over [0, 1) from the first few on."""
+
+
+class EqualCompute:
+    """Divides the updates of a run among groups of sizes, so that all groups get the same compute.
+
+    Within a group, a size is drawn in inverse proportion to its multiply-accumulates. The updates of a group are spread
+    evenly over the run.
+
+    Args:
+        groups: Groups of sizes.
+    """
+
+    def __init__(self, groups: Sequence[Sequence[Architecture]]) -> None:
+        self.groups = groups
+        self._rates = [fmean(1 / cost_of(size).macs for size in group) for group in groups]
+
+    @cached_property
+    def shares(self) -> list[float]:
+        """Share of the updates that each group gets."""
+        return [rate / sum(self._rates) for rate in self._rates]
+
+    @cached_property
+    def macs(self) -> float:
+        """Multiply-accumulates of an example in an average update."""
+        return len(self.groups) / sum(self._rates)
+
+    def size(self, update: int, seed: int) -> Architecture:
+        """The size of an update, the same on every process and after a resume.
+
+        Args:
+            update: Number of the update.
+            seed: Seed of the run, for the draws within a group.
+        """
+        group = self.group(update)
+        weights = [1 / cost_of(size).macs for size in group]
+        return random.Random(repr((seed, update))).choices(group, weights)[0]
+
+    def group(self, update: int) -> Sequence[Architecture]:
+        """The group of an update."""
+        borders = list(accumulate(self.shares))[:-1]
+        return self.groups[bisect(borders, update * _GOLDEN % 1)]
