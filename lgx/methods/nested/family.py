@@ -47,6 +47,8 @@ class Family(SlicedNetwork):
     """Train one network whose slices are finished networks of every smaller size for the task.
 
     The slices start from the ancestor's weights; the head is new, unless the ancestor's head is for the task's classes.
+    A slice of l layers has the first l - 1 layers and the last one. So all sizes end with the layer that the head
+    reads, and one layer more changes no layer before it.
     Each update trains one size on a batch, from labels alone. The sizes are the listed ones, and the whole network,
     which results call ``ancestor``. All of them get the same compute, and so do random sizes between the smallest
     listed values and the whole network (:class:`~lgx.methods.nested.shares.EqualCompute`). See
@@ -195,6 +197,11 @@ class Family(SlicedNetwork):
         return f"; about {lasting(seconds)} without validations"
 
     # -- network --------------------------------------------------------------------------------------------------
+
+    def ranked_layers(self, known: Architecture, inputs: Tensor) -> list[int]:
+        """See :class:`SlicedNetwork`: the first layer, the last one, then from the front."""
+        first, *others = range(known.depth)
+        return [first, *others[-1:], *others[:-1]]
 
     def start_tensors(self, tensors: Mapping[str, Tensor], known: Architecture) -> Mapping[str, Tensor]:
         """See :class:`SlicedNetwork`: with the ancestor's head in the task's order of classes, or without a head."""

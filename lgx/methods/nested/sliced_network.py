@@ -34,7 +34,8 @@ class SlicedNetwork(Distill):
 
     Residual dimensions, heads and neurons are put in the order of their importance
     (:func:`~lgx.methods.weight_subcloning.importance.on_inputs`), which changes nothing of what the network computes.
-    A smaller network is a slice: the first of each, without the layers whose absence changes the ancestor least
+    A smaller network is a slice: the first of each, and some of the layers (:meth:`ranked_layers`): by default those
+    whose absence changes the ancestor most
     (:func:`~lgx.methods.weight_subcloning.initializer.layers_by_change`).
 
     Args:
@@ -125,7 +126,7 @@ class SlicedNetwork(Distill):
         batches = [data.on_after_batch_transfer(batch, 0) for batch in data.reference_dataloader(_SAMPLE, False)]
         inputs = self._sample(batches)
         tensors, order = ordered(self.source.tensors, known, on_inputs(self.source.model.eval(), known, inputs))
-        getattr(network, ORDER).copy_(torch.tensor(layers_by_change(self.source.model, known, inputs)))
+        getattr(network, ORDER).copy_(torch.tensor(self.ranked_layers(known, inputs)))
         self.begin(network, self.start_tensors(tensors, known), order)
         examples = sum(len(batch.inputs) for batch in batches)
         what = "texts" if known.reads_text else "images"
@@ -151,6 +152,15 @@ class SlicedNetwork(Distill):
         if known.replace(num_classes=own.num_classes, kind=own.kind) != own:
             raise UserError(f"model.arch: must have the ancestor's sizes; write {known.spec()}")
         return known
+
+    def ranked_layers(self, known: Architecture, inputs: Tensor) -> list[int]:
+        """The layers, those that small slices have first.
+
+        Args:
+            known: Architecture of the ancestor.
+            inputs: What importance is measured on.
+        """
+        return layers_by_change(self.source.model, known, inputs)
 
     def start_tensors(self, tensors: Mapping[str, Tensor], known: Architecture) -> Mapping[str, Tensor]:
         """The parameters of the ordered ancestor that the network starts from; by default all.

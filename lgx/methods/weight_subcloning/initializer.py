@@ -23,7 +23,7 @@ from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weig
 MOST_IMAGES = 24
 """Images on which the change of features is measured."""
 
-Drop = Literal["change", "magnitude", "middle"]
+Drop = Literal["change", "magnitude", "middle", "last", "before_last"]
 
 
 def without_the_middle(total: int, depth: int) -> list[int]:
@@ -140,7 +140,8 @@ class WeightSubcloning(FromSource):
             default the norms of the weights are used.
         images: Number of images or texts.
         drop: Layers to drop: ``change``: the layers whose absence changes the features least; ``magnitude``: the layers
-            with the smallest output relative to the residual stream; ``middle``. Default: ``change`` with data.
+            with the smallest output relative to the residual stream; ``middle``; the ``last`` ones; those
+            ``before_last``, the last one itself is kept. Default: ``change`` with data.
     """
 
     method = "weight_subcloning"
@@ -192,6 +193,8 @@ class WeightSubcloning(FromSource):
                 given = self.loaded.model.eval(), self.of_source, some, depth, self._dropped
                 self._dropped = layers_by_change(*given)[depth:]
             return sorted({*range(total)}.difference(self._dropped[len(self._dropped) - total + depth :]))
+        if self.drop in ("last", "before_last"):
+            return [*range(depth - 1), depth - 1 if self.drop == "last" else total - 1]
         if self.drop == "magnitude" and self.ranked.layers is not None:
             return largest(self.ranked.layers, depth)
         return without_the_middle(total, depth)
@@ -245,9 +248,9 @@ class WeightSubcloning(FromSource):
             if self.data
             else f"norms of the weights, because no {inputs} are given (data)"
         )
-        rule = {"change": "those that change features least", "magnitude": "those of least output", "middle": "middle"}
+        rule = {"change": "those that change features least", "magnitude": "those of least output"}
         return (
-            f"layers    {' '.join(map(str, layers))} of the source, counted from 0; dropped: {rule[self.drop]}",
+            f"layers    {' '.join(map(str, layers))} of the source, counted from 0; dropped: {rule.get(self.drop, self.drop)}",
             f"ranked    by {by}",
         )
 
