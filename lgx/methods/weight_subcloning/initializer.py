@@ -248,9 +248,10 @@ class WeightSubcloning(FromSource):
             if self.data
             else f"norms of the weights, because no {inputs} are given (data)"
         )
-        rule = {"change": "those that change features least", "magnitude": "those of least output"}
+        rules = {"change": "those that change features least", "magnitude": "those of least output"}
+        rule = rules.get(self.drop, self.drop.replace("_", " "))
         return (
-            f"layers    {' '.join(map(str, layers))} of the source, counted from 0; dropped: {rule.get(self.drop, self.drop)}",
+            f"layers    {' '.join(map(str, layers))} of the source, counted from 0; dropped: {rule}",
             f"ranked    by {by}",
         )
 
