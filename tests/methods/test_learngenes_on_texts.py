@@ -24,7 +24,8 @@ from tests.support.command_line import Result, arguments, lgx, ok, refusal
 from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE
 
-AutoModelForSequenceClassification = import_transformers().AutoModelForSequenceClassification
+transformers = import_transformers()
+AUTO = {"text": transformers.AutoModelForSequenceClassification, "language": transformers.AutoModelForCausalLM}
 INPUTS = f"max_len=16,vocab_size={SIZE}"
 OF_HF = f"pad_id={SIZE - 1},{INPUTS}"
 ARCHS = {
@@ -143,11 +144,19 @@ def test_a_nested_learngene_of_texts_holds_the_ancestor_and_every_smaller_networ
     assert sum(p.numel() for p in small.parameters()) < architecture.count_parameters() / 2
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2"])
-def test_plain_transformers_read_the_text_classifiers_of_a_family(fit, images, tmp_path, name):
-    path, whole, _ = write_ancestor(name, "text", tmp_path)
-    size, inputs = f"depth=2,embed_dim={whole.head_width * 2}", ids()
-    run = fit("text", "Family", f"--model.ancestor={path}", f'--model.sizes=["{size}"]').parent
+@pytest.mark.parametrize(
+    ("name", "kind", "of_ancestor"),
+    [
+        ("llama", "text", "text"),
+        ("gpt2", "text", "text"),
+        ("llama", "text", "language"),
+        ("qwen3", "language", "language"),
+    ],
+)
+def test_plain_transformers_read_the_networks_of_a_family(fit, images, tmp_path, name, kind, of_ancestor):
+    path, _, _ = write_ancestor(name, of_ancestor, tmp_path)
+    whole, size, inputs = parsed(name, kind), "depth=2,embed_dim=16", ids()
+    run = fit(kind, "Family", f"--model.ancestor={path}", f'--model.sizes=["{size}"]').parent
     family = api.load_family(run)
     assert len(family.front) > 4
     assert all(parse_size(text, whole).head_width == whole.head_width for text in family.front)
@@ -155,12 +164,15 @@ def test_plain_transformers_read_the_text_classifiers_of_a_family(fit, images, t
     for arch, parameters in ((size, parse_size(size, whole).count_parameters()), ("ancestor", known)):
         out, own = tmp_path / str(parameters), family[arch]
         ok(lgx("export", run, "--arch", arch, "--out", out))
-        plain = AutoModelForSequenceClassification.from_pretrained(out).eval()
+        plain = AUTO[kind].from_pretrained(out).eval()
         torch.testing.assert_close(plain(inputs).logits, own(inputs), rtol=1e-4, atol=1e-5)
-        assert plain.config.id2label == own.config.id2label == {0: "negative", 1: "positive"}
+        assert kind == "language" or plain.config.id2label == own.config.id2label == {0: "negative", 1: "positive"}
         assert plain.num_parameters() == parameters
+    best = (min if kind == "language" else max)(family.front.values())  # perplexity and accuracy
     done = ok(lgx("export", run, "--params", known, "--latency", "9s", "--out", tmp_path / "chosen"))
-    assert re.search(r"--arch (\S+)", done.out)[1] in family.front
+    assert family.front[re.search(r"--arch (\S+)", done.out)[1]] == best
+    if kind == "language":
+        return
     ok(lgx("predict", "--config", run / "config.yaml", f"--ckpt_path={run}/checkpoints/last.ckpt"))
     done = lgx("predict", images, "--model", run, "--arch", size, "--out", tmp_path / "p.csv")
     assert "is a model for text" in refusal(done)
