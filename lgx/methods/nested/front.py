@@ -94,10 +94,10 @@ def best_of(front: Front) -> list[Architecture]:
 
 
 def knee(front: Front) -> Architecture:
-    """The smallest size whose score is within one standard error of the best; the error of a share is known."""
+    """The smallest size whose score is within one standard error of the best; only that of an accuracy is known."""
     *_, best = sizes = best_of(front)
     share, margin = front.scores[best], 0.0
-    if is_share(front.metric) and front.examples and 0 < share < 1:
+    if front.metric.endswith("acc") and front.examples:
         margin = math.sqrt(share * (1 - share) / front.examples)
     return next(size for size in sizes if front.gain(size) >= front.gain(best) - margin)
 
