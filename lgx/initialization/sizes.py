@@ -11,8 +11,6 @@ from lgx.errors import UserError
 LIKE_DEIT_SMALL = ViTArchitecture(12, 384, 6)
 """Proportions of a network without a source (Touvron et al., 2021)."""
 
-RATIO = ("mlp_ratio",)
-"""Keys that the text of a size always names, besides depth, width and heads: the source may differ from the default."""
 _SIXTEENTHS = 16
 """MLP ratios are multiples of 1 / 16, so that they are short as text."""
 

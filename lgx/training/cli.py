@@ -280,10 +280,10 @@ class LgxCLI(LightningCLI):
             tested = self.model.epochs_trained  # an earlier end of this run may have tested later weights
             keep_rows(self.run_dir / "results.csv", lambda row: row.split != "test" or row.epochs <= tested)
             print(f"weights    {weights.words}: {weights.path}{weights.other}")
-            if self.write_report and (networks := [*self.model.classifiers().values()]):
-                print(f"report     {self.write_report(self.run_dir, networks, tested)}")
             for sentence in self.model.conclusions():
                 print(f"result     {sentence}")
+            if self.write_report and (networks := [*self.model.classifiers().values()]):
+                print(f"report     {self.write_report(self.run_dir, networks, tested)}")
             print(f"next       {self.model.next_command(self.run_dir)}", flush=True)
 
 

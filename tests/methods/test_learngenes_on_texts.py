@@ -14,7 +14,6 @@ from lgx.artifacts.learngene import Learngene
 from lgx.commands import api
 from lgx.errors import UserError
 from lgx.initialization import Sizes, initialize
-from lgx.initialization.sizes import RATIO
 from lgx.methods.initializers import initializer_for
 from lgx.methods.nested.front import grid
 from lgx.methods.nested.sizes import parse_size, size_text
@@ -185,7 +184,7 @@ def test_sizes_of_texts_are_stored_exactly(name):
     assert len(sizes) > 4
     for size in sizes:
         assert parse_size(size_text(size), whole) == size
-        assert parse_size(size.spec(RATIO), whole) == size  # as files of earlier versions have it
+        assert parse_size(size.spec(["mlp_ratio"]), whole) == size  # as files of earlier versions have it
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS)

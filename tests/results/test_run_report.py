@@ -15,7 +15,7 @@ from lgx.methods.nested.sizes import short_names
 from lgx.training.run_folder import check_claim
 from tests.support.command_line import arguments, lgx, ok
 
-SIZES = {"2x16": "depth=2", "1x8-mlp2": "depth=1,embed_dim=8,mlp_ratio=2"}
+SIZES = {"2x16": "depth=2", "1x8-mlp2": "depth=1,embed_dim=8,mlp_ratio=2", "ancestor": "ancestor"}
 
 
 def train(model: str, images: Path, runs: Path, *options: str) -> tuple[Path, str]:
@@ -27,7 +27,7 @@ def train(model: str, images: Path, runs: Path, *options: str) -> tuple[Path, st
 @pytest.fixture(scope="module")
 def family(images: Path, ancestor: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A run of two listed sizes."""
-    sizes = ",".join(f'"{size}"' for size in SIZES.values())
+    sizes = ",".join(f'"{size}"' for size in SIZES.values() if size != "ancestor")
     options = [f"--model.ancestor={ancestor}", f"--model.sizes=[{sizes}]", "--trainer.max_epochs=2"]
     return train("Family", images, tmp_path_factory.mktemp("family"), *options)
 
@@ -88,7 +88,7 @@ def test_the_page_of_a_family_has_a_line_for_each_size_and_all_pictures(family: 
     page = (folder / "report.html").read_text()
     assert out.splitlines()[-2] == f"report     {folder}/report.html"
     assert out.splitlines()[-1].startswith("next ")
-    assert "<h1>shapes: networks of 2 sizes</h1>" in page
+    assert "<h1>shapes: networks of 3 sizes</h1>" in page
     head, *lines = table_of(page)
     assert head[:3] == ["network", "test accuracy", "test images"]
     for line, name, (architecture, accuracy) in zip(lines, SIZES, accuracies(folder).items(), strict=True):
@@ -112,11 +112,10 @@ def test_a_test_of_other_networks_removes_the_files_of_the_former_ones(
     folder = Path(shutil.copytree(former, tmp_path / "test/r/seed0"))
     one = f'--model.sizes=["{SIZES["2x16"]}"]'
     ok(lgx("test", "--config", folder / "config.yaml", f"--runs_dir={tmp_path}", one))
-    names = {file.stem for kind in ("test_classes", "confusion", "gallery") for file in folder.glob(f"{kind}*")}
-    assert names == {"test_classes", "confusion", "gallery"}
-    counts, of_former = (
-        counts_of(file.read_text()) for file in (folder / "confusion.svg", former / "confusion-2x16.svg")
-    )
+    kinds = "test_classes", "confusion", "gallery"
+    names = {file.stem for kind in kinds for file in folder.glob(f"{kind}*")}
+    assert names == {f"{kind}-{name}" for kind in kinds for name in ("2x16", "ancestor")}
+    counts, of_former = (counts_of((place / "confusion-2x16.svg").read_text()) for place in (folder, former))
     assert counts == of_former
 
 

@@ -46,7 +46,7 @@ def test_an_untrained_start_and_a_headless_ancestor_are_probed_like_any_network(
         tmp_path / "headless.learngene.safetensors"
     )
     found = {}
-    for name, source in (("whole", ancestor / "best"), ("none", tmp_path / "headless")):
+    for name, source in (("whole", ancestor / "final"), ("none", tmp_path / "headless")):
         options = [f"--model.initializer.source={source}.learngene.safetensors", "--model.head=new", "--untrained"]
         options.append(f"--name={name}")
         ok(fit("Finetune", "--model.initializer=Pretrained", *options, "--probe=knn", "--probe_k=5", command="test"))

@@ -6,10 +6,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from lgx.architectures import Architecture
+from lgx.architectures.cost import cost_of
 from lgx.core.batch import Batch
-from lgx.initialization import Sizes
-from lgx.initialization.sizing import cost_parts
 from lgx.methods.nested.slicing import sliced
 from lgx.methods.planned_step import PlannedStep
 
@@ -28,15 +26,11 @@ class PlannedSlices(PlannedStep):
         method: Any = self.method
         with unset_fake_temporarily():
             steps = [method.draw(step) for step in range(_STEPS)]
-            costs = [[self._macs(size) for size in sizes] for sizes in steps]
+            costs = [[cost_of(size).macs for size in sizes] for sizes in steps]
         largest = max(range(_STEPS), key=lambda k: sum(costs[k]))
         method.drawn, self.flops_share = steps[largest], fmean(map(sum, costs)) / sum(costs[largest])
         method.layer_order = tuple(range(method.architecture.depth))
         return super().build()
-
-    def _macs(self, size: Architecture) -> float:
-        fixed, layer = cost_parts(Sizes.within(self.method.architecture), size.embed_dim, size.mlp_ratio)
-        return fixed.macs + size.depth * layer.macs
 
     def loss(self, batch: Batch) -> Tensor:
         """The loss of the slices, which are built before: no network can be built on tensors without memory."""

@@ -5,7 +5,6 @@ from math import sqrt
 from statistics import fmean
 
 from lgx.architectures import parse_architecture
-from lgx.initialization.sizes import RATIO
 from lgx.methods.nested.sizes import default_sizes
 from tests.support.command_line import ARCH, arguments, lgx, ok
 from tests.support.images import write_images
@@ -31,7 +30,7 @@ def test_every_size_of_a_family_is_as_good_as_the_same_size_trained_alone_with_i
     rates = [1 / network.count_macs() for network in networks]
     alone = {}
     for network, rate in zip(networks, rates, strict=True):
-        name, arch = f"{network.depth}x{network.embed_dim}x{network.mlp_ratio:g}", network.spec(RATIO)
+        name, arch = f"{network.depth}x{network.embed_dim}x{network.mlp_ratio:g}", network.spec(["mlp_ratio"])
         ok(lgx("init", "--source", ancestor, "--method", "weight_subcloning", "--data", images, "--head", 3,
                "--arch", arch, "--out", tmp_path / name))  # fmt: skip
         steps = round(PASSES * 18 * rate / sum(rates))  # 18 whole batches of 16 are a pass

@@ -17,7 +17,6 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands import api
 from lgx.errors import UserError
-from lgx.initialization.sizes import RATIO
 from lgx.initialization.sizing import enough, parse_budgets
 from lgx.methods.nested.front import grid
 from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, size_text
@@ -152,7 +151,7 @@ def test_sizes_are_stored_exactly(tmp_path):
     for ratio in (7 / 3, 6.0):  # without its ratio, the text of a size means the whole network's, not the default
         whole = ViTArchitecture(3, 48, 3, mlp_ratio=ratio, patch_size=4, img_size=16, num_classes=4)
         for size in (*grid(whole, 1, 16), *(whole.replace(mlp_ratio=4.0),) * (ratio > 4)):
-            assert parse_size(size_text(size), whole) == parse_size(size.spec(RATIO), whole) == size
+            assert parse_size(size_text(size), whole) == parse_size(size.spec(["mlp_ratio"]), whole) == size
     tiny = ViTArchitecture(12, 192, 3, patch_size=8, img_size=64)
     assert size_text(tiny) == "depth=12,embed_dim=192,num_heads=3,mlp_ratio=4"
     small = [(size.depth, size.embed_dim, size.mlp_ratio) for size in default_sizes(tiny)]

@@ -60,7 +60,8 @@ FAST = ("scratch", "cloned", "features")
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
 )
-def test_counted_flops_are_those_of_a_whole_run(name, fit, teacher, images, tmp_path, request):
+def test_counted_flops_are_those_of_a_whole_run(name, fit, teacher, images, tmp_path, request, monkeypatch):
+    monkeypatch.setattr("lgx.cli._write_report", lambda *facts: "none")  # it measures latencies
     model, depth, options = RUNS[name]
     templates = request.getfixturevalue("templates") if name == "scalers" else None
     given = [option.format(teacher=teacher, templates=templates, images=images) for option in options]
