@@ -20,7 +20,6 @@ from lgx.errors import UserError
 from lgx.initialization import Origin
 from lgx.initialization.sizing import parse_budgets
 from lgx.methods.initializers import initializer_for
-from lgx.methods.nested.sizes import size_text
 
 __all__ = ["embed_task", "init", "load_family", "load_learngene"]
 
@@ -126,7 +125,7 @@ class NetworkFamily:
         if initializer.front is None:
             raise UserError(f"{source}: is not a family of finished networks; give a run of `lgx fit --model Family`")
         self._source = str(source)
-        self.front = {size_text(size): score for size, score in initializer.front.scores.items()}
+        self.front = {initializer.size_text(size): score for size, score in initializer.front.scores.items()}
 
     def __getitem__(self, arch: str) -> nn.Module:
         """The network of a size, a model of timm in evaluation mode.

@@ -18,7 +18,6 @@ from lgx.errors import UserError
 from lgx.initialization import Initialization, Initializer, initialize
 from lgx.initialization.sizing import Budget, parse_budgets
 from lgx.methods.initializers import initializer_for, initializer_options, takes_option
-from lgx.methods.nested.sizes import size_text
 
 further_options = initializer_options
 """``method`` and the options of all initializers."""
@@ -160,7 +159,7 @@ def start_descendant(
     if budgets and initializer.front is not None:
         from lgx.commands.members import best_member
 
-        arch = size_text(best_member(initializer, initializer.front, arch, budgets))
+        arch = initializer.size_text(best_member(initializer, initializer.front, arch, budgets))
     elif budgets:
         from lgx.commands.size import choose_size
 

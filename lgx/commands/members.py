@@ -12,7 +12,6 @@ from lgx.errors import UserError
 from lgx.initialization import Front, Initializer, initialize
 from lgx.initialization.sizing import Budget, Stopwatch, enough
 from lgx.methods.initializers import initializer_for
-from lgx.methods.nested.sizes import KEYS, size_text
 
 
 def load_chosen(
@@ -67,7 +66,7 @@ def best_member(initializer: Initializer, front: Front, arch: str | None, budget
             f"{limits}: the family was trained without validation, so no best size is known; name a size with --arch"
         )
     wanted = initializer.named_size(arch, None) if arch else None
-    fixed = [key for key in KEYS if key in arch] or KEYS if arch else ()
+    fixed = [part.partition("=")[0].strip() for part in arch.split(",") if "=" in part] if arch else []
     stopwatch = Stopwatch(1, "cuda" if torch.cuda.is_available() else "cpu")
 
     def value(size: Architecture, budget: Budget) -> float:
@@ -76,6 +75,7 @@ def best_member(initializer: Initializer, front: Front, arch: str | None, budget
         return cost_of(size).parameters if budget.quantity == "params" else cost_of(size).macs
 
     of_form = [size for size in front.scores if all(getattr(size, key) == getattr(wanted, key) for key in fixed)]
+    of_form = of_form if fixed or wanted is None else [size for size in of_form if size == wanted]
     if not of_form:
         raise UserError(f"--arch {arch}: this size was not measured; leave out the budget, or choose another size")
     fitting = [size for size in of_form if all(value(size, budget) <= budget.limit for budget in budgets)]
@@ -86,5 +86,7 @@ def best_member(initializer: Initializer, front: Front, arch: str | None, budget
             "smaller network with --arch"
         )
     best = max(fitting, key=lambda size: (front.gain(size), -size.count_parameters()))
-    print(f"chosen    the best validation score of {len(fitting)} sizes within {limits}: --arch {size_text(best)}")
+    print(
+        f"chosen    the best validation score of {len(fitting)} sizes within {limits}: --arch {initializer.size_text(best)}"
+    )
     return best

@@ -138,6 +138,10 @@ class Initializer(ABC):
             kind = "text"
         return parse_for(text, kind, classes, origin.architecture)
 
+    def size_text(self, architecture: Architecture) -> str:
+        """The text of a descendant's size, which :meth:`named_size` reads."""
+        return architecture.spec()
+
     @property
     def stored_parameters(self) -> int:
         """Number of parameters that must be stored to initialize any number of descendants."""

@@ -11,7 +11,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Front, Sizes
 from lgx.methods.layers import LayerExpansion
-from lgx.methods.nested.sizes import parse_size
+from lgx.methods.nested.sizes import parse_size, size_text
 from lgx.methods.nested.slicing import sliced
 
 
@@ -76,6 +76,10 @@ class FamilyMembers(NestedSlices):
     def named_size(self, text: str, num_classes: int | None) -> Architecture:
         """See :class:`~lgx.initialization.Initializer`; what the text leaves out is the whole network's."""
         return parse_size(text, self.whole).replace(num_classes=num_classes or self.whole.num_classes)
+
+    def size_text(self, architecture: Architecture) -> str:
+        """See :class:`~lgx.initialization.Initializer`."""
+        return size_text(architecture)
 
     @property
     def front(self) -> Front:
