@@ -86,7 +86,6 @@ def best_member(initializer: Initializer, front: Front, arch: str | None, budget
             "smaller network with --arch"
         )
     best = max(fitting, key=lambda size: (front.gain(size), -size.count_parameters()))
-    print(
-        f"chosen    the best validation score of {len(fitting)} sizes within {limits}: --arch {initializer.size_text(best)}"
-    )
+    size = initializer.size_text(best)
+    print(f"chosen    the best validation score of {len(fitting)} sizes within {limits}: --arch {size}")
     return best

@@ -178,6 +178,11 @@ class Method(EvaluatedModule):
         """Parameter groups of the optimizer: with and without weight decay."""
         return parameter_groups(self.network)
 
+    @property
+    def average_macs(self) -> float | None:
+        """MACs of an example's forward pass in an average step; None if every step trains the whole network."""
+        return None
+
     def conclusions(self) -> list[str]:
         """Sentences on the results of a finished run, for its last lines."""
         return []

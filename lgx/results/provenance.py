@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lgx.core.rows import Row
+from lgx.core.rows import UNLISTED, Row
 from lgx.core.version import __version__
 from lgx.methods import registry
 from lgx.results.looks import label_of, method_order
@@ -41,7 +41,7 @@ def health_section(rows: Iterable[Row], merged: Merged) -> Section | None:
         merged: All rows, with the folders of their runs.
     """
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for method, run in dict.fromkeys((row.method, row.run) for row in rows):
+    for method, run in dict.fromkeys((row.method, row.run) for row in rows if not row.method.endswith(UNLISTED)):
         if isinstance(health := merged.summary(run).get("health"), Mapping):
             found.setdefault(method, []).append(health)
     if not found:

@@ -213,7 +213,9 @@ class RunRecord:
 
     @property
     def macs(self) -> float | None:
-        """MACs of one image's forward pass through its network; None for a hypernetwork, whose networks vary."""
+        """MACs of one image's forward pass in a step; None for a hypernetwork, whose networks vary."""
+        if macs := self.summary.get("macs"):
+            return float(macs)
         if self.kind.evaluates_starts:
             return None
         if self.learngene:

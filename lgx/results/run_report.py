@@ -4,59 +4,63 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
+from lgx.architectures import parse_for
 from lgx.architectures.cost import cost_of
 from lgx.components.class_metrics import interval
 from lgx.core.provenance import hardware
 from lgx.core.readable import clipped, in_words, measured
-from lgx.core.rows import CLASSES, Evaluation, Row
+from lgx.core.rows import CLASSES, Evaluation, Row, read_rows
 from lgx.core.task import BALANCED
 from lgx.host.files import atomic_path
 from lgx.initialization.sizing import Stopwatch, amount
+from lgx.methods.base import Method
 from lgx.results.markdown import to_html
 from lgx.results.merging import REPORT
 from lgx.results.report import EMPTY_CELL, Cell, Report, ReportFigure, Section, Table
-from lgx.results.run_records import RunRecord
 
 
-def write_run_report(folder: Path, networks: Sequence[Evaluation], epochs: int) -> Path:
+def write_run_report(folder: Path, method: Method) -> Path | None:
     """Write ``report.html`` from the files in a run's folder.
 
     Args:
         folder: The run's folder.
-        networks: The networks that the run evaluates, and their tasks.
-        epochs: Epochs of training of the run's weights.
+        method: The trained method, which knows its networks.
 
     Returns:
-        The page.
+        The page; None if no network was measured.
     """
-    run = RunRecord.at(folder)
-    rows = [row for row in run.rows if row.epochs == epochs]
+    networks, epochs = [*method.classifiers().values()], method.epochs_trained
+    path = folder / "results.csv"
+    rows = [row for row in read_rows(path) if row.epochs == epochs] if path.is_file() else []
     split = "test" if any(row.split == "test" for row in rows) else "val"
     scores: dict[tuple[str, str], Row] = {}
     for row in rows:
         if row.split == split:
             scores.setdefault((row.task, row.architecture), row)  # the main metric comes first
+    if not any((each.task, each.architecture) in scores for each in networks):
+        return None
     sizes, tasks = {each.architecture for each in networks}, dict.fromkeys(each.task for each in networks)
-    table = _table(run, networks, scores, split)
+    table = _table(method, networks, scores, split)
     what = f"networks of {len(sizes)} sizes" if len(sizes) > 1 else table.rows[0][0]
     sections = [Section("Networks", tables=[table]), *_front(folder)]
     for kind, title in (("confusion", "Confusions"), ("gallery", "Mistakes")) if split == "test" else ():
         drawn = [each for each in networks if (folder / f"{each.stem(kind)}.svg").is_file()]
         figures = [_figure(folder, each.stem(kind), f"{each.name} {_lowest_recall(folder, each)}") for each in drawn]
         sections += [Section(title, figures=figures)] if figures else []
-    about = f"Method {run.method}, {epochs} epoch(s), run {folder}."
+    about = f"Method {method.label}, {epochs} epoch(s), run {folder}."
     report = Report(f"{', '.join(tasks)}: {what}", [], [about], sections)
     with atomic_path(folder / REPORT) as temporary:
         temporary.write_text(to_html(report), encoding="utf-8")
     return folder / REPORT
 
 
-def _table(run: RunRecord, networks: Sequence[Evaluation], scores: dict[tuple[str, str], Row], split: str) -> Table:
+def _table(method: Method, networks: Sequence[Evaluation], scores: dict[tuple[str, str], Row], split: str) -> Table:
     """Score and cost of each network; the latency only of networks that read images."""
     lines: list[tuple[str, tuple[Cell, ...]]] = []
     stopwatch, columns = Stopwatch(), ["parameters", "MB", "MACs"]
     for each in networks:
-        network, row = run.architecture_of(each.task, each.architecture), scores.get((each.task, each.architecture))
+        task, row = method.tasks[each.task], scores.get((each.task, each.architecture))
+        network = parse_for(each.architecture, task.kind, task.num_classes)
         cost = cost_of(network)
         cells = [_score(row), f"{row.n:,}"] if row else [EMPTY_CELL, EMPTY_CELL]
         cells += [amount("params", cost.parameters), f"{4e-6 * cost.parameters:.3g}", amount("macs", cost.macs)]

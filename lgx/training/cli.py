@@ -20,7 +20,7 @@ from data_modules.module_checks import Loader, check_module, is_of_another_packa
 from lgx.artifacts.checkpoints import LAST
 from lgx.core.provenance import commit
 from lgx.core.readable import lower_is_better
-from lgx.core.rows import Evaluation, keep_rows
+from lgx.core.rows import keep_rows
 from lgx.errors import Preempted, UserError
 from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning, worker_was_killed
 from lgx.host.launcher import check_job
@@ -48,8 +48,8 @@ from lgx.training.trainer_parts import as_list, every_callback, every_plugin
 _EVALUATED: dict[str, Loader] = {"validate": "val", "test": "test", "predict": "predict"}
 
 
-WriteReport = Callable[[Path, Sequence[Evaluation], int], Path]
-"""Writes a page to a run's folder, given its networks and the epochs of their training."""
+WriteReport = Callable[[Path, Method], Path | None]
+"""Writes a page to a run's folder, given the trained method; None for no page."""
 
 
 def run(argv: list[str], write_report: WriteReport | None = None) -> None:
@@ -275,15 +275,16 @@ class LgxCLI(LightningCLI):
             self.trainer.test(self.model, self.datamodule, verbose=False)
         if self.trainer.is_global_zero and not self.config.trainer.fast_dev_run:
             (weights,) = callbacks_of(self.trainer, RunWeights)
-            numbers, cost = self.health.numbers(), (self.health.seconds, self.model.start_flops)
-            write_summary(self.run_dir, self.trainer, *cost, numbers, weights.kind)
             tested = self.model.epochs_trained  # an earlier end of this run may have tested later weights
             keep_rows(self.run_dir / "results.csv", lambda row: row.split != "test" or row.epochs <= tested)
+            page = self.write_report(self.run_dir, self.model) if self.write_report else None
+            numbers, cost = self.health.numbers(), (self.health.seconds, self.model.start_flops)
+            write_summary(self.run_dir, self.trainer, *cost, numbers, weights.kind)
             print(f"weights    {weights.words}: {weights.path}{weights.other}")
             for sentence in self.model.conclusions():
                 print(f"result     {sentence}")
-            if self.write_report and (networks := [*self.model.classifiers().values()]):
-                print(f"report     {self.write_report(self.run_dir, networks, tested)}")
+            if page:
+                print(f"report     {page}")
             print(f"next       {self.model.next_command(self.run_dir)}", flush=True)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jsonargparse import Namespace
@@ -37,6 +37,7 @@ from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.locks import run_lock
 from lgx.host.safety import load_plain
+from lgx.methods.base import Method
 from lgx.training.loggers import RunPlace
 from lgx.training.same_run import RunIdentity, check_configuration, check_optimizer, identity_of
 
@@ -184,6 +185,7 @@ def write_summary(
         "batches": trainer.fit_loop.total_batch_idx + 1,
         "seconds": round(seconds, 1),
         "start_flops": start_flops,
+        "macs": cast(Method, trainer.lightning_module).average_macs,
         "classes": {name: task.num_classes for name, task in single.items()},
         "outputs": {name: task.num_classes for name, task in tasks.items()},
         "class_fingerprints": {k: fingerprint_of_names(t.class_names) for k, t in tasks.items() if t.class_names},

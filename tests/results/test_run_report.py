@@ -105,16 +105,31 @@ def test_the_page_of_a_family_has_a_line_for_each_size_and_all_pictures(family: 
         assert f'id="{picture}-figure_1"' in page
 
 
-def test_a_test_of_other_networks_removes_the_files_of_the_former_ones(
-    family: tuple[Path, str], tmp_path: Path
+def test_a_run_killed_while_it_writes_its_page_writes_it_when_it_is_resumed(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    given = arguments("fit", "Finetune", images, tmp_path, "--model.initializer=Random", "--name=k")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lgx.cli._write_report", killed)
+        assert lgx(*given).code == 130
+    page = tmp_path / "test/k/seed0/report.html"
+    assert not page.exists()
+    ok(lgx(*given, "--ckpt_path=last"))
+    assert "validation accuracy" in page.read_text()
+
+
+def test_a_test_of_one_size_keeps_the_files_of_the_others(family: tuple[Path, str], tmp_path: Path) -> None:
     former, _ = family
     folder = Path(shutil.copytree(former, tmp_path / "test/r/seed0"))
     one = f'--model.sizes=["{SIZES["2x16"]}"]'
     ok(lgx("test", "--config", folder / "config.yaml", f"--runs_dir={tmp_path}", one))
     kinds = "test_classes", "confusion", "gallery"
     names = {file.stem for kind in kinds for file in folder.glob(f"{kind}*")}
-    assert names == {f"{kind}-{name}" for kind in kinds for name in ("2x16", "ancestor")}
+    assert names == {f"{kind}-{name}" for kind in kinds for name in SIZES}
     counts, of_former = (counts_of((place / "confusion-2x16.svg").read_text()) for place in (folder, former))
     assert counts == of_former
 

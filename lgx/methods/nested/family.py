@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ from lgx.initialization.sizing import Stopwatch
 from lgx.methods.nested import FAMILY
 from lgx.methods.nested.front import compared, describe, front_figure, grid, knee, measured_front, write_table
 from lgx.methods.nested.shares import EqualCompute
-from lgx.methods.nested.sizes import default_sizes, parse_size, short_names, size_text
+from lgx.methods.nested.sizes import ANCESTOR, default_sizes, parse_size, short_names, size_text
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
 
@@ -47,8 +47,8 @@ class Family(SlicedNetwork):
     """Train one network whose slices are finished networks of every smaller size for the task.
 
     The slices start from the ancestor's weights; the head is new, unless the ancestor's head is for the task's classes.
-    A slice of l layers has the first l - 1 layers and the last one. So all sizes end with the layer that the head
-    reads, and one layer more changes no layer before it.
+    A slice of l layers has the first l - 1 layers and the last one. So the head reads the same layer in all sizes, and
+    a deeper slice has the same first layers.
     Each update trains one size on a batch, from labels alone. The sizes are the listed ones, and the whole network,
     which results call ``ancestor``. All of them get the same compute, and so do random sizes between the smallest
     listed values and the whole network (:class:`~lgx.methods.nested.shares.EqualCompute`). See
@@ -70,12 +70,13 @@ class Family(SlicedNetwork):
             the width with half of the MLP.
         compute: Compute of the whole training, in epochs of training the whole network. The smallest size gets at least
             600 updates. With it the run ends after so many passes over the data, and is validated about ten times;
-            ``trainer.max_epochs`` and ``trainer.max_steps`` can only end it earlier. By default they alone give the
-            length of the run.
+            ``trainer.max_epochs`` and ``trainer.max_steps`` can only end it earlier; -1 is no limit. By default they
+            alone give the length of the run.
         kwargs: Arguments of ``Distill`` and of every method, without those of its teacher and its start.
     """
 
     spec = FAMILY
+    teacher_option: ClassVar[str | None] = None
 
     def __init__(
         self, ancestor: str, sizes: Sequence[str] | None = None, compute: float | None = None, **kwargs: Any
@@ -101,7 +102,7 @@ class Family(SlicedNetwork):
         _ = self.listed
 
     def teacher_request(self) -> None:
-        """None: the labels alone are learned."""
+        """None: the loss has only labels."""
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
@@ -141,10 +142,9 @@ class Family(SlicedNetwork):
         """
         return [self.updates.size(parts[-1], run_seed())]
 
-    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Choose the size of the update; accumulated batches have one size."""
-        super().on_train_batch_start(batch, batch_idx)
-        self.drawn = self.draw(self.global_step)
+    def numbers_of_step(self, batch_idx: int) -> tuple[int, ...]:
+        """See :class:`SlicedNetwork`: the number of the update, so that accumulated batches have one size."""
+        return (self.global_step,)
 
     # -- length of the run ----------------------------------------------------------------------------------------
 
@@ -153,10 +153,10 @@ class Family(SlicedNetwork):
         super().setup(stage)
         if stage == "fit" and self.compute is not None:
             loop, passes = self.trainer.fit_loop, self._passes(self.compute)
-            given = loop.max_epochs or -1
-            loop.max_epochs = passes if given < 0 else min(given, passes)
-            if self.trainer.check_val_every_n_epoch == 1:
-                self.trainer.check_val_every_n_epoch = max(1, loop.max_epochs // _VALIDATIONS)
+            loop.max_epochs = passes if loop.max_epochs in (None, -1) else min(loop.max_epochs, passes)
+            is_whole = loop.max_epochs == passes and self.trainer.max_steps < 0
+            if is_whole and self.trainer.check_val_every_n_epoch == 1:
+                self.trainer.check_val_every_n_epoch = -(-passes // _VALIDATIONS)
 
     def known_steps(self) -> int | None:
         """See :class:`~lgx.methods.base.Method`."""
@@ -167,14 +167,15 @@ class Family(SlicedNetwork):
 
     @property
     def _updates_of_pass(self) -> int:
-        return -(-self.data_module().train_dataloader().epoch_length // int(self.trainer.accumulate_grad_batches))
+        batches = self.data_module().train_dataloader().epoch_length
+        return max(1, -(-batches // int(self.trainer.accumulate_grad_batches)))
 
     def _passes(self, compute: float) -> int:
         """Passes over the data that take so much compute; whole intervals between validations."""
         smallest = max(self.updates.shares[: len(self.measured)])
         wanted = compute * self._updates_of_pass * cost_of(self.architecture).macs / self.updates.macs
         passes = math.ceil(max(wanted, _LEAST_UPDATES / smallest) / self._updates_of_pass)
-        interval = max(1, passes // _VALIDATIONS)
+        interval = -(-passes // _VALIDATIONS)
         return -(-passes // interval) * interval
 
     def on_train_start(self) -> None:
@@ -182,9 +183,11 @@ class Family(SlicedNetwork):
         steps = self.known_steps()
         if steps is None or not self.trainer.is_global_zero:
             return
-        names = [*short_names(self.measured, self.architecture), "random sizes"]
+        names = [*(name or ANCESTOR for name in short_names(self.measured, self.architecture)), "random sizes"]
         counts = [f"{round(share * steps):,} of {name}" for name, share in zip(names, self.updates.shares, strict=True)]
         print(f"updates    {', '.join(counts)}{self._duration(steps)}", flush=True)
+        if self.compute is not None and steps < (wanted := self._passes(self.compute) * self._updates_of_pass):
+            print(f"length     max_epochs or max_steps ends the run after {steps / wanted:.0%} of model.compute")
 
     def _duration(self, steps: int) -> str:
         """About how long the remaining updates take, from forward passes of the whole network."""
@@ -296,15 +299,23 @@ class Family(SlicedNetwork):
         if not self.trainer.enable_validation:
             return {}
         self.front = measured_front(self, [*self.measured, *self._grid])
+        if self.front is None:
+            return {}
         if self.trainer.is_global_zero:
             write_table(self.front, self.architecture, table := folder / "front.csv")
-            print(f"front      {len(self.front.scores)} sizes in validation, {table}; those better than every smaller:")
+            count = len(self.front.scores)
+            print(f"front      {count} sizes in validation, {table}; sizes better than every smaller size:")
             print(describe(self.front), flush=True)
         return {"front": front_figure(self.front, self.measured)}
 
+    @property
+    def average_macs(self) -> float:
+        """See :class:`~lgx.methods.base.Method`."""
+        return self.updates.macs
+
     def conclusions(self) -> list[str]:
         """See :class:`~lgx.methods.base.Method`: the best slice beside the ancestor."""
-        return compared(self.front, self.architecture, self.compute) if self.front else []
+        return compared(self.front, self.architecture) if self.front else []
 
     def next_command(self, folder: Path) -> str:
         """See :class:`~lgx.methods.base.Method`: export the smallest network that is as good as the best."""

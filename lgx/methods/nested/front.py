@@ -55,8 +55,10 @@ def _spread(values: list[int], most: int) -> list[int]:
 
 
 @torch.no_grad()
-def measured_front(method: Any, sizes: Iterable[Architecture]) -> Front:
+def measured_front(method: Any, sizes: Iterable[Architecture]) -> Front | None:
     """Score the slices on all validation examples; every process measures its share of them.
+
+    Scores that are not finite are left out; None if no score is finite.
 
     Args:
         method: The family, which has the weights of its run; its trainer has its data.
@@ -73,7 +75,8 @@ def measured_front(method: Any, sizes: Iterable[Architecture]) -> Front:
             for size, metric in metrics.items():
                 update_metrics(metric, method.logits(size, moved.inputs).float(), moved.targets)
     scores = {size: float(metric[task.metric].compute()) for size, metric in metrics.items()}
-    return Front(task.metric, scores, int(metrics[ordered[0]]["n"].compute()))
+    finite = {size: score for size, score in scores.items() if math.isfinite(score)}
+    return Front(task.metric, finite, int(metrics[ordered[0]]["n"].compute())) if finite else None
 
 
 def _limited(loader: Any, limit: float) -> Iterable[Batch]:
@@ -81,7 +84,9 @@ def _limited(loader: Any, limit: float) -> Iterable[Batch]:
 
     ``num_val_batches`` of a trainer is empty if a run is resumed that has no epochs left.
     """
-    return islice(loader, limit if isinstance(limit, int) else int(len(loader) * limit))
+    if isinstance(limit, int):
+        return islice(loader, limit)
+    return loader if limit == 1 else islice(loader, int(len(loader) * limit))
 
 
 def best_of(front: Front) -> list[Architecture]:
@@ -97,19 +102,20 @@ def knee(front: Front) -> Architecture:
     """The smallest size whose score is within one standard error of the best; only that of an accuracy is known."""
     *_, best = sizes = best_of(front)
     share, margin = front.scores[best], 0.0
-    if front.metric.endswith("acc") and front.examples:
+    if front.metric == "acc" and front.examples:
         margin = math.sqrt(share * (1 - share) / front.examples)
     return next(size for size in sizes if front.gain(size) >= front.gain(best) - margin)
 
 
-def compared(front: Front, whole: Architecture, compute: float | None) -> list[str]:
+def compared(front: Front, whole: Architecture) -> list[str]:
     """Sentences on the ancestor, and on the best network of at most half of its parameters.
 
     Args:
         front: The measured sizes.
         whole: The ancestor's size.
-        compute: Compute of the training, in epochs of the whole network, if it was given so.
     """
+    if whole not in front.scores:
+        return []
     of_whole = cost_of(whole).parameters
     small = [size for size in front.scores if 2 * cost_of(size).parameters <= 1.05 * of_whole]
     words = f"ancestor {measured(front.scores[whole], front.metric)}"
@@ -119,8 +125,7 @@ def compared(front: Front, whole: Architecture, compute: float | None) -> list[s
     share = cost_of(best).parameters / of_whole
     lines = [f"{words}, best slice {measured(front.scores[best], front.metric)} with {share:.0%} of the parameters"]
     if is_share(front.metric) and front.gain(whole) - front.gain(best) > _FAR:
-        remedy = f"--model.compute {2 * compute:g}" if compute else "more epochs"
-        lines.append(f"the slices are far below the ancestor: train longer with {remedy} and --overwrite")
+        lines.append("the slices are far below the ancestor: train longer, with a larger --model.compute")
     return lines
 
 

@@ -44,13 +44,13 @@ class EqualCompute:
 
         Args:
             update: Number of the update.
-            seed: Seed of the run, for the draws within a group.
+            seed: Seed of the run.
         """
-        group = self.group(update)
+        group = self.group(update, seed)
         weights = [1 / cost_of(size).macs for size in group]
         return random.Random(repr((seed, update))).choices(group, weights)[0]
 
-    def group(self, update: int) -> Sequence[Architecture]:
-        """The group of an update."""
+    def group(self, update: int, seed: int) -> Sequence[Architecture]:
+        """The group of an update; the seed decides where the sequence begins."""
         borders = list(accumulate(self.shares))[:-1]
-        return self.groups[bisect(borders, update * _GOLDEN % 1)]
+        return self.groups[bisect(borders, (random.Random(seed).random() + update * _GOLDEN) % 1)]

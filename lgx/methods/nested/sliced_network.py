@@ -104,7 +104,11 @@ class SlicedNetwork(Distill):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Draw the sizes of the step."""
         super().on_train_batch_start(batch, batch_idx)
-        self.drawn = self.draw(run_seed(), self.current_epoch, batch_idx)
+        self.drawn = self.draw(*self.numbers_of_step(batch_idx))
+
+    def numbers_of_step(self, batch_idx: int) -> tuple[int, ...]:
+        """The numbers by which the sizes of a step are drawn: seed, epoch and batch."""
+        return run_seed(), self.current_epoch, batch_idx
 
     # -- network --------------------------------------------------------------------------------------------------
 

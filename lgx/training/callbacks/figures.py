@@ -153,17 +153,10 @@ class Gallery(Callback):
         module = pl_module.data_module()
         files = module.predict_files if len(pl_module.tasks) == 1 else ()
         names = [files[index] for index in module.predict_indices] if files else []
-        _remove(folder, GALLERY)
         for name, pictures in self.seen.items():
             network = self._networks[name]
             figure = gallery_figure(pictures.mistakes, pictures.others, pl_module.tasks[network.task], names)
             draw(trainer, folder, {network.stem(GALLERY): figure})
-
-
-def _remove(folder: Path, kind: str) -> None:
-    """Remove files that an earlier test wrote, perhaps of other networks."""
-    for file in (*folder.glob(f"{kind}.*"), *folder.glob(f"{kind}-*.*")):
-        file.unlink(missing_ok=True)
 
 
 def _keep(kept: list[_Seen], seen: _Seen) -> None:
@@ -253,8 +246,6 @@ class ClassReport(Callback):
             return
         if not pl_module.epochs_trained:
             return
-        for kind in (CLASSES, FIGURE):
-            _remove(folder, kind)
         for name, scores in self.scores.items():
             network = pl_module.classifiers()[name]
             classes = pl_module.tasks[network.task].class_names or tuple(map(str, range(len(scores))))

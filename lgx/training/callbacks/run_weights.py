@@ -39,21 +39,23 @@ class BestCheckpoint(ModelCheckpoint):
 
     Attributes:
         last_score: Score of the last validation; None before it.
+        validated: Step of the last validation.
         examples: Examples of a validation; several networks of one task are measured on the same ones.
     """
 
     last_score: float | None = None
     examples = 0
-    _best_loss, _best_error, _validated = inf, 0.0, -1
+    validated = -1
+    _best_loss, _best_error = inf, 0.0
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Record the validated step."""
-        self._validated = trainer.global_step
+        self.validated = trainer.global_step
         super().on_validation_end(trainer, pl_module)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep only validated weights: a run that ends within an epoch still has the score of the epoch before."""
-        if not trainer.enable_validation or self._validated == trainer.global_step:
+        if not trainer.enable_validation or self.validated == trainer.global_step:
             super().on_train_epoch_end(trainer, pl_module)
 
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
@@ -75,7 +77,7 @@ class BestCheckpoint(ModelCheckpoint):
 
     def state_dict(self) -> dict[str, Any]:
         """Lightning's state, with the values that decide equal scores and the run's weights."""
-        errors = {"best_loss": self._best_loss, "best_error": self._best_error}
+        errors = {"best_loss": self._best_loss, "best_error": self._best_error, "validated": self.validated}
         return {**super().state_dict(), **errors, "last_score": self.last_score, "examples": self.examples}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -86,6 +88,7 @@ class BestCheckpoint(ModelCheckpoint):
         super().load_state_dict(state_dict)
         self._best_loss = float(state_dict.get("best_loss", inf))
         self._best_error = float(state_dict.get("best_error", 0.0))
+        self.validated = int(state_dict.get("validated", -1))
         self.last_score, self.examples = state_dict.get("last_score"), int(state_dict.get("examples", 0))
 
     @property
@@ -112,8 +115,8 @@ class RunWeights(Callback):
     """Put the run's weights into the network when training ends, before it is tested, and save their learngene.
 
     After a finished schedule: the last weights, unless the best are better by more than one standard error of the
-    validation score. Otherwise, e.g. after an early stop or with a constant rate: the best weights. Averaged or sharded
-    weights: always the last.
+    validation score; also if the last were not validated. Otherwise, e.g. after an early stop or with a constant rate:
+    the best weights. Averaged or sharded weights: always the last.
 
     Attributes:
         kind: ``best`` or ``last``; also in the run's summary.
@@ -144,20 +147,22 @@ class RunWeights(Callback):
         if not isinstance(best, BestCheckpoint) or best.best_model_score is None:
             return
         tag, score = str(best.monitor), float(best.best_model_score)
-        scores = {"best": score, "last": best.last_score}
+        last = best.last_score if best.validated == trainer.global_step else None  # of these weights
+        scores = {"best": score, "last": last}
         if _may_load(trainer, pl_module, best):
             checkpoint = load_checkpoint(best.best_model_path)
             of_best, is_same = checkpoint["lgx"]["epochs"], checkpoint["global_step"] == trainer.global_step
-            lead = abs(score - (best.last_score or 0))
+            is_level = last is not None and abs(score - last) <= best.margin
             if is_same:
                 self.words += " and best"
-            elif _has_ended(trainer) and lead <= best.margin:
-                self.other = f"; best: {_shown(tag, score)} in epoch {of_best}, level with the last"
+            elif _has_ended(trainer) and (is_level or last is None):
+                words = "level with the last" if is_level else "the last were not validated"
+                self.other = f"; best: {_shown(tag, score)} in epoch {of_best}, {words}"
             else:
                 pl_module.load_state_dict(checkpoint["state_dict"])
                 pl_module.epochs_trained = of_best  # the tested weights, as in a test of the checkpoint
                 self.kind, self.path, self.words = "best", Path(best.best_model_path), f"epoch {of_best}, best"
-                self.other = f"; last: {_shown(tag, best.last_score)} in epoch {epoch}"
+                self.other = f"; last: {_shown(tag, last)} in epoch {epoch}"
         if (own := scores[self.kind]) is not None and pl_module.learngene_of_best:
             self.metrics = {tag: own}
 

@@ -30,6 +30,7 @@ from lgx.methods import Family
 from lgx.methods.nested.front import best_of, knee, measured_front
 from lgx.methods.nested.slicing import sliced
 from lgx.planning import make_plan
+from lgx.results.run_records import RunRecord
 from tests.support.command_line import arguments, lgx, ok
 
 SIZES_OF_RUN = ("depth=2", "depth=1,embed_dim=8,mlp_ratio=2")
@@ -89,7 +90,7 @@ def test_an_update_builds_no_network_for_sizes_that_it_knows(ancestor, monkeypat
 @given(updates=st.integers(1, 3000))
 def test_all_sizes_get_the_same_compute_at_any_time_of_a_run(ancestor, updates):
     method = made(ancestor, sizes=["depth=2", "depth=1,embed_dim=8", "depth=1,embed_dim=8,mlp_ratio=2"])
-    drawn = Counter(id(method.updates.group(update)) for update in range(updates))
+    drawn = Counter(id(method.updates.group(update, seed=updates)) for update in range(updates))
     *trained, _ = method.updates.groups
     assert trained == [[size] for size in [*method.listed, method.architecture]]
     macs = [1 / fmean(1 / size.count_macs() for size in group) for group in method.updates.groups]
@@ -122,6 +123,36 @@ def test_a_budget_is_that_of_training_the_ancestor_or_600_updates_of_the_smalles
         assert smallest < 600 * 1.12
     method._trainer.max_steps = 7
     assert method.known_steps() == 7
+
+
+@pytest.mark.parametrize("limit", [-1, 4])
+def test_a_run_with_a_budget_validates_its_last_weights_and_says_what_ends_it_earlier(
+    ancestor, images, tmp_path, monkeypatch, limit
+):
+    monkeypatch.setattr("lgx.methods.nested.family._LEAST_UPDATES", 1)
+    given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES, "--name=b")
+    done = ok(lgx(*given, "--model.compute=4", f"--trainer.max_epochs={limit}"))
+    run = tmp_path / "test/b/seed0"
+    epochs = json.loads((run / "summary.json").read_text())["epochs"]
+    assert RunRecord.at(run).macs == made(ancestor, SIZES_OF_RUN).updates.macs
+    with (run / "results.csv").open() as file:
+        validated = {int(row["epochs"]) for row in csv.DictReader(file) if row["split"] == "val"}
+    if limit > 0:
+        assert epochs == limit
+        assert "length " in done.out
+    else:
+        assert epochs > 12
+        assert "length " not in done.out
+        assert len(validated) <= 10
+    assert max(validated) == epochs
+
+
+def test_a_score_that_is_no_number_is_left_out_of_the_front(ancestor, monkeypatch):
+    method, front = made(ancestor), measured_fronts(monkeypatch)
+    method.logits = lambda size, inputs: torch.full((len(inputs), 3), torch.nan if size.depth < 3 else 0.0)
+    sizes = [method.architecture.replace(depth=depth) for depth in (1, 2, 3, 4)]
+    assert [size.depth for size in front(method, sizes, "loss").scores] == [3, 4]
+    assert front(method, sizes[:2], "loss") is None
 
 
 def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tmp_path):
@@ -196,20 +227,29 @@ def test_the_next_command_names_the_smallest_size_within_one_standard_error_of_t
     assert knee(front) == sizes[1]
 
 
-def test_the_front_has_one_order_whatever_the_order_of_its_sizes(ancestor, monkeypatch):
-    method = made(ancestor)
-    twins = [method.architecture.replace(num_heads=heads) for heads in (1, 2, 4)]  # of equal parameters
-    batch = Batch(torch.randn(4, 3, 16, 16), torch.arange(4) % 3, "t")
-    method.task = SimpleNamespace(metric="acc")
+def measured_fronts(monkeypatch):
+    """A function that measures the front of a method on four images, without a trainer."""
     monkeypatch.setattr("lgx.methods.nested.front.metrics_for", lambda task: metrics_for(Task("t", 3)))
-    plain = SimpleNamespace(val_step_context=nullcontext, convert_input=lambda batch: batch)
-    method._trainer = SimpleNamespace(
-        limit_val_batches=1.0, is_global_zero=False, precision_plugin=plain,
-        strategy=SimpleNamespace(batch_to_device=lambda batch: batch),
-    )  # fmt: skip
-    method.data_module = lambda: SimpleNamespace(val_dataloader=lambda: [batch])
+    batch = Batch(torch.randn(4, 3, 16, 16), torch.arange(4) % 3, "t")
+
+    def front(method, sizes, metric="acc"):
+        method.task = SimpleNamespace(metric=metric)
+        plain = SimpleNamespace(val_step_context=nullcontext, convert_input=lambda batch: batch)
+        method._trainer = SimpleNamespace(
+            limit_val_batches=1.0, is_global_zero=False, precision_plugin=plain,
+            strategy=SimpleNamespace(batch_to_device=lambda batch: batch),
+        )  # fmt: skip
+        method.data_module = lambda: SimpleNamespace(val_dataloader=lambda: iter([batch]))
+        return measured_front(method, sizes)
+
+    return front
+
+
+def test_the_front_has_one_order_whatever_the_order_of_its_sizes(ancestor, monkeypatch):
+    method, front = made(ancestor), measured_fronts(monkeypatch)
+    twins = [method.architecture.replace(num_heads=heads) for heads in (1, 2, 4)]  # of equal parameters
     method.logits = lambda size, inputs: torch.zeros(len(inputs), 3)
-    orders = [list(measured_front(method, order).scores) for order in permutations(twins)]
+    orders = [list(front(method, order).scores) for order in permutations(twins)]
     assert all(order == orders[0] for order in orders)
 
 
