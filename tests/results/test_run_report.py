@@ -108,7 +108,7 @@ def test_the_page_of_a_family_has_a_line_for_each_size_and_all_pictures(family: 
 def test_a_run_killed_while_it_writes_its_page_writes_it_when_it_is_resumed(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = arguments("fit", "Finetune", images, tmp_path, "--model.initializer=Random", "--name=k")
+    given = arguments("fit", "Finetune", images, tmp_path, "--name=k")
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
