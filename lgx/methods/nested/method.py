@@ -1,5 +1,6 @@
 """Nested learngenes: the training."""
 
+import random
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,6 +31,8 @@ from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
 
 _LARGEST = torch.finfo(torch.float16).max
+_SHARES = (0.25, 0.5, 0.75, 1.0)
+"""MLP ratios of random sizes, as shares of the ancestor's."""
 
 
 class Nested(SlicedNetwork):
@@ -112,10 +115,21 @@ class Nested(SlicedNetwork):
         sizes = (half, width), (quarter, width), (half, narrower), (quarter, head)
         return list(dict.fromkeys(self.size(*each, share=1.0) for each in sizes))
 
+    def size(self, depth: int, width: int, share: float) -> Architecture:
+        """A size; ``share`` is that of the ancestor's MLP ratio, rounded to one that exists."""
+        sizes = Sizes.within(self.architecture)
+        wanted = share * self.architecture.mlp_ratio
+        return sizes.network(depth, width, min(sizes.ratios(width), key=lambda ratio: abs(ratio - wanted)))
+
     def draw(self, *parts: int) -> list[Architecture]:
-        """See :class:`SlicedNetwork`: the smallest size, and random ones."""
-        least = self.least_depth, Sizes.within(self.architecture).widths()[0], self.least_ratio
-        return [self.size(*least), *self.random_sizes(self.draws, *least, *parts)]
+        """See :class:`SlicedNetwork`: the smallest size, and random ones up to the whole network."""
+        widths, generator = Sizes.within(self.architecture).widths(), random.Random(repr(parts))
+        shares = [share for share in _SHARES if share >= self.least_ratio]
+        sizes = [self.size(self.least_depth, widths[0], self.least_ratio)]
+        for _ in range(self.draws):
+            depth = generator.randint(self.least_depth, self.architecture.depth)
+            sizes.append(self.size(depth, generator.choice(widths), generator.choice(shares)))
+        return sizes
 
     # -- network --------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
 """What the training of nested learngenes and of families shares: an ordered ancestor, and passes of its slices."""
 
-import random
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -15,7 +14,6 @@ from lgx.core.batch import Batch
 from lgx.core.seed import run_seed
 from lgx.core.task import Normalization
 from lgx.errors import UserError
-from lgx.initialization import Sizes
 from lgx.methods.distillation.method import Distill, Guidance
 from lgx.methods.nested.planned_step import PlannedSlices
 from lgx.methods.nested.slicing import ordered, sliced
@@ -24,8 +22,6 @@ from lgx.methods.weight_subcloning.initializer import layers_by_change
 
 _SAMPLE = 64
 """Training images on which importance is measured."""
-_SHARES = (0.25, 0.5, 0.75, 1.0)
-"""MLP ratios of random sizes, as shares of the ancestor's."""
 ORDER = "layer_order"
 
 
@@ -68,12 +64,6 @@ class SlicedNetwork(Distill):
         """Slices of few layers leave the others without a gradient."""
         return True
 
-    def size(self, depth: int, width: int, share: float) -> Architecture:
-        """A size; ``share`` is that of the ancestor's MLP ratio, rounded to one that exists."""
-        sizes = Sizes.within(self.architecture)
-        wanted = share * self.architecture.mlp_ratio
-        return sizes.network(depth, width, min(sizes.ratios(width), key=lambda ratio: abs(ratio - wanted)))
-
     @abstractmethod
     def draw(self, *parts: int) -> list[Architecture]:
         """The sizes of one step, the same on all processes.
@@ -81,25 +71,6 @@ class SlicedNetwork(Distill):
         Args:
             parts: Numbers that name the step: seed, epoch and batch.
         """
-
-    def random_sizes(self, count: int, depth: int, width: int, share: float, *parts: int) -> list[Architecture]:
-        """Random sizes, each from the smallest values that are given to the whole network.
-
-        Args:
-            count: How many.
-            depth: Fewest layers.
-            width: Smallest width.
-            share: Smallest MLP ratio, as a share of the ancestor's.
-            parts: Numbers that seed the draw.
-        """
-        generator = random.Random(repr(parts))
-        widths = [each for each in Sizes.within(self.architecture).widths() if each >= width]
-        shares = [each for each in _SHARES if each >= share]
-        found = []
-        for _ in range(count):
-            layers = generator.randint(depth, self.architecture.depth)
-            found.append(self.size(layers, generator.choice(widths), generator.choice(shares)))
-        return found
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Draw the sizes of the step."""
