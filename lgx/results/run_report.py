@@ -1,6 +1,5 @@
 """The page of a finished run: its networks with scores and costs, and the pictures of its test."""
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,8 +7,8 @@ from lgx.architectures import parse_for
 from lgx.architectures.cost import cost_of
 from lgx.components.class_metrics import interval
 from lgx.core.provenance import hardware
-from lgx.core.readable import clipped, in_words, measured
-from lgx.core.rows import CLASSES, Evaluation, Row, read_rows
+from lgx.core.readable import in_words, measured
+from lgx.core.rows import Evaluation, Row, read_rows
 from lgx.core.task import BALANCED
 from lgx.host.files import atomic_path
 from lgx.initialization.sizing import Stopwatch, amount
@@ -42,10 +41,13 @@ def write_run_report(folder: Path, method: Method) -> Path | None:
     sizes, tasks = {each.architecture for each in networks}, dict.fromkeys(each.task for each in networks)
     table = _table(method, networks, scores, split)
     what = f"networks of {len(sizes)} sizes" if len(sizes) > 1 else table.rows[0][0]
-    sections = [Section("Networks", tables=[table]), *_front(folder)]
-    for kind, title in (("confusion", "Confusions"), ("gallery", "Mistakes")) if split == "test" else ():
-        drawn = [each for each in networks if (folder / f"{each.stem(kind)}.svg").is_file()]
-        figures = [_figure(folder, each.stem(kind), f"{each.name} {_lowest_recall(folder, each)}") for each in drawn]
+    pictures = {"Sizes": [("front", "Validation scores; the line joins sizes better than every smaller size.")]}
+    if split == "test":
+        for kind, title in (("confusion", "Confusions"), ("gallery", "Mistakes")):
+            pictures[title] = [(each.stem(kind), each.name) for each in networks]
+    sections = [Section("Networks", tables=[table])]
+    for title, wanted in pictures.items():
+        figures = [_figure(folder, name, caption) for name, caption in wanted if (folder / f"{name}.svg").is_file()]
         sections += [Section(title, figures=figures)] if figures else []
     about = f"Method {method.label}, {epochs} epoch(s), run {folder}."
     report = Report(f"{', '.join(tasks)}: {what}", [], [about], sections)
@@ -84,26 +86,7 @@ def _score(row: Row) -> str:
     return f"{value} ({100 * low:.1f} to {100 * high:.1f})"
 
 
-def _front(folder: Path) -> list[Section]:
-    """The sizes that the end of the run has measured."""
-    if not (folder / "front.svg").is_file():
-        return []
-    caption = "Validation scores of many sizes. The line joins the sizes that are better than every smaller one."
-    return [Section("Sizes", figures=[_figure(folder, "front", caption)])]
-
-
 def _figure(folder: Path, name: str, caption: str) -> ReportFigure:
     """A figure of the run, which shrinks to the width of the page."""
     svg = (folder / f"{name}.svg").read_text(encoding="utf-8")
     return ReportFigure(name, svg.replace("<svg", '<svg style="max-width: 100%"', 1), name, caption)
-
-
-def _lowest_recall(folder: Path, network: Evaluation) -> str:
-    """The classes with the lowest recall, in words; empty without a table of classes."""
-    if not (path := folder / f"{network.stem(CLASSES)}.csv").is_file():
-        return ""
-    with path.open(encoding="utf-8", newline="") as file:
-        tested = [row for row in csv.DictReader(file) if int(row["examples"])]
-    worst = sorted(tested, key=lambda row: float(row["recall"]))[:3]
-    shown = (f"{clipped(row['class'])} {measured(float(row['recall']), 'acc')} of {row['examples']}" for row in worst)
-    return f"(lowest recall: {', '.join(shown)})"

@@ -87,7 +87,7 @@ class Family(SlicedNetwork):
         if sizes is not None and not sizes:
             raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
         self.compute, self._given = compute, sizes
-        self._trained: list[str] | None = None
+        self._trained: list[str] = []  # of a checkpoint
         self.front: Front | None = None
 
     def check_task(self, task: Task) -> None:
@@ -160,10 +160,8 @@ class Family(SlicedNetwork):
 
     def known_steps(self) -> int | None:
         """See :class:`~lgx.methods.base.Method`."""
-        limits = [super().known_steps()]
-        if self.compute is not None:
-            limits.append(self._passes(self.compute) * self._updates_of_pass)
-        return min((limit for limit in limits if limit is not None), default=None)
+        own = self._passes(self.compute) * self._updates_of_pass if self.compute is not None else None
+        return min(filter(None, (super().known_steps(), own)), default=None)
 
     @property
     def _updates_of_pass(self) -> int:
@@ -191,8 +189,6 @@ class Family(SlicedNetwork):
 
     def _duration(self, steps: int) -> str:
         """About how long the remaining updates take, from forward passes of the whole network."""
-        if self.architecture.reads_text:
-            return ""
         watch = Stopwatch(self.data_module().batch_size, self.device.type)
         share = self.updates.macs / cost_of(self.architecture).macs
         left = (steps - self.global_step) * int(self.trainer.accumulate_grad_batches)
@@ -251,13 +247,11 @@ class Family(SlicedNetwork):
         """Every listed size under its own tags."""
         task = self.task.name if self.task else ""
         short = short_names(self.measured, self.architecture)
+        trained = self._trained or [size_text(size) for size in self.measured]
         return [
-            Evaluation(task, name_of(size), f"{split}/{name_of(size)}", name, f"_{place}", self._is_trained(size))
+            Evaluation(task, name_of(size), f"{split}/{name_of(size)}", name, f"_{place}", size_text(size) in trained)
             for place, (size, name) in enumerate(zip(self.measured, short, strict=True))
         ]
-
-    def _is_trained(self, size: Architecture) -> bool:
-        return self._trained is None or size_text(size) in self._trained
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Evaluate every listed size on one batch."""
