@@ -63,6 +63,9 @@ def is_shown(row: Row | Mapping[str, str]) -> bool:
         is_tested = (row.split, row.metric) == ("test", "acc")
         of_length = row.run.startswith("runs/tal_length") and row.method.startswith("tal_") and row.epochs > 0
         return row in SHOWN or (is_tested and (of_length or row.run.startswith("runs/arena_mini")))
+    if "form" in row:
+        of_page = (row["split"], row["updates"]) == ("test", "400") and row["task"] in ("flowers12", "dtd10")
+        return of_page and row["size"] != "4x128"
     return "dtd10" not in row.get("run", "") and row.get("part") != "loss_norms"
 
 
@@ -70,7 +73,7 @@ def changed(row: Any) -> Any:
     """The row with another value."""
     if isinstance(row, Row):
         return replace(row, value=3 * row.value + 0.2)
-    column = next(key for key in ("seconds", "norm", "base_share", "trained", "test_accuracy") if key in row)
+    column = next(key for key in ("seconds", "norm", "base_share", "trained", "accuracy") if key in row)
     return {**row, column: str(1 - float(row[column]) if column == "base_share" else 3 * float(row[column]))}
 
 
