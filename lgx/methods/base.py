@@ -74,6 +74,7 @@ class Method(EvaluatedModule):
         trains: What a run trains.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
         step_losses: The named losses of the last training step, with graphs until the end of its backward pass.
+        average_macs: MACs of an example's forward pass in an average step; None if each trains the whole network.
         start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
         skips_start: Whether the network gets no start, because a checkpoint follows or a plan only counts.
         assumed: A plan's assumptions on missing files; None in a run, which needs the files.
@@ -87,6 +88,7 @@ class Method(EvaluatedModule):
     evaluates_starts: ClassVar[bool] = False
     follows_normalization: ClassVar[bool] = False
     learngene_of_best: ClassVar[bool] = True
+    average_macs: float | None = None
     trains: ClassVar[Trained] = "learngene"
 
     def __init__(
@@ -177,11 +179,6 @@ class Method(EvaluatedModule):
     def trained_groups(self) -> list[dict[str, Any]]:
         """Parameter groups of the optimizer: with and without weight decay."""
         return parameter_groups(self.network)
-
-    @property
-    def average_macs(self) -> float | None:
-        """MACs of an example's forward pass in an average step; None if every step trains the whole network."""
-        return None
 
     def conclusions(self) -> list[str]:
         """Sentences on the results of a finished run, for its last lines."""

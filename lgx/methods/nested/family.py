@@ -151,6 +151,7 @@ class Family(SlicedNetwork):
     def setup(self, stage: str) -> None:
         """See :class:`~lgx.methods.base.Method`; with ``compute`` also set the number of passes over the data."""
         super().setup(stage)
+        self.average_macs = self.updates.macs
         if stage == "fit" and self.compute is not None:
             loop, passes = self.trainer.fit_loop, self._passes(self.compute)
             loop.max_epochs = passes if loop.max_epochs in (None, -1) else min(loop.max_epochs, passes)
@@ -301,11 +302,6 @@ class Family(SlicedNetwork):
             print(f"front      {count} sizes in validation, {table}; sizes better than every smaller size:")
             print(describe(self.front), flush=True)
         return {"front": front_figure(self.front, self.measured)}
-
-    @property
-    def average_macs(self) -> float:
-        """See :class:`~lgx.methods.base.Method`."""
-        return self.updates.macs
 
     def conclusions(self) -> list[str]:
         """See :class:`~lgx.methods.base.Method`: the best slice beside the ancestor."""
