@@ -180,10 +180,6 @@ class Method(EvaluatedModule):
         """Parameter groups of the optimizer: with and without weight decay."""
         return parameter_groups(self.network)
 
-    def conclusions(self) -> list[str]:
-        """Sentences on the results of a finished run, for its last lines."""
-        return []
-
     def next_command(self, folder: Path) -> str:
         """A command that uses the results of a finished run."""
         return f"lgx test --config {shlex.quote(str(folder / 'config.yaml'))}"

@@ -67,6 +67,10 @@ class EvaluatedModule(LightningModule, ABC):
         """
         return {}
 
+    def conclusions(self) -> list[str]:
+        """Sentences on the results of a finished run, for its last lines."""
+        return []
+
     def figures(self) -> dict[str, "Figure"]:
         """Figures of the network after a validation, by name. Called on every process, drawn on the first."""
         return {}
