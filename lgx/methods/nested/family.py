@@ -135,11 +135,7 @@ class Family(SlicedNetwork):
         return grid(self.architecture, *least)
 
     def draw(self, *parts: int) -> list[Architecture]:
-        """The size of one update.
-
-        Args:
-            parts: Numbers that end with that of the update.
-        """
+        """The size of one update, whose number ends ``parts``."""
         return [self.updates.size(parts[-1], run_seed())]
 
     def numbers_of_step(self, batch_idx: int) -> tuple[int, ...]:

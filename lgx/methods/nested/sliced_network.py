@@ -129,21 +129,11 @@ class SlicedNetwork(Distill):
         return known
 
     def ranked_layers(self, known: Architecture, inputs: Tensor) -> list[int]:
-        """The layers, those that small slices have first.
-
-        Args:
-            known: Architecture of the ancestor.
-            inputs: What importance is measured on.
-        """
+        """The layers of the ancestor, ``known``, those that small slices have first; ``inputs`` measure importance."""
         return layers_by_change(self.source.model, known, inputs)
 
     def start_tensors(self, tensors: Mapping[str, Tensor], known: Architecture) -> Mapping[str, Tensor]:
-        """The parameters of the ordered ancestor that the network starts from; by default all.
-
-        Args:
-            tensors: All of its parameters.
-            known: Its architecture.
-        """
+        """The parameters of the ordered ancestor, ``known``, that the network starts from; by default all."""
         return tensors
 
     def extend(self, network: nn.Module) -> None:
