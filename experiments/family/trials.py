@@ -50,7 +50,7 @@ UNLISTED = ("depth=12", "depth=4", "depth=9,embed_dim=128", "depth=4,embed_dim=1
 
 def pixels_of(task: str, limit: int | None) -> dict[str, tuple[Any, Tensor]]:
     """Pixels (N, 3, 64, 64) and labels of each split, shuffled."""
-    module = MiniDecathlon(task=task, root="data", img_size=64, batch_size=64, augment="none", limit_train=limit)  # type: ignore[arg-type]
+    module = MiniDecathlon(task=task, root="data", img_size=64, batch_size=64, augment="none", limit_train=limit)
     module.setup("fit")
     module.setup("test")
     mean, std = (torch.tensor(values).view(1, -1, 1, 1) for values in (module.task.mean, module.task.std))

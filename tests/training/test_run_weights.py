@@ -102,3 +102,13 @@ def test_the_decay_of_an_average_grows_with_its_steps():
 @pytest.mark.parametrize("words", ["StochasticWeightAveraging --trainer.callbacks.swa_lrs=0.01", "EMAWeightAveraging"])
 def test_an_average_that_a_run_cannot_have_is_refused(fit, words):
     assert "give EMA" in refusal(fit("Ancestor", "--name=a", *f"--trainer.callbacks+={words}".split()))
+
+
+def test_the_last_weights_of_an_ended_schedule_need_no_validation_and_get_no_score_of_others(fit, tmp_path):
+    every = "--trainer.max_epochs=3", "--trainer.check_val_every_n_epoch=2"
+    done = fit("Ancestor", *every, "--name=skipped")
+    assert done.code == 0, done.err
+    run = tmp_path / "runs/test/skipped/seed0"
+    assert json.loads((run / "summary.json").read_text())["weights"] == "last"
+    assert "last were not validated" in done.out
+    assert Learngene.load(run / "final.learngene.safetensors").metrics == {}

@@ -23,7 +23,7 @@ from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weig
 MOST_IMAGES = 24
 """Images on which the change of features is measured."""
 
-Drop = Literal["change", "magnitude", "middle", "last", "before_last"]
+Drop = Literal["change", "magnitude", "middle", "last"]
 
 
 def without_the_middle(total: int, depth: int) -> list[int]:
@@ -140,8 +140,8 @@ class WeightSubcloning(FromSource):
             default the norms of the weights are used.
         images: Number of images or texts.
         drop: Layers to drop: ``change``: the layers whose absence changes the features least; ``magnitude``: the layers
-            with the smallest output relative to the residual stream; ``middle``; the ``last`` ones; those
-            ``before_last``, the last one itself is kept. Default: ``change`` with data.
+            with the smallest output relative to the residual stream; ``middle``; or the ``last`` ones. Default:
+            ``change`` with data.
     """
 
     method = "weight_subcloning"
@@ -193,8 +193,8 @@ class WeightSubcloning(FromSource):
                 given = self.loaded.model.eval(), self.of_source, some, depth, self._dropped
                 self._dropped = layers_by_change(*given)[depth:]
             return sorted({*range(total)}.difference(self._dropped[len(self._dropped) - total + depth :]))
-        if self.drop in ("last", "before_last"):
-            return [*range(depth - 1), depth - 1 if self.drop == "last" else total - 1]
+        if self.drop == "last":
+            return list(range(depth))
         if self.drop == "magnitude" and self.ranked.layers is not None:
             return largest(self.ranked.layers, depth)
         return without_the_middle(total, depth)
@@ -249,7 +249,7 @@ class WeightSubcloning(FromSource):
             else f"norms of the weights, because no {inputs} are given (data)"
         )
         rules = {"change": "those that change features least", "magnitude": "those of least output"}
-        rule = rules.get(self.drop, self.drop.replace("_", " "))
+        rule = rules.get(self.drop, self.drop)
         return (
             f"layers    {' '.join(map(str, layers))} of the source, counted from 0; dropped: {rule}",
             f"ranked    by {by}",
