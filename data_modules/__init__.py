@@ -12,3 +12,4 @@ from data_modules.registry import *  # noqa: F403  # every registered set
 from data_modules.shards.module import ShardedData as ShardedData
 from data_modules.text.files import TextFiles as TextFiles
 from data_modules.text.module import TextDataModule as TextDataModule
+from data_modules.text.table import TextTable as TextTable

@@ -104,11 +104,11 @@ def _check_loader(module: TaskDataModule, loader: Loader, place: str) -> None:
 
 
 def _check_inputs(inputs: Any, task: Task, place: str) -> None:
-    """Images (B, C, H, W), normalized; or token ids (B, N)."""
+    """Images (B, C, H, W), normalized; or texts (B, 3, N)."""
     if task.reads_text:
-        holds = isinstance(inputs, Tensor) and inputs.ndim == 2 and inputs.dtype == torch.int64
-        holds = holds and inputs.shape[1] <= task.max_len
-        right = f"token ids, int64, (B, at most {task.max_len})"
+        holds = isinstance(inputs, Tensor) and inputs.ndim == 3 and inputs.dtype == torch.int64
+        holds = holds and inputs.shape[1] == 3 and inputs.shape[2] <= task.max_len
+        right = f"token ids, attention mask and token types, int64, (B, 3, at most {task.max_len})"
     else:
         shape = task.image_shape
         holds = isinstance(inputs, Tensor) and inputs.is_floating_point() and inputs.shape[1:] == shape
@@ -120,7 +120,7 @@ def _check_targets(targets: Any, inputs: Sequence[int], task: Task, place: str) 
     """Class indices, 0 and 1 for each label, or next tokens of inputs of a shape; meaningless without labels."""
     if not task.is_labeled:
         return
-    sizes = {"segmentation": task.image_shape[1:], "multilabel": (task.num_classes,), "language": inputs[1:]}
+    sizes = {"segmentation": task.image_shape[1:], "multilabel": (task.num_classes,), "language": inputs[2:]}
     shape = (inputs[0], *sizes.get(task.kind, ()))
     holds = isinstance(targets, Tensor) and targets.dtype == torch.int64 and targets.shape == shape
     right = f"int64, ({', '.join(map(str, shape))})"

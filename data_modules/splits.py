@@ -98,3 +98,18 @@ def stratified_order(labels: Any, seed: int) -> Indices:
         key[members] = (np.arange(len(members)) + rng.random()) / len(members)
         key[members[0]] = -1.0
     return np.lexsort((rng.random(len(labels)), key))
+
+
+def rarest_labels(labels: Any) -> Indices:
+    """The rarest label of each example, or K if it has none: to hold out a share of each keeps all labels in a split.
+
+    Args:
+        labels: 1 for each label that an example has, (N, K).
+
+    Returns:
+        Indices of labels, (N,).
+    """
+    has = np.asarray(labels) == 1
+    counts = np.where(has, has.sum(axis=0), np.iinfo(np.int64).max)
+    strata: Indices = np.where(has.any(axis=1), counts.argmin(axis=1), has.shape[1])
+    return strata

@@ -219,7 +219,8 @@ def check_workers(num_workers: int, option: str) -> None:
 def example_bytes(task: Task) -> int:
     """Largest size of an example's tensors in a batch."""
     if task.reads_text:
-        return 8 * task.max_len + 8 * (task.max_len if task.kind == "language" else 1)
+        targets = {"language": task.max_len, "multilabel": task.num_classes}.get(task.kind, 1)
+        return 24 * task.max_len + 8 * targets
     pixels = math.prod(task.image_shape[1:])
     targets = {"segmentation": pixels, "multilabel": task.num_classes}.get(task.kind, 1)
     return 4 * task.in_chans * pixels + 8 * targets

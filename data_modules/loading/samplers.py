@@ -129,22 +129,15 @@ class BalancedBatchSampler(TrainBatchSampler):
 
 
 class LengthBatchSampler(TrainBatchSampler):
-    """Shuffled training batches of examples of similar length, the same on any number of processes.
+    """Shuffled training batches of examples of similar length, see :func:`length_order`."""
 
-    One permutation drawn from (seed, epoch) is cut into global batches by :func:`by_length`, whose order is drawn from
-    the same seed. An epoch drops as many examples as in :class:`TrainBatchSampler`.
-    """
-
-    def __init__(self, lengths: Indices, batching: Batching, pool: int = 50) -> None:
+    def __init__(self, lengths: Indices, batching: Batching) -> None:
         super().__init__(len(lengths), batching)
-        self.lengths, self.pool = lengths, pool
+        self.lengths = lengths
 
     def drawn(self, generator: torch.Generator) -> torch.Tensor:
         """See :class:`TrainBatchSampler`."""
-        rng, size = np.random.default_rng(generator.initial_seed()), self.batching.global_batch
-        order = rng.permutation(self.num_samples)[: self.num_samples // size * size]
-        batches = by_length(order, self.lengths, size, self.pool, rng)
-        return torch.from_numpy(np.concatenate([order[:0], *batches]))
+        return torch.tensor(length_order(self.lengths, self.batching.global_batch, generator))
 
 
 class ResumableLoader(DataLoader[Any]):
@@ -205,25 +198,11 @@ class ResumableLoader(DataLoader[Any]):
         self.batch_sampler.set_epoch(epoch)
 
 
-def by_length(order: Indices, lengths: Indices, size: int, pool: int, rng: np.random.Generator) -> list[Indices]:
-    """Cut shuffled examples into batches of examples of similar length.
+def length_order(lengths: Indices, size: int, generator: torch.Generator) -> list[int]:
+    """A shuffled order whose batches of ``size`` examples have similar lengths, that of transformers' trainer."""
+    from transformers.trainer_pt_utils import LengthGroupedSampler
 
-    The order is cut into pools of ``pool`` batches; the examples of a pool are sorted by length and cut into its
-    batches. Then the order of the batches is drawn; a last batch that is not full stays the last.
-
-    Args:
-        order: Shuffled examples, (N,).
-        lengths: Length of every example.
-        size: Examples of a batch.
-        pool: Batches that are sorted together; more of them need less padding and mix lengths less.
-        rng: Draws the order of the batches.
-    """
-    batches: list[Indices] = []
-    for first in range(0, len(order), pool * size):
-        part = order[first : first + pool * size]
-        batches += np.split(part[np.argsort(lengths[part], kind="stable")], range(size, len(part), size))
-    full = len(order) // size
-    return [batches[k] for k in rng.permutation(full)] + batches[full:]
+    return list(LengthGroupedSampler(size, lengths=lengths.tolist(), generator=generator))
 
 
 def unpadded_share(num_samples: int, rank: int = 0, world_size: int = 1) -> range:

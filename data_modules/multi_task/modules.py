@@ -18,8 +18,7 @@ from data_modules.loading.module import DataOptions, SingleSet, check_least, cop
 from data_modules.loading.samplers import mix_seed
 from data_modules.multi_task import samplers
 from data_modules.splits import Indices
-from data_modules.text.module import TextOptions, TextSet
-from data_modules.text.tokens import Texts
+from data_modules.text.module import TextOptions, Texts, TextSet
 from lgx.core.batch import Batch
 from lgx.core.task import ImageSize, Task, shared_metric
 from lgx.errors import UserError
@@ -114,7 +113,6 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
             **tasks[0].reading._asdict(),
             max_len=max(task.max_len for task in tasks),
             vocab_size=tasks[0].vocab_size,
-            pad_id=tasks[0].pad_id,
         )
 
     def follow_normalization(self, mean: Sequence[float], std: Sequence[float]) -> bool:

@@ -13,7 +13,7 @@ from data_modules.loading.samplers import (
     ResumableLoader,
     TrainBatchSampler,
     TransformedExamples,
-    by_length,
+    length_order,
     mix_seed,
     unpadded_share,
 )
@@ -54,7 +54,7 @@ class TaskBatchSampler(TrainBatchSampler):
         steps: Batches of an epoch.
         batching: Size, seed and processes of the batches.
         lengths: Length of each example of every task: a pass then consists of groups of W * B examples of similar
-            length, of which ``pool`` are sorted together.
+            length.
     """
 
     def __init__(
@@ -64,13 +64,11 @@ class TaskBatchSampler(TrainBatchSampler):
         steps: int,
         batching: Batching,
         lengths: Mapping[str, Indices] | None = None,
-        pool: int = 50,
     ) -> None:
         super().__init__(sum(sizes.values()), batching, steps)
         self.sizes, self.weights = list(sizes.values()), weights
         self.seeds = [mix_seed(batching.seed, _ORDER, name) for name in sizes]
         self.lengths = [lengths[name] for name in sizes] if lengths else None
-        self.pool = pool
         self.offsets = np.cumsum([0, *self.sizes])
         self._orders: dict[int, tuple[int, Indices]] = {}
 
@@ -88,11 +86,11 @@ class TaskBatchSampler(TrainBatchSampler):
         number, place = divmod(position, self.sizes[task])
         known, order = self._orders.get(task, (-1, None))
         if known != number or order is None:
-            rng = np.random.default_rng([self.seeds[task], number])
-            order = rng.permutation(self.sizes[task])
-            if self.lengths is not None:
-                groups = by_length(order, self.lengths[task], self.batching.global_batch, self.pool, rng)
-                order = np.concatenate(groups)
+            if self.lengths is None:
+                order = np.random.default_rng([self.seeds[task], number]).permutation(self.sizes[task])
+            else:
+                generator = torch.Generator().manual_seed(mix_seed(self.seeds[task], number))
+                order = np.array(length_order(self.lengths[task], self.batching.global_batch, generator))
             self._orders[task] = number, order
         return number, int(self.offsets[task] + order[place])
 

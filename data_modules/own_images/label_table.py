@@ -15,7 +15,7 @@ from data_modules.files.tables import table_rows
 from data_modules.images.class_trees import listed_classes
 from data_modules.images.examples import ImageFiles, Images
 from data_modules.own_images.base import OwnImages
-from data_modules.splits import Indices, stratified_order
+from data_modules.splits import rarest_labels, stratified_order
 from lgx.core.schema import LINE, refuse_doubles, shortened
 from lgx.core.task import IGNORE
 from lgx.errors import UserError
@@ -145,14 +145,6 @@ def _from_columns(cells: Sequence[Cells], columns: Sequence[str]) -> NDArray[np.
     return labels
 
 
-def _strata(labels: NDArray[np.uint8]) -> Indices:
-    """The rarest label of each image, or K if it has none: images of one stratum are drawn evenly."""
-    has = labels == 1
-    counts = np.where(has, has.sum(axis=0), np.iinfo(np.int64).max)
-    strata: Indices = np.where(has.any(axis=1), counts.argmin(axis=1), labels.shape[1])
-    return strata
-
-
 @dataclass(eq=False, repr=False)
 class MultiLabelFolderData(OwnImages):
     """Images with any number of labels each, which ``root/labels.csv`` lists.
@@ -204,9 +196,9 @@ class MultiLabelFolderData(OwnImages):
             raise UserError(
                 f"{table}: no training image has the label {self.table.classes[absent[0]]}; remove it or add some"
             )
-        return self.part(files, _strata(files.labels), split, has_val)
+        return self.part(files, rarest_labels(files.labels), split, has_val)
 
     def first(self, examples: Images, count: int, split: Split) -> Images:
         """The first ``count`` examples of a seeded draw that is stratified by the rarest label of each image."""
         files = cast(ImageFiles, examples)
-        return files.take(stratified_order(_strata(files.labels), self.split_seed)[:count])
+        return files.take(stratified_order(rarest_labels(files.labels), self.split_seed)[:count])

@@ -1,12 +1,15 @@
 """The sets of GLUE (Wang et al., 2019, https://gluebenchmark.com) that classify (STS-B is a regression), and IMDB."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.text.module import HELD_OUT, TextSet
-from data_modules.text.rows import Row, read_folders, read_json_lines
+from data_modules.text.rows import labeled, library, read_files
+from lgx.errors import UserError
 
 __all__ = ["IMDB", "MNLI", "MRPC", "QNLI", "QQP", "RTE", "SST2", "WNLI", "CoLA", "IMDBSubset"]
 _GLUE = "https://gluebenchmark.com/tasks"
@@ -34,14 +37,12 @@ class CoLA(TextSet):
     layout = "unpack cola_public of {source} there, which holds raw/in_domain_train.tsv"
     hub = ("nyu-mll/glue", "cola", _TRAIN_AND_DEV)
 
-    def read_files(self, split: Split) -> list[Row] | None:
+    def files(self, split: Split) -> Sequence[str]:
         """See :class:`TextSet`."""
         if not (self.folder / "raw").is_dir():
-            return super().read_files(split)
-        if split == "val":
-            return None
-        names = ("in_domain_train",) if split == "train" else ("in_domain_dev", "out_of_domain_dev")
-        return [row for name in names for row in self.read_table(f"raw/{name}.tsv")]
+            return super().files(split)
+        names = {"train": ["in_domain_train"], "val": [], "test": ["in_domain_dev", "out_of_domain_dev"]}
+        return [f"raw/{name}.tsv" for name in names[split]]
 
 
 class MNLI(TextSet):
@@ -59,9 +60,9 @@ class MNLI(TextSet):
     hub_columns = ("premise", "hypothesis")
     layout = "place train.tsv and dev_matched.tsv of {source} there"
 
-    def read_files(self, split: Split) -> list[Row] | None:
+    def files(self, split: Split) -> Sequence[str]:
         """See :class:`TextSet`."""
-        return None if split == "val" else self.read_table("train.tsv" if split == "train" else "dev_matched.tsv")
+        return {"train": ["train.tsv"], "val": [], "test": ["dev_matched.tsv"]}[split]
 
 
 class MRPC(TextSet):
@@ -85,11 +86,11 @@ class MRPC(TextSet):
     )
     hub = ("nyu-mll/glue", "mrpc", {"train": "train", "val": "validation", "test": "test"})
 
-    def read_files(self, split: Split) -> list[Row] | None:
+    def files(self, split: Split) -> Sequence[str]:
         """See :class:`TextSet`."""
         if (self.folder / "train.tsv").is_file() and not (self.folder / "msr_paraphrase_test.txt").is_file():
-            return super().read_files(split)
-        return None if split == "val" else self.read_table(f"msr_paraphrase_{split}.txt")
+            return super().files(split)
+        return [] if split == "val" else [f"msr_paraphrase_{split}.txt"]
 
 
 class QNLI(TextSet):
@@ -166,15 +167,24 @@ class IMDB(TextSet):
     layout = "unpack aclImdb of {source} there, which holds train/pos"
     hub = ("stanfordnlp/imdb", None, {"train": "train", "test": "test"})
 
-    def read_files(self, split: Split) -> list[Row] | None:
-        """See :class:`TextSet`."""
+    def files(self, split: Split) -> Sequence[str]:
+        """See :class:`TextSet`; the file, or the folder, of a split."""
         name = "validation" if split == "val" else split
-        lines, folder = self.folder / f"{name}.jsonl", self.folder / name
-        if split == "val" and not (lines.is_file() or folder.is_dir()):
-            return None
-        if folder.is_dir():
-            return read_folders(folder, ("neg", "pos"))
-        return read_json_lines(lines, "text", "label", self.num_classes)
+        names = [each for each in (name, f"{name}.jsonl") if (self.folder / each).exists()]
+        return names[:1] if split == "val" else names[:1] or [f"{name}.jsonl"]
+
+    def read_table(self, paths: Sequence[Path]) -> Any:
+        """See :class:`TextSet`."""
+        (path,) = paths
+        if not path.is_dir():
+            return labeled(
+                read_files(paths, [*self.columns, self.label]), self.columns, self.label, self.labels, str(path)
+            )
+        files = [(label, file) for label in ("neg", "pos") for file in sorted((path / label).glob("*.txt"))]
+        texts = [file.read_text(encoding="utf-8") for _, file in files]
+        if {label for label, _ in files} != {"neg", "pos"}:
+            raise UserError(f"{path}: expected folders neg and pos with *.txt files")
+        return library().Dataset.from_dict({"text": texts, "label": [int(label == "pos") for label, _ in files]})
 
 
 class IMDBSubset(IMDB):

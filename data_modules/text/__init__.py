@@ -1,1 +1,1 @@
-"""Texts: rows of files and of the hub, tokens, and the bases of all text data modules."""
+"""Texts: rows of files and of the hub, tokenizers of transformers, and the bases of all text data modules."""

@@ -1,36 +1,60 @@
 """``TextFiles``: plain texts of a user, for language: each token is predicted from those before it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.loading.fingerprint import spread
 from data_modules.splits import Indices
-from data_modules.text.documents import find_files
 from data_modules.text.module import TokenSet
-from data_modules.text.sequences import Sequences, TokenFile
-from data_modules.text.tokens import load_tokenizer
+from data_modules.text.rows import library, read_files, split_files
+from data_modules.text.tokenizer import description_of, end_of, padded
 from lgx.core.batch import Batch
 from lgx.core.schema import LINE
 from lgx.core.task import IGNORE_TOKEN, PERPLEXITY, Task
 from lgx.errors import UserError
+from lgx.host.cache import cache_root
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Sequences of tokens, each with the next token of every position.
+
+    Attributes:
+        rows: N + 1 tokens of each sequence, of the last one perhaps fewer, as a data set of the package datasets. The
+            last token of a sequence is the first one of the next, so that every token but the very first one is
+            predicted once.
+        bytes_per_token: UTF-8 bytes of the documents for each predicted token.
+    """
+
+    rows: Any
+    bytes_per_token: float
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> tuple[list[int], list[int]]:
+        tokens = self.rows[int(index)]["tokens"]
+        return tokens[:-1], tokens[1:]
 
 
 @dataclass(eq=False, repr=False)
 class TextFiles(TokenSet[Sequences]):
     """Plain texts in files, for tasks of the kind ``language``: each token is predicted from those before it.
 
-    Documents are the parts of a ``.txt`` file between empty lines, the objects of a ``.jsonl`` file, or the rows of a
-    ``.parquet`` file; gzip may compress the first two. Files and folders ``val`` and ``test`` below ``root`` are these
-    splits, e.g. ``val.jsonl``, ``test/a.txt`` or ``train-00000.parquet``. Without them, ``val_fraction`` of the
-    training documents is held out for each.
+    Documents are the parts of a ``.txt`` file between empty lines, or the rows of ``.jsonl``, ``.parquet``, ``.csv`` or
+    ``.tsv`` files; gzip may compress them. A word in a path names its split: ``val.jsonl``, ``test/a.txt``,
+    ``train-00000-of-00002.parquet``. Without files for validation or test, ``val_fraction`` of the training documents
+    is held out for each.
 
-    Texts are tokenized once, into a file of lgx's cache, and may be larger than the memory. Each document begins with
+    Texts are tokenized once, into lgx's cache, and may be larger than the memory. Each document begins with
     the tokenizer's end token. Documents follow one another in sequences of ``max_len`` tokens, and tokens attend to the
     document before theirs. Training leaves out the last, incomplete sequence. Evaluation predicts every token of a
     split once, and its bits per byte count the UTF-8 bytes of the documents. An example is a sequence, also for
@@ -38,10 +62,9 @@ class TextFiles(TokenSet[Sequences]):
 
     Args:
         root: Folder with the files, or one file.
-        tokenizer: Folder with the tokenizer of the network: ``tokenizer.json``, or GPT-2's ``encoder.json`` and
-            ``vocab.bpe``. Code in a folder is never executed.
+        tokenizer: Folder of the network of transformers with its tokenizer. Code in a folder is never executed.
         max_len: Tokens of a sequence; default: 128, or the positions in ``config.json`` beside the tokenizer if fewer.
-        text_field: Key or column of the texts in JSON lines and Parquet files.
+        text_field: Key or column of the texts.
         name: Name of the task; default: the name of the folder or file.
     """
 
@@ -55,8 +78,10 @@ class TextFiles(TokenSet[Sequences]):
         if not LINE.holds(name):
             raise UserError(f"data.root: the name {name!a} cannot be printed in one line; give one with --data.name")
         splits = "files named val and test, or val_fraction of the training documents for each"
-        size, own = self.token_count, "the user's own"
-        self.info = DatasetInfo(name, size, (None,) * 3, own, self.root, splits, kind="language", metric=PERPLEXITY)
+        size, publisher = self.token_count, "the user's own"
+        self.info = DatasetInfo(
+            name, size, (None,) * 3, publisher, self.root, splits, kind="language", metric=PERPLEXITY
+        )
 
     def check_options(self) -> None:
         """See :class:`~data_modules.loading.module.DataOptions`; a tokenizer must be given."""
@@ -72,41 +97,88 @@ class TextFiles(TokenSet[Sequences]):
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Sequences]:
         """Tokenize what is not in the cache, and open it."""
-        tokenizer, files = load_tokenizer(self.tokenizer_place, self.token_count), find_files(self.root_folder)
-        opened = cache(lambda source: TokenFile(files[source], self.text_field, tokenizer, self.info.name))
-        found: dict[Split, Sequences] = {}
+        files = split_files(self.root_folder)
+        documents = cache(lambda source: self._tokenized(read_files(files[source], [self.text_field])))
+        sequences: dict[Split, Sequences] = {}
         for split in splits:
-            whole = opened(source := split if split in files else "train")
-            chosen = self._held_out(len(whole), files)[split] if source == "train" else np.arange(len(whole))
-            found[split] = Sequences(whole, chosen, self.text_length, split != "train")
-            if not len(found[split]):
-                documents = f"{len(chosen):,} of {len(whole):,} documents"
-                remedy = "lower data.max_len" if len(chosen) else f"add a file {split}.*, or change data.val_fraction"
+            whole = documents(split if split in files else "train")
+            part = whole if split in files and split != "train" else self._part(whole, files, split)
+            sequences[split] = self._packed(part, keeps_rest=split != "train")
+            if not len(sequences[split]):
+                remedy = "lower data.max_len" if len(part) else f"add a file {split}.*, or change data.val_fraction"
                 raise UserError(
-                    f"data {self.info.name}: the {split} split has {documents}, which are less than one sequence of "
-                    f"{self.text_length} tokens; add texts, or {remedy}"
+                    f"data {self.info.name}: the {split} split has {len(part):,} of {len(whole):,} documents, which "
+                    f"are less than one sequence of {self.text_length} tokens; add texts, or {remedy}"
                 )
-        return found
+        return sequences
 
-    def _held_out(self, count: int, files: Iterable[Split]) -> dict[Split, Indices]:
-        """Numbers of the documents of train, and of the splits that have no files, out of ``count`` documents."""
-        order = np.random.default_rng(self.split_seed).permutation(count)
-        share, parts = -int(-count * self.val_fraction // 1), dict[Split, Indices]()
-        for split in ("test", "val"):
-            if split not in files:
-                parts[split], order = order[:share], order[share:]
-        return {split: np.sort(part) for split, part in {**parts, "train": order}.items()}
+    def _tokenized(self, rows: Any) -> Any:
+        """Tokens and number of bytes of every document."""
+        identity = [rows._fingerprint, description_of(self.words), end_of(self.words), self.text_field]
+        return rows.map(
+            _with_end,
+            batched=True,
+            fn_kwargs={"tokenizer": self.words, "end": end_of(self.words)},
+            input_columns=self.text_field,
+            remove_columns=rows.column_names,
+            new_fingerprint=library().fingerprint.Hasher.hash(identity),
+        )
+
+    def _part(self, documents: Any, files: Iterable[Split], split: Split) -> Any:
+        """The training documents, or those that are held out for a split without files."""
+        order = np.random.default_rng(self.split_seed).permutation(len(documents))
+        share, parts = -int(-len(documents) * self.val_fraction // 1), dict[Split, Indices]()
+        for absent in ("test", "val"):
+            if absent not in files:
+                parts[absent], order = order[:share], order[share:]
+        return documents.select(np.sort(parts.get(split, order)))
+
+    def _packed(self, documents: Any, keeps_rest: bool) -> Sequences:
+        """The documents one after the other, in sequences; written once into the cache."""
+        datasets = library()
+        arguments = {"documents": documents, "length": self.text_length, "keeps_rest": keeps_rest}
+        if not len(documents):
+            return Sequences(documents, 0.0)
+        features = datasets.Features(tokens=datasets.List(datasets.Value("int32")))
+        identity = datasets.fingerprint.Hasher.hash([documents._fingerprint, self.text_length, keeps_rest])
+        rows = datasets.Dataset.from_generator(
+            _sequences, features, str(cache_root() / "texts"), gen_kwargs=arguments, fingerprint=identity
+        )
+        predicted = (len(rows) - 1) * self.text_length + len(rows[-1]["tokens"]) - 1 if len(rows) else 1
+        return Sequences(rows, sum(documents["bytes"]) / predicted)
 
     def first(self, examples: Sequences, count: int, split: Split) -> Sequences:
         """The first ``count`` sequences of a seeded draw."""
-        return examples.take(np.random.default_rng(self.split_seed).permutation(len(examples))[:count])
+        chosen = np.random.default_rng(self.split_seed).permutation(len(examples))[:count]
+        return replace(examples, rows=examples.rows.select(chosen))
 
     def content(self, examples: Sequences) -> Iterable[bytes]:
-        """The tokens, by their digest, and which of them belong to the split."""
-        return (examples.file.digest, *(part.tobytes() for part in (examples.shifts, examples.ends, examples.order)))
+        """The tokens of 2,000 sequences, evenly spread."""
+        return (np.array(examples[place]).tobytes() for place in spread(len(examples), 2_000))
 
-    def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
+    def collate(self, examples: Sequence[tuple[Any, Any]]) -> Batch:
         """Stack sequences; a shorter last one is padded, and its padding has no targets."""
-        ids, targets = (list(parts) for parts in zip(*examples, strict=True))
-        padded = pad_sequence(ids, True, self.pad_id), pad_sequence(targets, True, IGNORE_TOKEN)
-        return Batch(*padded, self.info.name)
+        inputs = padded(self.words, [{"input_ids": tokens} for tokens, _ in examples])
+        targets: list[Tensor] = [torch.tensor(following) for _, following in examples]
+        return Batch(inputs, pad_sequence(targets, True, IGNORE_TOKEN), self.info.name)
+
+
+def _with_end(texts: list[str | None], tokenizer: Any, end: int) -> dict[str, list[Any]]:
+    """The tokens of documents that are not empty, each after the end token, and their number of bytes."""
+    documents = [text for text in texts if text and text.strip()]
+    tokens = (
+        tokenizer(documents, add_special_tokens=False, return_attention_mask=False)["input_ids"] if documents else []
+    )
+    return {"tokens": [[end, *each] for each in tokens], "bytes": [len(text.encode()) for text in documents]}
+
+
+def _sequences(documents: Any, length: int, keeps_rest: bool) -> Iterator[dict[str, list[int]]]:
+    """Sequences of ``length`` + 1 tokens; with ``keeps_rest`` the last one is shorter."""
+    rest: list[int] = []
+    for document in documents:
+        rest += document["tokens"]
+        while len(rest) > length:
+            yield {"tokens": rest[: length + 1]}
+            rest = rest[length:]
+    if keeps_rest and len(rest) > 1:
+        yield {"tokens": rest}

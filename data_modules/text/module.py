@@ -1,10 +1,11 @@
-"""``TextDataModule``: the base of all text data modules; ``TextSet``: of those that are read from files or the hub.
+"""``TextDataModule``: the base of all modules of labeled texts; ``TextSet``: of those of files or the hub.
 
 If the labels of the official test are not public, the official development set is the test, as in the tables of papers;
 validation examples are then held out of the training texts. GLUE: Wang et al., "A Multi-Task Benchmark and Analysis
 Platform for Natural Language Understanding", 2019.
 """
 
+import csv
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,22 +13,54 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import default_convert
 
 from data_modules.base import Split
 from data_modules.files.tables import read_lines
+from data_modules.loading.fingerprint import spread
 from data_modules.loading.module import DataOptions, ExamplesT, SingleSet, check_least
-from data_modules.loading.samplers import Batching, LengthBatchSampler, TransformedExamples, unpadded_share
-from data_modules.splits import stratified_order, stratified_split
-from data_modules.text.rows import Row, has_column, read_hub, read_table
-from data_modules.text.tokens import Texts, config_size, load_tokenizer, pad_in, size_in, tokenize
+from data_modules.loading.samplers import Batching, LengthBatchSampler, TransformedExamples, length_order
+from data_modules.splits import Indices, rarest_labels, stratified_order, stratified_split
+from data_modules.text.rows import labeled, library, read_files, read_hub
+from data_modules.text.tokenizer import config_size, description_of, load_tokenizer, padded, size_of
 from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.errors import UserError
+
+_COMPARED = 2_000
+"""Texts of a split that tell whether a resumed run reads the same ones."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Tokenized texts of one split.
+
+    Attributes:
+        rows: What the tokenizer gives for each text, as a data set of the package datasets.
+        labels: Class indices, int64, (N,), or labels, (N, K).
+        lengths: Tokens of each text, (N,).
+    """
+
+    rows: Any
+    labels: Indices
+    lengths: Indices
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[dict[str, list[int]], Any]:
+        return self.rows[int(index)], self.labels[index]
+
+    def take(self, indices: Indices) -> "Texts":
+        """The texts at ``indices``."""
+        return Texts(self.rows.select(indices), self.labels[indices], self.lengths[indices])
+
+    @property
+    def strata(self) -> Indices:
+        """The class of each text, of several labels the rarest, (N,)."""
+        return self.labels if self.labels.ndim == 1 else rarest_labels(self.labels)
 
 
 @dataclass(eq=False, repr=False)
@@ -35,13 +68,14 @@ class TokenOptions(DataOptions):
     """Options of all data modules of texts.
 
     Args:
-        tokenizer: Folder with GPT-2's ``encoder.json`` and ``vocab.bpe``, folder of any model with ``tokenizer.json``,
-            or name of a GPT-2 on the Hugging Face hub; default ``root/gpt2_vocab``. Code in a folder is never executed.
-        max_len: Longest text in tokens; longer texts are cut at the end, and their number is reported. Default: 128, or
-            fewer if a ``config.json`` in the tokenizer's folder gives fewer positions.
-        vocab_size: Number of tokens in the model's vocabulary. A ``tokenizer.json`` may have fewer, but not more.
-            Default: that of a ``config.json`` in the tokenizer's folder, else the tokenizer's.
-        num_workers: Loader processes; 0 uses the training process, which is fast enough because texts are in memory.
+        tokenizer: Folder of the network of transformers with its tokenizer, folder with GPT-2's ``encoder.json`` and
+            ``vocab.bpe``, or name on the Hugging Face hub; default ``root/gpt2_vocab``. Code in a folder is never
+            executed.
+        max_len: Longest text in tokens; longer texts are cut as the tokenizer does, and their number is reported.
+            Default: 128, or fewer if the files in the tokenizer's folder give fewer positions.
+        vocab_size: Number of tokens that the network knows, at least those of the tokenizer. Default: that of a
+            ``config.json`` in the tokenizer's folder, else the tokenizer's.
+        num_workers: Loader processes; 0 uses the training process, which is fast enough because texts are tokenized.
         seed: Seed of the order.
     """
 
@@ -62,22 +96,22 @@ class TokenOptions(DataOptions):
         return self.tokenizer or self.root_folder / self.vocabulary[0]
 
     @cached_property
+    def words(self) -> Any:
+        """The tokenizer."""
+        return load_tokenizer(self.tokenizer_place, self.vocab_size or config_size(self.tokenizer_place, "vocab_size"))
+
+    @cached_property
     def text_length(self) -> int:
         """Longest text in tokens."""
-        known = config_size(Path(self.tokenizer_place), "max_position_embeddings", "n_positions")
-        return self.max_len or min(128, known or 128)
+        positions = config_size(self.tokenizer_place, "max_position_embeddings", "n_positions", "model_max_length")
+        return self.max_len or min(128, positions or 128)
 
     @cached_property
     def token_count(self) -> int:
-        """Number of tokens in the model's vocabulary."""
-        if self.vocab_size or self.tokenizer is None or not (folder := Path(self.tokenizer)).is_dir():
+        """Number of tokens that the network knows."""
+        if self.vocab_size or self.tokenizer is None:
             return self.vocab_size or self.vocabulary[1]
-        return config_size(folder, "vocab_size") or size_in(folder)
-
-    @cached_property
-    def pad_id(self) -> int:
-        """The token that pads shorter texts: the tokenizer's own, else its end token; the last token of a GPT-2."""
-        return pad_in(Path(self.tokenizer_place), self.token_count)
+        return config_size(self.tokenizer, "vocab_size") or size_of(self.words)
 
 
 @dataclass(eq=False, repr=False)
@@ -93,7 +127,7 @@ class TextOptions(TokenOptions):
 
 
 class TokenSet(TokenOptions, SingleSet[ExamplesT]):
-    """Base of the data modules of one set of texts."""
+    """Base of the data modules of one set of texts. ``Batch.inputs`` are tokens with their attention mask."""
 
     @property
     def task(self) -> Task:
@@ -101,94 +135,121 @@ class TokenSet(TokenOptions, SingleSet[ExamplesT]):
         return Task(
             name=self.info.name,
             num_classes=self.num_classes,
-            kind="language" if self.info.kind == "language" else "text",
+            kind=self.info.kind,
             metric=self.info.metric,
             num_train=self.train_size,
             class_names=self.info.class_names,
             max_len=self.text_length,
             vocab_size=self.token_count,
-            pad_id=self.pad_id,
         )
 
     def transformed(self, examples: ExamplesT, train: bool = False, seed: int | None = None) -> TransformedExamples:
-        """The examples as tensors: token ids are not augmented."""
-        return TransformedExamples(examples, default_convert)
+        """The examples as they are: token ids are not augmented."""
+        return TransformedExamples(examples, _unchanged)
 
 
-class TextDataModule(TextOptions, TokenSet[Texts]):
-    """Base of all text classification data modules.
+def _unchanged(text: Any) -> Any:
+    return text
 
-    A subclass sets ``info`` and implements :meth:`read`. The three splits are disjoint, and validation never reads the
-    test split. Texts are tokenized once, in :meth:`setup`. ``Batch.inputs`` are token ids, int64, (B, N), padded on the
-    right to the longest text of the batch with :attr:`pad_id`, which occurs in no text of a GPT-2. ``vocabulary`` is
-    the folder of the usual vocabulary below ``root``, and its number of tokens.
+
+class TextDataModule(TokenSet[Texts]):
+    """Base of all data modules of labeled texts.
+
+    A subclass sets ``info`` and implements :meth:`read` and :attr:`absent`. The three splits are disjoint, and
+    validation never reads the test split. Texts are tokenized once, in :meth:`setup`, by the tokenizer's own call.
+    ``vocabulary`` is the folder of the usual vocabulary below ``root``, and its number of tokens.
     """
 
+    @property
     @abstractmethod
-    def read(self, split: Split) -> list[Row] | None:
-        """Return the rows of one split; None for ``val`` if it is to be held out of ``train``.
+    def absent(self) -> Sequence[Split]:
+        """The splits that have no texts of their own; ``val_fraction`` of the training texts is held out for each."""
+
+    @abstractmethod
+    def read(self, split: Split) -> Any:
+        """Read a split that is not absent.
+
+        Returns:
+            A data set of the package datasets with the columns ``text``, of pairs ``text_pair``, and ``label``.
 
         Raises:
-            UserError: If the data are absent or malformed; the sentence names the file and line.
+            UserError: If the data are absent or malformed; the sentence names the file and row.
         """
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Texts]:
-        """Read and tokenize whole splits; also ``train`` if ``val`` is held out of it."""
-        tokenizer = load_tokenizer(self.tokenizer_place, self.token_count)
-        rows = {split: self.read(split) for split in splits}
-        found = {split: self._tokenized(part, tokenizer, split) for split, part in rows.items() if part is not None}
-        if "val" in rows and "val" not in found:
-            train = found.get("train") or self._tokenized(self.read("train") or [], tokenizer, "train")
-            kept, held = stratified_split(train.labels, self.val_fraction, self.split_seed)
-            found |= {"train": train.take(kept), "val": train.take(held)}
-        return found
-
-    def count_train(self) -> int:
-        """See :class:`~data_modules.base.TaskDataModule`."""
-        if self.source == "hub":
-            raise UserError("it would have to be downloaded")
-        return super().count_train()
+        """Read and tokenize whole splits; also ``train`` if a split is held out of it."""
+        absent: list[Split] = [split for split in ("test", "val") if split in self.absent]
+        stored = dict.fromkeys("train" if split in absent else split for split in splits)
+        texts: dict[Split, Texts] = {split: self._tokenized(self.read(split), split) for split in stored}
+        for split in absent if "train" in texts else ():
+            train = texts["train"]
+            kept, held = stratified_split(train.strata, self.val_fraction, self.split_seed)
+            texts |= {"train": train.take(kept), split: train.take(held)}
+        return {split: self.refuse_empty(texts[split], split) for split in {*splits, *stored}}
 
     def first(self, examples: Texts, count: int, split: Split) -> Texts:
         """The first ``count`` examples of a class-stratified, seeded draw."""
-        return examples.take(stratified_order(examples.labels, self.split_seed)[:count])
+        return examples.take(stratified_order(examples.strata, self.split_seed)[:count])
 
     def content(self, examples: Texts) -> Iterable[bytes]:
-        """All tokens and labels."""
-        return (part.tobytes() for part in (examples.ids, examples.offsets, examples.labels))
+        """All labels and lengths, and the tokens of 2,000 texts, evenly spread."""
+        yield from (part.tobytes() for part in (examples.labels, examples.lengths))
+        yield from (np.array(examples[i][0]["input_ids"]).tobytes() for i in spread(len(examples), _COMPARED))
 
-    def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
-        """Pad texts on the right to the longest of them."""
-        ids, labels = zip(*examples, strict=True)
-        return Batch(pad_sequence(list(ids), True, self.pad_id), torch.tensor(labels), self.info.name)
+    def collate(self, examples: Sequence[tuple[Any, Any]]) -> Batch:
+        """Pad texts to the longest of them."""
+        texts, labels = zip(*examples, strict=True)
+        return Batch(padded(self.words, texts), torch.from_numpy(np.array(labels, np.int64)), self.info.name)
 
     def train_sampler(self, examples: Texts, batching: Batching) -> LengthBatchSampler:
         """Batches of texts of similar length."""
         return LengthBatchSampler(examples.lengths, batching)
 
     def eval_sampler(self, examples: Texts, rank: int, world_size: int, in_order: bool) -> Sequence[int]:
-        """Every text once, the shortest first unless they must stay in order."""
-        own = unpadded_share(len(examples), rank, world_size)
-        return own if in_order else sorted(own, key=lambda index: int(examples.lengths[index]))
+        """Every text once, in batches of similar length unless they must stay in order."""
+        if in_order:
+            return super().eval_sampler(examples, rank, world_size, in_order)
+        generator = torch.Generator().manual_seed(self.split_seed)
+        return length_order(examples.lengths, self.evaluation_batch * world_size, generator)[rank::world_size]
 
-    def _tokenized(self, rows: list[Row], tokenizer: Any, split: Split) -> Texts:
-        texts, cut = tokenize(rows, tokenizer, self.text_length)
-        if cut:
+    def _tokenized(self, rows: Any, split: Split) -> Texts:
+        pairs = "text_pair" in rows.column_names
+        if self.words.num_special_tokens_to_add(pair=pairs) >= self.text_length:
+            raise UserError(f"data.max_len: the special tokens leave no room for a text in {self.text_length} tokens")
+        identity = [rows._fingerprint, description_of(self.words), self.text_length]
+        encoded = rows.map(
+            _encoded,
+            batched=True,
+            fn_kwargs={"tokenizer": self.words, "length": self.text_length},
+            remove_columns=rows.column_names,
+            new_fingerprint=library().fingerprint.Hasher.hash(identity),
+        )
+        if cut := int(np.sum(encoded["is_cut"])):
+            name = self.info.name
             rank_zero_info(
-                f"{self.info.name} {split}: {cut:,} of {len(texts):,} texts were cut to data.max_len {self.text_length}"
+                f"{name} {split}: {cut:,} of {len(rows):,} texts were cut to data.max_len {self.text_length}"
             )
-        return self.refuse_empty(texts, split)
+        tokens = encoded.remove_columns(["length", "is_cut"])
+        return Texts(tokens, np.array(rows["label"], np.int64), np.array(encoded["length"], np.int64))
+
+
+def _encoded(batch: Any, tokenizer: Any, length: int) -> dict[str, Any]:
+    """The tokens of texts or pairs, their number, and whether a text was cut."""
+    columns = [batch[key] for key in ("text", "text_pair") if key in batch]
+    texts = tokenizer(*columns, truncation=True, max_length=length, return_attention_mask=False)
+    cut = [bool(each.overflowing) for each in texts.encodings or ()] or [False] * len(columns[0])
+    return {**texts, "length": list(map(len, texts["input_ids"])), "is_cut": cut}
 
 
 HELD_OUT = "a stratified tenth of the official train held out as val"
 
 
-class TextSet(TextDataModule):
+class TextSet(TextOptions, TextDataModule):
     """A set of tab-separated files in the form of GLUE, ``root/<name>/{train,dev,test}.tsv``.
 
     The test is ``test.tsv`` if that has labels, else ``dev.tsv``. Validation is ``val.tsv`` if there is one, else
     ``dev.tsv`` if that is not the test, else it is held out of ``train.tsv``. A subclass sets ``info`` and ``hub``;
-    a set in another form overrides :meth:`read_files` and sets ``layout``.
+    a set in another form overrides :meth:`files` and sets ``layout``.
 
     Attributes:
         columns: Columns with texts.
@@ -197,8 +258,7 @@ class TextSet(TextDataModule):
         labels: Value of the label column -> class index.
         has_broken_rows: Whether the files have lines that are no whole rows, which are left out.
         layout: Which files a user has to place in :attr:`folder`, for messages.
-        hub: Name and configuration on the Hugging Face hub, and the name of each split there. If ``val`` is missing,
-            it is held out of train.
+        hub: Name and configuration on the Hugging Face hub, and the name of each split there.
         hub_columns: Columns with texts on the hub, if their names differ; the column ``label`` has class indices.
     """
 
@@ -217,36 +277,51 @@ class TextSet(TextDataModule):
             for split in self.hub[2]:
                 self.read(split)
 
-    def read(self, split: Split) -> list[Row] | None:
-        """See :class:`~data_modules.text.module.TextDataModule`."""
+    @property
+    def absent(self) -> Sequence[Split]:
+        """See :class:`TextDataModule`: only validation may be absent."""
+        has_val = "val" in self.hub[2] if self.source == "hub" else bool(self.files("val"))
+        return () if has_val else ("val",)
+
+    def read(self, split: Split) -> Any:
+        """See :class:`TextDataModule`."""
         if self.source == "hub":
             name, config, splits = self.hub
-            if split not in splits:
-                return None
-            columns = self.hub_columns or self.columns
-            return read_hub(name, config, splits[split], columns, "label", self.num_classes)
+            rows, columns = read_hub(name, config, splits[split]), self.hub_columns or self.columns
+            indices = {str(index): index for index in range(self.num_classes)}
+            return labeled(rows, columns, "label", indices, f"{name} {splits[split]}")
         if not self.folder.is_dir():
             layout = self.layout.format(source=self.info.source, name=self.info.name, root=self.root)
             raise UserError(f"{self.info.name}: nothing at {self.folder}; {layout}, or set data.source to hub")
-        return self.read_files(split)
+        return self.read_table([self.folder / name for name in self.files(split)])
 
-    def read_files(self, split: Split) -> list[Row] | None:
-        """Read a split from the files in :attr:`folder`; None for ``val`` if no file has it."""
-        tested = has_column(self.folder / "test.tsv", self.label)
-        if split == "train":
-            return self.read_table("train.tsv")
-        if split == "test":
-            return self.read_table("test.tsv" if tested else "dev.tsv")
-        if (self.folder / "val.tsv").is_file():
-            return self.read_table("val.tsv")
-        return self.read_table("dev.tsv") if tested else None
+    def count_train(self) -> int:
+        """See :class:`~data_modules.base.TaskDataModule`."""
+        if self.source == "hub":
+            raise UserError("it would have to be downloaded")
+        return super().count_train()
 
-    def read_table(self, name: str) -> list[Row]:
-        """Read one file; its header line may be missing if :attr:`header` is set."""
-        path = self.folder / name
-        header = None
+    def files(self, split: Split) -> Sequence[str]:
+        """Names of the files of a split below :attr:`folder`; none for ``val`` if no file has it."""
+        test = self.folder / "test.tsv"
+        is_labeled = test.is_file() and self.label in read_lines(test, 1)[0].split("\t")
+        if split == "val":
+            return ["val.tsv"] if (self.folder / "val.tsv").is_file() else ["dev.tsv"] if is_labeled else []
+        return ["train.tsv" if split == "train" else "test.tsv" if is_labeled else "dev.tsv"]
+
+    def read_table(self, paths: Sequence[Path]) -> Any:
+        """Read files with tabs between columns; a header line may be missing if :attr:`header` is set."""
+        options: dict[str, Any] = {
+            "quoting": csv.QUOTE_NONE,
+            "on_bad_lines": "skip" if self.has_broken_rows else "error",
+        }
         if self.header:
-            fields = read_lines(path, 1)[0].split("\t")
-            is_row = len(fields) == len(self.header) and fields[self.header.index(self.label)] in self.labels
-            header = self.header if is_row else None
-        return read_table(path, self.columns, self.label, self.labels, header, self.has_broken_rows)
+            first = read_lines(paths[0], 1)[0].split("\t")
+            if len(first) == len(self.header) and first[self.header.index(self.label)] in self.labels:
+                options |= {"names": list(self.header), "header": None}
+        rows = read_files(paths, [*self.columns, self.label], ".tsv", **options)
+        if self.has_broken_rows:
+            whole = rows.filter(lambda label: label in self.labels, input_columns=self.label)
+            rank_zero_info(f"{paths[0]}: {len(rows) - len(whole):,} incomplete rows were left out")
+            rows = whole
+        return labeled(rows, self.columns, self.label, self.labels, ", ".join(map(str, paths)))

@@ -1,168 +1,155 @@
-"""Rows of labeled texts, read from the publishers' own files or from the Hugging Face hub."""
+"""Rows of text files and of sets on the hub, read by Hugging Face datasets."""
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-from lightning.pytorch.utilities.rank_zero import rank_zero_info
-
-from data_modules.files.tables import LONGEST_LINE, read_lines
-from lgx.core.schema import refuse_doubles, shortened
+from data_modules.base import Split
+from lgx.core.schema import shortened
 from lgx.errors import UserError
+from lgx.host.cache import cache_root
 from lgx.host.extras import extra
+from lgx.host.files import walk
 from lgx.host.hub import hub_or_cache
-from lgx.host.safety import parse_json
+from lgx.host.safety import error_line
 
-_HALF = re.compile("[\ud800-\udfff]")
-"""Half of a surrogate pair. JSON can contain it alone, but tokenizers refuse it."""
-
-
-class Row(NamedTuple):
-    """One example: one text or the two of a pair, and its class index.
-
-    ``path`` and ``line`` are its file and its line there, from 1, or its set and its row on the hub, from 0.
-    """
-
-    texts: tuple[str, ...]
-    label: int
-    path: str
-    line: int
-
-    @property
-    def place(self) -> str:
-        """File and line."""
-        return f"{self.path}, line {self.line}"
+_READERS: dict[str, tuple[str, dict[str, Any]]] = {
+    ".txt": ("text", {"sample_by": "paragraph"}),
+    ".jsonl": ("json", {}),
+    ".json": ("json", {}),
+    ".parquet": ("parquet", {}),
+    ".csv": ("csv", {"keep_default_na": False}),  # "NA" and "null" are texts
+    ".tsv": ("csv", {"keep_default_na": False, "sep": "\t"}),
+}
+"""Suffix of a file -> builder of datasets, and its options."""
+SUFFIXES = ", ".join(_READERS)
+_NAMES: dict[str, Split] = {"test": "test", "validation": "val", "train": "train"}
+"""Names of splits in datasets; the first one that a path has counts."""
 
 
-def read_table(
-    path: Path,
-    texts: Sequence[str],
-    label: str,
-    labels: Mapping[str, int],
-    header: Sequence[str] | None = None,
-    skips_broken: bool = False,
-) -> list[Row]:
-    """Read a file of tab-separated columns; quotation marks are text.
+def library() -> Any:
+    """The package datasets, which prints progress to a terminal only."""
+    with extra("nlp", "texts"):
+        import datasets
+    datasets.logging.set_verbosity_error()
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    return datasets
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix of a file, without that of its compression."""
+    return path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+
+
+def split_files(root: Path, option: str = "data.root") -> dict[Split, list[Path]]:
+    """The files of each split, in order: ``test.csv``, ``dev/a.txt``, ``train-00000-of-00002.parquet``.
+
+    A word in a path names its split, in any case: those of datasets (train, training; validation, valid, dev, val;
+    test, testing, eval, evaluation). If no file is named train, all files without such a word are of train, otherwise
+    a line names them.
 
     Args:
-        path: The file, UTF-8.
-        texts: Names of the columns with texts.
-        label: Name of the column with labels.
-        labels: Value of that column -> class index.
-        header: Names of all columns of a file without a header line; None reads them from its first line.
-        skips_broken: Whether lines with another number of columns are left out; their number is printed.
+        root: Folder with files, at any depth, or one file.
+        option: The option that names it, for messages.
 
     Raises:
-        UserError: If the file cannot be read, lacks a column, or has a malformed row; the sentence names file and line.
+        UserError: If there is no training file.
     """
-    lines = read_lines(path)
-    first = 1
-    if header is None:
-        header, lines, first = lines[0].split("\t") if lines else [], lines[1:], 2
-        refuse_doubles(header, f"{path}, line 1")
-        for column in (*texts, label):
-            if column not in header:
-                raise UserError(f"{path}, line 1: no column {column!r} among {', '.join(header)[:200] or 'none'}")
-    at_texts, at_label = [header.index(column) for column in texts], header.index(label)
-    rows, broken = [], 0
-    for number, line in enumerate(lines, first):
-        fields = line.split("\t")
-        if len(fields) != len(header) and skips_broken:
-            broken += 1
-            continue
-        if len(fields) != len(header):
-            raise UserError(
-                f"{path}, line {number}: {len(fields)} columns, expected {len(header)} ({', '.join(header)[:200]}), "
-                f"separated by single tabs"
-            )
-        if fields[at_label] not in labels:
-            raise UserError(
-                f"{path}, line {number}: label {shortened(fields[at_label])}, expected {' or '.join(labels)}"
-            )
-        rows.append(_row([fields[k] for k in at_texts], labels[fields[at_label]], str(path), number))
-    if broken:
-        rank_zero_info(f"{path}: {broken:,} of {len(lines):,} lines are incomplete rows and were left out")
-    return rows
+    library()
+    from datasets.data_files import NON_WORDS_CHARS, SPLIT_KEYWORDS
+
+    border = f"[{re.escape(NON_WORDS_CHARS[:3])}0-9 /]"
+    words = {str(split): "|".join(names) for split, names in SPLIT_KEYWORDS.items()}
+    patterns = {_NAMES[name]: rf"(^|{border})({words[name]})({border}|$)" for name in _NAMES}
+    paths = [Path(place, name) for place, _, names in walk(root) for name in names] if root.is_dir() else [root]
+    splits: dict[Split | None, list[Path]] = {}
+    for path in sorted(path for path in paths if suffix_of(path) in _READERS and path.is_file()):
+        name = (path.relative_to(root).as_posix() if path != root else path.name).lower()
+        splits.setdefault(next((s for s, pattern in patterns.items() if re.search(pattern, name)), None), []).append(
+            path
+        )
+    others = splits.pop(None, [])
+    if others and "train" in splits:
+        names = ", ".join(path.name for path in others[:5])
+        print(f"files      of no split, left out: {names}{', …' if len(others) > 5 else ''}")
+    files: dict[Split, list[Path]] = {"train": others, **{split: part for split, part in splits.items() if split}}
+    if not files["train"]:
+        raise UserError(f"{option}: {root} has no training texts; expected files that end in {SUFFIXES}, .gz too")
+    return files
 
 
-def has_column(path: Path, column: str) -> bool:
-    """Whether the header line of a file of tab-separated columns has a column."""
-    return path.is_file() and column in read_lines(path, 1)[0].split("\t")
+def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None = None, **options: Any) -> Any:
+    """Read files as a data set of the package datasets, which is mapped into memory from lgx's cache.
 
-
-def read_json_lines(path: Path, text: str, label: str, classes: int) -> list[Row]:
-    """Read a file with one JSON object per line.
+    Args:
+        files: Files of one or several formats; a part between empty lines of a ``.txt`` file is a row.
+        columns: The columns that are read, of tables as texts.
+        suffix: The suffix of their format; by default each file's own.
+        options: Further options of the reader.
 
     Raises:
-        UserError: If the file cannot be read or has a malformed line; the sentence names file and line.
+        UserError: If a file cannot be read or lacks a column; the sentence names it.
     """
-    rows = []
-    for number, line in enumerate(read_lines(path), 1):
-        values = parse_json(line, f"{path}, line {number}", "expected one object per line")
-        if not isinstance(values, dict) or not isinstance(values.get(text), str):
-            raise UserError(f"{path}, line {number}: expected an object with the keys {text!r} and {label!r}")
-        if values.get(label) not in range(classes) or isinstance(values[label], bool):
-            raise UserError(
-                f"{path}, line {number}: {label} {shortened(values.get(label))}, expected 0 to {classes - 1}"
-            )
-        rows.append(_row([values[text]], values[label], str(path), number))
-    return rows
+    parts = []
+    for form in sorted({suffix or suffix_of(path) for path in files}):
+        names = [str(path) for path in files if (suffix or suffix_of(path)) == form]
+        place, (builder, fixed) = ", ".join(names[:3]), _READERS[form]
+        texts = {"converters": dict.fromkeys(columns, str)} if builder == "csv" else {}
+        rows = _loaded(place, builder, data_files={"train": names}, **fixed, **texts, **options)
+        if absent := [column for column in columns if column not in rows.column_names]:
+            raise UserError(f"{place}: no column {absent[0]!r} among {', '.join(rows.column_names)[:200]}")
+        parts.append(rows.select_columns(list(columns)))
+    return library().concatenate_datasets(parts)
 
 
-def read_folders(folder: Path, classes: Sequence[str]) -> list[Row]:
-    """Read ``folder/<class>/*.txt``, one text per file.
+def read_hub(name: str, config: str | None, split: str) -> Any:
+    """Read a split of a set on the Hugging Face hub, or from its cache.
 
     Raises:
-        UserError: If a class folder is missing or empty, or a file cannot be read or is empty.
+        UserError: If the set cannot be loaded.
     """
-    rows = []
-    for label, name in enumerate(classes):
-        files = sorted((folder / name).glob("*.txt"))
-        if not files:
-            raise UserError(f"{folder / name}: holds no *.txt file")
-        rows += [_row([" ".join(read_lines(file))], label, str(file), 1) for file in files]
-    return rows
-
-
-def read_hub(name: str, config: str | None, split: str, texts: Sequence[str], label: str, classes: int) -> list[Row]:
-    """Read a split from the Hugging Face hub, or from its cache.
-
-    Raises:
-        UserError: If ``datasets`` is not installed, the set cannot be loaded, or lacks a column.
-    """
-    where = f"{name}{f' ({config})' if config else ''} {split}"
-    with extra("nlp", "data.source hub"):
-        import datasets
     remedy = "use data.source files, which reads the publishers' files below data.root"
+    place = f"{name}{f' ({config})' if config else ''} {split}"
+    with hub_or_cache(place, remedy):
+        return _loaded(place, name, name=config, split=split, cache_dir=None)
+
+
+def _loaded(place: str, builder: str, **options: Any) -> Any:
+    folder = {"split": "train", "cache_dir": str(cache_root() / "texts")}
     try:
-        with hub_or_cache(where, remedy):
-            found = datasets.load_dataset(name, config, split=split)
-    except UserError:
+        return library().load_dataset(builder, **{**folder, **options})
+    except (UserError, MemoryError):
         raise
-    except Exception as error:  # the network, the cache and the files of the hub raise many kinds
-        reason = " ".join(str(error).split())[:160]
-        raise UserError(
-            f"{where}: could not be loaded from the Hugging Face hub ({reason}); check the network, or use data.source "
-            f"files"
-        ) from error
-    for column in (*texts, label):
-        if column not in found.column_names:
-            raise UserError(f"{where}: no column {column!r} among {', '.join(found.column_names)}")
-    rows = []
-    for number, values in enumerate(found):
-        if values[label] not in range(classes):
-            raise UserError(f"{where}, line {number}: {label} {values[label]!r}, expected 0 to {classes - 1}")
-        rows.append(_row([values[column] for column in texts], values[label], where, number))
-    return rows
+    except Exception as error:  # readers raise errors of many kinds, within an error of datasets
+        cause = error.__cause__
+        reason = error_line(cause if isinstance(cause, Exception) else error)
+        raise UserError(f"{place}: cannot be read ({reason}); correct the file, or copy it again") from error
 
 
-def _row(texts: Sequence[str], label: int, path: str, line: int) -> Row:
-    row = Row(tuple(text.strip() for text in texts), label, path, line)
-    if not all(row.texts):
-        raise UserError(f"{row.place}: an empty sentence; remove the row or fill it in")
-    for text in row.texts:
-        if len(text) > LONGEST_LINE or _HALF.search(text):
-            what = "half a surrogate pair" if _HALF.search(text) else f"more than {LONGEST_LINE:,} characters"
-            raise UserError(f"{row.place}: a text with {what}; correct the row or remove it")
-    return row
+def labeled(rows: Any, columns: Sequence[str], label: str, classes: Mapping[str, int], place: str) -> Any:
+    """Rows with the columns ``text``, of pairs ``text_pair``, and ``label``.
+
+    Args:
+        rows: A data set of the package datasets.
+        columns: One column with texts, or the two of pairs.
+        label: Column with labels.
+        classes: Value of that column, as text -> class index.
+        place: The files, for messages.
+
+    Raises:
+        UserError: If a row has no text, or its label is unknown.
+    """
+    texts = {key: list(rows[column]) for key, column in zip(("text", "text_pair"), columns, strict=False)}
+    for column, values in zip(columns, texts.values(), strict=True):
+        wrong = next((row for row, text in enumerate(values, 1) if not isinstance(text, str)), None)
+        if wrong is not None:
+            raise UserError(f"{place}, row {wrong}: has no text in column {column!r}; correct the row or remove it")
+    values = [str(value) for value in rows[label]]
+    wrong = next((row for row, value in enumerate(values, 1) if value not in classes), None)
+    if wrong is not None:
+        known = shortened(" or ".join(classes))
+        raise UserError(f"{place}, row {wrong}: label {shortened(values[wrong - 1])}, expected {known}")
+    return library().Dataset.from_dict({**texts, "label": [classes[value] for value in values]})

@@ -1,7 +1,6 @@
 """Descriptions of networks: families of architectures, their names, and the sets they are sampled from."""
 
-from lgx.architectures.base import Architecture, name_of
-from lgx.architectures.gpt2 import GPT2_NAMES, GPT2Architecture
+from lgx.architectures.base import Architecture, full_name, name_of
 from lgx.architectures.hf import HFArchitecture
 from lgx.architectures.parsing import (
     architecture_from_dict,
@@ -14,7 +13,7 @@ from lgx.architectures.sets import SETS, architecture_set, read_architectures, s
 from lgx.architectures.vit import NAMES, ViTArchitecture, vit_only
 
 __all__ = [
-    "GPT2_NAMES", "NAMES", "SETS", "Architecture", "GPT2Architecture", "HFArchitecture", "ViTArchitecture",
-    "architecture_from_dict", "architecture_set", "name_of", "parse_any_architecture",
-    "parse_architecture", "parse_for", "parse_like", "read_architectures", "sample_architectures", "vit_only",
+    "NAMES", "SETS", "Architecture", "HFArchitecture", "ViTArchitecture", "architecture_from_dict", "architecture_set",
+    "full_name", "name_of", "parse_any_architecture", "parse_architecture", "parse_for", "parse_like",
+    "read_architectures", "sample_architectures", "vit_only",
 ]  # fmt: skip

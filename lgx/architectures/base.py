@@ -1,7 +1,8 @@
 """The base class of all architecture descriptions, their families, and networks that are built without values."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, lru_cache
 from typing import Any, ClassVar, Self, TypeVar, cast
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from lgx.architectures.axes import Axes, renamed
 from lgx.core.flops import flop_counter
 from lgx.core.schema import CLASSES, Field, at_most, check_fields, one_of, shortened
-from lgx.core.task import TEXTS, Kind, Task, outputs_in_words, size_text
+from lgx.core.task import Kind, Task, outputs_in_words, size_text
 from lgx.errors import UserError
 
 DEFAULT_FAMILY = "vit"
@@ -57,6 +58,7 @@ class Architecture(ABC):
         shared_keys: Fields that :func:`lgx.architectures.parsing.parse_like` copies from its base.
         source_sizes: Fields in which a descendant must agree with its source, in words.
         equal_layers: Whether all layers cost the same.
+        short_keys: Keys of a specification that are no fields, see :meth:`parse_option`.
 
     Raises:
         UserError: If a value is out of range or contradicts another one.
@@ -78,6 +80,7 @@ class Architecture(ABC):
     shared_keys: ClassVar[tuple[str, ...]]
     source_sizes: ClassVar[str]
     equal_layers: ClassVar[bool] = False
+    short_keys: ClassVar[tuple[str, ...]] = ()
 
     # -- what a family provides ---------------------------------------------------------------------------------
 
@@ -165,10 +168,42 @@ class Architecture(ABC):
         """
         return {}
 
+    def with_layers(self, source: "Architecture", layers: Sequence[int]) -> Self:
+        """A copy whose layers have the kinds of some layers of a source; by default layers have no kinds.
+
+        Args:
+            source: The source.
+            layers: The source's layer of each layer.
+        """
+        return self
+
+    @contextmanager
+    def with_only(self, model: nn.Module, layers: Sequence[nn.Module], numbers: Sequence[int]) -> Iterator[None]:
+        """Within the block, a network of this architecture has other layers.
+
+        Args:
+            model: The network.
+            layers: The layers.
+            numbers: The layer of the network whose kind each of them has.
+        """
+        whole, place = self.blocks(model), self.layers.rstrip(".")
+        model.set_submodule(
+            place, nn.ModuleList(layers) if isinstance(whole, nn.ModuleList) else nn.Sequential(*layers)
+        )
+        try:
+            yield
+        finally:
+            model.set_submodule(place, whole)
+
+    @property
+    def usual_layers(self) -> Self:
+        """A copy whose layers have the kinds that are usual for its depth."""
+        return self
+
     @property
     def reads_text(self) -> bool:
-        """Whether its inputs are token ids."""
-        return self.kind in TEXTS
+        """Whether its inputs are texts."""
+        return False
 
     @property
     def shares_layers(self) -> bool:
@@ -260,7 +295,7 @@ class Architecture(ABC):
     def spec(self, also: Collection[str] = ()) -> str:
         """``depth=6,embed_dim=64,...``: the values that differ from the defaults; ``parse_any_architecture`` reads it.
 
-        Families other than ViT start with their name: ``gpt2:depth=6,...``. Depth, embed_dim and num_heads are always
+        Families other than ViT start with their name: ``hf:depth=6,...``. Depth, embed_dim and num_heads are always
         named. ``num_classes`` and ``kind`` are never named, because they belong to the task.
 
         Args:
@@ -272,6 +307,11 @@ class Architecture(ABC):
             if name not in _OF_THE_TASK and (is_named or value != getattr(default, name)):
                 parts.append(f"{name}={size_text(value) if name == 'img_size' else _text(value)}")
         return ("" if self.family == DEFAULT_FAMILY else f"{self.family}:") + ",".join(parts)
+
+    @property
+    def short_spec(self) -> str:
+        """What tells it from others in messages."""
+        return self.spec()
 
     def without_task(self) -> Self:
         """A copy with the family's default number of classes and kind."""
@@ -370,9 +410,18 @@ def register_family(family: type[A], named: Mapping[str, A]) -> None:
 
 
 def name_of(architecture: Architecture) -> str:
-    """The first matching name of the papers (``6-Small``), else :meth:`Architecture.spec`; without its task."""
+    """Its name in messages: the papers' (``6-Small``), else :attr:`Architecture.short_spec`; without its task."""
+    return _paper_name(architecture) or architecture.short_spec
+
+
+def full_name(architecture: Architecture) -> str:
+    """Its name in results: that of the papers, else :meth:`Architecture.spec`; the parser reads it."""
+    return _paper_name(architecture) or architecture.spec()
+
+
+def _paper_name(architecture: Architecture) -> str | None:
     plain = architecture.without_task()
-    return next((name for name, named in NAMED.items() if named == plain), architecture.spec())
+    return next((name for name, named in NAMED.items() if named == plain), None)
 
 
 def axes_of(architecture: Architecture, name: str) -> Axes:

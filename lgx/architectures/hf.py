@@ -1,6 +1,8 @@
 """The family of transformers' networks of texts: decoders such as Llama and GPT-2, encoders such as BERT."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +16,7 @@ from lgx.architectures.axes import Axes
 from lgx.architectures.base import Architecture, name_of, register_family
 from lgx.architectures.building import building_on
 from lgx.core.schema import CLASSES, MAPPING, Field, at_most, check_fields
-from lgx.core.task import TEXTS, Kind, Task
+from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.host.extras import extra
 from lgx.host.failures import foreign_errors
@@ -24,14 +26,16 @@ from lgx.host.safety import read_json
 if TYPE_CHECKING:
     from lgx.architectures.hf_structure import Structure
 
-_SIZE = at_most(65_536, 0)
 _FIELDS = {
-    "head_dim": _SIZE,
-    "pad_id": at_most(2**24, 0),
-    "form": Field(lambda value: type(value) is str and bool(value), "the type of a model of transformers"),
+    "head_dim": at_most(65_536, 0),
+    "config": Field(lambda value: type(value) is str, "a configuration of transformers, as JSON"),
 }
-_OF_SOURCE = ("heads_per_group", "head_dim", "mlp_ratio", "max_len", "vocab_size", "pad_id", "form")
+_OF_SOURCE = (
+    "depth", "embed_dim", "num_heads", "heads_per_group", "mlp_ratio", "max_len", "vocab_size", "config",
+)  # fmt: skip
 """Values of a descendant that come from its source, unless its specification names them."""
+GPT2 = '{"model_type":"gpt2"}'
+"""The configuration of GPT-2."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,11 @@ class HFArchitecture(Architecture):
         mlp_ratio: Neurons of the MLP divided by ``embed_dim``.
         max_len: Rows of the position embedding, or the most tokens for which rotary positions are meant.
         vocab_size: Tokens, V.
-        pad_id: Token that pads shorter texts on the right.
-        num_classes: Outputs of the head, K; of a language model the tokens.
+        num_classes: Outputs of the head, K; of a language model the tokens; 0: an encoder without a head.
         stages: Numbers of layers that share one set of weights, see :class:`~lgx.architectures.base.Architecture`.
-        kind: What the head predicts: the class of a text, or for ``language`` the next token.
-        form: Type of the model and its values other than sizes, see :mod:`lgx.architectures.hf_config`.
+        kind: What the head predicts: the class or the labels of a text, or for ``language`` the next token.
+        config: All other values of transformers' configuration, as JSON, see :mod:`lgx.architectures.hf_config`.
+            Lists of values for each layer are of a network of this depth; without them layers are as usual in the type.
     """
 
     depth: int = 12
@@ -61,31 +65,35 @@ class HFArchitecture(Architecture):
     head_dim: int = 0
     max_len: int = 1024
     vocab_size: int = 50257
-    pad_id: int = 0
     num_classes: int = 2
     kind: Kind = "text"
-    form: str = "llama"
+    config: str = GPT2
     family: ClassVar = "hf"
     label: ClassVar = "network of transformers"
-    example: ClassVar = "hf:depth=4,embed_dim=192,num_heads=3,form=llama"
-    kinds: ClassVar = TEXTS
+    example: ClassVar = "6-GPT2"
+    kinds: ClassVar = ("text", "multilabel", "language")
     limits: ClassVar = {
         "depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "heads_per_group": 65_536, "max_len": 2**20,
     }  # fmt: skip
-    input_keys: ClassVar = ("max_len", "vocab_size", "pad_id")
-    shared_keys: ClassVar = (*input_keys, "form")
-    source_sizes: ClassVar = "embed_dim, vocab_size and form, and at most the max_len"
+    input_keys: ClassVar = ("max_len", "vocab_size")
+    shared_keys: ClassVar = (*input_keys, "config")
+    short_keys: ClassVar = ("type",)
+    source_sizes: ClassVar = "embed_dim and vocab_size, and at most the max_len"
 
     def check(self) -> None:
-        """Check heads, padding and form."""
+        """Check heads and configuration."""
         check_fields(vars(self), _FIELDS, "architecture")
         if self.num_heads % self.heads_per_group:
             raise UserError(
                 f"architecture: heads_per_group {self.heads_per_group} does not divide num_heads {self.num_heads}; "
                 f"heads are cut by whole groups, so choose a multiple"
             )
-        if self.pad_id >= self.vocab_size:
-            raise UserError(f"architecture: pad_id {self.pad_id} must be below vocab_size {self.vocab_size}")
+        if self.config == GPT2 and self.heads_per_group == 1 and not self.head_dim:
+            return  # any sizes are right, and the import of transformers takes seconds
+        with extra("nlp", "architecture"):
+            from lgx.architectures.hf_config import hidden_key, usual_text
+            from lgx.architectures.hf_structure import check_heads
+        object.__setattr__(self, "config", usual_text(self.config, self.depth, self.vocab_size))
         if self.head_dim * self.num_heads == self.embed_dim:
             object.__setattr__(self, "head_dim", 0)
         structure = self.structure
@@ -93,24 +101,39 @@ class HFArchitecture(Architecture):
             raise UserError(
                 f"architecture: heads of {self.model_type} have the width embed_dim / num_heads; leave out head_dim"
             )
-        with extra("nlp", "architecture"):
-            from lgx.architectures.hf_config import hidden_key
         if self.mlp_ratio != 4 and hidden_key(self.model_type) is None:
             raise UserError(f"architecture: the MLP of {self.model_type} has mlp_ratio 4; leave it out")
+        check_heads(*self._structure_key, self.num_heads)
 
     @property
     def model_type(self) -> str:
         """The type of the model, e.g. ``llama``."""
-        return self.form.partition("+")[0]
+        return str(json.loads(self.config)["model_type"])
+
+    @property
+    def is_gpt2(self) -> bool:
+        """Whether it is a GPT-2, which hypernetworks predict."""
+        return self.model_type == "gpt2"
 
     @property
     def structure(self) -> "Structure":
-        """What all networks of this form have in common."""
-        with extra("nlp", "architecture"):
-            from lgx.architectures.hf_config import kinds_of
-            from lgx.architectures.hf_structure import structure
-        known = kinds_of(self.model_type)
-        return structure(self.form, self.kind if self.kind in known or not known else known[0], self.heads_per_group)
+        """What all networks of this configuration have in common."""
+        from lgx.architectures.hf_structure import structure
+
+        return structure(*self._structure_key)
+
+    @property
+    def _structure_key(self) -> tuple[str, str, int]:
+        """What the structure depends on."""
+        from lgx.architectures.hf_config import kinds_of, structural_text
+
+        kind, kinds = "language" if self.kind == "language" else "text", kinds_of(self.model_type)
+        return structural_text(self.config), kind if kind in kinds or not kinds else kinds[0], self.heads_per_group
+
+    @property
+    def reads_text(self) -> bool:
+        """True: its inputs are texts."""
+        return True
 
     @property
     def layers(self) -> str:  # type: ignore[override]
@@ -128,6 +151,11 @@ class HFArchitecture(Architecture):
         return self.structure.head_prefixes
 
     @property
+    def equal_layers(self) -> bool:  # type: ignore[override]
+        """Whether all layers cost the same: none has a kind of its own."""
+        return not self.structure.lacking and "layer_types" not in self.configuration().to_dict()
+
+    @property
     def has_rotary_positions(self) -> bool:
         """Whether positions are rotations of queries and keys (RoPE)."""
         return self.structure.has_rotary_positions
@@ -135,7 +163,8 @@ class HFArchitecture(Architecture):
     @property
     def most_tokens(self) -> int:
         """Longest text in tokens: some position embeddings have rows that no token gets."""
-        return self.max_len - (self.pad_id + 1 if self.structure.has_reserved_positions else 0)
+        reserved = self.structure.has_reserved_positions
+        return self.max_len - (int(self.configuration().pad_token_id) + 1 if reserved else 0)
 
     def check_inputs(self, task: Task, owner: str) -> None:
         """Refuse a text task whose token ids mean something else or whose texts are too long."""
@@ -145,23 +174,76 @@ class HFArchitecture(Architecture):
                 f"has {task.vocab_size}, in texts of up to {task.max_len}; set data.max_len, data.vocab_size and "
                 f"data.tokenizer to those of the network"
             )
-        if self.kind == "text" and self.pad_id != task.pad_id:
-            raise UserError(
-                f"{owner}: texts are padded with token {self.pad_id}, but task {task.name} pads with {task.pad_id}; "
-                f"write hf:…,pad_id={task.pad_id} as architecture, or give the network's tokenizer as data.tokenizer"
-            )
 
     def check_source(self, source: Architecture, method: str) -> None:
-        """Refuse a network of another form."""
-        if isinstance(source, HFArchitecture) and source.form != self.form:
+        """Refuse a network of another structure, and other angles of rotary positions, those of narrower heads."""
+        from lgx.architectures.hf_config import structural_text
+
+        if not isinstance(source, HFArchitecture):
+            return
+        ours, theirs = (json.loads(structural_text(each.config)) for each in (self, source))
+        if wrong := sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)):
             raise UserError(
-                f"{method}: the source has the form {source.form}, the descendant {self.form}; leave out form"
+                f"{method}: the descendant has {wrong[0]} {ours.get(wrong[0])!r}, but the source "
+                f"{theirs.get(wrong[0])!r}; name only sizes in the architecture"
+            )
+        is_free = not self.has_rotary_positions or self.structure.has_free_head_dim
+        if not is_free and self.head_width != source.head_width:
+            raise UserError(
+                f"{method}: rotary positions have other angles in heads of width {self.head_width} than in the "
+                f"source's, {source.head_width}; choose num_heads = embed_dim / {source.head_width}"
             )
 
     def inherited(self, text: str) -> dict[str, Any]:
-        """All values but depth, width and heads."""
-        named = {part.partition("=")[0].rpartition(":")[2].strip() for part in text.split(",")}
-        return {key: getattr(self, key) for key in _OF_SOURCE if key not in named}
+        """All values that the text does not name; heads keep their width, so a narrower network has fewer heads."""
+        sizes, _, config = text.partition(",config=")
+        parts = dict(part.partition("=")[::2] for part in sizes.rpartition(":")[2].split(","))
+        named = {key.strip(): value for key, value in parts.items()} | ({"config": config} if config else {})
+        values = {key: getattr(self, key) for key in _OF_SOURCE if key not in named}
+        if "stages" in named:
+            del values["depth"]
+        if "head_dim" not in named and self.structure.has_free_head_dim:
+            values["head_dim"] = self.head_width
+        if "num_heads" not in named and named.get("embed_dim", "").strip().isdigit():
+            heads, own = int(named["embed_dim"]) // self.head_width, self.heads_per_group
+            values["num_heads"] = max(1, heads // own) * own
+        return values if self.num_classes else {**values, "num_classes": 0}
+
+    def with_layers(self, source: Architecture, layers: Sequence[int]) -> "HFArchitecture":
+        """See :class:`~lgx.architectures.base.Architecture`."""
+        from lgx.architectures.hf_config import of_layers
+        from lgx.architectures.hf_structure import counts_layers
+
+        if not isinstance(source, HFArchitecture) or [*layers] == [*range(source.depth)]:
+            return self
+        if [*layers] != [*range(self.depth)] and counts_layers(*self._structure_key):
+            raise UserError(
+                f"architecture: what a layer of {self.model_type} computes depends on its number, so only the first "
+                f"layers of a network can be kept, not {' '.join(map(str, layers))}"
+            )
+        return self.replace(config=of_layers(source.config, source.depth, tuple(layers)))
+
+    @contextmanager
+    def with_only(self, model: Any, layers: Sequence[nn.Module], numbers: Sequence[int]) -> Iterator[None]:
+        """See :class:`~lgx.architectures.base.Architecture`."""
+        from lgx.architectures.hf_config import keys_by_layer
+
+        lists = {key: values for key in keys_by_layer(self.model_type) if (values := getattr(model.config, key, None))}
+        try:
+            for key, values in lists.items():
+                setattr(model.config, key, [values[number] for number in numbers])
+            with super().with_only(model, layers, numbers):
+                yield
+        finally:
+            for key, values in lists.items():
+                setattr(model.config, key, values)
+
+    @property
+    def usual_layers(self) -> "HFArchitecture":
+        """See :class:`~lgx.architectures.base.Architecture`."""
+        from lgx.architectures.hf_config import usual_text
+
+        return self.replace(config=usual_text(self.config, 0, self.vocab_size))
 
     def fit_input_sizes(self, tensors: Mapping[str, Tensor], source: Architecture | None) -> dict[str, Tensor]:
         """Leave out rows of the position embedding beyond ``max_len``, and the head of another kind of network."""
@@ -174,8 +256,22 @@ class HFArchitecture(Architecture):
 
     @classmethod
     def parse_option(cls, key: str, text: str) -> dict[str, Any]:
-        """Values of one ``key=text``."""
-        return {"form": text} if key == "form" else super().parse_option(key, text)
+        """Values of one ``key=text``; ``type`` is a configuration without further values."""
+        if key in ("config", "type"):
+            return {"config": text if key == "config" else json.dumps({"model_type": text})}
+        return super().parse_option(key, text)
+
+    def spec(self, also: Sequence[str] = ()) -> str:  # type: ignore[override]
+        """See :class:`~lgx.architectures.base.Architecture`; the configuration comes last."""
+        text, comma, config = super().spec(also).partition(",config=")
+        is_type = comma and json.loads(config).keys() == {"model_type"}
+        return f"{text},type={self.model_type}" if is_type else f"{text}{comma}{config}"
+
+    @property
+    def short_spec(self) -> str:
+        """Sizes and type."""
+        text, comma, _ = super().spec().partition(",config=")
+        return f"{text},type={self.model_type}" if comma else text
 
     def build(self, device: str | None = None, drop_rate: float = 0.0) -> nn.Module:
         """Build the model with transformers' own random initialization.
@@ -183,27 +279,27 @@ class HFArchitecture(Architecture):
         The share ``drop_rate`` is dropped wherever the type has a dropout.
 
         Returns:
-            The model, token ids (B, N), int64, padded on the right with :attr:`pad_id` -> logits (B, K), or (B, N, V).
+            The model, texts (B, 3, N), see :class:`~lgx.core.batch.Batch` -> logits (B, K), or (B, N, V); without a
+            head the features that it would read, (B, D).
         """
         with extra("nlp", f"architecture {name_of(self)}"):
             from lgx.architectures.hf_model import text_network
-        own = self.structure
         with building_on(device):
             network: nn.Module = text_network(
-                self.configuration(drop_rate), self.kind, own.is_causal, own.layers, self.most_tokens
+                self.configuration(drop_rate), self.kind, self.structure, self.most_tokens
             )
         self.share_stages(network)
         return network
 
-    def configuration(self, drop_rate: float = 0.0) -> Any:
-        """The configuration of transformers."""
+    def configuration(self, drop_rate: float | None = None) -> Any:
+        """The configuration of transformers; ``drop_rate`` replaces its rates of dropout."""
         from lgx.architectures.hf_config import configuration
 
-        return configuration(self.form, {field.name: getattr(self, field.name) for field in fields(self)}, drop_rate)
+        return configuration(self.config, {field.name: getattr(self, field.name) for field in fields(self)}, drop_rate)
 
     def example_input(self, device: str = "meta") -> Tensor:
-        """One text of the largest length, int64, (1, N)."""
-        return torch.empty(1, self.most_tokens, dtype=torch.long, device=device)
+        """One text of the largest length, int64, (1, 3, N)."""
+        return torch.ones(1, 3, self.most_tokens, dtype=torch.long, device=device)
 
     def axes_of_one_layer(self) -> Mapping[str, Axes]:
         """See :class:`~lgx.architectures.base.Architecture`."""
@@ -214,9 +310,8 @@ class HFArchitecture(Architecture):
 def _axes(architecture: HFArchitecture) -> dict[str, Axes]:
     from lgx.architectures.hf_structure import axes_with_sizes
 
-    own = architecture.structure
     sizes = {field.name: getattr(architecture, field.name) for field in fields(architecture)}
-    return {name: axes_with_sizes(found, sizes) for name, found in own.axes.items()}
+    return {name: axes_with_sizes(templates, sizes) for name, templates in architecture.structure.axes.items()}
 
 
 def described_network(place: str) -> HFArchitecture:
@@ -237,9 +332,7 @@ def described_network(place: str) -> HFArchitecture:
 
 
 def describe_config(about: Any, place: str) -> HFArchitecture:
-    """The architecture of a configuration of transformers.
-
-    A configuration that names a classifier, or a type that has no language model, is for the kind ``text``.
+    """The architecture of a configuration of transformers: a classifier, a language model, or an encoder without head.
 
     Args:
         about: What ``config.json`` holds.
@@ -248,17 +341,22 @@ def describe_config(about: Any, place: str) -> HFArchitecture:
     with extra("nlp", place):
         from lgx.architectures.hf_config import kinds_of, split_config
     about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING}, place)
-    values, is_classifier = split_config(about, place), "Classification" in str(about.get("architectures"))
+    values, classes = split_config(about, place), about.get("architectures") or ()
+    is_classifier = any("Classification" in str(name) for name in classes)
     try:
-        if "language" in kinds_of(values["form"].partition("+")[0]) and not is_classifier:
+        if "language" in kinds_of(str(about["model_type"])) and not is_classifier:
             try:
                 return HFArchitecture(**values, kind="language")
             except UserError:  # an encoder
                 pass
-        classes = about.get("num_labels") or len(about.get("id2label") or "ab")
-        return HFArchitecture(**values, kind="text", num_classes=classes)
+        outputs = about.get("num_labels") or len(about.get("id2label") or "ab")
+        if is_classifier and (about.get("problem_type") == "regression" or outputs == 1):
+            raise UserError("its head is a regression, which lgx does not train; save the network without its head")
+        kind: Kind = "multilabel" if about.get("problem_type") == "multi_label_classification" else "text"
+        return HFArchitecture(**values, kind=kind, num_classes=outputs if is_classifier or not classes else 0)
     except UserError as error:
         raise UserError(f"{place}: {str(error).removeprefix('architecture: ')}") from error
 
 
-register_family(HFArchitecture, {})
+register_family(HFArchitecture, {f"{depth}-GPT2": HFArchitecture(depth) for depth in range(1, 25)})
+"""``3-GPT2`` (TAL): GPT-2 small, 768 wide with 12 heads, at any depth. 1024 tokens, 2 classes."""

@@ -1,14 +1,13 @@
-"""Configurations of transformers as sizes and a form; imports transformers.
+"""Configurations of transformers as sizes and a text; imports transformers.
 
-A form is a text: the type of a model (``llama``), and the values of its configuration, other than sizes, that differ
-from the type's own (``llama+rms_norm_eps=1e-05+tie_word_embeddings=true``). So only transformers defines the structure
-of a network. Code of a repository is never run: a type that transformers does not know is refused.
+So only transformers defines the structure of a network. Code of a repository is never run: a type that transformers
+does not know is refused.
 """
 
 import json
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from transformers import CONFIG_MAPPING, PretrainedConfig
@@ -24,7 +23,7 @@ from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
 
-logging.set_verbosity_error()  # it warns of tokens and heads that small trial networks do not have
+logging.set_verbosity(logging.CRITICAL)  # it warns of tokens and heads that small trial networks do not have
 
 _HIDDEN = (
     "intermediate_size", "n_inner", "ffn_dim", "hidden_dim", "ffn_hidden_size", "decoder_ffn_dim", "d_inner", "dff",
@@ -34,17 +33,19 @@ _LIKE_WIDTH = ("word_embed_proj_dim", "embedding_size", "max_embed_dim")
 """Further sizes that are the width, if the source's are."""
 _SIZES = (
     "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
-    "max_position_embeddings", "vocab_size", "pad_token_id", "layer_types",
+    "max_position_embeddings", "vocab_size",
 )  # fmt: skip
-_NOT_OF_THE_NETWORK = frozenset({
-    "architectures", "auto_map", "chunk_size_feed_forward", "cls_token_id", "decoder_start_token_id",
-    "dtype", "finetuning_task", "gradient_checkpointing", "id2label", "initializer_range", "is_decoder",
-    "is_encoder_decoder", "label2id", "language_model", "lgx", "mask_token_id", "max_length", "model_type",
-    "name_or_path", "num_labels", "output_attentions", "output_hidden_states", "output_past", "position_embedding_type",
-    "problem_type", "return_dict", "sep_token_id", "summary_first_dropout", "task_specific_params", "tokenizer_class",
-    "torch_dtype", "transformers_version", "use_cache", "use_return_dict",
+_OF_THE_FILE = frozenset({
+    "architectures", "auto_map", "dtype", "id2label", "label2id", "lgx", "name_or_path", "num_labels", "output_past",
+    "problem_type", "torch_dtype", "transformers_version", "use_return_dict",
 })  # fmt: skip
-"""Keys that say nothing about the network: its task, its tokens, its training, the file."""
+"""Keys that say nothing about the network without its head: its task, the file."""
+_NOT_OF_THE_NETWORK = frozenset({
+    "chunk_size_feed_forward", "finetuning_task", "gradient_checkpointing", "initializer_range", "is_decoder",
+    "is_encoder_decoder", "language_model", "max_length", "output_attentions", "output_hidden_states", "return_dict",
+    "task_specific_params", "tokenizer_class", "use_cache",
+})  # fmt: skip
+"""Keys in which networks may differ that compute the same."""
 _COUNTS = re.compile(r"num_|n_|.*(layers|experts|heads|blocks)$")
 _MOST = 4096
 Values = dict[str, Any]
@@ -59,7 +60,7 @@ def known_types() -> list[str]:
 def kinds_of(model_type: str) -> list[str]:
     """The kinds of networks that transformers has of a type."""
     names = {"text": MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, "language": MODEL_FOR_CAUSAL_LM_MAPPING_NAMES}
-    return [kind for kind, known in names.items() if model_type in known]
+    return [kind for kind, types in names.items() if model_type in types]
 
 
 def network_class(config: PretrainedConfig, kind: str) -> Any:
@@ -67,14 +68,14 @@ def network_class(config: PretrainedConfig, kind: str) -> Any:
 
     Args:
         config: Its configuration.
-        kind: ``language`` for a language model, ``text`` for a classifier.
+        kind: ``language`` for a language model, otherwise a classifier.
     """
     classes = MODEL_FOR_CAUSAL_LM_MAPPING if kind == "language" else MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
-    found = classes.get(type(config), None)
-    if found is None:
+    network = classes.get(type(config), None)
+    if network is None:
         what = "language models" if kind == "language" else "classifiers of texts"
         raise UserError(f"architecture: transformers has no {what} of the type {config.model_type}")
-    return found[0] if isinstance(found, tuple) else found
+    return network[0] if isinstance(network, tuple) else network
 
 
 @cache
@@ -86,7 +87,12 @@ def default_values(model_type: str) -> Values:
             f"that transformers knows, such as gpt2, llama or bert"
         )
     with foreign_errors(f"architecture of type {model_type}", "is not supported", "choose another type"):
-        return dict(CONFIG_MAPPING[model_type]().to_dict())
+        return _plain(CONFIG_MAPPING[model_type]())
+
+
+def _plain(config: PretrainedConfig) -> Values:
+    values: Values = json.loads(json.dumps(config.to_dict(), default=str))
+    return values
 
 
 @cache
@@ -94,7 +100,8 @@ def key_of(model_type: str, name: str) -> str | None:
     """The key of a size in the configurations of a type; None if it has no such size."""
     kind = CONFIG_MAPPING[model_type]
     key = kind.attribute_map.get(name, name)
-    return key if key in default_values(model_type) else None
+    is_computed = isinstance(getattr(kind, key, None), property)
+    return key if key in default_values(model_type) and not is_computed else None
 
 
 def hidden_key(model_type: str) -> str | None:
@@ -102,44 +109,39 @@ def hidden_key(model_type: str) -> str | None:
     return next((key for name in _HIDDEN if (key := key_of(model_type, name))), None)
 
 
+@cache
+def keys_by_layer(model_type: str) -> tuple[str, ...]:
+    """The keys of lists with a value for each layer, such as the kind of its attention."""
+    depth = key_of(model_type, "num_hidden_layers") or "num_hidden_layers"
+    with foreign_errors(f"architecture of type {model_type}", "is not supported", "choose another type"):
+        values = [_plain(CONFIG_MAPPING[model_type](**{depth: n})) for n in (5, 7)]
+    lists = [{key: len(value) for key, value in each.items() if _is_list(value)} for each in values]
+    return ("layer_types", *(key for key in lists[0] if (lists[0][key], lists[1].get(key)) == (5, 7)))
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
 def split_config(about: Mapping[str, Any], place: str) -> Values:
-    """Divide a configuration into its sizes and its form.
+    """Divide a configuration into its sizes and all other values.
 
     Args:
         about: What ``config.json`` holds.
         place: The file, for messages.
 
     Returns:
-        The fields of :class:`~lgx.architectures.hf.HFArchitecture`, without classes and kind; the form is one of them.
+        The fields of :class:`~lgx.architectures.hf.HFArchitecture`, without classes and kind; all other values are the
+        text ``config``.
     """
     model_type = str(about.get("model_type"))
-    default = default_values(model_type)
+    default_values(model_type)
     if about.get("quantization_config"):
         raise UserError(f"{place}: the weights are quantized; give the weights of bf16, float16 or float32")
-    own = {key: value for key, value in about.items() if key not in _NOT_OF_THE_NETWORK}
+    kept = {key: value for key, value in about.items() if key not in _OF_THE_FILE}
     with foreign_errors(place, "transformers cannot read it", "copy the folder again"):
-        config = CONFIG_MAPPING[model_type](**own)
-        values = json.loads(json.dumps(config.to_dict()))
-    sizes = _sizes(model_type, values, place)
-    skipped = {key for name in _SIZES if (key := key_of(model_type, name))} | {hidden_key(model_type)}
-    form: Values = {}
-    for key, value in values.items():
-        is_like_width = key in _LIKE_WIDTH and value == sizes["embed_dim"]
-        if (
-            key not in default
-            or key in skipped
-            or key in _NOT_OF_THE_NETWORK
-            or key.startswith("_")
-            or is_like_width
-            or is_dropout(key)
-        ):
-            continue
-        usual = _at_most(default[key], sizes["vocab_size"] - 1) if key.endswith("_token_id") else default[key]
-        if value != json.loads(json.dumps(usual)):
-            form[key] = value
-    fields = {**sizes, "form": form_text(model_type, form)}
-    _check_layer_types(fields, values, place)
-    return fields
+        values = _plain(CONFIG_MAPPING[model_type](**kept))
+    return {**_sizes(model_type, values, place), "config": config_text(values)}
 
 
 def _sizes(model_type: str, values: Values, place: str) -> Values:
@@ -153,30 +155,17 @@ def _sizes(model_type: str, values: Values, place: str) -> Values:
         sizes[hidden] = values[hidden]
     for name, size in sizes.items():
         if type(size) is not int or not 1 <= size <= 2**24:
-            known = "one whole number for all layers, at most 2**24"
-            raise UserError(f"{place}: {name} is {shortened(size)}, expected {known}")
+            right = "one whole number for all layers, at most 2**24"
+            raise UserError(f"{place}: {name} is {shortened(size)}, expected {right}")
     groups, head_dim = of("num_key_value_heads", heads), of("head_dim", 0)
     if type(groups) is not int or groups < 1 or heads % groups:
         raise UserError(f"{place}: num_key_value_heads {shortened(groups)} does not divide the {heads} heads")
-    pad = of("pad_token_id")
-    if pad is None:
-        end = values.get("eos_token_id")
-        pad = end if type(end) is int else tokens - 1
     return {
         "depth": of("num_hidden_layers"), "embed_dim": width, "num_heads": heads, "heads_per_group": heads // groups,
         "head_dim": 0 if head_dim == width / heads else head_dim,
         "mlp_ratio": sizes.get(hidden or "", 4 * width) / width, "max_len": of("max_position_embeddings", 2048),
-        "vocab_size": tokens, "pad_id": pad,
+        "vocab_size": tokens,
     }  # fmt: skip
-
-
-def _check_layer_types(fields: Values, values: Values, place: str) -> None:
-    """Refuse layers whose kinds are not those that the type gives to a network of this depth."""
-    if (types := values.get("layer_types")) is None:
-        return
-    built = configuration(fields["form"], {**fields, "num_classes": 2, "kind": "text"}).to_dict()
-    if built.get("layer_types") != types:
-        raise UserError(f"{place}: its layer_types are not the usual ones of {values['model_type']}, so it is not read")
 
 
 def is_dropout(key: str) -> bool:
@@ -184,75 +173,143 @@ def is_dropout(key: str) -> bool:
     return "dropout" in key or key.endswith(("pdrop", "layerdrop"))
 
 
-def form_text(model_type: str, values: Values) -> str:
-    """Write a form; the values are in alphabetical order."""
-    return "+".join([model_type, *(f"{key}={_written(value)}" for key, value in sorted(values.items()))])
+def config_text(values: Mapping[str, Any]) -> str:
+    """The values of a configuration that are no sizes, as a text; values equal to the type's own are left out.
 
-
-def _written(value: Any) -> str:
-    if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w.-]*", value) and value not in ("true", "false", "null"):
-        return value
-    return json.dumps(value, separators=(";", ":")).replace(",", "\\u002c").replace("+", "")
-
-
-@cache
-def parse_form(form: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Parse a form.
-
-    Returns:
-        The type of the model, and the values of the configuration, each as JSON.
+    Tokens are always there: those of a type may lie outside of a small vocabulary.
     """
-    model_type, *parts = re.split(r"\+(?=[A-Za-z_]\w*=)", form)
-    default, found = default_values(model_type), {}
-    for part in parts:
-        key, _, text = part.partition("=")
-        if key in _NOT_OF_THE_NETWORK or (key not in default and key != "head_dim"):
-            raise UserError(f"architecture: form {shortened(form)}: {model_type} has no value {shortened(key)}")
-        try:
-            value = json.loads(text.replace(";", ","))
-        except ValueError:
-            value = text
+    model_type = str(values["model_type"])
+    default, sizes = (
+        default_values(model_type),
+        {key_of(model_type, name) for name in _SIZES} | {hidden_key(model_type)},
+    )
+    width = values.get(key_of(model_type, "hidden_size") or "")
+    kept = {
+        key: value
+        for key, value in values.items()
+        if key not in sizes | _OF_THE_FILE and not key.startswith("_") and not (key in _LIKE_WIDTH and value == width)
+        and (key == "model_type" or is_token(key) or key not in default or value != default[key])
+    }  # fmt: skip
+    return _text(kept)
+
+
+def is_token(key: str) -> bool:
+    """Whether a key of a configuration names special tokens."""
+    return key.endswith("_token_id")
+
+
+@lru_cache(maxsize=1024)
+def usual_text(text: str, depth: int, tokens: int) -> str:
+    """The text ``config`` of an architecture, in its usual form.
+
+    Lists for layers of another depth are left out, and lists and tokens that the type gives to such a network.
+
+    Args:
+        text: The text.
+        depth: Layers of the network.
+        tokens: Tokens of its vocabulary.
+
+    Raises:
+        UserError: If the text is no configuration.
+    """
+    try:
+        values = json.loads(text)
+        model_type = values["model_type"]
+    except (ValueError, TypeError, KeyError):
+        raise UserError(
+            f"architecture: config must be a JSON object with a model_type, got {shortened(text)}"
+        ) from None
+    default_values(str(model_type))
+    for key, value in values.items():
         if type(value) is int and _COUNTS.match(key) and value > _MOST:
-            raise UserError(f"architecture: form: {key} must be at most {_MOST:,}, got {value}")
-        found[key] = json.dumps(value)
-    return model_type, tuple(sorted(found.items()))
+            raise UserError(f"architecture: config: {key} must be at most {_MOST:,}, got {value}")
+    lists = {key: values.pop(key) for key in keys_by_layer(model_type) if key in values}
+    lists = {key: value for key, value in lists.items() if _is_list(value) and len(value) == depth}
+    usual = lists_of(values, depth) if lists else {}
+    lists = {key: value for key, value in lists.items() if value != usual.get(key)}
+    special = {key: value for key, value in values.items() if is_token(key)}
+    same = [key for key, value in special.items() if value == usual_token(model_type, key, tokens)]
+    return _text({**{key: value for key, value in values.items() if key not in same}, **lists})
 
 
-def configuration(form: str, sizes: Mapping[str, Any], drop_rate: float = 0.0) -> PretrainedConfig:
+def usual_token(model_type: str, key: str, tokens: int) -> Any:
+    """A special token of a type; those outside of a smaller vocabulary are its last token. GPT-2 pads with its end."""
+    default = default_values(model_type)
+    token = default.get(key)
+    if token is None and (model_type, key) == ("gpt2", "pad_token_id"):
+        token = default["eos_token_id"]
+    return _at_most(token, tokens - 1)
+
+
+def lists_of(values: Values, depth: int) -> Values:
+    """The lists with a value for each layer of a network of a depth, by key."""
+    model_type = values["model_type"]
+    name = key_of(model_type, "num_hidden_layers") or "num_hidden_layers"
+    others = {key: value for key, value in values.items() if key != "model_type"}
+    full = _plain(CONFIG_MAPPING[model_type](**others, **{name: depth}))
+    return {key: full[key] for key in keys_by_layer(model_type) if full.get(key)}
+
+
+def _text(values: Values) -> str:
+    return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+
+def of_layers(text: str, depth: int, layers: tuple[int, ...]) -> str:
+    """The text for some layers of a network of a depth."""
+    values = json.loads(text)
+    lists = {key: [value[i] for i in layers] for key, value in lists_of(values, depth).items()}
+    return _text({**values, **lists})
+
+
+@lru_cache(maxsize=1024)
+def structural_text(text: str) -> str:
+    """The text without values in which networks may differ that compute the same, and without lists for layers."""
+    values = json.loads(text)
+    others = {*_NOT_OF_THE_NETWORK, *keys_by_layer(values["model_type"])}
+    return _text({k: v for k, v in values.items() if k not in others and not is_dropout(k) and not is_token(k)})
+
+
+def configuration(text: str, sizes: Mapping[str, Any], drop_rate: float | None = None) -> PretrainedConfig:
     """The configuration of a network.
 
     Args:
-        form: The form.
+        text: Its values other than sizes.
         sizes: The fields of :class:`~lgx.architectures.hf.HFArchitecture`.
-        drop_rate: Rate of every dropout.
+        drop_rate: Rate of every dropout; None leaves the rates of the text.
     """
-    model_type, values = parse_form(form)
-    given = {key: json.loads(value) for key, value in values}
-    default, width, heads = default_values(model_type), sizes["embed_dim"], sizes["num_heads"]
+    given = json.loads(usual_text(text, sizes["depth"], sizes["vocab_size"]))
+    model_type = given.pop("model_type")
+    default, width, heads, tokens = (
+        default_values(model_type),
+        sizes["embed_dim"],
+        sizes["num_heads"],
+        sizes["vocab_size"],
+    )
     wanted = {
         "hidden_size": width,
         "num_hidden_layers": sizes["depth"],
         "num_attention_heads": heads,
         "num_key_value_heads": heads // sizes["heads_per_group"],
         "max_position_embeddings": sizes["max_len"],
-        "vocab_size": sizes["vocab_size"],
+        "vocab_size": tokens,
     }
     given |= {key: size for name, size in wanted.items() if (key := key_of(model_type, name))}
     if sizes["head_dim"] or key_of(model_type, "head_dim") == "head_dim":
         given["head_dim"] = sizes["head_dim"] or width // heads
     if hidden := hidden_key(model_type):
         given[hidden] = round(width * sizes["mlp_ratio"])
-    own_width = default.get(key_of(model_type, "hidden_size") or "")
-    given |= {key: width for key in _LIKE_WIDTH if key in default and key not in given and default[key] == own_width}
-    given |= {key: drop_rate for key, value in default.items() if is_dropout(key) and isinstance(value, float | None)}
-    given |= {key: 0.0 for key in default if "layerdrop" in key or "layer_dropout" in key}
-    given["pad_token_id"] = sizes["pad_id"]
-    for key in (key for key in default if key.endswith("_token_id")):  # small trial networks know few tokens
-        given[key] = _at_most(given.get(key, default[key]), sizes["vocab_size"] - 1)
-    classes = {"num_labels": sizes["num_classes"]} if sizes["kind"] == "text" else {}
-    with foreign_errors(f"architecture of form {form}", "transformers refuses it", "choose other sizes"):
+    usual_width = default.get(key_of(model_type, "hidden_size") or "")
+    given |= {key: width for key in _LIKE_WIDTH if key in default and key not in given and default[key] == usual_width}
+    if drop_rate is not None:
+        rates = {key for key in {*default, *given} if is_dropout(key) and isinstance(default.get(key), float | None)}
+        given |= dict.fromkeys(rates, drop_rate)
+        given |= {key: 0.0 for key in rates if "layerdrop" in key or "layer_dropout" in key}
+    given |= {key: usual_token(model_type, key, tokens) for key in default if is_token(key) and key not in given}
+    given["pad_token_id"] = _at_most(given.get("pad_token_id"), tokens - 1)  # an embedding has a row for it
+    head = {} if sizes["kind"] == "language" else {"num_labels": sizes["num_classes"]}
+    with foreign_errors(f"architecture of type {model_type}", "transformers refuses it", "choose other sizes"):
         try:
-            return CONFIG_MAPPING[model_type](**given, **classes, use_cache=False)
+            return CONFIG_MAPPING[model_type](**given, **head)
         except Exception as error:
             raise error.__cause__ or error from None  # the cause says which value is wrong
 

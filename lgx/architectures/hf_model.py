@@ -1,6 +1,7 @@
 """The networks behind :class:`~lgx.architectures.hf.HFArchitecture`; imports transformers."""
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -18,6 +19,7 @@ from lgx.architectures.hf_config import network_class
 from lgx.errors import UserError
 
 _ATTENTION = "lgx_sdpa"
+warnings.filterwarnings("ignore", message="Initializing zero-element tensors")  # heads without classes
 
 
 def _mask(**arguments: Any) -> Tensor | None:
@@ -40,56 +42,59 @@ AttentionMaskInterface.register(_ATTENTION, _mask)
 
 
 class TextNetwork:
-    """What lgx adds to a network of transformers: token ids (B, N) are the only input, logits the only output.
+    """What lgx adds to a network of transformers: texts (B, 3, N) are the only input, logits the only output.
 
-    A classifier gives (B, K), a language model (B, N, V).
+    The rows of a text are token ids, attention mask and token types (:class:`~lgx.core.batch.Batch`). A classifier
+    gives (B, K), a language model (B, N, V), an encoder without a head the features that it would read, (B, D).
     """
 
-    def forward(self: Any, ids: Tensor) -> Tensor:
-        """Logits (B, K), or (B, N, V), of token ids (B, N), int64, padded on the right."""
-        logits: Tensor = super().forward(input_ids=ids, attention_mask=self._attended(ids)).logits  # type: ignore[misc]
-        return logits
+    def forward(self: Any, inputs: Tensor) -> Tensor:
+        """Logits (B, K), or (B, N, V), of texts (B, 3, N), int64."""
+        if self.is_language_model or (self.num_labels and not self.is_causal_network):
+            logits: Tensor = super().forward(**self._arguments(inputs)).logits  # type: ignore[misc]
+            return logits
+        # transformers' own classifiers of last tokens find padding by its id.
+        features: Tensor = self.features(inputs)
+        return self.get_submodule(self.head_name)(features) if self.num_labels else features
 
-    def tokens(self: Any, ids: Tensor) -> Tensor:
+    def tokens(self: Any, inputs: Tensor) -> Tensor:
         """Features of all tokens before the head, (B, N, D); features of padding are meaningless."""
-        features: Tensor = self.base_model(input_ids=ids, attention_mask=self._attended(ids))[0]
+        features: Tensor = self.base_model(**self._arguments(inputs))[0]
         return features
 
-    def tokens_and_logits(self: Any, ids: Tensor) -> tuple[Tensor, Tensor]:
+    def tokens_and_logits(self: Any, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Features of all tokens before the head, (B, N, D), and logits."""
-        found: list[Tensor] = []
-        with self.base_model.register_forward_hook(lambda _module, _inputs, output: found.append(output[0])):
-            logits = self(ids)
-        return found[0], logits
+        seen: list[Tensor] = []
+        with self.base_model.register_forward_hook(lambda _module, _inputs, output: seen.append(output[0])):
+            logits = self(inputs)
+        return seen[0], logits
 
-    def features(self: Any, ids: Tensor) -> Tensor:
+    def features(self: Any, inputs: Tensor) -> Tensor:
         """Features of the token that the head of a classifier reads, (B, D): the last one, or the first of encoders."""
-        tokens = self.tokens(ids)
+        tokens = self.tokens(inputs)
         if not self.is_causal_network:
             first: Tensor = tokens[:, 0]
             return first
-        last: Tensor = tokens[torch.arange(len(ids), device=ids.device), self._real(ids).sum(dim=1).clamp(min=1) - 1]
+        place = inputs[:, 1].sum(dim=1).clamp(min=1) - 1
+        last: Tensor = tokens[torch.arange(len(inputs), device=inputs.device), place]
         return last
 
-    def mean_features(self: Any, ids: Tensor) -> Tensor:
+    def mean_features(self: Any, inputs: Tensor) -> Tensor:
         """Mean features of each text's tokens, (B, D), without the padding."""
-        real = self._real(ids).unsqueeze(-1)
-        mean: Tensor = (self.tokens(ids) * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)
+        mask = inputs[:, 1].unsqueeze(-1)
+        mean: Tensor = (self.tokens(inputs) * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
         return mean
 
-    def _real(self: Any, ids: Tensor) -> Tensor:
-        """1 for tokens, 0 for padding, (B, N)."""
-        real: Tensor = (ids != self.config.pad_token_id).long()
-        return real
-
-    def _attended(self: Any, ids: Tensor) -> Tensor:
-        """1 for tokens that others see, (B, N); in a language model all, whose padding may be the end of a document."""
-        if ids.shape[1] > self.most_tokens:
+    def _arguments(self: Any, inputs: Tensor) -> dict[str, Tensor]:
+        """The arguments of transformers' network; token types only where it has several."""
+        if inputs.shape[2] > self.most_tokens:
             raise UserError(
-                f"a text has {ids.shape[1]} tokens, but the architecture reads at most {self.most_tokens}; "
+                f"a text has {inputs.shape[2]} tokens, but the architecture reads at most {self.most_tokens}; "
                 f"lower data.max_len or choose an architecture with a larger max_len"
             )
-        return torch.ones_like(ids) if self.is_language_model else self._real(ids)
+        ids, mask, types = inputs.unbind(1)
+        has_types = getattr(self.config, "type_vocab_size", 0) > 1
+        return {"input_ids": ids, "attention_mask": mask} | ({"token_type_ids": types} if has_types else {})
 
     @property
     def num_features(self: Any) -> int:
@@ -149,19 +154,20 @@ def _class(base: Any) -> Any:
     return type(base.__name__, (TextNetwork, base), {"__module__": __name__})
 
 
-def text_network(config: PretrainedConfig, kind: str, is_causal: bool, layer_prefix: str, most_tokens: int) -> Any:
+def text_network(config: PretrainedConfig, kind: str, structure: Any, most_tokens: int) -> Any:
     """Build a network with the random initialization of transformers.
 
     Args:
         config: Its configuration.
-        kind: ``language`` or ``text``.
-        is_causal: Whether a token sees only earlier tokens.
-        layer_prefix: Prefix of the names of a layer's parameters, before its number.
+        kind: ``language``, or that of a classifier.
+        structure: Its structure, or what is known of it.
         most_tokens: Longest text.
     """
     base = network_class(config, kind)
-    config._attn_implementation = _ATTENTION if base._supports_sdpa else "eager"
+    config._attn_implementation = _ATTENTION if base._supports_attention_backend else "eager"
+    config.use_cache = False
     network = _class(base)(config)
-    network.is_causal_network, network.layer_prefix, network.most_tokens = is_causal, layer_prefix, most_tokens
+    network.is_causal_network, network.layer_prefix = structure.is_causal, structure.layers
+    network.head_name, network.most_tokens = structure.head.rstrip("."), most_tokens
     network.is_language_model = kind == "language"
     return network

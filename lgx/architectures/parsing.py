@@ -26,7 +26,7 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
 
     ``6-Small,img_size=64,patch_size=8`` starts from the name. A missing key has the family's default.
     ``stages=3-3-4-3-3`` shares layers and implies the depth. A specification without a family is a ViT; for another
-    family, it starts with the family's name: ``gpt2:depth=3,embed_dim=192,num_heads=3,max_len=128``.
+    family, it starts with the family's name: ``hf:depth=3,embed_dim=192,num_heads=3,max_len=128``.
     ``timm:vit_small_patch14_dinov2,depth=6`` starts from a ViT of timm, its form included, and
     ``hf:FOLDER,depth=4,embed_dim=192,num_heads=3`` from the configuration of a network of transformers, in a folder or
     on the Hugging Face hub.
@@ -39,7 +39,9 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
         UserError: If the name or a key is unknown or a value is malformed.
     """
     prefix, rest = _split(text)
-    first, *options = [part.strip() for part in rest.split(",")]
+    sizes, equals, config = rest.partition(",config=")  # the last value of an hf: network, in which are commas
+    first, *options = [part.strip() for part in sizes.split(",")]
+    options += [f"config={config}"] if equals else []
     family, values = family_of(text), {}
     if first.startswith(_TIMM):
         described = describe_timm_model(first.removeprefix(_TIMM))
@@ -48,10 +50,10 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
         values = described.architecture.without_task().to_dict()
     elif "=" in first:
         options = [first, *options]
-    elif family is HFArchitecture:
-        values = described_network(first).without_task().to_dict()
     elif isinstance(NAMED.get(first), family):
         values = NAMED[first].to_dict()
+    elif family is HFArchitecture:
+        values = described_network(first).without_task().to_dict()
     else:
         raise _unknown(first, [name for name, named in NAMED.items() if not prefix or isinstance(named, family)])
     return family.from_dict({**values, **_read_options(text, options, family), **overrides})
@@ -75,9 +77,11 @@ def parse_for(
     if source is not None and source.family != DEFAULT_FAMILY and family_of(text).family == DEFAULT_FAMILY:
         text = f"{source.family}:{text}" if "=" in text.partition(",")[0] else text
     _check_kind(text, kind)
-    overrides: dict[str, Any] = {} if num_classes is None else {"num_classes": num_classes}
+    overrides: dict[str, Any] = {}
     if source is not None and source.family == family_of(text).family:
         overrides |= source.inherited(text)
+    if num_classes is not None:
+        overrides["num_classes"] = num_classes
     if kind is not None and "kind" in (field.name for field in fields(family_of(text))):
         overrides["kind"] = kind
     return parse_any_architecture(text, **overrides)
@@ -107,6 +111,7 @@ def _read_options(text: str, options: list[str], family: type[Architecture]) -> 
     """The values of the ``key=value`` options of a specification."""
     values: dict[str, Any] = {}
     known = [field.name for field in fields(family) if field.name != "kind"]  # the kind belongs to the task
+    known += family.short_keys
     keys = [option.partition("=")[0] for option in options]
     for option in options:
         key, _, value = option.partition("=")
@@ -139,8 +144,7 @@ def _unknown(name: str, known: list[str]) -> UserError:
     examples = " or ".join(family.example for family in FAMILIES.values())
     hint = f"did you mean {' or '.join(close)}?" if close else f"for example {examples},"
     return UserError(
-        f"architecture {name!r} is unknown; {hint} or give a specification such as {_EXAMPLE} "
-        f"(gpt2:{_EXAMPLE} for text)"
+        f"architecture {name!r} is unknown; {hint} or give a specification such as {_EXAMPLE} (hf:{_EXAMPLE} for text)"
     )
 
 

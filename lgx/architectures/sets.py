@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from lgx.architectures.base import Architecture, name_of
-from lgx.architectures.gpt2 import GPT2Architecture
+from lgx.architectures.hf import HFArchitecture
 from lgx.architectures.parsing import architecture_from_dict
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import check_fields, shortened
@@ -45,7 +45,7 @@ def _gpts_1k(rng: random.Random) -> tuple[int, int, int]:
 SETS: dict[str, tuple[type[Architecture], Callable[[random.Random], tuple[int, int, int]]]] = {
     "ViTs-1K": (ViTArchitecture, _vits_1k),
     "ViTs+-1K": (ViTArchitecture, _vits_plus_1k),
-    "GPTs-1K": (GPT2Architecture, _gpts_1k),
+    "GPTs-1K": (HFArchitecture, _gpts_1k),
 }
 """Sets by name: their family, and what draws depth, embed_dim and num_heads.
 
@@ -75,11 +75,12 @@ def sample_architectures(
         raise UserError(f"count must be at least 1, got {count}")
     rng, (family, draw) = random.Random(seed), SETS[name]
     base = base or family()
-    if not isinstance(base, family):
-        fitting = [other for other, (known, _) in SETS.items() if isinstance(base, known)]
+    is_fitting = getattr(base, "is_gpt2", True)
+    if not isinstance(base, family) or not is_fitting:
+        fitting = [other for other, (known, _) in SETS.items() if isinstance(base, known) and is_fitting]
         raise UserError(
-            f"architecture set {name} holds {family.label}s, but {name_of(base)} is a {base.label}; use "
-            f"{' or '.join(fitting) or 'a file of architectures'}"
+            f"architecture set {name} holds {'GPT-2s' if family is HFArchitecture else 'ViTs'}, but {name_of(base)} is "
+            f"a {base.label}; use {' or '.join(fitting) or 'a file of architectures'}"
         )
     for _ in range(count):
         depth, embed_dim, num_heads = draw(rng)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from huggingface_hub import snapshot_download
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of, parse_any_architecture, vit_only
@@ -24,7 +23,7 @@ from lgx.artifacts.safety import (
     described_architecture,
     is_number_tensor,
 )
-from lgx.artifacts.source_names import CONFIG, FINAL_LEARNGENE, FOLDER, TEXT, WEIGHTS, TimmSource
+from lgx.artifacts.source_names import FINAL_LEARNGENE, FOLDER, WEIGHTS, TimmSource
 from lgx.artifacts.sources import kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.artifacts.transformers_files import is_text_network, read_text_network
@@ -32,8 +31,7 @@ from lgx.core.eval_transforms import resize_of_timm
 from lgx.core.schema import MAPPING, check_fields, shortened
 from lgx.core.task import AS_STORED, Reading
 from lgx.errors import UserError
-from lgx.host.failures import foreign_errors, timm_errors
-from lgx.host.hub import hub_or_cache
+from lgx.host.failures import timm_errors
 from lgx.host.safety import read_json
 
 _PICKLED = "pytorch_model.bin"
@@ -49,11 +47,12 @@ class PretrainedNetwork:
         architecture: Its description if it is a ViT or a network of texts, else None.
         mean: Per-channel mean of its inputs; () of a text model.
         std: Per-channel standard deviation of its inputs; () of a text model.
-        has_head: Whether its head was trained; False for a language model without a classifier.
+        has_head: Whether it has a trained head.
         label_names: Names of the classes in index order; () if unknown.
         reading: How its images are read.
         unknown_part: Reason of a missing description; empty if there is a description.
         half: Type of 16 bits of a folder's network of texts, which descendants keep; None for float32.
+        lacking: Names of parameters that its file lacks, which are random.
     """
 
     name: str
@@ -66,10 +65,11 @@ class PretrainedNetwork:
     reading: Reading = AS_STORED
     unknown_part: str = ""
     half: torch.dtype | None = None
+    lacking: tuple[str, ...] = ()
 
     @cached_property
     def model(self) -> nn.Module:
-        """The network in float32, images (B, C, H, W) or token ids (B, N) -> (B, K), or (B, N, V)."""
+        """The network in float32, images (B, C, H, W) or texts (B, 3, N) -> (B, K), or (B, N, V)."""
         is_other = any(p.is_floating_point() and p.dtype != torch.float32 for p in self.stored.parameters())
         return self.stored.float() if is_other else self.stored
 
@@ -77,9 +77,7 @@ class PretrainedNetwork:
     def tensors(self) -> dict[str, Tensor]:
         """Its trained parameters under timm's or transformers' names."""
         state = self.stored.state_dict() if self.architecture is None else self.architecture.tensors(self.stored)
-        if self.architecture is None or self.has_head:
-            return state
-        return {name: tensor for name, tensor in state.items() if not name.startswith(self.architecture.head_prefixes)}
+        return {name: tensor for name, tensor in state.items() if name not in self.lacking}
 
     def require_known(self, purpose: str) -> Architecture:
         """Return the architecture."""
@@ -105,7 +103,6 @@ def load_pretrained(place: str) -> PretrainedNetwork:
             - ``timm:NAME,weights=FILE,img_size=64,patch_size=8``: a model of timm with the weights of a file, resampled
               to these sizes; all but the name may be left out, see :class:`~lgx.artifacts.source_names.TimmSource`,
             - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (timm downloads it),
-            - ``gpt2:`` and the name of a GPT-2 on the Hugging Face hub, e.g. ``gpt2:openai-community/gpt2``.
     """
     kind = kind_of(place)
     if kind == "weights":
@@ -179,9 +176,15 @@ def _from_folder(name: str) -> PretrainedNetwork:
     about = check_fields(read_json(config, "write the folder again"), {}, str(config))
     tensors = _weights_beside(config)
     if is_text_network(about):
-        weights, architecture, has_head, names = read_text_network(about, tensors, config)
+        weights, architecture, lacking, names = read_text_network(about, tensors, config)
         network = _network(name, architecture, weights, {"class_names": names})
-        return replace(network, has_head=has_head, half=half_type(tensors))
+        has_head = bool(architecture.num_classes) and not any(n.startswith(architecture.head_prefixes) for n in lacking)
+        return replace(network, has_head=has_head, lacking=lacking, half=half_type(tensors))
+    if "model_type" in about and "architecture" not in about:
+        raise UserError(
+            f"{path}: is a {shortened(about['model_type'])} of transformers, which lgx does not read; `lgx backbones "
+            f"'hf:*'` lists the networks of texts that it reads, and `lgx import timm:NAME --weights FILE` reads ViTs"
+        )
     check_weights(tensors, str(path))
     network = _from_timm(f"{FOLDER}{path}")
     values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
@@ -212,18 +215,9 @@ def _weights_beside(config: Path) -> dict[str, Tensor]:
         if wrong := next((name for name, value in values.items() if not is_number_tensor(value)), None):
             raise UserError(f"{folder / _PICKLED}: {str(wrong)[:100]} is no tensor; {AGAIN}")
         return values
+    if (folder / f"{_PICKLED}.index.json").is_file() and not (folder / WEIGHTS).exists():
+        raise UserError(f"{folder}: has pickled weights in several files; save it as safetensors with save_pretrained")
     return read_safetensors(folder / "model.safetensors")[0]
-
-
-def _from_transformers(name: str) -> PretrainedNetwork:
-    folder = name.removeprefix(TEXT)
-    if not Path(folder).is_dir():
-        remedy = "give a folder that transformers' save_pretrained wrote"
-        with foreign_errors(name, "could not be downloaded", remedy), hub_or_cache(name, remedy):
-            repository, folder = folder, snapshot_download(folder, allow_patterns=[CONFIG, WEIGHTS])
-            if not Path(folder, WEIGHTS).is_file():
-                snapshot_download(repository, allow_patterns=[_PICKLED])
-    return replace(_from_folder(folder), name=name)
 
 
 def _from_timm(name: str) -> PretrainedNetwork:
@@ -284,6 +278,5 @@ _LOADERS = {
     "checkpoint": _from_checkpoint,
     "folder": _from_folder,
     "timm": _from_timm,
-    "transformers": _from_transformers,
     "name": _from_timm,
 }

@@ -47,7 +47,6 @@ TASK: Mapping[str, Field] = {
     "class_names": list_of(Field(lambda value: isinstance(value, str), "texts")),
     "max_len": at_most(2**31),
     "vocab_size": at_most(2**31),
-    "pad_id": at_most(2**31),
     "bytes_per_token": NUMBERS,
     "value_range": Field(
         lambda value: NUMBERS.holds(value) and (not value or (len(value) == 2 and value[0] < value[1])),

@@ -12,7 +12,7 @@ from lgx.core.schema import CLASSES, at_most, check_fields
 from lgx.core.task import IMAGE_SIZE, ImageSize, parse_image_size, size_text
 from lgx.errors import UserError
 
-HUB, TIMM, TEXT, FOLDER = "hf://", "timm:", "gpt2:", "local-dir:"
+HUB, TIMM, FOLDER = "hf://", "timm:", "local-dir:"
 """Beginnings of sources."""
 SAFETENSORS, LEARNGENE = ".safetensors", ".learngene.safetensors"
 """How the names of weights and of learngenes end."""
@@ -20,11 +20,14 @@ FINAL_LEARNGENE = f"final{LEARNGENE}"
 """The learngene of a run, in its folder."""
 WEIGHTS, CONFIG, RECORD = "model.safetensors", "config.json", "lgx.json"
 """Files of a model folder, which must have the first two; the third is lgx's own, see :mod:`.start_record`."""
-BESIDE = (
-    RECORD, "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "vocab.json",
+OF_TEXTS = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+    "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+    "generation_config.json",
 )  # fmt: skip
-"""Further files of a model folder, all but the first a text model's."""
+"""Files of a folder of transformers that networks of other sizes share: of its tokenizer, and for generation."""
+BESIDE = (RECORD, *OF_TEXTS)
+"""Further files of a model folder."""
 WEIGHTS_SUFFIXES = (SAFETENSORS, ".ckpt", ".pt", ".pth", ".bin", ".tar")
 """How the names of files of weights end."""
 
@@ -124,7 +127,7 @@ def path_of(place: str) -> str:
 def path_in(name: str) -> str | None:
     """The path of this machine in a source, also that of a timm model's weights; None in names."""
     path = path_of(name).removeprefix("file://")
-    if is_remote(path) or path.startswith((TIMM, TEXT, "hf-hub:")) or timm.is_model(path.split(".")[0]):
+    if is_remote(path) or path.startswith((TIMM, "hf-hub:")) or timm.is_model(path.split(".")[0]):
         return None
     return path if "/" in path or path.endswith((SAFETENSORS, ".ckpt")) else None
 

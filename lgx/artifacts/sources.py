@@ -27,7 +27,6 @@ from lgx.artifacts.source_names import (
     HUB,
     LEARNGENE,
     SAFETENSORS,
-    TEXT,
     TIMM,
     WEIGHTS,
     WEIGHTS_SUFFIXES,
@@ -50,7 +49,7 @@ _HUB_NAME = re.compile(
 )
 _MAIN = "main"
 
-Kind = Literal["learngene", "checkpoint", "weights", "folder", "timm", "transformers", "name"]
+Kind = Literal["learngene", "checkpoint", "weights", "folder", "timm", "name"]
 """Kind of a place; ``name`` is a pretrained model of timm."""
 
 _names: dict[str, str] = {}
@@ -63,7 +62,7 @@ class Source:
 
     Attributes:
         name: What records hold: a name on the hub has the commit.
-        place: Path, or the name of a model of timm or transformers, see :func:`kind_of`.
+        place: Path, or the name of a model of timm, see :func:`kind_of`.
     """
 
     name: str
@@ -95,8 +94,6 @@ def kind_of(place: str) -> Kind:
         return "checkpoint"
     if place.startswith(FOLDER) or os.path.isdir(place):
         return "folder"
-    if place.startswith(TEXT):
-        return "transformers"
     return "weights" if place.endswith(WEIGHTS_SUFFIXES) else "name"
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lgx.architectures import Architecture
-from lgx.architectures.gpt2 import as_gpt2
+from lgx.architectures import HFArchitecture
 from lgx.architectures.hf import describe_config
 from lgx.artifacts.safety import AGAIN, count_layers, is_weight
 from lgx.errors import UserError
@@ -58,36 +57,49 @@ def is_text_network(about: Mapping[str, Any]) -> bool:
 
 def read_text_network(
     about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path
-) -> tuple[dict[str, Tensor], Architecture, bool, tuple[str, ...]]:
+) -> tuple[dict[str, Tensor], HFArchitecture, tuple[str, ...], tuple[str, ...]]:
     """Read a network of transformers that reads texts.
 
     Returns:
-        Parameters under transformers' names; the architecture; whether the source has the head; names of the classes in
-        index order, () if unknown.
+        Parameters under transformers' names; the architecture, without classes if the source has no head; names of the
+        parameters that the source lacks, which are random: of the head, or of a pooler before it; names of the classes
+        in index order, () if unknown.
     """
     architecture = describe_config(about, str(config))
     network: Any = architecture.build("meta")
-    expected = dict(network.named_parameters())
     own_names = network.own_names(tensors)
     named = {own_names[name]: tensor for name, tensor in tensors.items()}
-    heads = architecture.head_prefixes
-    has_head = all(name in named for name in expected if name.startswith(heads))
+    architecture = _untied(architecture, named, about)
+    expected = dict(architecture.build("meta").named_parameters())
+    lacking = tuple(name for name in architecture.structure.after_tokens if name in expected and name not in named)
+    if architecture.kind != "language" and any(name.startswith(architecture.head_prefixes) for name in lacking):
+        architecture = architecture.replace(num_classes=0)
+        expected = dict(architecture.build("meta").named_parameters())
     if (layers := count_layers(named, architecture.layers, str(config))) != architecture.depth:
         raise UserError(f"{config}: describes {architecture.depth} layers, but the weights hold {layers}; {AGAIN}")
+    random = dict(architecture.replace(depth=1).build().named_parameters()) if lacking else {}
     for name, parameter in expected.items():
-        if name not in named and name.startswith(heads):
-            named[name] = torch.empty_like(parameter, device="cpu").normal_(std=0.02)
-        if name not in named or not is_weight(named[name]):
-            raise UserError(
-                f"{config}: the weights beside it lack {name}, or hold no ordinary numbers; copy them again"
-            )
+        if name in lacking:
+            named[name] = random[name].detach()
+        if name not in named:
+            raise UserError(f"{config}: the weights beside it lack {name}; copy them again")
+        if not is_weight(named[name]):
+            raise UserError(f"{config}: {name} is of {named[name].dtype}; give the weights of bf16, float16 or float32")
         if named[name].shape != parameter.shape:
             raise UserError(
                 f"{config}: {name} has shape {tuple(named[name].shape)}, but the configuration gives "
                 f"{tuple(parameter.shape)}; {AGAIN}"
             )
-    names = _names(about.get("id2label") or {}) if has_head and architecture.kind == "text" else ()
-    return {name: named[name] for name in expected}, as_gpt2(architecture), has_head, names
+    names = _names(about.get("id2label") or {}) if architecture.num_classes and architecture.kind != "language" else ()
+    return {name: named[name] for name in expected}, architecture, lacking, names
+
+
+def _untied(architecture: HFArchitecture, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> HFArchitecture:
+    """The architecture with a head of its own if the weights have one: transformers does not tie such a head."""
+    for name, other in architecture.tied_names().items():
+        if name in tensors and other in tensors and not torch.equal(tensors[name], tensors[other]):
+            return describe_config({**about, "tie_word_embeddings": False}, "config.json")
+    return architecture
 
 
 def _names(labels: Mapping[str, Any]) -> tuple[str, ...]:

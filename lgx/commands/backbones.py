@@ -68,7 +68,7 @@ def _print_types(pattern: str) -> None:
         found, reason = [], ""
         for kind in kinds_of(name):
             try:
-                HFArchitecture(**SMALL, kind=cast(Kind, kind), form=name).build("meta")
+                HFArchitecture(**SMALL, kind=cast(Kind, kind), config=f'{{"model_type":"{name}"}}').build("meta")
                 found.append(kind)
             except UserError as error:
                 reason = str(error).removeprefix("architecture: ")

@@ -42,7 +42,7 @@ def embed(
 
     Args:
         ancestor: Learngene file, folder, checkpoint of a run, or timm model name. For texts: a GPT-2, also by its name
-            on the Hugging Face hub (gpt2:openai-community/gpt2).
+            on the Hugging Face hub (hf://openai-community/gpt2).
         data: Names of data sets, separated by commas (cifar100,dtd; `lgx data list` shows all), or folders with images
             or with train/<class>/<image>. The name of a folder becomes the name of its task.
         out: File to write.

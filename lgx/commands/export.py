@@ -1,5 +1,6 @@
 """``lgx export``: write a trained network for timm, transformers, onnxruntime or torch without lgx."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lgx.errors import UserError
@@ -42,7 +43,7 @@ def export(
         int8: Write an .onnx file in 8 bits, with onnxruntime's quantization. The value is the name of an image set, or
             a folder with train/<class>/<image>: training images calibrate, test images compare the accuracy.
         most_lost: Largest accepted loss of accuracy by --int8, in points. After a larger loss nothing is written.
-        tokenizer: Folder with tokenizer.json or GPT-2's two files, or name on the hub; written beside a text model.
+        tokenizer: Another tokenizer for a network of texts than that of the source or run: folder, or name on the hub.
         force: Replace what another command or program wrote. The command never replaces its inputs.
     """
     from lgx.architectures import name_of
@@ -65,7 +66,7 @@ def export(
     if out.endswith((".onnx", ".pt2")):
         _write_program(out, network, {**facts, "architecture": architecture.spec()}, int8, most_lost)
     else:
-        words = None if tokenizer is None else load_tokenizer_of(architecture, tokenizer)
+        words = words_for(architecture, tokenizer, found.place)
         names, inputs = network.label_names or None, (network.mean, network.std)
         network.model.to(dtype=network.half)  # None leaves float32
         facts |= {"latency": _latency(network.model, architecture)} if not architecture.reads_text else {}
@@ -106,15 +107,23 @@ def _latency(model: Any, architecture: "Architecture") -> str:
     return f"{1e3 * seconds:.2f} ms for a batch of 1 in float32, {hardware(False)}, {threads} threads"
 
 
-def load_tokenizer_of(architecture: "Architecture", tokenizer: str) -> Any:
-    """The tokenizer that is written beside a text model.
+def words_for(architecture: "Architecture", tokenizer: str | None, source: str | None) -> Any:
+    """The tokenizer that is written beside a network of texts, see :mod:`lgx.artifacts.export.words`.
 
     Args:
-        architecture: The model's description.
-        tokenizer: Folder or name of the tokenizer.
+        architecture: The network.
+        tokenizer: Folder or name of the tokenizer; None for that of the source.
+        source: The place of the network's source; None without one.
     """
-    if not architecture.reads_text:
-        raise UserError("--tokenizer: is for text models, but this model reads images; leave it out")
-    from data_modules.text.tokens import load_tokenizer
+    from lgx.artifacts.export.words import files_in, words_of
 
-    return load_tokenizer(tokenizer, cast(Any, architecture).vocab_size, "--tokenizer")
+    if not architecture.reads_text:
+        if tokenizer is not None:
+            raise UserError("--tokenizer: is for networks of texts, but this network reads images; leave it out")
+        return None
+    if tokenizer is None:
+        return words_of(source) if source else None
+    from data_modules.text.tokenizer import load_tokenizer
+
+    words = load_tokenizer(tokenizer, cast(Any, architecture).vocab_size, "--tokenizer")
+    return files_in(Path(tokenizer)) if Path(tokenizer, "tokenizer_config.json").is_file() else words

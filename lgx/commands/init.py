@@ -13,7 +13,7 @@ from lgx.artifacts.export import check_model_place, write_descendant
 from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.source_names import path_of, public_name
 from lgx.artifacts.sources import resolve_options
-from lgx.commands.export import load_tokenizer_of
+from lgx.commands.export import words_for
 from lgx.errors import UserError
 from lgx.initialization import Initialization, Initializer, initialize
 from lgx.initialization.sizing import Budget, parse_budgets
@@ -53,7 +53,7 @@ def init(
             ViT of timm (timm:vit_small_patch14_dinov2; timm:deit_tiny_patch16_224,img_size=64,in_chans=1).
             Missing values are 12 layers, width 192, 3 heads, patches of 16 px and images of 224 px, for any source but
             a family: its missing values are those of the whole network.
-            For text a name (6-GPT2) or a specification (gpt2:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
+            For text a name (6-GPT2) or a specification (hf:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
             budget (--params, --macs, --latency) only the fixed values: depth=6, or a model of timm for form and inputs
             (timm:vit_small_patch14_dinov2,img_size=56).
         source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file.
@@ -65,8 +65,7 @@ def init(
         batch_size: Images in the forward pass that --latency measures.
         head: Number of classes of a new random head; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head; by default that of the source or --task.
-        tokenizer: Folder with tokenizer.json or GPT-2's two files, or a name on the Hugging Face hub. The tokenizer is
-            written beside a text model.
+        tokenizer: Another tokenizer for a network of texts than that of the source: folder, or name on the hub.
         seed: Seed of all random initialization.
         force: Replace what another command or program wrote. The command never replaces its inputs.
         options: ``method`` and those of its initializer; None where an option is not given.
@@ -79,7 +78,8 @@ def init(
     initializer = initializer_for(**read, seed=seed)
     record = _record(initializer, named)
     architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, batch_size, data)
-    _write(out, initializer, architecture, start, record, named["source"], seed, tokenizer, keep_names=not head)
+    place = read["source"]
+    _write(out, initializer, architecture, start, record, named["source"], place, seed, tokenizer, keep_names=not head)
 
 
 def _record(initializer: Initializer, named: Mapping[str, Any]) -> StartRecord:
@@ -95,6 +95,7 @@ def _write(
     start: Initialization,
     record: StartRecord,
     source: str | None,
+    place: str | None,
     seed: int,
     tokenizer: str | None,
     keep_names: bool,
@@ -112,7 +113,7 @@ def _write(
     label_names = origin.label_names if keep_names else None
     card = {"method": method, "source": source and public_name(source), "seed": seed, "task": origin.task}
     record = record if initializer.record else replace(record, method=method)
-    words = None if tokenizer is None else load_tokenizer_of(architecture, tokenizer)
+    words = words_for(architecture, tokenizer, place)
     inputs = origin.mean, origin.std
     reading = origin.reading
     if origin.half is not None and architecture.reads_text:
@@ -165,11 +166,12 @@ def start_descendant(
 
         arch = choose_size(initializer, arch, head or num_classes, budgets, batch_size, data, seed)
     if arch is None:
-        raise UserError("--arch: name the descendant (6-Small), or give a budget: --params, --macs or --latency")
+        raise UserError("--arch: give the descendant's size (depth=6), or a budget: --params, --macs or --latency")
     origin = initializer.origin()
     if not (head or num_classes) and origin.num_classes == 0:
         raise UserError(f"task {origin.task}: the images have no classes; give --num_classes")
     classes = head or num_classes or origin.num_classes
     torch.default_generator.manual_seed(seed)
     architecture = initializer.named_size(arch, classes)
-    return architecture, initialize(architecture, initializer, head="new" if head else "keep")
+    start = initialize(architecture, initializer, head="new" if head else "keep")
+    return start.architecture, start

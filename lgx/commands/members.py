@@ -43,10 +43,12 @@ def load_chosen(
         member = best_member(initializer, front, arch, budgets)
     else:
         member = initializer.named_size(str(arch), None)
-    origin, network = initializer.origin(), initialize(member, initializer).model.eval()
+    origin, start = initializer.origin(), initialize(member, initializer)
     half, names = (0.5,) * getattr(member, "in_chans", 0), origin.label_names or ()
     normalization = origin.mean or half, origin.std or half
-    found = PretrainedNetwork(place, network, member, *normalization, True, names, origin.reading)
+    found = PretrainedNetwork(
+        place, start.model.eval(), start.architecture, *normalization, True, names, origin.reading
+    )
     score = front.scores.get(member)
     return found, {} if score is None else {f"val/{front.metric}": score}
 

@@ -1,4 +1,4 @@
-"""``lgx predict IMAGES --model EXPORTED``: classify image files without a configuration and without Lightning.
+"""``lgx predict FILES --model EXPORTED``: classify images or texts without a configuration and without Lightning.
 
 ``lgx predict --config ...`` predicts the test split of a data set instead; it is one of the training commands.
 """
@@ -53,19 +53,22 @@ def predict(
     latency: str | None = None,
     top_k: PositiveInt = 1,
     batch_size: PositiveInt = 32,
+    text: str = "text",
+    tokenizer: str | None = None,
     force: bool = False,
 ) -> None:
-    """Predict the classes of image files with a trained model, and write them as CSV.
+    """Predict the classes of image files or of texts with a trained model, and write them as CSV.
 
     Images are scaled, resized and normalized as in the model's evaluation. The columns are file, class (index), name
     and probability. A column true_name follows if folders have names of classes. A model with several labels per image
-    has the columns file and one probability per label. `lgx predict --config FILE` predicts the test split of a data
-    set instead; add --help for its options.
+    has the columns file and one probability per label. Texts are the rows of .csv, .tsv, .jsonl, .parquet or .txt
+    files; the first column is then the row. `lgx predict --config FILE` predicts the test split of a data set instead;
+    add --help for its options.
 
     Example: lgx predict my_images --model small.onnx --out predictions.csv
 
     Args:
-        images: Image files, or folders, which are searched at any depth.
+        images: Image files, or folders, which are searched at any depth; files with texts.
         model: Model folder or .onnx file of `lgx export`, folder of a run, or checkpoint.
         arch: Network of a family by what differs from the whole one: depth=6,embed_dim=128; ancestor is the whole one.
         params: Budget of parameters, e.g. 1.5M; chooses the network of a family with the best validation score.
@@ -73,7 +76,9 @@ def predict(
         latency: Budget of time for one example on this machine, e.g. 5ms; chooses like --params.
         out: CSV file to write. It names images relative to the given folder; without a folder, as on the command line.
         top_k: Number of classes per image, the most probable first, in the columns class_2, name_2, probability_2, ...
-        batch_size: Images per batch.
+        batch_size: Images or texts per batch.
+        text: Column with the texts; of pairs the two columns, separated by a comma.
+        tokenizer: Folder or name of the tokenizer; by default that of the model folder or run.
         force: Replace a file that another command or program wrote.
 
     Raises:
@@ -83,10 +88,22 @@ def predict(
     """
     from lgx.initialization.sizing import parse_budgets
 
-    files = _found(images)
     exported = _opened(model, arch, parse_budgets(params, macs, latency))
     _check_model(exported, top_k)
     check_output(out, "lgx predict", lambda file: _is_table(file, exported.task), force=force, reads=(*images, model))
+    if exported.task.reads_text:
+        from lgx.commands.predict_texts import answered
+
+        count = 0
+        with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as table:
+            writer = csv.writer(table)
+            writer.writerow(["row", *_header(exported.task, top_k)[1:]])
+            for logits in answered(images, exported, model, tokenizer, text.split(","), batch_size):
+                writer.writerows([count + 1 + i, *row] for i, row in enumerate(_answers(logits, exported.task, top_k)))
+                count += len(logits)
+        print(f"predicted {out}: {count:,} texts")
+        return
+    files = _found(images)
     classes = exported.task.class_names if exported.task.kind == "classification" else ()
     true = {name: path.parent.name for name, path in files.items() if path.parent.name in classes}
     unread = _write(Path(out), files, exported, top_k, batch_size, true)
@@ -144,12 +161,16 @@ def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]") -> "Expor
 
 def _check_model(model: "ExportedModel", top_k: int) -> None:
     task = model.task
-    if task.kind not in ("classification", "multilabel"):
-        remedy = "; `lgx test --data TextFiles` measures it on texts" if task.kind == "language" else ""
-        raise UserError(
-            f"{model.name}: is a model for {task.kind}, but `lgx predict` needs one for classes or labels of whole "
-            f"images{remedy}"
+    if task.kind == "language":
+        code = (
+            f"from transformers import pipeline; print(pipeline('text-generation', {model.name!r})('Once upon a time'))"
         )
+        raise UserError(
+            f"{model.name}: is a language model; `lgx export` it to a folder, and continue texts with transformers: "
+            f'python -c "{code}"'
+        )
+    if task.kind not in ("classification", "multilabel", "text"):
+        raise UserError(f"{model.name}: is a model for {task.kind}, but `lgx predict` needs one for classes or labels")
     most = 1 if task.kind == "multilabel" else task.num_classes
     if top_k > most:
         raise UserError(f"--top_k: expected 1 to {most} for {model.name}, got {top_k}")
@@ -200,7 +221,8 @@ def _header(task: "Task", top_k: int, with_true: bool = False) -> list[str]:
 def _is_table(file: Path, task: "Task") -> bool:
     """Whether a file has exactly the columns of predictions, for any number of classes per image."""
     cells = next(csv.reader([first_line(file)]), [])
-    return cells == _header(task, max(1, (len(cells) - 1) // len(_HEADER)), "true_name" in cells)
+    expected = _header(task, max(1, (len(cells) - 1) // len(_HEADER)), "true_name" in cells)
+    return cells[:1] in (["file"], ["row"]) and cells[1:] == expected[1:]
 
 
 def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[object]]:

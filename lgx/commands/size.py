@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, ViTArchitecture, vit_only
+from lgx.architectures import Architecture, ViTArchitecture, name_of, vit_only
 from lgx.components.features import NEIGHBORS, Probe, frozen_features
 from lgx.core.batch import Batch
 from lgx.core.progress import tracked
@@ -56,7 +56,7 @@ def choose_size(
     inputs = (
         f"{size_text(like.img_size)} px"
         if isinstance(like, ViTArchitecture)
-        else f"{like.example_input().shape[1]} tokens"
+        else f"{like.example_input().shape[-1]} tokens"
     )
     outputs = like.outputs if classes == like.num_classes else f"{classes} classes"
     caption = f"{outputs}, {inputs}; each is the deepest of its width and MLP within {limits}"
@@ -73,7 +73,7 @@ def choose_size(
         why = "its k-NN accuracy is the highest"
     elif found[0].keeps_layers:
         why = "it keeps whole layers of the source"
-    print(f"chosen    {why}: --arch {chosen}")
+    print(f"chosen    {why}: --arch {name_of(found[0].architecture)}")
     return chosen
 
 

@@ -14,7 +14,7 @@ from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, before_head, features_and_logits
 from lgx.core.eval_transforms import renormalize
-from lgx.core.task import TEXTS, Task, outputs_in_words, size_text
+from lgx.core.task import Task, outputs_in_words, size_text
 from lgx.errors import UserError
 
 Answer = tuple[Tensor, ...]
@@ -110,7 +110,7 @@ class Teacher:
         """Predict logits.
 
         Args:
-            inputs: Images normalized for the task, (B, C, H, W), or token ids, (B, N).
+            inputs: Images normalized for the task, (B, C, H, W), or texts, (B, 3, N).
 
         Returns:
             Logits of the task's classes in their order, (B, K), (B, K, H, W) for segmentation, or (B, N, V) for next
@@ -130,7 +130,7 @@ class Teacher:
         features of a GPT-2 it uses.
 
         Args:
-            inputs: Images normalized for the task, (B, C, H, W), or token ids, (B, N).
+            inputs: Images normalized for the task, (B, C, H, W), or texts, (B, 3, N).
 
         Returns:
             Features, (B, T), without gradient.
@@ -144,7 +144,7 @@ class Teacher:
         """Summary, patches and logits (B, K) in the network's order, in one pass.
 
         Args:
-            inputs: Images normalized for the task, (B, C, H, W), or token ids, (B, N).
+            inputs: Images normalized for the task, (B, C, H, W), or texts, (B, 3, N).
             real: Which tokens count, (B, N); None for images.
 
         Raises:
@@ -178,7 +178,7 @@ def check_kind(source: PretrainedNetwork, task: Task, features_only: bool = Fals
     """Refuse a network whose kind, head or classes do not fit the task."""
     name, architecture = source.name, source.architecture
     kind = architecture.kind if architecture else "classification"
-    is_other = (kind in TEXTS) != task.reads_text
+    is_other = bool(architecture and architecture.reads_text) != task.reads_text
     if is_other or (kind != task.kind and not features_only):
         remedy = "choose a GPT-2 for text and an image model for images" if is_other else _adapting(source, task)
         raise UserError(f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; {remedy}")

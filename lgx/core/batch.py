@@ -9,8 +9,8 @@ class Batch(NamedTuple):
     """One batch of one task.
 
     Attributes:
-        inputs: Images, float, normalized with the task's mean and std, (B, C, H, W); or token ids, int64, (B, N),
-            padded on the right with the task's ``pad_id``.
+        inputs: Images, float, normalized with the task's mean and std, (B, C, H, W); or texts, int64, (B, 3, N): token
+            ids, attention mask (1 for tokens, 0 for padding on the right) and token types.
         targets: Class indices, int64, (B,); for segmentation one per pixel, (B, H, W), or ``IGNORE``; for several
             labels int64, (B, K): 1 for a present label, ``IGNORE`` for an unknown label, else 0; for ``language`` the
             next token of each position, (B, N), or ``IGNORE_TOKEN``. Meaningless for a task without labels.

@@ -67,9 +67,6 @@ AS_STORED = Reading()
 Kind = Literal["classification", "segmentation", "text", "multilabel", "language"]
 """What is predicted: the class of an image, of every pixel, or of a text; which of several labels an image has; or the
 next token of a text."""
-TEXTS: tuple[Kind, ...] = ("text", "language")
-"""Kinds of tasks whose inputs are token ids."""
-
 
 IGNORE = 255
 """Target of a pixel or label that losses and metrics ignore."""
@@ -84,7 +81,7 @@ def ignored_target(kind: Kind) -> int | None:
 
 def outputs_in_words(kind: Kind, count: int) -> str:
     """``5 classes``; of a language model ``1,000 tokens``."""
-    return f"{count:,} tokens" if kind == "language" else f"{count} classes"
+    return f"{count:,} tokens" if kind == "language" else f"{count} classes" if count else "no head"
 
 
 class Normalization(NamedTuple):
@@ -134,7 +131,6 @@ class Task:
         class_names: Names in index order; empty where unknown.
         max_len: Longest text, in tokens; 0 for images.
         vocab_size: Number of tokens in the vocabulary of the network; 0 for images.
-        pad_id: The token that pads shorter texts on the right; by default the vocabulary's last one.
         bytes_per_token: UTF-8 bytes of the texts of val and test per predicted token, for bits per byte; 0 if unknown.
         value_range: See :class:`Reading`, as for the next one.
         resize: How images get the size.
@@ -152,7 +148,6 @@ class Task:
     class_names: tuple[str, ...] = ()
     max_len: int = 0
     vocab_size: int = 0
-    pad_id: int = -1
     bytes_per_token: tuple[float, float] = (0.0, 0.0)
     value_range: tuple[float, ...] = ()
     resize: ResizeMode = "crop"
@@ -160,8 +155,6 @@ class Task:
     def __post_init__(self) -> None:
         if isinstance(self.img_size, list | tuple):  # files have lists
             object.__setattr__(self, "img_size", image_size(*self.img_size))
-        if self.pad_id < 0:
-            object.__setattr__(self, "pad_id", max(0, self.vocab_size - 1))
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -180,8 +173,8 @@ class Task:
 
     @property
     def reads_text(self) -> bool:
-        """Whether its inputs are token ids."""
-        return self.kind in TEXTS
+        """Whether its inputs are texts."""
+        return self.max_len > 0
 
     @property
     def is_labeled(self) -> bool:

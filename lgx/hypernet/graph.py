@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from lgx.architectures import Architecture, GPT2Architecture, ViTArchitecture, name_of, vit_only
+from lgx.architectures import Architecture, HFArchitecture, ViTArchitecture, name_of, vit_only
 from lgx.errors import UserError
 
 PRIMITIVES = (
@@ -170,7 +170,7 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
     Returns:
         The graph. Its distances are cached and must not be changed.
     """
-    if isinstance(architecture, GPT2Architecture):
+    if isinstance(architecture, HFArchitecture) and architecture.is_gpt2:
         lengths = path_lengths(_GPT2_STEM, architecture.depth, 2, convention)
         return Graph(_gpt2_nodes(architecture, convention), lengths)
     architecture = vit_only(architecture, "hypernetworks")
@@ -207,7 +207,7 @@ def _vit_nodes(a: ViTArchitecture, convention: Convention) -> tuple[Node, ...]:
     return (*nodes, Node("ln", "norm.weight", (width,)), *head)
 
 
-def _gpt2_nodes(a: GPT2Architecture, convention: Convention) -> tuple[Node, ...]:
+def _gpt2_nodes(a: HFArchitecture, convention: Convention) -> tuple[Node, ...]:
     width = a.embed_dim
     nodes = [
         Node("input"),

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, name_of
 from lgx.architectures.building import fill_buffers
 from lgx.architectures.class_order import class_order, with_class_order
-from lgx.core.task import TEXTS, Kind, Task, outputs_in_words
+from lgx.core.task import Kind, Task, outputs_in_words
 from lgx.errors import UserError
 from lgx.initialization.initializer import Head, Initializer
 
@@ -21,6 +21,7 @@ class Initialization:
 
     Attributes:
         model: The model.
+        architecture: Its architecture, in which copied layers have the kinds of the source's layers.
         taken: Names of the parameters from the initializer.
         random: Names of the parameters that are initialized at random.
         stored: Number of parameters that the initializer stores.
@@ -28,6 +29,7 @@ class Initialization:
     """
 
     model: nn.Module
+    architecture: Architecture
     taken: tuple[str, ...]
     random: tuple[str, ...]
     stored: int
@@ -73,13 +75,15 @@ def initialize(
     origin = initializer.origin()
     with _naming_source(origin.architecture, architecture):
         kind = origin.kind
-        if kind is not None and (kind in TEXTS) != architecture.reads_text:
+        if origin.architecture is not None and origin.architecture.reads_text != architecture.reads_text:
             raise UserError(
                 f"{initializer.method}: the source is for {kind}, but {name_of(architecture)} is for "
                 f"{architecture.kind}; give a source for {architecture.kind}"
             )
         if origin.architecture is not None:
             architecture.check_source(origin.architecture, initializer.method)
+            if architecture.reads_text and (layers := initializer.source_layers(architecture.depth)) is not None:
+                architecture = architecture.with_layers(origin.architecture, layers)
         model = architecture.build("meta", drop_rate)
         source = None if initializer.predicts_heads else origin.architecture  # what is predicted has the own sizes
         tensors = architecture.fit_input_sizes(initializer(architecture, task), source)  # of any floating-point type
@@ -100,7 +104,8 @@ def initialize(
         else:  # no parameter is random, and to draw random ones would take half of the time for a ViT-Base
             model.to_empty(device="cpu")
             fill_buffers(model)
-        return load_parameters(model, tensors, initializer.stored_parameters, initializer.notes(architecture, tensors))
+        notes = initializer.notes(architecture, tensors)
+        return load_parameters(model, architecture, tensors, initializer.stored_parameters, notes)
 
 
 @contextmanager
@@ -121,12 +126,17 @@ def _naming_source(source: Architecture | None, architecture: Architecture) -> I
 
 
 def load_parameters(
-    model: nn.Module, tensors: Mapping[str, Tensor], stored: int, notes: tuple[str, ...] = ()
+    model: nn.Module,
+    architecture: Architecture,
+    tensors: Mapping[str, Tensor],
+    stored: int,
+    notes: tuple[str, ...] = (),
 ) -> Initialization:
     """Load parameters into a model, and record which ones.
 
     Args:
         model: The model; parameters that ``tensors`` lacks stay as they are.
+        architecture: Its architecture.
         tensors: Parameters with the model's names and shapes.
         stored: Number of parameters that the initializer stores.
         notes: Further lines for the terminal.
@@ -134,7 +144,9 @@ def load_parameters(
     model.load_state_dict(tensors, strict=False)
     names = [name for name, _ in model.named_parameters()]
     taken = tuple(name for name in names if name in tensors)
-    return Initialization(model, taken, tuple(name for name in names if name not in tensors), stored, notes)
+    return Initialization(
+        model, architecture, taken, tuple(name for name in names if name not in tensors), stored, notes
+    )
 
 
 def _check_head(weight: Tensor | None, architecture: Architecture, method: str, kind: Kind | None) -> None:

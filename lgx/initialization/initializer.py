@@ -1,7 +1,7 @@
 """The interface of all initializers, and the record of a source."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -161,6 +161,10 @@ class Initializer(ABC):
         Raises:
             UserError: If the architecture does not suit the source.
         """
+
+    def source_layers(self, depth: int) -> Sequence[int] | None:
+        """The source's layer of each layer of a descendant of this depth; None if layers are not copied one by one."""
+        return None
 
     @classmethod
     def check_source(cls, source: str, method: str, maker: str | None) -> None:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import torch
 
-from lgx.architectures import Architecture
+from lgx.architectures import Architecture, name_of
 from lgx.architectures.cost import Cost, cost_of
 from lgx.errors import UserError
 from lgx.initialization.sizes import Sizes
@@ -337,6 +337,6 @@ def _check_ends(sizes: Sizes, budgets: Sequence[Budget], stopwatch: Stopwatch | 
             if value > budget.limit if kind == "smallest" else 0 < value < budget.least:
                 shown = amount(budget.quantity, value)
                 raise UserError(
-                    f"{budget}: the {kind} network that the start can fill ({found.architecture.spec()}) takes "
+                    f"{budget}: the {kind} network that the start can fill ({name_of(found.architecture)}) takes "
                     f"{shown}; give at {nearest} --{budget.quantity} {shown}"
                 )

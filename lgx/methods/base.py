@@ -11,7 +11,7 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
 
 from data_modules.base import TaskDataModule
-from lgx.architectures import Architecture, parse_for
+from lgx.architectures import Architecture, architecture_from_dict, parse_for
 from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import Learngene
 from lgx.components.losses import label_loss, make_mixup
@@ -46,7 +46,7 @@ class Method(EvaluatedModule):
 
     Args:
         arch: Architecture of the network: a name (``6-Small``) or a spec (``depth=6,embed_dim=384,num_heads=6``); for
-            text ``6-GPT2`` or ``gpt2:depth=6,embed_dim=384,num_heads=6``; default: the source's, if it is trained
+            text ``6-GPT2`` or ``hf:depth=6,embed_dim=384,num_heads=6``; default: the source's, if it is trained
             whole.
         optimizer: Optimizer, e.g. ``torch.optim.AdamW`` with its learning rate. Vectors have no weight decay.
         scheduler: Learning-rate schedule, e.g. ``WarmupCosine``, stepped after every update; by default the rate is
@@ -155,6 +155,13 @@ class Method(EvaluatedModule):
     def architecture(self) -> Architecture:
         """Architecture of the network. A method that changes the one in ``arch`` overrides this."""
         return self.parsed_architecture
+
+    def skip_start(self, about: Mapping[str, Any]) -> None:
+        """Continue from a checkpoint with this description; kinds of layers are those of its network."""
+        self.skips_start = True
+        stored = architecture_from_dict(about["architecture"]) if "architecture" in about else None
+        if stored is not None and stored.usual_layers == self.parsed_architecture.usual_layers:
+            self.parsed_architecture = stored
 
     @abstractmethod
     def build_network(self) -> nn.Module:

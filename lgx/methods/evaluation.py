@@ -9,7 +9,7 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
 
-from lgx.architectures import Architecture, name_of
+from lgx.architectures import Architecture, full_name
 from lgx.components.class_metrics import NO_NUMBERS
 from lgx.components.features import Probe, frozen_features
 from lgx.components.metrics import metric_names, update_metrics
@@ -121,7 +121,7 @@ class EvaluatedModule(LightningModule, ABC):
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """The evaluated networks and tasks."""
-        return [Evaluation(self.task.name if self.task else "", name_of(self.architecture), split)]
+        return [Evaluation(self.task.name if self.task else "", full_name(self.architecture), split)]
 
     def classifiers(self) -> dict[str, Evaluation]:
         """The tested networks by their names; none if two have one name, or if one predicts no class of an example."""

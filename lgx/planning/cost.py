@@ -199,7 +199,7 @@ def empty_batch(method: Method, task: Task, size: int, dtype: torch.dtype = torc
     """A batch of zeros: images, or texts of the maximum length."""
     pixels = task.image_shape[1:]
     if task.reads_text:
-        inputs = torch.zeros(size, task.max_len, dtype=torch.long)
+        inputs = torch.ones(size, 3, task.max_len, dtype=torch.long)
     else:
         inputs = torch.zeros(size, *task.image_shape, dtype=dtype)
     if method.mix is not None:

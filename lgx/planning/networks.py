@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
-from lgx.artifacts.source_names import FOLDER, TEXT, TimmSource
+from lgx.artifacts.source_names import FOLDER, TimmSource
 from lgx.artifacts.timm_models import normalization_of
 from lgx.components.teacher import Answer, Teacher
 from lgx.core.task import Task
@@ -96,7 +96,7 @@ class StandInTeacher(Teacher):
 
 def load_teacher(name: str, task: Task) -> Teacher | None:
     """A teacher by name, without downloading its weights; None if its shape is unknown."""
-    if Path(name.removeprefix(FOLDER).removeprefix(TEXT)).exists():
+    if Path(name.removeprefix(FOLDER)).exists():
         with unset_fake_temporarily():
             source = load_pretrained(name)
         network = PretrainedNetwork(source.name, fake(lambda: source.model), None, source.mean, source.std)

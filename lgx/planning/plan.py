@@ -7,7 +7,7 @@ from typing import Any
 from jsonargparse import Namespace
 
 from data_modules.base import TaskDataModule
-from lgx.architectures import name_of
+from lgx.architectures import full_name
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.planning.configured import Configured, PlanOptions, configure
@@ -162,7 +162,7 @@ def plan_of(run: Configured) -> Plan:
         memory = replace(memory, buckets=0)
     return Plan(
         model=type(method).__name__,
-        architecture=name_of(method.architecture),
+        architecture=full_name(method.architecture),
         task=", ".join(method.tasks),
         gpus=gpus,
         device="CPU" if trainer.accelerator == "cpu" else "GPU",

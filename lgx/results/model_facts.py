@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from torch import Tensor
 
-from lgx.architectures import Architecture, name_of
+from lgx.architectures import Architecture, full_name
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import StartRecord
@@ -77,7 +77,7 @@ def model_facts(
     rows = [row for row in run.rows if row.task == found.task]
     if architecture is not None and scores is not None:
         found = found._replace(scores=scores)
-        rows = [row for row in rows if row.architecture == name_of(architecture)]
+        rows = [row for row in rows if row.architecture == full_name(architecture)]
     epochs = found.epochs if found.epochs is not None else _epochs_of(found.scores, rows)
     metrics = ("acc", BALANCED) if found.metric in ("acc", BALANCED) else (found.metric,)
     kind = run.summary.get("weights") if run.exists else None

@@ -139,7 +139,8 @@ class LgxCLI(LightningCLI):
         """Build the data module, the method and the trainer."""
         built = instantiate(self.run_parser, self.sources.config)
         self.datamodule, self.model = built.data, built.model
-        self.model.skips_start = self.checkpoint is not None
+        if self.checkpoint is not None:
+            self.model.skip_start(self.checkpoint.about)
         resumed = self.checkpoint if self.checkpoint is not None and self.checkpoint.is_in(self.run_dir) else None
         logger, continues = built.trainer.logger, resumed is not None or self.command != "fit"
         wanted = [] if logger is False or self.command == "predict" else as_list(True if logger is None else logger)

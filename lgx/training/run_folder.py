@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,10 +53,12 @@ class Checkpoint:
     Attributes:
         path: The file.
         identity: What identifies the run that wrote it; None if unknown.
+        about: Its method's description.
     """
 
     path: str
     identity: RunIdentity | None
+    about: Mapping[str, Any]
 
     def is_in(self, folder: Path) -> bool:
         """Whether it belongs to the run in this folder."""
@@ -115,7 +117,7 @@ def find_checkpoint(
         path = str(found)
     content = load_checkpoint(path)
     _check(content, f"--ckpt_path {path}")
-    return Checkpoint(path, identity_of(content, path))
+    return Checkpoint(path, identity_of(content, path), content["lgx"])
 
 
 def _check(content: dict[str, Any], place: str) -> None:

@@ -5,7 +5,6 @@ sentences have the same meaning (MRPC). They are meant for tests, demonstrations
 the real sets may rest on them.
 """
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,6 @@ import numpy as np
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.text.module import TextSet
-from data_modules.text.tokens import END
 from lgx.errors import UserError
 from lgx.host.extras import extra
 from lgx.host.files import atomic_path
@@ -109,22 +107,21 @@ def _make(name: str) -> dict[Split, list[tuple[int, Texts]]]:
 
 
 def write_vocabulary(folder: Path) -> None:
-    """Write GPT-2's two files for the words of these tasks: all bytes, a token for each word, unused ones up to 1,024.
+    """Write a tokenizer of GPT-2 for these tasks: all bytes, a token for each word, unused ones up to 1,024.
 
     Every merge extends the beginning of a word by one letter, so that the merges of different words do not interfere.
     """
     with extra("nlp", "pocket texts"):
         from tokenizers.pre_tokenizers import ByteLevel
+        from transformers import GPT2Tokenizer
     words = {*THINGS, *KIND, *UNKIND, *SYNONYMS, *SYNONYMS.values(), *NOUNS, *(f"{noun}s" for noun in NOUNS)}
     words |= {"is", "not", "and"}
-    merges = dict.fromkeys(f"Ġ{word[:k]} {letter}" for word in sorted(words) for k, letter in enumerate(word))
-    tokens = [*sorted(ByteLevel.alphabet()), *(merge.replace(" ", "") for merge in merges)]
-    tokens += [f"<unused{k}>" for k in range(VOCAB_SIZE - 1 - len(tokens))] + [END]
+    merges = dict.fromkeys(("Ġ" + word[:k], letter) for word in sorted(words) for k, letter in enumerate(word))
+    tokens = [*sorted(ByteLevel.alphabet()), *map("".join, merges)]
+    tokens += [f"<unused{k}>" for k in range(VOCAB_SIZE - 1 - len(tokens))] + ["<|endoftext|>"]
+    tokenizer = GPT2Tokenizer(vocab={token: number for number, token in enumerate(tokens)}, merges=list(merges))
     with atomic_path(folder) as temporary:
-        temporary.mkdir()
-        numbers = json.dumps({token: k for k, token in enumerate(tokens)})
-        (temporary / "encoder.json").write_text(numbers, encoding="utf-8")
-        (temporary / "vocab.bpe").write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
+        tokenizer.save_pretrained(temporary)
 
 
 class PocketText(TextSet):

@@ -1,6 +1,5 @@
 """Write models as folders that timm, for text transformers, loads, or as weights files."""
 
-import copy
 import json
 import shutil
 from collections.abc import Iterator
@@ -12,9 +11,10 @@ import timm
 from timm.models import save_for_hf
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, ViTArchitecture, name_of
+from lgx.architectures import Architecture, HFArchitecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
 from lgx.artifacts.export.folders import WRITER_KEY, made, model_card, quoted
+from lgx.artifacts.export.words import Words, write_words
 from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, StartRecord, write_safetensors
 from lgx.artifacts.source_names import CONFIG, WEIGHTS, TimmSource
 from lgx.artifacts.timm_models import normalization_of
@@ -40,7 +40,7 @@ def write_descendant(
     card: dict[str, Any] | None = None,
     writer: str = "lgx",
     record: StartRecord | None = None,
-    tokenizer: Any = None,
+    words: Words = None,
     reading: Reading = AS_STORED,
 ) -> None:
     """Write a model as a timm ``local-dir:`` folder, for text one that ``from_pretrained`` loads, or its weights alone.
@@ -58,7 +58,7 @@ def write_descendant(
         card: Facts for the model card.
         writer: The command that writes the model; it is recorded in the file or folder.
         record: The start of the model; it is recorded in the file or folder.
-        tokenizer: A text model's tokenizer, which is written beside it.
+        words: What is written beside a network of texts.
         reading: How its images are read.
     """
     out = Path(out)
@@ -76,7 +76,7 @@ def write_descendant(
         return
     if not isinstance(architecture, ViTArchitecture):
         with _folder(out, _text_card(out, architecture, model, card or {}, writer), record) as temporary:
-            _write_text(temporary, model, architecture.tensors(model), tokenizer, label_names or ())
+            _write_text(temporary, model, cast(HFArchitecture, architecture), words, label_names or ())
         return
     plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
@@ -108,17 +108,20 @@ def _model_of_timm(
 
 
 def _write_text(
-    folder: Path, model: Any, tensors: dict[str, Tensor], tokenizer: Any, label_names: tuple[str, ...]
+    folder: Path, model: Any, architecture: HFArchitecture, words: Words, label_names: tuple[str, ...]
 ) -> None:
     """Write a network of texts into a new folder, as transformers does; tied parameters are written once."""
-    config = copy.deepcopy(model.config)
+    headless = architecture.kind != "language" and not architecture.num_classes
+    config = (architecture.replace(num_classes=2) if headless else architecture).configuration()
     config.architectures, config.dtype = [_class_of(model)], next(model.parameters()).dtype
-    config.use_cache = True
+    if architecture.kind != "language" and not headless:
+        is_single = architecture.kind == "text"
+        config.problem_type = "single_label_classification" if is_single else "multi_label_classification"
     name_classes(config, label_names)
     config.save_pretrained(folder)
+    tensors = model.base_model.state_dict() if headless else architecture.tensors(model)
     write_safetensors(folder / WEIGHTS, tensors, {"format": "pt"})
-    if tokenizer is not None:
-        tokenizer.save_pretrained(folder)
+    write_words(folder, words)
 
 
 def name_classes(config: Any, names: tuple[str, ...]) -> None:
@@ -154,17 +157,17 @@ def _card(out: Path, architecture: ViTArchitecture, model: nn.Module, facts: dic
 
 
 def _class_of(model: Any) -> str:
-    """The class of transformers that loads a network of texts."""
-    return next(each.__name__ for each in type(model).__mro__ if each.__module__.startswith("transformers."))
+    """The class of transformers that loads a network of texts; of one without a head the network below the head."""
+    network = model if model.is_language_model or model.num_labels else model.base_model
+    return next(each.__name__ for each in type(network).__mro__ if each.__module__.startswith("transformers."))
 
 
 def _text_card(out: Path, architecture: Architecture, model: Any, facts: dict[str, Any], writer: str) -> str:
-    sizes = {"parameters": _parameters(model), "padding": f"on the right with token {model.config.pad_token_id}"}
     kind = model.config.model_type
-    name = "GPT-2" if kind == "gpt2" else f"network of the type {kind}"
-    summary = f"A {name} {made(facts)} by lgx {__version__}: {architecture.spec()}."
+    summary = f"A network of the type {kind}, {made(facts)} by lgx {__version__}: {name_of(architecture)}."
     loader = _class_of(model)
     code = f"from transformers import {loader}\n\nmodel = {loader}.from_pretrained({quoted(out.name)})"
+    sizes = {"parameters": _parameters(model)}
     return model_card(out.name, "transformers", f"{kind}, learngene", summary, sizes, facts, code, writer)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lgx.artifacts.export.program import WRITER, Program, check_parity, trace
+from lgx.artifacts.export.program import TEXT_INPUTS, WRITER, Program, check_parity, trace
 from lgx.core.task import Task
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -61,8 +61,9 @@ def _translated(model: nn.Module, task: Task, texts: Mapping[str, str], place: s
     traced = trace(model, task, place)
     with silent(), foreign_errors(place, "torch.onnx cannot translate it", "write a .pt2 file"):
         program: Any = torch.onnx.export(
-            traced, dynamo=True, input_names=[_INPUT], output_names=[_OUTPUT], external_data=False, verbose=False
-        )
+            traced, dynamo=True, input_names=[*(TEXT_INPUTS if task.reads_text else [_INPUT])],
+            output_names=[_OUTPUT], external_data=False, verbose=False,
+        )  # fmt: skip
     names = {0: "batch", 1: "length"} if task.reads_text else {0: "batch"}
     if hasattr(program, "rename_axes"):  # not in torch 2.8
         shape = program.model.graph.inputs[0].shape
@@ -126,11 +127,15 @@ def run_onnx(path: str | Path) -> tuple[Program, dict[str, str]]:
     options.log_severity_level = 4  # errors are raised, too
     with foreign_errors(str(path), "not an intact ONNX file", "write it again with `lgx export`"):
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    inputs, outputs = session.get_inputs(), session.get_outputs()
-    if len(inputs) != 1 or len(outputs) != 1:
-        raise UserError(f"{path}: has {len(inputs)} inputs and {len(outputs)} outputs, expected one of each")
+    names, outputs = [each.name for each in session.get_inputs()], session.get_outputs()
+    if not (len(names) == 1 or {*names} <= {*TEXT_INPUTS}) or len(outputs) != 1:
+        raise UserError(
+            f"{path}: has the inputs {', '.join(names)[:200]} and {len(outputs)} outputs, expected one of each, or the "
+            f"inputs {', '.join(TEXT_INPUTS)}"
+        )
 
     def program(values: Tensor) -> Tensor:
-        return torch.from_numpy(session.run(None, {inputs[0].name: values.numpy()})[0])
+        feeds = dict(zip(TEXT_INPUTS, values.unbind(1), strict=True)) if names[0] in TEXT_INPUTS else {names[0]: values}
+        return torch.from_numpy(session.run(None, {name: feeds[name].numpy() for name in names})[0])
 
     return program, dict(session.get_modelmeta().custom_metadata_map)

@@ -33,8 +33,7 @@ _RESIZED = {
 }
 _PREPARATION = {
     "segmentation": "RGB or gray, values / 255, whole image resized to img_size (bilinear), - mean, / std",
-    "text": "token ids of the tokenizer of training, padded on the right with pad_id to at most max_len",
-    "language": "token ids of the tokenizer of training, at most max_len of them",
+    "text": "what the tokenizer of training gives for a text or a pair, at most max_len tokens, padded on the right",
 }
 _OUTPUTS = {
     "classification": "logits (batch, num_classes); softmax gives probabilities",
@@ -79,7 +78,7 @@ def to_texts(task: Task, origin: Mapping[str, Any]) -> dict[str, str]:
     about = {
         "task": values.pop("name"),
         **values,
-        "preparation": _PREPARATION.get(task.kind, of_whole_images),
+        "preparation": _PREPARATION.get("text" if task.reads_text else task.kind, of_whole_images),
         "outputs": _OUTPUTS[task.kind],
         "origin": dict(origin),
         "lgx_version": __version__,
@@ -121,6 +120,9 @@ _BATCHES = (1, 3)
 LARGEST_BATCH = 2**16
 """Most examples of a batch of an exported program."""
 
+TEXT_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+"""Inputs of exported programs of texts, in the order of the rows of :class:`~lgx.core.batch.Batch`."""
+
 _ABOUT = "lgx.json"
 """The extra file of a ``.pt2`` file that describes the network."""
 
@@ -132,7 +134,7 @@ class ExportedModel:
     Attributes:
         name: The file or folder.
         task: Kind, classes, and the size, channels and normalization of the inputs.
-        program: Normalized images (B, C, H, W) or token ids (B, N) -> logits.
+        program: Normalized images (B, C, H, W) or texts (B, 3, N) -> logits.
     """
 
     name: str
@@ -141,7 +143,7 @@ class ExportedModel:
 
     @torch.no_grad()
     def logits(self, inputs: Tensor) -> Tensor:
-        """Logits (B, K) of images (B, C, H, W)."""
+        """Logits (B, K) of images (B, C, H, W) or texts (B, 3, N)."""
         with foreign_errors(self.name, "the model does not run", "write it again with `lgx export`"):
             logits = self.program(inputs)
         if tuple(logits.shape[:2]) != (len(inputs), self.task.num_classes):
@@ -163,16 +165,35 @@ def trace(model: nn.Module, task: Task, place: str) -> ExportedProgram:
         place: The file that will hold the program, for the message.
 
     Returns:
-        The program, images (B, C, H, W) or token ids (B, N) -> logits. B is dynamic, and N of texts.
+        The program, images (B, C, H, W), or the :data:`TEXT_INPUTS` of texts, (B, N) each -> logits. B is dynamic, and
+        N of texts.
     """
     sizes = {0: Dim("batch", min=1, max=LARGEST_BATCH)}
     is_text = task.reads_text
     if is_text:
         sizes[1] = Dim("length", min=1, max=task.max_len)
-    inputs = random_inputs(task, 2)  # torch.export treats a size of 1 as a constant
+    inputs = parts_of(random_inputs(task, 2), task)  # torch.export treats a size of 1 as a constant
+    traced = _OfParts(model) if is_text else model
     with foreign_errors(place, "torch.export cannot trace this network", "export a folder"), torch.no_grad():
         # Without `strict`, masks of transformers would fix the batch size.
-        return torch.export.export(model, (inputs,), dynamic_shapes=(sizes,), strict=is_text)
+        return torch.export.export(traced, inputs, dynamic_shapes=(sizes,) * len(inputs), strict=is_text)
+
+
+class _OfParts(nn.Module):
+    """A network of texts whose inputs have the names and shapes that transformers gives them."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        logits: Tensor = self.model(torch.stack([input_ids, attention_mask, token_type_ids], dim=1))
+        return logits
+
+
+def parts_of(inputs: Tensor, task: Task) -> tuple[Tensor, ...]:
+    """The inputs of an exported program: the images, or the :data:`TEXT_INPUTS` of texts."""
+    return inputs.unbind(1) if task.reads_text else (inputs,)
 
 
 def write_pt2(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str, str]) -> float:
@@ -193,12 +214,12 @@ def write_pt2(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str,
     with atomic_path(out) as temporary:
         temporary.write_bytes(content.getbuffer())
         with temporary.open("rb") as file:
-            written = torch.export.load(file).module()
-        return check_parity(model, written, task, out)
+            written: Any = torch.export.load(file).module()
+        return check_parity(model, lambda inputs: written(*parts_of(inputs, task)), task, out)
 
 
 def random_inputs(task: Task, batch: int, seed: int = 0) -> Tensor:
-    """Random inputs: images (B, C, H, W) with normally distributed values, or token ids (B, N), the shorter padded."""
+    """Random inputs: images (B, C, H, W) with normally distributed values, or texts (B, 3, N), the shorter padded."""
     generator = torch.Generator().manual_seed(seed)
     if not task.reads_text:
         return torch.randn(batch, *task.image_shape, generator=generator)
@@ -206,7 +227,8 @@ def random_inputs(task: Task, batch: int, seed: int = 0) -> Tensor:
     ids = torch.randint(0, task.vocab_size - 1, (batch, longest), generator=generator)
     lengths = torch.randint(1, longest + 1, (batch, 1), generator=generator)
     lengths[0] = longest
-    return ids.masked_fill(torch.arange(longest) >= lengths, task.pad_id)
+    mask = (torch.arange(longest) < lengths).long()
+    return torch.stack([ids, mask, torch.zeros_like(ids)], dim=1)
 
 
 def check_parity(model: nn.Module, program: Program, task: Task, place: str | Path) -> float:

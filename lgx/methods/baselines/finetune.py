@@ -82,6 +82,7 @@ class Finetune(Method):
             start = initialize(self.architecture, self.initializer, self.task, self.head, self.drop_rate)
         self.start_flops = float(counter.get_total_flops())
         self.print(start.describe())
+        self.parsed_architecture = start.architecture
         return start.model
 
     def setup(self, stage: str) -> None:

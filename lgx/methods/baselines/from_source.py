@@ -121,6 +121,14 @@ class VanillaLG(FromSource):
         """Any depth of at least k layers."""
         return Sizes.of_any_depth(self.of_source, self.layers)
 
+    def source_layers(self, depth: int) -> list[int] | None:
+        """See :class:`~lgx.initialization.Initializer`; the layers beside the k are random."""
+        layers, random = [*range(self.of_source.depth)], range(depth - self.layers)
+        if not 0 <= len(random) <= len(layers):
+            return None
+        last = layers[len(layers) - self.layers :]
+        return [*random, *last] if self.position == "back" else [*last, *random]
+
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The k layers at their place."""
         self.check_heads(architecture)
@@ -164,6 +172,11 @@ class WeightSelection(FromSource):
     def sizes(self) -> Sizes:
         """Neither deeper nor wider than the source."""
         return Sizes.within(self.of_source)
+
+    def source_layers(self, depth: int) -> list[int]:
+        """See :class:`~lgx.initialization.Initializer`: the first ones."""
+        self.check_depth(depth)
+        return [*range(depth)]
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """Selected elements of every parameter whose layer exists in the descendant."""

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from lgx.architectures import Architecture, GPT2Architecture, parse_any_architecture
+from lgx.architectures import Architecture, parse_any_architecture
 from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, StartRecord, half_type, read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_weights
 from lgx.artifacts.sources import kind_of
@@ -59,11 +59,11 @@ class Pretrained(FromSource):
             return super().origin()
         tensors, metadata = self._file
         mean, std, values = (_stored(metadata, key, self.source) for key in ("mean", "std", "value_range"))
-        is_text = any(name.startswith(GPT2Architecture.layers) for name in tensors)
-        head = tensors.get("head.bias", tensors.get("score.weight"))
+        known = parse_any_architecture(text) if (text := metadata.get(ARCHITECTURE_KEY)) else None
+        head = tensors.get("head.bias" if known is None else f"{known.head}weight")
         return Origin(
             num_classes=None if head is None else next(iter(head.shape), 0),
-            kind=cast(Kind, metadata.get("kind", "text" if is_text else "classification")),  # older files lack it
+            kind=cast(Kind, metadata.get("kind", "classification")),
             mean=mean,
             std=std,
             reading=Reading(tuple(values or ()), _stored(metadata, "resize", self.source) or "crop"),

@@ -17,7 +17,7 @@ from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import mean_of_examples
 from lgx.core.batch import Batch
 from lgx.core.schema import check_option
-from lgx.core.task import AGREEMENT, IGNORE, IGNORE_TOKEN, Normalization, Task
+from lgx.core.task import AGREEMENT, IGNORE, Normalization, Task
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.methods.distillation import SPEC
@@ -138,9 +138,13 @@ class Distill(Method):
 
     def build_network(self) -> nn.Module:
         """The network at its start; the ancestor's layers are not read if a checkpoint follows."""
+        if starts := self.is_from_ancestor and self._trainer is not None and not self.skips_start:
+            large = self.source.require_known("model.start")
+            shares = self.ancestor_shares(large.depth)
+            if (shares == shares.round()).all():  # whole layers
+                self.architecture = self.architecture.with_layers(large, shares.argmax(dim=1).tolist())
         network = self.random_network()
-        if self.is_from_ancestor and self._trainer is not None and not self.skips_start:
-            shares = self.ancestor_shares(self.source.require_known("model.start").depth)
+        if starts:
             names = self.task.class_names if self.task else ()
             self.print(start_from_ancestor(network, self.architecture, self.source, shares, names).describe())
             del self.source
@@ -185,10 +189,7 @@ class Distill(Method):
 
     def real_tokens(self, batch: Batch) -> Tensor | None:
         """Which tokens of texts are not padding, (B, N); None for images."""
-        if not self.architecture.reads_text:
-            return None
-        is_language = self.architecture.kind == "language"
-        return batch.targets != IGNORE_TOKEN if is_language else batch.inputs != self.tasks[batch.task].pad_id
+        return batch.inputs[:, 1].bool() if self.architecture.reads_text else None
 
     def mean_loss(self, losses: Tensor, batch: Batch) -> Tensor:
         """Mean of the losses of examples, (B,)."""

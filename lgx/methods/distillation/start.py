@@ -112,4 +112,4 @@ def start_from_ancestor(
             f"({name_of(architecture)}){f', first {wrong}' if wrong else ''}: only depth and a smaller width may "
             "differ; choose the ancestor's other sizes (with equal width also its num_heads), or start: random"
         )
-    return load_parameters(network, tensors, sum(tensor.numel() for tensor in ancestor.tensors.values()))
+    return load_parameters(network, architecture, tensors, sum(tensor.numel() for tensor in ancestor.tensors.values()))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.optim import Optimizer
 
-from lgx.architectures import Architecture, GPT2Architecture, architecture_set, name_of
+from lgx.architectures import Architecture, HFArchitecture, architecture_set, name_of
 from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import Learngene
 from lgx.components.metrics import metrics_for
@@ -207,7 +207,7 @@ class HypernetMethod(PanelEvaluation):
         config = HypernetConfig(
             num_classes=base.num_classes, decoder=self.decoder, **self._config_options, **self.decoder_options
         )
-        if isinstance(base, GPT2Architecture) and self.decoder == "low_rank" and config.layout != "official":
+        if isinstance(base, HFArchitecture) and self.decoder == "low_rank" and config.layout != "official":
             config = replace(config, vocab_size=base.vocab_size)
         return config
 

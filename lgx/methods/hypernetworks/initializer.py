@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, GPT2Architecture, name_of, vit_only
+from lgx.architectures import Architecture, HFArchitecture, name_of, vit_only
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import is_learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
@@ -205,7 +205,7 @@ class HypernetPrediction(Initializer):
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The predicted parameters."""
         trained = self.learngene.architecture if self.learngene else None
-        if isinstance(architecture, GPT2Architecture) and isinstance(trained, GPT2Architecture):
+        if isinstance(architecture, HFArchitecture) and isinstance(trained, HFArchitecture):
             if architecture.vocab_size != trained.vocab_size:
                 raise UserError(
                     f"{self.source}: was trained on texts of {trained.vocab_size} tokens, but {name_of(architecture)} "

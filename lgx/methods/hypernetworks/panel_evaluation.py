@@ -6,7 +6,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor
 
-from lgx.architectures import Architecture, ViTArchitecture, name_of, parse_like
+from lgx.architectures import Architecture, ViTArchitecture, full_name, name_of, parse_like
 from lgx.components.metrics import was_measured
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
@@ -73,7 +73,7 @@ class PanelEvaluation(Method):
     def evaluations(self, split: str) -> list[Evaluation]:
         """Every architecture of the panel on every task, each under its own tags."""
         return [
-            Evaluation(task, name_of(architecture), f"{self.tag(split, task)}/{name_of(architecture)}")
+            Evaluation(task, full_name(architecture), f"{self.tag(split, task)}/{name_of(architecture)}")
             for task in self.tasks
             for architecture in self.panels[split]
         ]

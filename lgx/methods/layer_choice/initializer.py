@@ -88,13 +88,13 @@ class LayerChoice(FromSource):
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """A line with the source layer of each layer, counted from 0; the influence of the source's layers."""
-        layers = f"layers    {' '.join(map(str, self._sources(architecture.depth)))} of {self.source}"
+        layers = f"layers    {' '.join(map(str, self.source_layers(architecture.depth)))} of {self.source}"
         if self.choice != "influence":
             return (layers,)
         return layers, f"influence {' '.join(f'{each:.3f}' for each in self._influence.tolist())} on {self.data}"
 
-    def _sources(self, depth: int) -> list[int]:
-        """The source layer of each layer of the descendant."""
+    def source_layers(self, depth: int) -> list[int]:
+        """See :class:`~lgx.initialization.Initializer`."""
         layers = self.chosen(depth)
         return [layers[place] for place in selected(layers, depth)]
 
@@ -115,7 +115,7 @@ class LayerChoice(FromSource):
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The layers, expanded to the descendant's depth."""
         self.check_heads(architecture)
-        return take_layers(self.loaded.tensors, self._sources(architecture.depth), self.of_source.layers)
+        return take_layers(self.loaded.tensors, self.source_layers(architecture.depth), self.of_source.layers)
 
 
 def even_layers(total: int, count: int) -> list[int]:

@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor, nn
 
-from lgx.architectures import name_of
+from lgx.architectures import full_name
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import recorded_name
 from lgx.components.metrics import metrics_for, was_measured
@@ -245,7 +245,7 @@ class LSAMD(Method):
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """The ancestor on every data set, each under its own tags."""
-        name, is_single = name_of(self.architecture), len(self.tasks) == 1
+        name, is_single = full_name(self.architecture), len(self.tasks) == 1
         return [
             Evaluation(task, name, self.tag(split, task), "" if is_single else task, f"_{number}")
             for number, task in enumerate(self.tasks)

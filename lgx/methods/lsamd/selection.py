@@ -368,6 +368,10 @@ class SelectedExpansion(LayerExpansion):
             )
         return layers
 
+    def source_layers(self, depth: int) -> list[int]:
+        """See :class:`~lgx.initialization.Initializer`."""
+        return [self.layers[place] for place in selected(self.layers, depth, self.priority, self.repeat)]
+
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The learngene's layers, expanded to the descendant's depth."""
         tensors = self.tensors_for(architecture)

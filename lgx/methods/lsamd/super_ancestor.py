@@ -170,7 +170,7 @@ class SuperAncestor(nn.Module):
             return self._route(x, p_base, block, own) if path is None else (block if path[layer] else own)(x)
 
         if task.reads_text:
-            with _replaced(self.blocks, branch.blocks, partial(run, real=inputs != task.pad_id)):
+            with _replaced(self.blocks, branch.blocks, partial(run, real=inputs[:, 1].bool())):
                 return branch.head(base.features(inputs)), torch.stack(probabilities)
         x, shared = embed_images(base, inputs)
         for layer, (block, own) in enumerate(zip(self.blocks, branch.blocks, strict=True)):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from lgx.architectures import Architecture, name_of
+from lgx.architectures import Architecture, full_name, name_of
 from lgx.architectures.class_order import class_order, with_class_order
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
@@ -212,7 +212,7 @@ class Family(SlicedNetwork):
     def prepare(self, size: Architecture) -> nn.Module:
         """See :class:`SlicedNetwork`."""
         weight = next(self.network.parameters())
-        return _network(size, self.drop_rate, self.compile_network, weight.device, weight.dtype)
+        return _network(self.with_kinds(size), self.drop_rate, self.compile_network, weight.device, weight.dtype)
 
     def logits(self, size: Architecture, inputs: Tensor) -> Tensor:
         """See :class:`SlicedNetwork`."""
@@ -246,7 +246,7 @@ class Family(SlicedNetwork):
         short = short_names(self.measured, self.architecture)
         trained = self._trained or [size_text(size) for size in self.measured]
         return [
-            Evaluation(task, name_of(size), f"{split}/{name_of(size)}", name, f"_{place}", size_text(size) in trained)
+            Evaluation(task, full_name(size), f"{split}/{name_of(size)}", name, f"_{place}", size_text(size) in trained)
             for place, (size, name) in enumerate(zip(self.measured, short, strict=True))
         ]
 

@@ -60,9 +60,13 @@ class NestedSlices(LayerExpansion):
         found = sliced(self.loaded.tensors, self.whole, architecture.replace(**own), self.order)
         return {name: tensor.clone() for name, tensor in found.items() if name not in self.whole.tied_names()}
 
+    def source_layers(self, depth: int) -> list[int]:
+        """See :class:`~lgx.initialization.Initializer`."""
+        return sorted(self.order[:depth])
+
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers the slice has."""
-        layers = sorted(self.order[: architecture.depth])
+        layers = self.source_layers(architecture.depth)
         return (f"layers    {' '.join(map(str, layers))} of the learngene, counted from 0",)
 
 

@@ -24,7 +24,6 @@ from lgx.core.schema import check_option
 from lgx.core.task import AGREEMENT, Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
-from lgx.initialization.sizing import amount
 from lgx.methods.distillation.guidance import projected_features
 from lgx.methods.nested import SPEC
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
@@ -166,14 +165,14 @@ class Nested(SlicedNetwork):
 
     def logits(self, size: Architecture, inputs: Tensor) -> Tensor:
         """See :class:`SlicedNetwork`."""
-        real = torch.ones_like(inputs) if size.reads_text else None
+        real = inputs[:, 1].bool() if size.reads_text else None
         return self.outputs(size, inputs, real)[1]
 
     def prepare(self, size: Architecture) -> nn.Module:
         """A slice with its projection, without weights; it is built once."""
         projection: Any = self.network.projection
         widths, weight = (projection.summary.out_features, projection.patches.out_features), projection.summary.weight
-        return _slice(size, *widths, self.compile_network, weight.device, weight.dtype)
+        return _slice(self.with_kinds(size), *widths, self.compile_network, weight.device, weight.dtype)
 
     # -- losses ---------------------------------------------------------------------------------------------------
 
@@ -217,9 +216,9 @@ class Nested(SlicedNetwork):
     # -- what the run leaves --------------------------------------------------------------------------------------
 
     def next_command(self, folder: Path) -> str:
-        """See :class:`~lgx.methods.base.Method`: start a network of half of the parameters."""
-        half = amount("params", self.architecture.count_parameters() // 2)
-        return f"lgx init --source {shlex.quote(str(folder))} --params {half} --out start"
+        """See :class:`~lgx.methods.base.Method`: start a network of half of the layers."""
+        half = max(1, self.architecture.depth // 2)
+        return f"lgx init --source {shlex.quote(str(folder))} --arch depth={half} --out start"
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The trained weights, in float16, and beside them those of the ancestor in the same order."""

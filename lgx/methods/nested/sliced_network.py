@@ -110,12 +110,9 @@ class SlicedNetwork(Distill):
         return network
 
     def _sample(self, batches: Sequence[Batch]) -> Tensor:
-        """The images of batches, (B, C, H, W), or their texts, joined and cut into equal sequences, (B, N)."""
-        real = [self.real_tokens(batch) for batch in batches]
-        parts = [b.inputs if kept is None else b.inputs[kept] for b, kept in zip(batches, real, strict=True)]
-        whole = torch.cat(parts)
-        length = min(len(whole), self.task.max_len if self.task else 0)
-        return whole.unfold(0, length, length) if self.architecture.reads_text else whole
+        """The images of batches, (B, C, H, W), or their texts, padded to the longest, (B, 3, N)."""
+        longest = max(batch.inputs.shape[-1] for batch in batches)
+        return torch.cat([nn.functional.pad(batch.inputs, (0, longest - batch.inputs.shape[-1])) for batch in batches])
 
     def check_sizes(self, source: PretrainedNetwork) -> Architecture:
         """The architecture of the ancestor.
@@ -162,6 +159,10 @@ class SlicedNetwork(Distill):
             self._named = self.network, dict(self.network.named_parameters())
         return sliced(self._named[1], self.architecture, size, self.layer_order, training=self.training)
 
+    def with_kinds(self, size: Architecture) -> Architecture:
+        """A slice whose layers have the kinds of the ancestor's layers."""
+        return size.with_layers(self.architecture, sorted(self.layer_order[: size.depth])) if size.reads_text else size
+
     def planned_step(self) -> PlannedSlices:
         """A step with the largest slices."""
         return PlannedSlices(self)
@@ -172,7 +173,7 @@ class SlicedNetwork(Distill):
 
     @abstractmethod
     def logits(self, size: Architecture, inputs: Tensor) -> Tensor:
-        """Logits of a slice for images (B, C, H, W) or token ids (B, N)."""
+        """Logits of a slice for images (B, C, H, W) or texts (B, 3, N)."""
 
     @property
     @abstractmethod
@@ -180,5 +181,5 @@ class SlicedNetwork(Distill):
         """Sizes that validation measures."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits of the first of the sizes that are measured, for images (B, C, H, W) or token ids (B, N)."""
+        """Logits of the first of the sizes that are measured, for images (B, C, H, W) or texts (B, 3, N)."""
         return self.logits(self.measured[0], inputs)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
-from lgx.architectures import Architecture, GPT2Architecture, HFArchitecture
+from lgx.architectures import Architecture
 from lgx.architectures.axes import Axis, input_dim, parts_of
 from lgx.architectures.base import axes_of
 
@@ -75,7 +75,7 @@ def on_inputs(model: Any, architecture: Architecture, inputs: Tensor) -> Importa
     Args:
         model: The network, in eval mode.
         architecture: Its description.
-        inputs: Normalized images, (N, C, H, W), or token ids padded on the right, (N, L).
+        inputs: Normalized images, (N, C, H, W), or texts, (N, 3, L).
     """
     sums: dict[tuple[str, str], Tensor] = {}
     layers = torch.zeros(architecture.depth, dtype=torch.float64)
@@ -117,9 +117,7 @@ def influence(model: Any, architecture: Architecture, inputs: Tensor) -> Tensor:
 
 def real_tokens(architecture: Architecture, inputs: Tensor) -> Any:
     """Which of all tokens of texts are no padding, (N * L,); all tokens of images."""
-    if isinstance(architecture, HFArchitecture | GPT2Architecture):
-        return (inputs != architecture.pad_id).flatten()
-    return slice(None)
+    return inputs[:, 1].bool().flatten() if architecture.reads_text else slice(None)
 
 
 @contextmanager

@@ -63,16 +63,17 @@ def layers_by_change(
     """
     blocks = architecture.blocks(model)
     kept, dropped = [layer for layer in range(len(blocks)) if layer not in dropped], list(dropped)
-    whole = _features(model, architecture, inputs, list(blocks)) if dropped else None
+    whole = _features(model, architecture, inputs, list(blocks), range(len(blocks))) if dropped else None
     while len(kept) > depth:
         layers = [blocks[layer] for layer in kept]
         once = [_Once(layer) for layer in layers]
-        features = _features(model, architecture, inputs, once)
+        features = _features(model, architecture, inputs, once, kept)
         whole = features if whole is None else whole
-        changes = [
-            1 - nn.functional.cosine_similarity(_features(model, architecture, inputs, rest), whole, -1).mean().item()
-            for rest in ([once[i - 1]] * i + layers[i + 1 :] for i in range(1, max(2, len(kept) - 1)))
-        ]
+        changes = []
+        for i in range(1, max(2, len(kept) - 1)):
+            rest, numbers = [once[i - 1]] * i + layers[i + 1 :], kept[:i] + kept[i + 1 :]
+            without = _features(model, architecture, inputs, rest, numbers)
+            changes.append(1 - nn.functional.cosine_similarity(without, whole, -1).mean().item())
         dropped.insert(0, kept.pop(1 + changes.index(min(changes))))
     return kept + dropped
 
@@ -94,18 +95,16 @@ class _Once(nn.Module):
         return own[name] if name in own else getattr(own["layer"], name)
 
 
-def _features(model: Any, architecture: Architecture, inputs: Tensor, layers: Sequence[nn.Module]) -> Tensor:
+def _features(
+    model: Any, architecture: Architecture, inputs: Tensor, layers: Sequence[nn.Module], numbers: Sequence[int]
+) -> Tensor:
     """Features of inputs (B, D) before the head, with these layers alone; of language models (T, D), tokens."""
-    whole, place = architecture.blocks(model), architecture.layers.rstrip(".")
-    model.set_submodule(place, nn.ModuleList(layers) if isinstance(whole, nn.ModuleList) else nn.Sequential(*layers))
-    try:
+    with architecture.with_only(model, layers, numbers):
         if not architecture.reads_text:
             return before_head(model, inputs)
         if architecture.kind != "language":
             return cast(Tensor, model.features(inputs))
         return cast(Tensor, model.tokens(inputs).flatten(0, 1)[real_tokens(architecture, inputs)])
-    finally:
-        model.set_submodule(place, whole)
 
 
 class WeightSubcloning(FromSource):
@@ -184,6 +183,11 @@ class WeightSubcloning(FromSource):
         if depth not in self._kept:
             self._kept[depth] = self._keep(depth)
         return self._kept[depth]
+
+    def source_layers(self, depth: int) -> list[int]:
+        """See :class:`~lgx.initialization.Initializer`."""
+        self.check_depth(depth)
+        return self.layers(depth)
 
     def _keep(self, depth: int) -> list[int]:
         total = self.of_source.depth

@@ -1,18 +1,15 @@
 """A few images or texts, for initializers that measure a network on data; imports data modules."""
 
-from itertools import chain, islice
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from data_modules.images.class_trees import TREE_NAMES, tree_split
 from data_modules.images.examples import ImageFiles
-from data_modules.text.documents import documents, find_files
-from data_modules.text.rows import Row
-from data_modules.text.tokens import load_tokenizer, tokenize
-from lgx.architectures import GPT2Architecture, HFArchitecture
+from data_modules.text.rows import read_files, split_files
+from data_modules.text.tokenizer import load_tokenizer, padded
+from lgx.architectures import HFArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.artifacts.source_names import path_of
 from lgx.core.eval_transforms import eval_transform
@@ -22,7 +19,7 @@ from lgx.host.safety import IMAGE_SUFFIXES, list_images
 from lgx.initialization.width import evenly_spaced
 
 _LONGEST, _MOST = 128, 10_000
-"""Tokens that are read of a text; documents from which the texts are taken."""
+"""Tokens that are read of a text; texts from which the sample is taken."""
 
 
 def sample(network: PretrainedNetwork, data: str, count: int, method: str) -> Tensor:
@@ -38,11 +35,9 @@ def sample(network: PretrainedNetwork, data: str, count: int, method: str) -> Te
         method: Name of the method, for errors.
 
     Returns:
-        Images (N, C, H, W), normalized for the network, or token ids, the first 128 of each text, padded on the right,
-        (N, L).
+        Images (N, C, H, W), normalized for the network, or the first 128 tokens of texts, (N, 3, L).
     """
     known = network.require_known(method)
-    known = known.as_hf if isinstance(known, GPT2Architecture) else known
     if isinstance(known, HFArchitecture):
         return _texts(data, count, known, path_of(network.name))
     vit = network.require_vit(method)
@@ -66,8 +61,8 @@ def _images(folder: str, count: int, task: Task) -> Tensor:
 
 def _texts(place: str, count: int, architecture: HFArchitecture, tokenizer: str) -> Tensor:
     words = load_tokenizer(Path(tokenizer), architecture.vocab_size, "source")
-    files = find_files(Path(place), "data")["train"]
-    texts = list(islice(chain.from_iterable(documents(path, "text") for path in files), _MOST))
-    chosen = [Row((texts[i],), 0, place, i) for i in evenly_spaced(len(texts), min(count, len(texts)))]
-    ids = tokenize(chosen, words, min(_LONGEST, architecture.most_tokens))[0]
-    return pad_sequence([torch.as_tensor(ids[i][0]) for i in range(len(ids))], True, architecture.pad_id)
+    texts = [text for text in read_files(split_files(Path(place), "data")["train"], ["text"])[:_MOST]["text"] if text]
+    chosen = [texts[i] for i in evenly_spaced(len(texts), min(count, len(texts)))]
+    length = min(_LONGEST, architecture.most_tokens)
+    rows = words(chosen, truncation=True, max_length=length, return_attention_mask=False)
+    return padded(words, [{key: rows[key][i] for key in rows} for i in range(len(chosen))])

@@ -1,0 +1,111 @@
+"""``TextTable``: labeled texts of a user in tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from data_modules.base import DatasetInfo, Split
+from data_modules.text.module import TextDataModule
+from data_modules.text.rows import labeled, library, read_files, split_files
+from lgx.core.schema import LINE
+from lgx.core.task import Kind
+from lgx.errors import UserError
+
+_MOST_CLASSES = 10_000
+
+
+@dataclass(eq=False, repr=False)
+class TextTable(TextDataModule):
+    """Labeled texts in ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` files, one text or a pair in each row.
+
+    A word in a path names its split: ``train.csv``, ``dev.csv``, ``test/a.parquet``. Without files for validation or
+    test, ``val_fraction`` of the training rows is held out for each, stratified by class.
+
+    Classes are the values of the column ``label`` in the training files, in the order of numbers or of the alphabet.
+    With ``labels`` a text has any number of labels: a list, or names separated by semicolons.
+
+    Args:
+        root: File, or folder with files.
+        text: Column with the texts; of pairs the two columns, separated by a comma.
+        label: Column with one class for each text.
+        labels: Column with several labels for each text, instead of ``label``.
+        name: Name of the task; default: the name of the folder or file.
+    """
+
+    root: str = field()
+    text: str = "text"
+    label: str = "label"
+    labels: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = self.name or self.root_folder.resolve().stem
+        if not LINE.holds(name):
+            raise UserError(f"data.root: the name {name!a} cannot be printed in one line; give one with --data.name")
+        if not 1 <= len(self.columns) <= 2:
+            raise UserError(f"data.text: expected one column or two, got {self.text!r}")
+        splits = "words in the paths of the files, or val_fraction of the training rows for each"
+        kind: Kind = "multilabel" if self.labels else "text"
+        facts = DatasetInfo(name, len(self.classes), (None,) * 3, "the user's own", self.root, splits)
+        self.info = replace(facts, class_names=self.classes, kind=kind, metric="map" if self.labels else "acc")
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns with texts."""
+        return [column.strip() for column in self.text.split(",")]
+
+    @cached_property
+    def paths(self) -> dict[Split, list[Any]]:
+        """The files of each split."""
+        return split_files(self.root_folder)
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, or of the labels, in index order."""
+        column = self.labels or self.label
+        rows = read_files(self.paths["train"], [column])
+        values = {name for value in rows[column] for name in (_names(value) if self.labels else [str(value)])}
+        if not 2 <= len(values) <= _MOST_CLASSES:
+            raise UserError(
+                f"{self.root}: column {column!r} has {len(values):,} different values, expected 2 to {_MOST_CLASSES:,} "
+                f"classes; name the column of the classes with data.label"
+            )
+        return tuple(sorted(values, key=_place))
+
+    @property
+    def absent(self) -> Sequence[Split]:
+        """See :class:`~data_modules.text.module.TextDataModule`."""
+        return [split for split in ("val", "test") if split not in self.paths]
+
+    def read(self, split: Split) -> Any:
+        """See :class:`~data_modules.text.module.TextDataModule`."""
+        place, index = ", ".join(map(str, self.paths[split][:3])), {name: k for k, name in enumerate(self.classes)}
+        rows = read_files(self.paths[split], [*self.columns, self.labels or self.label])
+        if self.labels is None:
+            return labeled(rows, self.columns, self.label, index, place)
+        texts = labeled(rows.add_column("_one", ["0"] * len(rows)), self.columns, "_one", {"0": 0}, place)
+        marks = np.zeros((len(rows), len(index)), np.int64)
+        for row, value in enumerate(rows[self.labels]):
+            for name in _names(value):
+                if name not in index:
+                    raise UserError(f"{place}, row {row + 1}: the label {name[:50]!r} is not among the training labels")
+                marks[row, index[name]] = 1
+        return library().Dataset.from_dict({**texts.remove_columns("label").to_dict(), "label": marks.tolist()})
+
+
+def _names(value: Any) -> list[str]:
+    """The labels of a cell: a list, or names between semicolons."""
+    parts = value if isinstance(value, list) else str("" if value is None else value).split(";")
+    return [name for part in parts if (name := str(part).strip())]
+
+
+def _place(name: str) -> tuple[bool, float, str]:
+    """Numbers first, in their order, then names."""
+    try:
+        return False, float(name), name
+    except ValueError:
+        return True, 0.0, name

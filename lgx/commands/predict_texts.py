@@ -1,0 +1,44 @@
+"""Predictions of texts in files."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from data_modules.text.rows import read_files, suffix_of
+from data_modules.text.tokenizer import load_tokenizer, padded
+from lgx.artifacts.export.program import ExportedModel
+from lgx.artifacts.export.words import words_of
+from lgx.core.progress import tracked
+from lgx.errors import UserError
+
+
+def answered(
+    files: Sequence[str], model: ExportedModel, source: str, tokenizer: str | None, columns: Sequence[str], size: int
+) -> Iterator[Tensor]:
+    """The logits of the texts of files, (B, K) each, in the order of the rows.
+
+    Args:
+        files: The files.
+        model: The network.
+        source: Its file or folder.
+        tokenizer: Folder or name of its tokenizer; None for the one beside the network.
+        columns: One column with texts, or the two of pairs.
+        size: Texts of a batch.
+
+    Raises:
+        UserError: If there is no tokenizer, or a file cannot be read.
+    """
+    if tokenizer is None:
+        beside = words_of(source)
+        if not beside:
+            raise UserError(f"{source}: has no tokenizer; give its folder or name with --tokenizer")
+        tokenizer = str(beside[0].parent)
+    words = load_tokenizer(tokenizer, model.task.vocab_size, "--tokenizer")
+    names = ["text"] if suffix_of(Path(files[0])) == ".txt" else [column.strip() for column in columns]
+    rows = read_files([Path(file) for file in files], names)
+    length = min(words.model_max_length, model.task.max_len)
+    for start in tracked(range(0, len(rows), size), "predicting", -(-len(rows) // size)):
+        part = rows[start : start + size]
+        texts = words(*(part[name] for name in names), truncation=True, max_length=length, return_attention_mask=False)
+        yield model.logits(padded(words, [{key: texts[key][i] for key in texts} for i in range(len(part[names[0]]))]))
