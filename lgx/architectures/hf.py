@@ -231,13 +231,13 @@ class HFArchitecture(Architecture):
         values = {key: getattr(model.config, key, None) for key in keys_by_layer(self.model_type)}
         lists = {key: value for key, value in values.items() if isinstance(value, list)}
         try:
-            for key, values in lists.items():
-                setattr(model.config, key, [values[number] for number in numbers])
+            for key, of_layers in lists.items():
+                setattr(model.config, key, [of_layers[number] for number in numbers])
             with super().with_only(model, layers, numbers):
                 yield
         finally:
-            for key, values in lists.items():
-                setattr(model.config, key, values)
+            for key, of_layers in lists.items():
+                setattr(model.config, key, of_layers)
 
     @property
     def usual_layers(self) -> "HFArchitecture":

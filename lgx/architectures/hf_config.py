@@ -113,8 +113,10 @@ def hidden_key(model_type: str) -> str | None:
 def keys_by_layer(model_type: str) -> tuple[str, ...]:
     """The keys of lists with a value for each layer, such as the kind of its attention."""
     depth = key_of(model_type, "num_hidden_layers") or "num_hidden_layers"
-    with foreign_errors(f"architecture of type {model_type}", "is not supported", "choose another type"):
+    try:
         values = [_plain(CONFIG_MAPPING[model_type](**{depth: n})) for n in (5, 7)]
+    except Exception:  # a type without networks of these depths is refused where its structure is read
+        values = [{}, {}]
     lists = [{key: len(value) for key, value in each.items() if _is_list(value)} for each in values]
     return (
         "layer_types",
@@ -305,7 +307,8 @@ def configuration(text: str, sizes: Mapping[str, Any], drop_rate: float | None =
         "vocab_size": tokens,
     }
     given |= {key: size for name, size in wanted.items() if (key := key_of(model_type, name))}
-    if sizes["head_dim"] or key_of(model_type, "head_dim") == "head_dim":
+    is_computed = isinstance(getattr(CONFIG_MAPPING[model_type], "head_dim", None), property)
+    if not is_computed and (sizes["head_dim"] or key_of(model_type, "head_dim") == "head_dim"):
         given["head_dim"] = sizes["head_dim"] or width // heads
     if hidden := hidden_key(model_type):
         given[hidden] = round(width * sizes["mlp_ratio"])
@@ -327,7 +330,8 @@ def configuration(text: str, sizes: Mapping[str, Any], drop_rate: float | None =
         try:
             return CONFIG_MAPPING[model_type](**given, **head)
         except Exception as error:
-            raise error.__cause__ or error from None  # the cause says which value is wrong
+            reason = " ".join(str(error.__cause__ or error).split())  # the cause says which value is wrong
+            raise ValueError(reason) from None
 
 
 def _at_most(token: Any, most: int) -> Any:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes, Axis, gathered
-from lgx.architectures.hf_config import hidden_key, key_of
+from lgx.architectures.hf_config import default_values, hidden_key, key_of
 from lgx.architectures.hf_trials import HEAD, LENGTH, NEURONS, PAD, TOKENS, Shapes, Trials, ids_of, in_thread
 from lgx.errors import UserError
 
@@ -80,16 +80,18 @@ def structure(config: str, kind: str, heads_per_group: int) -> Structure:
 
 class _Reader(Trials):
     def read(self) -> Structure:
-        if self.configuration(self.base).is_encoder_decoder:
-            raise UserError(f"architecture: {self.name} is an encoder-decoder; choose a decoder or an encoder")
+        values = default_values(self.name) | json.loads(self.config)
+        rope = values.get("rope_parameters") or {}
+        if any(isinstance(value, list) for value in rope.values()) or (values.get("rotary_dim") or 0) > HEAD:
+            fixed = rope.get("rope_type") or f"rotary_dim {values['rotary_dim']}"
+            raise UserError(
+                f"architecture: this {self.name} has rotary positions for heads of one width ({fixed}), so lgx cannot "
+                f"cut it"
+            )
         if key_of(self.name, "num_attention_heads") is None:
             raise UserError(f"architecture: {self.name} has no attention heads, so lgx cannot cut it")
-        rope = json.loads(self.config).get("rope_parameters") or {}
-        if any(isinstance(value, list) for value in rope.values()):
-            raise UserError(
-                f"architecture: this {self.name} has rotary positions for heads of one width alone, so lgx cannot "
-                f"cut it ({rope['rope_type']})"
-            )
+        if self.configuration(self.base).is_encoder_decoder:
+            raise UserError(f"architecture: {self.name} is an encoder-decoder; choose a decoder or an encoder")
         if self.base["heads_per_group"] > 1 and key_of(self.name, "num_key_value_heads") is None:
             raise UserError(f"architecture: {self.name} has no groups of heads; leave out heads_per_group")
         prefix = self.layers()

@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 @cache
 def check_heads(config: str, kind: str, heads_per_group: int, num_heads: int) -> None:
-    """Refuse a number of heads with which a type cannot run, see :func:`~lgx.architectures.hf_structure.structure`."""
+    """Refuse a number of heads with which a type cannot run; see :class:`Trials`."""
     in_thread(config, lambda: Trials(config, kind, heads_per_group).check_heads(num_heads))
 
 
 @cache
 def counts_layers(config: str, kind: str, heads_per_group: int) -> bool:
-    """Whether a layer computes something else at another place of the network, see :func:`~lgx.architectures.hf_structure.structure`."""
+    """Whether a layer computes something else at another place of the network; see :class:`Trials`."""
     return in_thread(config, Trials(config, kind, heads_per_group).counts_layers)
 
 
@@ -72,11 +72,13 @@ class Trials:
     # -- networks -------------------------------------------------------------------------------------------------
 
     def configuration(self, sizes: Sizes) -> Any:
+        """The configuration of a network of these sizes."""
         config = configuration(self.config, sizes)
         config.pad_token_id = PAD
         return config
 
     def network(self, device: str | None, prefix: str = "", **changes: Any) -> Any:
+        """A network of these sizes, but for changes; not on ``meta`` with random values, always the same."""
         sizes, guess = self.base | changes, _Guess(prefix)
         config = self.configuration(sizes)
         with building_on("meta"):
@@ -95,9 +97,11 @@ class Trials:
         return network
 
     def shapes(self, **changes: Any) -> Shapes:
+        """The shapes of its parameters by name."""
         return {name: tuple(p.shape) for name, p in self.network("meta", **changes).named_parameters()}
 
     def layers(self) -> str:
+        """Prefix of the names of a layer's parameters, before the layer's number."""
         new = self.shapes(depth=3).keys() - self.shapes().keys()
         prefixes = {name[: at + 1] for name in new if (at := name.find(".2.")) >= 0}
         if len(prefixes) != 1 or not all(f"{next(iter(prefixes))}2." in name for name in new):
@@ -105,6 +109,7 @@ class Trials:
         return prefixes.pop()
 
     def check_heads(self, num_heads: int) -> None:
+        """See :func:`check_heads`."""
         base = self.base | {"num_heads": num_heads, "embed_dim": num_heads * HEAD, "depth": 1}
         base["mlp_ratio"] = NEURONS / base["embed_dim"]
         try:
