@@ -91,7 +91,8 @@ def by_lgx(source: str, folder: Path, task: str, seed: int) -> tuple[int, float,
         "model.scheduler": "lgx.components.optim.WarmupCosine", "model.scheduler.warmup": WARMUP, "data": "TextTable",
         "data.root": folder, "data.text": ",".join(columns), "data.tokenizer": source, "data.max_len": length,
         "data.batch_size": BATCH, "data.val_fraction": 0, "trainer.max_epochs": EPOCHS,
-        "trainer.gradient_clip_val": 1.0, "experiment": "recipe", "name": task, "seed_everything": seed, "test_end": True, "overwrite": True,
+        "trainer.gradient_clip_val": 1.0,
+        "experiment": "recipe", "name": task, "seed_everything": seed, "test_end": True, "overwrite": True,
     }  # fmt: skip
     command = ["lgx", "fit", *(f"--{key}={value}" for key, value in options.items())]
     subprocess.run(command, check=True)

@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from lgx.architectures import GPT2Architecture, ViTArchitecture
+from lgx.architectures import HFArchitecture, ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
@@ -97,7 +97,7 @@ def test_names_with_terminal_control_codes_are_refused(tmp_path):
 
 def test_a_folder_of_transformers_runs_no_code(tmp_path):
     folder = tmp_path / "gpt2"
-    architecture = GPT2Architecture(1, 8, 2, max_len=16, vocab_size=32)
+    architecture = HFArchitecture(1, 8, 2, max_len=16, vocab_size=32)
     write_descendant(folder, architecture.build(), architecture)
     about = json.loads((folder / "config.json").read_text())
     (folder / "evil.py").write_text(f"open({str(tmp_path / 'evidence')!r}, 'w')\n")

@@ -20,7 +20,7 @@ from data_modules.loading.samplers import TransformedExamples
 from data_modules.own_images.class_folders import ImageFolderData
 from data_modules.sets.segmentation import MaskedImages
 from data_modules.shards.module import ShardedData
-from lgx.architectures import Architecture, GPT2Architecture, HFArchitecture, ViTArchitecture
+from lgx.architectures import Architecture, HFArchitecture, ViTArchitecture
 from lgx.architectures.sets import read_architectures
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
@@ -42,7 +42,7 @@ TINY = ViTArchitecture(2, 16, 2, patch_size=4, img_size=8, num_classes=3)
 SMALL_HYPERNET = HypernetConfig(
     width=8, layers=1, heads=2, max_shape=(16, 16, 4, 4), rank=2, max_size=64, num_classes=3, task_width=4
 )
-GPT2 = GPT2Architecture(1, 8, 2, max_len=16, vocab_size=32)
+GPT2 = HFArchitecture(1, 8, 2, max_len=16, vocab_size=32)
 TASK = Task("shapes", 3, num_train=5, img_size=8, class_names=("a", "b", "c")).to_dict()
 
 
