@@ -209,7 +209,9 @@ def test_segmentation_is_exported_with_its_decoder(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", ["onnx", "pt2"])
 def test_a_text_network_is_exported_for_texts_of_any_length(tmp_path, suffix):
     import_transformers()
-    source, out = ROOT / "tests/data/learngenes/text.learngene.safetensors", f"net.{suffix}"
+    text = HFArchitecture(2, 16, 2, max_len=24, vocab_size=260, num_classes=2)
+    source, out = tmp_path / "a.learngene.safetensors", f"net.{suffix}"
+    Learngene("ancestor", text, text.build().state_dict()).save(source)
     ok(lgx("export", source, "--out", tmp_path / out))
     network, (program, texts) = load_pretrained(str(source)), READERS[suffix](tmp_path / out)
     about = {key: json.loads(text) for key, text in texts.items()}
