@@ -53,6 +53,9 @@ BPB = "bpb"
 _OF_LOSSES = ("loss", PERPLEXITY, BPB)
 """Metrics that are updated with the losses of examples, pixels, labels or tokens."""
 
+_BELOW_ONE = 1 - 2**-24
+"""Largest float32 below 1. torchmetrics would put probabilities of 1 into a bin of their own."""
+
 
 class Perplexity(MeanMetric):
     """e to the mean loss of all tokens; torchmetrics' own would compute a second softmax."""
@@ -163,7 +166,7 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
         elif name == "n":
             metric.update(examples)
         elif name == CALIBRATION:  # torchmetrics treats logits in [0, 1] as probabilities
-            metric.update(logits.softmax(dim=1), targets)
+            metric.update(logits.float().softmax(dim=1).clamp(max=_BELOW_ONE), targets)
         else:
             metric.update(predicted, targets)
     return {name: metric for name, metric in found.items() if name not in NO_NUMBERS}
