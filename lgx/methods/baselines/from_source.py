@@ -151,7 +151,8 @@ class WeightSelection(FromSource):
     Queries, keys and values are each selected from their own third of the fused projection. The released code selects
     from the fused matrix as a whole. Both rules agree if one width divides the other. Otherwise, the fused rule takes
     different elements for keys and queries, although attention multiplies element i of a query with element i of a key.
-    Our rule keeps such pairs together.
+    Our rule keeps such pairs together. For the same reason, heads stay whole in networks with groups of heads or with
+    rotary positions (:func:`~lgx.initialization.width.heads_whole`).
 
     Xu et al., "Initializing Models with Larger Ones", ICLR 2024, https://arxiv.org/abs/2311.18823
 
