@@ -20,6 +20,7 @@ from lgx.methods.initializers import initializer_for
 from lgx.methods.weight_subcloning.importance import on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change
 from tests.architectures.test_hf import described
+from tests.support.command_line import lgx, ok
 from tests.support.text_networks import padded_ids, plain_network
 from tests.support.tokenizers_of_models import write_tokenizer
 
@@ -137,6 +138,16 @@ def target_of(form, depth, groups, per_group, width, neurons):
     heads = groups * per_group
     options = {"heads_per_group": per_group, "mlp_ratio": neurons / (heads * width)}
     return source(form)[1].replace(depth=depth, embed_dim=heads * width, num_heads=heads, **options)
+
+
+def test_a_head_that_the_source_lacks_is_not_stored_there(tmp_path):
+    plain = plain_network("bert")
+    plain.save_pretrained(tmp_path / "classifier")
+    plain.bert.save_pretrained(tmp_path / "bare")
+    for name, network in (("classifier", plain), ("bare", plain.bert)):
+        options = ["--method", "weight_selection", "--arch", "depth=1,embed_dim=24,num_heads=3", "--force"]
+        told = ok(lgx("init", "--source", tmp_path / name, *options, "--out", tmp_path / "out")).out
+        assert f"stored    {sum(p.numel() for p in network.parameters()):,} parameters in the source" in told
 
 
 @pytest.mark.parametrize("form", SIDES)

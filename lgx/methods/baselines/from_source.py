@@ -59,8 +59,10 @@ class FromSource(Initializer):
 
     @property
     def stored_parameters(self) -> int:
-        """All parameters of the source."""
-        return sum(p.numel() for p in self.loaded.stored.parameters())
+        """All trained parameters of the source, without a head that its file lacks."""
+        source, known = self.loaded, self.loaded.architecture
+        lacking = () if known is None or source.has_head else known.head_prefixes
+        return sum(p.numel() for name, p in source.stored.named_parameters() if not name.startswith(lacking))
 
     def origin(self) -> Origin:
         """The source's normalization, classes with their names, and kind."""
