@@ -12,6 +12,7 @@ from lgx.architectures import Architecture
 from lgx.architectures.axes import Axis, input_dim
 from lgx.architectures.base import axes_of
 from lgx.components.features import before_head
+from lgx.core.progress import tracked
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
@@ -64,7 +65,7 @@ def layers_by_change(
     blocks = architecture.blocks(model)
     kept, dropped = [layer for layer in range(len(blocks)) if layer not in dropped], list(dropped)
     whole = _features(model, architecture, inputs, list(blocks)) if dropped else None
-    while len(kept) > depth:
+    for _ in tracked(range(len(kept) - depth), "dropping", unit="layers"):
         layers = [blocks[layer] for layer in kept]
         once = [_Once(layer) for layer in layers]
         features = _features(model, architecture, inputs, once)
