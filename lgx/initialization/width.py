@@ -34,12 +34,12 @@ def narrow(
     other = () if source.head == target.head else source.head_prefixes
     kept = {name: tensor for name, tensor in tensors.items() if not name.startswith(other)}
     turned = (_turned(source), _turned(target)) if _has_whole_heads(source) else (None, None)
-    found = {}
+    narrowed = {}
     for name, tensor in kept.items():
         pairs = zip(axes_of(source, name), axes_of(target, name), strict=True)
         axes = [tuple(a and replace(a, turned=t) for a, t in zip(pair, turned, strict=True)) for pair in pairs]
-        found[name] = _narrowed(tensor, name, axes, choose)
-    return found
+        narrowed[name] = _narrowed(tensor, name, axes, choose)
+    return narrowed
 
 
 def _has_whole_heads(architecture: Architecture) -> bool:

@@ -204,11 +204,11 @@ def test_queries_of_whole_heads_meet_the_same_elements_of_keys_at_the_same_angle
     with torch.no_grad():
         for name, tensor in model.named_parameters():
             tensor.normal_(std=tensor.shape[-1] ** -0.5 if tensor.ndim > 1 else 1)
-            if found := re.search(r"\.([qkvo])_proj", name):
-                kept = [16 * head + i for head in (groups if found[1] in "kv" else heads) for i in elements]
-                unused = torch.ones(tensor.shape[1 if found[1] == "o" else 0], dtype=torch.bool)
+            if match := re.search(r"\.([qkvo])_proj", name):
+                kept = [16 * head + i for head in (groups if match[1] in "kv" else heads) for i in elements]
+                unused = torch.ones(tensor.shape[1 if match[1] == "o" else 0], dtype=torch.bool)
                 unused[kept] = False
-                tensor.masked_fill_(unused if found[1] == "o" else unused.reshape(-1, *[1] * (tensor.ndim - 1)), 0)
+                tensor.masked_fill_(unused if match[1] == "o" else unused.reshape(-1, *[1] * (tensor.ndim - 1)), 0)
         cut = narrow(dict(model.named_parameters()), wide, small, evenly)
         scaled = {name: tensor * 0.5**0.5 if ".q_proj" in name else tensor for name, tensor in cut.items()}
         narrower.load_state_dict(scaled, strict=False)  # tied heads have one name

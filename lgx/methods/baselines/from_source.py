@@ -60,8 +60,8 @@ class FromSource(Initializer):
     @property
     def stored_parameters(self) -> int:
         """All trained parameters of the source, without a head that its file lacks."""
-        source, known = self.loaded, self.loaded.architecture
-        lacking = () if known is None or source.has_head else known.head_prefixes
+        source, architecture = self.loaded, self.loaded.architecture
+        lacking = () if architecture is None or source.has_head else architecture.head_prefixes
         return sum(p.numel() for name, p in source.stored.named_parameters() if not name.startswith(lacking))
 
     def origin(self) -> Origin:
