@@ -33,18 +33,15 @@ def narrow(
     """
     other = () if source.head == target.head else source.head_prefixes
     kept = {name: tensor for name, tensor in tensors.items() if not name.startswith(other)}
-    turned = (_turned(source), _turned(target)) if _has_whole_heads(source) else (None, None)
+    by_head = getattr(source, "heads_per_group", 1) > 1 or source.has_rotary_positions
     narrowed = {}
     for name, tensor in kept.items():
+        is_layer = by_head and name.startswith(source.layers)  # positions turn no queries of a pooling
+        turned = (_turned(source), _turned(target)) if is_layer else (None, None)
         pairs = zip(axes_of(source, name), axes_of(target, name), strict=True)
         axes = [tuple(a and replace(a, turned=t) for a, t in zip(pair, turned, strict=True)) for pair in pairs]
         narrowed[name] = _narrowed(tensor, name, axes, choose)
     return narrowed
-
-
-def _has_whole_heads(architecture: Architecture) -> bool:
-    """Whether elements of heads depend on their place: several heads share keys, or positions are rotations."""
-    return getattr(architecture, "heads_per_group", 1) > 1 or architecture.has_rotary_positions
 
 
 @lru_cache(maxsize=256)
@@ -52,12 +49,15 @@ def _turned(architecture: Architecture) -> tuple[int, int]:
     """How many elements of a head rotary positions turn, the first ones, and the distance of the two of a pair.
 
     transformers turns ``i`` with ``i + n / 2`` in Llama and most types, and ``2i`` with ``2i + 1`` in Cohere, GLM and
-    Ernie. The type's own function ``rotate_half`` tells which, and its frequencies tell n. A type without them, such as
-    RoFormer, has (0, 1): its elements are selected one by one.
+    Ernie. The type's own function ``rotate_half`` tells which, and its frequencies tell n. timm's attentions say which.
+    A type that says nothing, such as RoFormer, has (0, 1): its elements are selected one by one.
     """
     if not architecture.has_rotary_positions:
         return 0, 1
-    network = architecture.unshared().replace(depth=1).build("meta")
+    network, width = architecture.unshared().replace(depth=1).build("meta"), architecture.head_width
+    for module in network.modules():
+        if isinstance(half := getattr(module, "rotate_half", None), bool):
+            return width, width // 2 if half else 1
     count = next((2 * b.numel() for name, b in network.named_buffers() if name.endswith("inv_freq")), 0)
     modules = sorted({type(module).__module__ for module in network.modules()})
     rotate = next((f for name in modules if (f := getattr(sys.modules[name], "rotate_half", None))), None)
