@@ -15,7 +15,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from experiments.analyze.__main__ import COMMANDS as ANALYSES
-from lgx.architectures import HFArchitecture, HFArchitecture, name_of, parse_architecture
+from lgx.architectures import HFArchitecture, name_of, parse_architecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.export.onnx_file import run_onnx
 from lgx.artifacts.learngene import Learngene

@@ -122,7 +122,7 @@ def _write_text(
     name_classes(config, label_names)
     folder.mkdir()
     write_words(folder, words)
-    if model.reads_last_token and config.pad_token_id is None and words is not None:
+    if model.reads_last_token and config.pad_token_id is None and (folder / "tokenizer_config.json").is_file():
         config.pad_token_id = AutoTokenizer.from_pretrained(
             folder
         ).pad_token_id  # transformers' heads find padding by it

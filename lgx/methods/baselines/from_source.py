@@ -59,8 +59,10 @@ class FromSource(Initializer):
 
     @property
     def stored_parameters(self) -> int:
-        """All parameters of the source."""
-        return sum(p.numel() for p in self.loaded.stored.parameters())
+        """All trained parameters of the source, without a head that its file lacks."""
+        source, architecture = self.loaded, self.loaded.architecture
+        lacking = () if architecture is None or source.has_head else architecture.head_prefixes
+        return sum(p.numel() for name, p in source.stored.named_parameters() if not name.startswith(lacking))
 
     def origin(self) -> Origin:
         """The source's normalization, classes with their names, and kind."""
@@ -159,7 +161,8 @@ class WeightSelection(FromSource):
     Queries, keys and values are each selected from their own third of the fused projection. The released code selects
     from the fused matrix as a whole. Both rules agree if one width divides the other. Otherwise, the fused rule takes
     different elements for keys and queries, although attention multiplies element i of a query with element i of a key.
-    Our rule keeps such pairs together.
+    Our rule keeps such pairs together. For the same reason, heads stay whole in networks with groups of heads or with
+    rotary positions (:func:`~lgx.initialization.width.heads_whole`).
 
     Xu et al., "Initializing Models with Larger Ones", ICLR 2024, https://arxiv.org/abs/2311.18823
 

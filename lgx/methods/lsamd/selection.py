@@ -163,7 +163,7 @@ class SelectionRun:
         read = [name for name in self.state if name.startswith(BASE) or name.endswith(of_validation)]
         if wrong := next((name for name in read if not is_weight(self.state[name])), None):
             raise UserError(f"{place}: {wrong} is not a tensor of floating-point numbers; {AGAIN}")
-        check_weights(self.base, place)
+        check_weights(self.base, place, of_run=True)
         layers = check_shapes(self.base, headless(architecture), place)
         for i, task in enumerate(self.about["tasks"]):
             for what in ("base_share", "probability", "swap_rise"):

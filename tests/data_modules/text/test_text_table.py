@@ -137,7 +137,9 @@ def test_from_a_table_over_training_and_export_to_the_predictions_of_a_pipeline(
     arch = 'hf:depth=1,embed_dim=16,num_heads=2,max_len=32,vocab_size=320,config={"model_type":"bert","pad_token_id":0}'
     ok(lgx("fit", "--model", "Finetune", f"--model.arch={arch}", "--model.optimizer=torch.optim.AdamW",
            "--model.optimizer.lr=1e-2", "--data", "TextTable", "--data.root", table, "--data.label", "stars",
-           "--data.tokenizer", words, "--data.max_len=32", "--data.vocab_size=320", "--data.batch_size=8", "--trainer.max_epochs=1", "--experiment=e", "--name=n",
+           "--data.tokenizer", words,
+           "--data.max_len=32", "--data.vocab_size=320", "--data.batch_size=8", "--trainer.max_epochs=1",
+           "--experiment=e", "--name=n",
            "--runs_dir", tmp_path / "runs"))  # fmt: skip
     run = tmp_path / "runs/e/n/seed0"
     ok(lgx("export", run, "--out", tmp_path / "small"))
