@@ -318,7 +318,7 @@ def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path, network,
     with pytest.raises(UserError, match=r"data: .*nothing has no training texts"):
         WeightSubcloning(str(folder), str(tmp_path / "nothing")).ranked  # noqa: B018
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(UserError, match="source: .* has only special tokens"):
+    with pytest.raises(UserError, match=r"source: .* has only special tokens"):
         WeightSubcloning(str(folder), str(texts)).ranked  # noqa: B018
 
 

@@ -230,7 +230,7 @@ TARGETS: dict[str, Target] = {
     "timm folder": Target(make_folder(TINY), lambda file: load_pretrained(str(file.parent))),
     "gpt2 folder": Target(make_folder(GPT2), lambda file: load_pretrained(str(file.parent))),
     "llama folder": Target(
-        lambda folder: make_folder(HFArchitecture(1, 8, 2, max_len=16, vocab_size=32, kind="language"))(folder),
+        lambda folder: make_folder(GPT2.replace(kind="language", config='{"model_type":"llama"}'))(folder),
         lambda file: load_pretrained(str(file.parent)),
     ),
     "shard": Target(make_shards, read_shards),

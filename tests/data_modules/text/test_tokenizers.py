@@ -92,6 +92,7 @@ def test_a_vocabulary_may_be_smaller_than_the_networks_but_not_larger(folders):
     ("file", "content", "reason"),
     [
         ("encoder.json", '{"<|endoftext|>": 0}', "out of vocabulary"),
+        ("encoder.json", "[" * 10**6, "recursion"),
         ("vocab.bpe", "#version: 0.2\nq u\n", "out of vocabulary"),  # merges of another vocabulary
         ("encoder.json", None, "Couldn't instantiate"),
         ("vocab.bpe", None, "No such file"),
