@@ -10,11 +10,11 @@ from torchvision import datasets
 from data_modules.base import DatasetInfo, Split
 from data_modules.images.examples import ImageFiles, LabeledImages, files_of
 from data_modules.library_internals import omniglot_characters
-from data_modules.sets.official import TRAIN_AND_TEST, Archive, OfficialData, TorchvisionSet
-from data_modules.splits import Indices, grouped_split, stratified_order, stratified_split
+from data_modules.sets.official import TRAIN_AND_TEST, Archive, TorchvisionSet
+from data_modules.splits import Indices, grouped_split, stratified_order
 
 __all__ = [
-    *("CIFAR10", "CIFAR100", "DTD", "GTSRB", "SVHN", "Caltech101", "EuroSAT", "FGVCAircraft", "Flowers102", "Food101"),
+    *("CIFAR10", "CIFAR100", "DTD", "GTSRB", "SVHN", "Caltech101", "FGVCAircraft", "Flowers102", "Food101"),
     *("Omniglot", "OxfordIIITPet", "StanfordCars"),
 ]
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
@@ -183,33 +183,6 @@ class Caltech101(TorchvisionSet):
             is_train[order[labels[order] == label][: self.per_class]] = True
         chosen = np.flatnonzero(is_train if split == "train" else ~is_train)
         return LabeledImages(source, labels[chosen], f"{self.info.name} {split}", chosen)
-
-
-_URL = "https://huggingface.co/datasets/torchgeo/eurosat/resolve/c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip"
-
-
-class EuroSAT(OfficialData):
-    """EuroSAT in RGB. It has no official split: a fixed fifth of each class is test."""
-
-    info = DatasetInfo(
-        name="eurosat", num_classes=10, sizes=(19_440, 2_160, 5_400), license="MIT",
-        source="https://github.com/phelber/eurosat",
-        splits="no official split: a fixed, stratified fifth is test, a share of the rest is held out as val",
-        img_size=64,
-        class_names=(
-            "AnnualCrop", "Forest", "HerbaceousVegetation", "Highway", "Industrial", "Pasture", "PermanentCrop",
-            "Residential", "River", "SeaLake",
-        ),
-    )  # fmt: skip
-    marker = "eurosat/2750"
-    archives = (Archive(_URL, "c8fa014336c82ac7804f0398fcb19387", "eurosat"),)
-
-    def open(self, folder: Path, split: Split) -> LabeledImages:
-        """Open torchvision's reader and draw the test images."""
-        source = datasets.EuroSAT(str(folder))
-        rest, test = stratified_split(source.targets, 0.2, seed=0)
-        images = LabeledImages(source, source.targets, f"{self.info.name} {split}")
-        return images.take(test if split == "test" else rest)
 
 
 class GTSRB(TorchvisionSet):
