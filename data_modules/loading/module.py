@@ -281,7 +281,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
     def refuse_empty(self, examples: ExamplesT, split: Split) -> ExamplesT:
         """Return the examples; refuse an empty split."""
         if len(examples) == 0:
-            why = "; too few images per class to hold some out; --data.val_fraction 0 does not validate"
+            why = "; too few examples per class to hold some out; --data.val_fraction 0 does not validate"
             remedy = why if split == "val" else ""
             raise UserError(f"data {self.info.name}: the {split} split below {self.root} is empty{remedy}")
         return examples

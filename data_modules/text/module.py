@@ -229,8 +229,14 @@ class TextDataModule(TokenSet[Texts]):
             rank_zero_info(
                 f"{name} {split}: {cut:,} of {len(rows):,} texts were cut to data.max_len {self.text_length}"
             )
+        lengths = np.array(encoded["length"], np.int64)
+        if not lengths.all():
+            raise UserError(
+                f"data {self.info.name}: {split} row {int(np.argmin(lengths)) + 1} has an empty text, and no token; "
+                f"remove the row, or give a tokenizer with special tokens"
+            )
         tokens = encoded.remove_columns(["length", "is_cut"])
-        return Texts(tokens, np.array(rows["label"], np.int64), np.array(encoded["length"], np.int64))
+        return Texts(tokens, np.array(rows["label"], np.int64), lengths)
 
 
 def _encoded(batch: Any, tokenizer: Any, length: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.host.cache import cache_root
 from lgx.host.extras import extra
+from lgx.host.failures import foreign_errors
 from lgx.host.files import walk
 from lgx.host.hub import hub_or_cache
 from lgx.host.safety import error_line
@@ -33,7 +34,7 @@ def library() -> Any:
     """The package datasets, which prints progress to a terminal only."""
     with extra("nlp", "texts"):
         import datasets
-    datasets.logging.set_verbosity_error()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     return datasets
@@ -98,7 +99,15 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
         names = [str(path) for path in files if (suffix or suffix_of(path)) == form]
         place, (builder, fixed) = ", ".join(names[:3]), _READERS[form]
         texts = {"converters": dict.fromkeys(columns, str)} if builder == "csv" else {}
-        rows = _loaded(place, builder, data_files={"train": names}, **fixed, **texts, **options)
+        folder, given = str(cache_root() / "texts"), {**fixed, **texts, **options}
+        try:
+            rows = library().load_dataset(builder, data_files=names, split="train", cache_dir=folder, **given)
+        except MemoryError:
+            raise
+        except Exception as error:  # readers raise errors of many kinds, within an error of datasets
+            cause = error.__cause__
+            reason = error_line(cause if isinstance(cause, Exception) else error)
+            raise UserError(f"{place}: cannot be read ({reason}); correct the file, or copy it again") from error
         if absent := [column for column in columns if column not in rows.column_names]:
             raise UserError(f"{place}: no column {absent[0]!r} among {', '.join(rows.column_names)[:200]}")
         parts.append(rows.select_columns(list(columns)))
@@ -112,21 +121,9 @@ def read_hub(name: str, config: str | None, split: str) -> Any:
         UserError: If the set cannot be loaded.
     """
     remedy = "use data.source files, which reads the publishers' files below data.root"
-    place = f"{name}{f' ({config})' if config else ''} {split}"
-    with hub_or_cache(place, remedy):
-        return _loaded(place, name, name=config, split=split, cache_dir=None)
-
-
-def _loaded(place: str, builder: str, **options: Any) -> Any:
-    folder = {"split": "train", "cache_dir": str(cache_root() / "texts")}
-    try:
-        return library().load_dataset(builder, **{**folder, **options})
-    except (UserError, MemoryError):
-        raise
-    except Exception as error:  # readers raise errors of many kinds, within an error of datasets
-        cause = error.__cause__
-        reason = error_line(cause if isinstance(cause, Exception) else error)
-        raise UserError(f"{place}: cannot be read ({reason}); correct the file, or copy it again") from error
+    place, datasets = f"{name}{f' ({config})' if config else ''} {split}", library()
+    with foreign_errors(place, "could not be loaded from the Hugging Face hub", remedy), hub_or_cache(place, remedy):
+        return datasets.load_dataset(name, config, split=split)
 
 
 def labeled(rows: Any, columns: Sequence[str], label: str, classes: Mapping[str, int], place: str) -> Any:
@@ -150,6 +147,6 @@ def labeled(rows: Any, columns: Sequence[str], label: str, classes: Mapping[str,
     values = [str(value) for value in rows[label]]
     wrong = next((row for row, value in enumerate(values, 1) if value not in classes), None)
     if wrong is not None:
-        known = shortened(" or ".join(classes))
+        known = " or ".join(classes)[:200]
         raise UserError(f"{place}, row {wrong}: label {shortened(values[wrong - 1])}, expected {known}")
     return library().Dataset.from_dict({**texts, "label": [classes[value] for value in values]})

@@ -69,6 +69,10 @@ class TextTable(TextDataModule):
         column = self.labels or self.label
         rows = read_files(self.paths["train"], [column])
         values = {name for value in rows[column] for name in (_names(value) if self.labels else [str(value)])}
+        if len(values) == len(rows) > 2 and not self.labels:
+            raise UserError(
+                f"{self.root}: in column {column!r} every row is another class; name the column of the classes"
+            )
         if not 2 <= len(values) <= _MOST_CLASSES:
             raise UserError(
                 f"{self.root}: column {column!r} has {len(values):,} different values, expected 2 to {_MOST_CLASSES:,} "

@@ -92,7 +92,7 @@ class HFArchitecture(Architecture):
             return  # any sizes are right, and the import of transformers takes seconds
         with extra("nlp", "architecture"):
             from lgx.architectures.hf_config import hidden_key, usual_text
-            from lgx.architectures.hf_structure import check_heads
+            from lgx.architectures.hf_trials import check_heads
         object.__setattr__(self, "config", usual_text(self.config, self.depth, self.vocab_size))
         if self.head_dim * self.num_heads == self.embed_dim:
             object.__setattr__(self, "head_dim", 0)
@@ -212,7 +212,7 @@ class HFArchitecture(Architecture):
     def with_layers(self, source: Architecture, layers: Sequence[int]) -> "HFArchitecture":
         """See :class:`~lgx.architectures.base.Architecture`."""
         from lgx.architectures.hf_config import of_layers
-        from lgx.architectures.hf_structure import counts_layers
+        from lgx.architectures.hf_trials import counts_layers
 
         if not isinstance(source, HFArchitecture) or [*layers] == [*range(source.depth)]:
             return self
@@ -228,15 +228,16 @@ class HFArchitecture(Architecture):
         """See :class:`~lgx.architectures.base.Architecture`."""
         from lgx.architectures.hf_config import keys_by_layer
 
-        lists = {key: values for key in keys_by_layer(self.model_type) if (values := getattr(model.config, key, None))}
+        values = {key: getattr(model.config, key, None) for key in keys_by_layer(self.model_type)}
+        lists = {key: value for key, value in values.items() if isinstance(value, list)}
         try:
-            for key, values in lists.items():
-                setattr(model.config, key, [values[number] for number in numbers])
+            for key, of_layers in lists.items():
+                setattr(model.config, key, [of_layers[number] for number in numbers])
             with super().with_only(model, layers, numbers):
                 yield
         finally:
-            for key, values in lists.items():
-                setattr(model.config, key, values)
+            for key, of_layers in lists.items():
+                setattr(model.config, key, of_layers)
 
     @property
     def usual_layers(self) -> "HFArchitecture":

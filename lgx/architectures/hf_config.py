@@ -29,8 +29,8 @@ _HIDDEN = (
     "intermediate_size", "n_inner", "ffn_dim", "hidden_dim", "ffn_hidden_size", "decoder_ffn_dim", "d_inner", "dff",
 )  # fmt: skip
 """Names of the number of neurons, as the types of models call it."""
-_LIKE_WIDTH = ("word_embed_proj_dim", "embedding_size", "max_embed_dim")
-"""Further sizes that are the width, if the source's are."""
+_LIKE_WIDTH = ("word_embed_proj_dim", "embedding_size", "max_embed_dim", "pooler_hidden_size")
+"""Further sizes that are the width, if the source's are; null in a text."""
 _SIZES = (
     "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
     "max_position_embeddings", "vocab_size",
@@ -113,10 +113,16 @@ def hidden_key(model_type: str) -> str | None:
 def keys_by_layer(model_type: str) -> tuple[str, ...]:
     """The keys of lists with a value for each layer, such as the kind of its attention."""
     depth = key_of(model_type, "num_hidden_layers") or "num_hidden_layers"
-    with foreign_errors(f"architecture of type {model_type}", "is not supported", "choose another type"):
+    try:
         values = [_plain(CONFIG_MAPPING[model_type](**{depth: n})) for n in (5, 7)]
+    except Exception:  # a type without networks of these depths is refused where its structure is read
+        values = [{}, {}]
     lists = [{key: len(value) for key, value in each.items() if _is_list(value)} for each in values]
-    return ("layer_types", *(key for key in lists[0] if (lists[0][key], lists[1].get(key)) == (5, 7)))
+    return (
+        "layer_types",
+        "attention_window",
+        *(key for key in lists[0] if (lists[0][key], lists[1].get(key)) == (5, 7)),
+    )
 
 
 def _is_list(value: Any) -> bool:
@@ -140,7 +146,8 @@ def split_config(about: Mapping[str, Any], place: str) -> Values:
         raise UserError(f"{place}: the weights are quantized; give the weights of bf16, float16 or float32")
     kept = {key: value for key, value in about.items() if key not in _OF_THE_FILE}
     with foreign_errors(place, "transformers cannot read it", "copy the folder again"):
-        values = _plain(CONFIG_MAPPING[model_type](**kept))
+        config = CONFIG_MAPPING[model_type]
+        values = _plain(config(**config._decode_special_floats(kept)))
     return {**_sizes(model_type, values, place), "config": config_text(values)}
 
 
@@ -183,13 +190,19 @@ def config_text(values: Mapping[str, Any]) -> str:
         default_values(model_type),
         {key_of(model_type, name) for name in _SIZES} | {hidden_key(model_type)},
     )
-    width = values.get(key_of(model_type, "hidden_size") or "")
+    width_key = key_of(model_type, "hidden_size") or ""
+    like_width = {key for key in _LIKE_WIDTH if key in values and values[key] == values.get(width_key)}
+    usual = {key: None if default.get(key) == default.get(width_key) else default.get(key) for key in like_width}
+    kept = {
+        key: None if key in like_width else value
+        for key, value in values.items()
+        if key not in sizes | _OF_THE_FILE and not key.startswith("_")
+    }
     kept = {
         key: value
-        for key, value in values.items()
-        if key not in sizes | _OF_THE_FILE and not key.startswith("_") and not (key in _LIKE_WIDTH and value == width)
-        and (key == "model_type" or is_token(key) or key not in default or value != default[key])
-    }  # fmt: skip
+        for key, value in kept.items()
+        if key == "model_type" or is_token(key) or key not in default or value != usual.get(key, default[key])
+    }
     return _text(kept)
 
 
@@ -247,7 +260,7 @@ def lists_of(values: Values, depth: int) -> Values:
     name = key_of(model_type, "num_hidden_layers") or "num_hidden_layers"
     others = {key: value for key, value in values.items() if key != "model_type"}
     full = _plain(CONFIG_MAPPING[model_type](**others, **{name: depth}))
-    return {key: full[key] for key in keys_by_layer(model_type) if full.get(key)}
+    return {key: full[key] for key in keys_by_layer(model_type) if _is_list(full.get(key))}
 
 
 def _text(values: Values) -> str:
@@ -294,12 +307,18 @@ def configuration(text: str, sizes: Mapping[str, Any], drop_rate: float | None =
         "vocab_size": tokens,
     }
     given |= {key: size for name, size in wanted.items() if (key := key_of(model_type, name))}
-    if sizes["head_dim"] or key_of(model_type, "head_dim") == "head_dim":
+    is_computed = isinstance(getattr(CONFIG_MAPPING[model_type], "head_dim", None), property)
+    if not is_computed and (sizes["head_dim"] or key_of(model_type, "head_dim") == "head_dim"):
         given["head_dim"] = sizes["head_dim"] or width // heads
     if hidden := hidden_key(model_type):
         given[hidden] = round(width * sizes["mlp_ratio"])
     usual_width = default.get(key_of(model_type, "hidden_size") or "")
-    given |= {key: width for key in _LIKE_WIDTH if key in default and key not in given and default[key] == usual_width}
+    widths = {
+        key: given.get(key, None if default[key] == usual_width else default[key])
+        for key in _LIKE_WIDTH
+        if key in default
+    }
+    given |= {key: size or width for key, size in widths.items()}
     if drop_rate is not None:
         rates = {key for key in {*default, *given} if is_dropout(key) and isinstance(default.get(key), float | None)}
         given |= dict.fromkeys(rates, drop_rate)
@@ -311,7 +330,8 @@ def configuration(text: str, sizes: Mapping[str, Any], drop_rate: float | None =
         try:
             return CONFIG_MAPPING[model_type](**given, **head)
         except Exception as error:
-            raise error.__cause__ or error from None  # the cause says which value is wrong
+            reason = " ".join(str(error.__cause__ or error).split())  # the cause says which value is wrong
+            raise ValueError(reason) from None
 
 
 def _at_most(token: Any, most: int) -> Any:

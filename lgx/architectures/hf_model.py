@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig
-from transformers.conversion_mapping import get_model_conversion_mapping
-from transformers.core_model_loading import WeightRenaming, rename_source_key
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
@@ -50,7 +48,7 @@ class TextNetwork:
 
     def forward(self: Any, inputs: Tensor) -> Tensor:
         """Logits (B, K), or (B, N, V), of texts (B, 3, N), int64."""
-        if self.is_language_model or (self.num_labels and not self.is_causal_network):
+        if self.is_language_model or (self.num_labels and not self.reads_last_token):
             logits: Tensor = super().forward(**self._arguments(inputs)).logits  # type: ignore[misc]
             return logits
         # transformers' own classifiers of last tokens find padding by its id.
@@ -113,17 +111,6 @@ class TextNetwork:
         last = (rf"^{re.escape(self.base_model_prefix)}\.", (99999,))  # 99999: the group before
         return {"stem": f"^(?:{stem})$", "blocks": [(rf"^{re.escape(self.layer_prefix)}(\d+)", None), last]}
 
-    @classmethod
-    def is_custom_code(cls) -> bool:
-        """No: the rules of transformers for names in files hold for this class, too."""
-        return False
-
-    def own_names(self: Any, names: Iterable[str]) -> dict[str, str]:
-        """The parameter of each name in a file: files have other names for some types and of older versions."""
-        renamings = [rule for rule in get_model_conversion_mapping(self) if isinstance(rule, WeightRenaming)]
-        known = dict(self.named_parameters())
-        return {name: rename_source_key(name, renamings, [], self.base_model_prefix, known)[0] for name in names}
-
     def init_non_persistent_buffers(self: Any) -> None:
         """Compute the buffers that no file stores, such as the angles of rotary positions."""
         with _empty_parameters():
@@ -164,10 +151,12 @@ def text_network(config: PretrainedConfig, kind: str, structure: Any, most_token
         most_tokens: Longest text.
     """
     base = network_class(config, kind)
-    config._attn_implementation = _ATTENTION if base._supports_attention_backend else "eager"
+    config._attn_implementation = _ATTENTION if base._supports_sdpa and base._supports_attention_backend else "eager"
     config.use_cache = False
     network = _class(base)(config)
     network.is_causal_network, network.layer_prefix = structure.is_causal, structure.layers
     network.head_name, network.most_tokens = structure.head.rstrip("."), most_tokens
+    is_plain = all(name.startswith(structure.head) for name in structure.after_tokens)
+    network.reads_last_token = structure.is_causal and is_plain
     network.is_language_model = kind == "language"
     return network

@@ -7,26 +7,17 @@ change its logits. A type that fails is refused.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes, Axis, gathered
-from lgx.architectures.building import building_on
-from lgx.architectures.hf_config import configuration, default_values, hidden_key, key_of, of_layers
-from lgx.architectures.hf_model import text_network
+from lgx.architectures.hf_config import default_values, hidden_key, key_of
+from lgx.architectures.hf_trials import HEAD, LENGTH, NEURONS, PAD, TOKENS, Shapes, Trials, ids_of, in_thread
 from lgx.errors import UserError
-from lgx.host.failures import foreign_errors, reason_of
-
-_HEAD, _NEURONS, _LENGTH, _TOKENS, _PAD = 8, 40, 20, 48, 1
-_MOST_PARAMETERS = 2**26
-Sizes = dict[str, Any]
-Shapes = dict[str, tuple[int, ...]]
-T = TypeVar("T")
 
 
 class Template(NamedTuple):
@@ -84,64 +75,30 @@ def structure(config: str, kind: str, heads_per_group: int) -> Structure:
     Raises:
         UserError: If its parts cannot be told apart; the sentence says why.
     """
-    return _read(config, kind, heads_per_group, _Reader.read)
+    return in_thread(config, lambda: _Reader(config, kind, heads_per_group).read())
 
 
-@cache
-def check_heads(config: str, kind: str, heads_per_group: int, num_heads: int) -> None:
-    """Refuse a number of heads with which a type cannot run, see :func:`structure`."""
-    _read(config, kind, heads_per_group, lambda reader: reader.check_heads(num_heads))
-
-
-@cache
-def counts_layers(config: str, kind: str, heads_per_group: int) -> bool:
-    """Whether a layer computes something else at another place of the network, see :func:`structure`."""
-    return _read(config, kind, heads_per_group, _Reader.counts_layers)
-
-
-def _read(config: str, kind: str, heads_per_group: int, question: Callable[["_Reader"], T]) -> T:
-    name = json.loads(config)["model_type"]
-    with foreign_errors(f"architecture of type {name}", "is not supported", "choose another type"):
-        with ThreadPoolExecutor(1) as thread:  # the modes of a plan, whose tensors have no values, do not reach it
-            return thread.submit(lambda: question(_Reader(config, kind, heads_per_group))).result()
-
-
-class _Guess(NamedTuple):
-    """What a trial network needs of its structure."""
-
-    layers: str = ""
-    head: str = ""
-    is_causal: bool = False
-
-
-class _Reader:
-    def __init__(self, config: str, kind: str, heads_per_group: int) -> None:
-        self.config, self.kind, self.name = config, kind, json.loads(config)["model_type"]
-        heads = 4 * heads_per_group
-        self.base: Sizes = {
-            "depth": 2, "embed_dim": heads * _HEAD, "num_heads": heads, "heads_per_group": heads_per_group,
-            "head_dim": 0, "mlp_ratio": _NEURONS / (heads * _HEAD), "max_len": _LENGTH, "vocab_size": _TOKENS,
-            "num_classes": 3, "kind": kind,
-        }  # fmt: skip
-
+class _Reader(Trials):
     def read(self) -> Structure:
-        if self.configuration(self.base).is_encoder_decoder:
-            raise UserError(f"architecture: {self.name} is an encoder-decoder; choose a decoder or an encoder")
+        values = default_values(self.name) | json.loads(self.config)
+        rope = values.get("rope_parameters") or {}
+        if any(isinstance(value, list) for value in rope.values()) or (values.get("rotary_dim") or 0) > HEAD:
+            fixed = rope.get("rope_type") or f"rotary_dim {values['rotary_dim']}"
+            raise UserError(
+                f"architecture: this {self.name} has rotary positions for heads of one width ({fixed}), so lgx cannot "
+                f"cut it"
+            )
         if key_of(self.name, "num_attention_heads") is None:
             raise UserError(f"architecture: {self.name} has no attention heads, so lgx cannot cut it")
-        rope = json.loads(self.config).get("rope_parameters") or {}
-        if any(isinstance(value, list) for value in rope.values()):
-            raise UserError(
-                f"architecture: this {self.name} has rotary positions for heads of one width alone, so lgx cannot "
-                f"cut it ({rope['rope_type']})"
-            )
+        if self.configuration(self.base).is_encoder_decoder:
+            raise UserError(f"architecture: {self.name} is an encoder-decoder; choose a decoder or an encoder")
         if self.base["heads_per_group"] > 1 and key_of(self.name, "num_key_value_heads") is None:
             raise UserError(f"architecture: {self.name} has no groups of heads; leave out heads_per_group")
         prefix = self.layers()
-        self.is_free = self.shapes(head_dim=_HEAD) != self.shapes(head_dim=2 * _HEAD)
+        self.is_free = self.shapes(head_dim=HEAD) != self.shapes(head_dim=2 * HEAD)
         if self.is_free:
             width = 2 * self.base["embed_dim"]
-            self.base |= {"embed_dim": width, "head_dim": _HEAD, "mlp_ratio": _NEURONS / width}
+            self.base |= {"embed_dim": width, "head_dim": HEAD, "mlp_ratio": NEURONS / width}
         own = self.shapes()
         lacking = self.check_layers(own, prefix)
         network = self.network(None, prefix)
@@ -169,76 +126,9 @@ class _Reader:
         }
         return Structure(
             prefix, axes, lacking, head, heads, is_causal, self.is_rotary(network), self.reserves(network),
-            tuple(n for n, shape in self.shapes(max_len=2 * _LENGTH).items() if shape != own[n]), self.is_free,
+            tuple(n for n, shape in self.shapes(max_len=2 * LENGTH).items() if shape != own[n]), self.is_free,
             self.after_tokens(network),
         )  # fmt: skip
-
-    def check_heads(self, num_heads: int) -> None:
-        base = self.base | {"num_heads": num_heads, "embed_dim": num_heads * _HEAD, "depth": 1}
-        base["mlp_ratio"] = _NEURONS / base["embed_dim"]
-        try:
-            self.network(None, **base)(_ids())
-        except (RuntimeError, ValueError) as error:
-            raise UserError(f"architecture: {self.name} cannot have {num_heads} heads ({reason_of(error)})") from error
-
-    @torch.no_grad()
-    def counts_layers(self) -> bool:
-        """A network whose layers 1, 2 and 4 change nothing must compute what its other layers compute alone."""
-        kept, depth, windows = (0, 3, 5), 6, {"sliding_window": 4, "local_attention": 4}
-        values = json.loads(self.config)
-        values |= {key: size for key, size in windows.items() if key in default_values(self.name)}
-        config, prefix = json.dumps(values), self.layers()
-        whole, short = (
-            _Reader(text, self.kind, self.base["heads_per_group"]).network(None, prefix, depth=layers)
-            for text, layers in ((config, depth), (of_layers(config, depth, kept), len(kept)))
-        )
-        tensors = dict(whole.named_parameters())
-        for name, tensor in tensors.items():
-            is_between = name.startswith(tuple(f"{prefix}{layer}." for layer in (1, 2, 4)))
-            if tensor.ndim == 1 and ("norm" in name.lower() or "ln_" in name or is_between):
-                tensor.fill_(0 if name.endswith("bias") else 1)
-            elif is_between:
-                tensor.zero_()
-        for name, tensor in short.named_parameters():
-            number, _, rest = name.removeprefix(prefix).partition(".")
-            tensor.copy_(tensors[f"{prefix}{kept[int(number)]}.{rest}" if name.startswith(prefix) else name])
-        one, other = whole.tokens(_ids(_LENGTH - 4)[:1]), short.tokens(_ids(_LENGTH - 4)[:1])
-        return not torch.allclose(one, other, rtol=1e-3, atol=1e-3 * float(one.std()))
-
-    # -- networks -------------------------------------------------------------------------------------------------
-
-    def configuration(self, sizes: Sizes) -> Any:
-        config = configuration(self.config, sizes)
-        config.pad_token_id = _PAD
-        return config
-
-    def network(self, device: str | None, prefix: str = "", **changes: Any) -> Any:
-        sizes, guess = self.base | changes, _Guess(prefix)
-        config = self.configuration(sizes)
-        with building_on("meta"):
-            network = text_network(config, self.kind, guess, sizes["max_len"]).eval()
-        if sum(p.numel() for p in network.parameters()) > _MOST_PARAMETERS:
-            raise UserError(f"architecture: networks of {self.name} have parts whose size is not the width's")
-        if device == "meta":
-            return network
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            network = text_network(self.configuration(sizes), self.kind, guess, sizes["max_len"]).eval()
-            with torch.no_grad():
-                for parameter in network.parameters():
-                    values = torch.randn_like(parameter)
-                    parameter.copy_(values / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1 + values / 4)
-        return network
-
-    def shapes(self, **changes: Any) -> Shapes:
-        return {name: tuple(p.shape) for name, p in self.network("meta", **changes).named_parameters()}
-
-    def layers(self) -> str:
-        new = self.shapes(depth=3).keys() - self.shapes().keys()
-        prefixes = {name[: at + 1] for name in new if (at := name.find(".2.")) >= 0}
-        if len(prefixes) != 1 or not all(f"{next(iter(prefixes))}2." in name for name in new):
-            raise UserError(f"architecture: the layers of {self.name} share weights, or are not one list of layers")
-        return prefixes.pop()
 
     def check_layers(self, own: Shapes, prefix: str) -> tuple[str, ...]:
         """Refuse layers that differ from each other; return the names that only layer 0 lacks."""
@@ -272,9 +162,9 @@ class _Reader:
         wider = self.shapes(**twice)
         kept_groups = {"num_heads": 2 * heads, "heads_per_group": per_group}
         more = self.shapes(**kept_groups) if self.is_free else self.shapes(**twice, num_heads=2 * heads)
-        broad = self.shapes(head_dim=2 * _HEAD) if self.is_free else wider
+        broad = self.shapes(head_dim=2 * HEAD) if self.is_free else wider
         outputs = {} if self.is_free else self.attention_sides(prefix, network)
-        sizes = {"embed": width, "heads": heads * _HEAD, "head": _HEAD, "hidden": _NEURONS if has_key else 4 * width}
+        sizes = {"embed": width, "heads": heads * HEAD, "head": HEAD, "hidden": NEURONS if has_key else 4 * width}
         sizes["groups"] = sizes["heads"] // base["heads_per_group"]
         found: Templates = {}
         for name, shape in own.items():
@@ -331,7 +221,7 @@ class _Reader:
                 layer = called.setdefault(name.removeprefix(prefix).partition(".")[0], [])
                 hooks.append(module.register_forward_hook(lambda *_, name=name, layer=layer: layer.append(name)))
         with torch.no_grad():
-            network(_ids())
+            network(ids_of())
         for hook in hooks:
             hook.remove()
         found = set()
@@ -358,7 +248,7 @@ class _Reader:
         """Whether exchanges of dimensions, heads and neurons leave the logits as they are."""
         axes = {name: axes_with_sizes(found, self.base) for name, found in templates.items()}
         tensors = dict(network.named_parameters())
-        ids = _ids()
+        ids = ids_of()
         with torch.no_grad():
             before = network(ids)
             for kinds in (("embed",), ("heads", "groups"), ("hidden",)):
@@ -383,15 +273,15 @@ class _Reader:
     def after_tokens(self, network: Any) -> tuple[str, ...]:
         tensors = dict(network.named_parameters())
         with torch.enable_grad():
-            total = network.tokens(_ids()).square().sum()
+            total = network.tokens(ids_of()).square().sum()
         gradients = torch.autograd.grad(total, [*tensors.values()], allow_unused=True)
         return tuple(name for name, each in zip(tensors, gradients, strict=True) if each is None)
 
     @torch.no_grad()
     def is_causal(self, network: Any) -> bool:
-        ids = _ids()[:1]
+        ids = ids_of()[:1]
         other = ids.clone()
-        other[0, 0, -1] = ids[0, 0, -1] % (_TOKENS - 3) + 2
+        other[0, 0, -1] = ids[0, 0, -1] % (TOKENS - 3) + 2
         one, two = network.tokens(ids), network.tokens(other)
         return bool(torch.allclose(one[0, 0], two[0, 0], atol=1e-5))
 
@@ -403,19 +293,11 @@ class _Reader:
     @torch.no_grad()
     def reserves(self, network: Any) -> bool:
         try:
-            network(_ids(_LENGTH))
+            network(ids_of(LENGTH))
         except (IndexError, RuntimeError):
-            network(_ids(_LENGTH - _PAD - 1))
+            network(ids_of(LENGTH - PAD - 1))
             return True
         return False
-
-
-def _ids(length: int = 9) -> Tensor:
-    """Texts (2, 3, N); the second one is padded."""
-    ids = torch.arange(2 * length).reshape(2, length) * 7 % (_TOKENS - 2) + 2
-    mask = torch.ones_like(ids)
-    ids[1, length // 2 :], mask[1, length // 2 :] = _PAD, 0
-    return torch.stack([ids, mask, torch.zeros_like(ids)], dim=1)
 
 
 def axes_with_sizes(templates: tuple[Template | None, ...], sizes: Mapping[str, Any]) -> Axes:

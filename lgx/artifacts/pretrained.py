@@ -174,18 +174,17 @@ def _from_folder(name: str) -> PretrainedNetwork:
     if not config.is_file():
         raise UserError(f"{path}: has no config.json; give a model folder of `lgx init`, or the folder of a run")
     about = check_fields(read_json(config, "write the folder again"), {}, str(config))
-    tensors = _weights_beside(config)
     if is_text_network(about):
-        weights, architecture, lacking, names = read_text_network(about, tensors, config)
+        weights, architecture, lacking, names = read_text_network(about, config)
         network = _network(name, architecture, weights, {"class_names": names})
         has_head = bool(architecture.num_classes) and not any(n.startswith(architecture.head_prefixes) for n in lacking)
-        return replace(network, has_head=has_head, lacking=lacking, half=half_type(tensors))
+        return replace(network, has_head=has_head, lacking=lacking, half=half_type(weights))
     if "model_type" in about and "architecture" not in about:
         raise UserError(
             f"{path}: is a {shortened(about['model_type'])} of transformers, which lgx does not read; `lgx backbones "
             f"'hf:*'` lists the networks of texts that it reads, and `lgx import timm:NAME --weights FILE` reads ViTs"
         )
-    check_weights(tensors, str(path))
+    check_weights(_weights_beside(config), str(path))
     network = _from_timm(f"{FOLDER}{path}")
     values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
     network = replace(network, reading=network.reading._replace(value_range=tuple(values)))
@@ -215,8 +214,6 @@ def _weights_beside(config: Path) -> dict[str, Tensor]:
         if wrong := next((name for name, value in values.items() if not is_number_tensor(value)), None):
             raise UserError(f"{folder / _PICKLED}: {str(wrong)[:100]} is no tensor; {AGAIN}")
         return values
-    if (folder / f"{_PICKLED}.index.json").is_file() and not (folder / WEIGHTS).exists():
-        raise UserError(f"{folder}: has pickled weights in several files; save it as safetensors with save_pretrained")
     return read_safetensors(folder / "model.safetensors")[0]
 
 

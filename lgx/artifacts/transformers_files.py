@@ -1,6 +1,6 @@
-"""Read networks as transformers stores them: networks of texts, and weights of vision models (ViT, DeiT, DINOv2).
+"""Read networks of transformers: networks of texts, and weights of vision models (ViT, DeiT, DINOv2).
 
-No code of transformers reads the weights. The names of vision models become those that timm reads.
+The names of vision models become those that timm reads.
 """
 
 import re
@@ -13,9 +13,10 @@ from torch import Tensor
 
 from lgx.architectures import HFArchitecture
 from lgx.architectures.hf import describe_config
-from lgx.artifacts.safety import AGAIN, count_layers, is_weight
+from lgx.artifacts.safety import AGAIN, is_weight
 from lgx.errors import UserError
 from lgx.host.extras import extra
+from lgx.host.failures import foreign_errors
 
 _LAYER = re.compile(r"(?:encoder\.)?layers?\.(\d+)\.")
 _PREFIX = re.compile(
@@ -56,50 +57,50 @@ def is_text_network(about: Mapping[str, Any]) -> bool:
 
 
 def read_text_network(
-    about: Mapping[str, Any], tensors: Mapping[str, Tensor], config: Path
+    about: Mapping[str, Any], config: Path
 ) -> tuple[dict[str, Tensor], HFArchitecture, tuple[str, ...], tuple[str, ...]]:
-    """Read a network of transformers that reads texts.
+    """Read a network of texts, as transformers reads it; code in the folder is never executed.
+
+    Args:
+        about: What ``config.json`` holds.
+        config: The file.
 
     Returns:
         Parameters under transformers' names; the architecture, without classes if the source has no head; names of the
         parameters that the source lacks, which are random: of the head, or of a pooler before it; names of the classes
         in index order, () if unknown.
     """
-    architecture = describe_config(about, str(config))
-    network: Any = architecture.build("meta")
-    own_names = network.own_names(tensors)
-    named = {own_names[name]: tensor for name, tensor in tensors.items()}
-    architecture = _untied(architecture, named, about)
-    expected = dict(architecture.build("meta").named_parameters())
-    lacking = tuple(name for name in architecture.structure.after_tokens if name in expected and name not in named)
+    with extra("nlp", str(config)):
+        from lgx.architectures.hf_config import network_class
+    architecture, folder = describe_config(about, str(config)), config.parent
+    kind = network_class(architecture.configuration(), architecture.kind)
+    with foreign_errors(str(folder), "transformers cannot load it", "copy it again"), torch.random.fork_rng(devices=[]):
+        options = {"config": architecture.configuration(), "dtype": "auto", "local_files_only": True}
+        network, loading = kind.from_pretrained(folder, output_loading_info=True, **options)
+    lacking, unknown = sorted(loading["missing_keys"]), sorted(loading["unexpected_keys"])
+    if lost := [name for name in lacking if name not in architecture.structure.after_tokens]:
+        raise UserError(f"{config}: the weights beside it lack {lost[0]}; copy them again")
+    if more := [name for name in unknown if name.startswith((architecture.layers, _without_base(architecture)))]:
+        raise UserError(
+            f"{config}: describes {architecture.depth} layers, but the weights also hold {more[0]}; {AGAIN}"
+        )
+    tensors = dict(network.named_parameters())
+    if any(name in tensors for name in architecture.tied_names()):  # the file has a head of its own
+        architecture = describe_config({**about, "tie_word_embeddings": False}, str(config))
     if architecture.kind != "language" and any(name.startswith(architecture.head_prefixes) for name in lacking):
         architecture = architecture.replace(num_classes=0)
-        expected = dict(architecture.build("meta").named_parameters())
-    if (layers := count_layers(named, architecture.layers, str(config))) != architecture.depth:
-        raise UserError(f"{config}: describes {architecture.depth} layers, but the weights hold {layers}; {AGAIN}")
-    random = dict(architecture.replace(depth=1).build().named_parameters()) if lacking else {}
-    for name, parameter in expected.items():
-        if name in lacking:
-            named[name] = random[name].detach()
-        if name not in named:
-            raise UserError(f"{config}: the weights beside it lack {name}; copy them again")
-        if not is_weight(named[name]):
-            raise UserError(f"{config}: {name} is of {named[name].dtype}; give the weights of bf16, float16 or float32")
-        if named[name].shape != parameter.shape:
-            raise UserError(
-                f"{config}: {name} has shape {tuple(named[name].shape)}, but the configuration gives "
-                f"{tuple(parameter.shape)}; {AGAIN}"
-            )
+    shapes = {name: p.shape for name, p in architecture.build("meta").named_parameters()}
+    for name, tensor in tensors.items():
+        if not is_weight(tensor):
+            raise UserError(f"{config}: {name} is of {tensor.dtype}; give the weights of bf16, float16 or float32")
+    weights = {name: tensors[name].detach()[: shape[0]] for name, shape in shapes.items()}
     names = _names(about.get("id2label") or {}) if architecture.num_classes and architecture.kind != "language" else ()
-    return {name: named[name] for name in expected}, architecture, lacking, names
+    return weights, architecture, tuple(name for name in lacking if name in shapes), names
 
 
-def _untied(architecture: HFArchitecture, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> HFArchitecture:
-    """The architecture with a head of its own if the weights have one: transformers does not tie such a head."""
-    for name, other in architecture.tied_names().items():
-        if name in tensors and other in tensors and not torch.equal(tensors[name], tensors[other]):
-            return describe_config({**about, "tie_word_embeddings": False}, "config.json")
-    return architecture
+def _without_base(architecture: HFArchitecture) -> str:
+    """Prefix of the names of layers in files of networks without a head."""
+    return architecture.layers.partition(".")[2]
 
 
 def _names(labels: Mapping[str, Any]) -> tuple[str, ...]:

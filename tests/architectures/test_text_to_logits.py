@@ -20,7 +20,12 @@ from tests.support.tokenizers_of_models import write_tokenizer
 
 transformers: Any = import_transformers()
 LENGTH, DEPTH = 12, 6
-TEXTS = ["the cat sat", "a long sentence about dogs, cats and mats which is cut at the length", "", "a [SEP] dog </s> saw"]
+TEXTS = [
+    "the cat sat",
+    "a long sentence about dogs, cats and mats which is cut at the length",
+    "",
+    "a [SEP] dog </s> saw",
+]
 PAIRS = ["the mat", "dogs", "a cat saw the mat and the dog and the cat", "b"]
 FEW = {
     "bert": ("text", "bert"), "modernbert": ("text", "bert"), "llama": ("language", "llama"),
@@ -41,7 +46,9 @@ def write_source(folder: Path, model_type: str, kind: str, words: str) -> Any:
     kind_of_words = {} if model_type == "bert" else {"tokenizer_class": "TokenizersBackend"}
     (folder / "tokenizer_config.json").write_text(json.dumps(plain_about | kind_of_words))
     tokens = {"pad_token_id": 0 if words == "bert" else None, "bos_token_id": 0, "eos_token_id": 1}
+    needs_padding = type(default_values(model_type).get("pad_token_id")) is int and words != "bert"
     values = {key: value for key, value in (WINDOWS | tokens).items() if key in default_values(model_type)}
+    values |= {"pad_token_id": 5} if needs_padding else {}
     config = HFArchitecture(**SMALL, kind=kind, config=json.dumps({"model_type": model_type, **values})).configuration()
     torch.manual_seed(0)
     network = network_class(config, kind)(config).eval()
@@ -111,7 +118,9 @@ def check(tmp_path: Path, model_type: str, kind: str, words: str) -> None:
         written = auto.from_pretrained(out).eval()
         known = surgery(auto.from_pretrained(source).eval(), architecture.layers, kept)
         wanted = expected_logits(known, source, None, texts)
-        assert_close(expected_logits(written, out, None, texts), wanted, atol=1e-4, rtol=1e-4, msg=f"{model_type} {kept}")
+        assert_close(
+            expected_logits(written, out, None, texts), wanted, atol=1e-4, rtol=1e-4, msg=f"{model_type} {kept}"
+        )
         assert_close(our_logits(out, tmp_path, None, texts), wanted, atol=1e-4, rtol=1e-4, msg=f"{model_type} {kept}")
     for file in ("tokenizer.json", "tokenizer_config.json"):
         assert (out / file).read_bytes() == (source / file).read_bytes()
@@ -133,7 +142,7 @@ def test_raw_texts_have_the_logits_of_plain_transformers_for_every_type(tmp_path
     from lgx.architectures.hf_config import kinds_of, known_types
 
     checked, wrong = 0, []
-    for model_type in known_types():
+    for model_type in sorted({*known_types()} - {"yoso"}):  # whose logits depend on the padding of other texts
         for kind in kinds_of(model_type):
             try:
                 HFArchitecture(**SMALL, kind=kind, config=json.dumps({"model_type": model_type}))

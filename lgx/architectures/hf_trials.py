@@ -1,0 +1,150 @@
+"""Small networks of a type of transformers, that show what it computes."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from lgx.architectures.building import building_on
+from lgx.architectures.hf_config import configuration, default_values, of_layers
+from lgx.architectures.hf_model import text_network
+from lgx.errors import UserError
+from lgx.host.failures import foreign_errors, reason_of
+
+HEAD, NEURONS, LENGTH, TOKENS, PAD = 8, 40, 20, 48, 1
+_MOST_PARAMETERS = 2**26
+Sizes = dict[str, Any]
+Shapes = dict[str, tuple[int, ...]]
+T = TypeVar("T")
+
+
+@cache
+def check_heads(config: str, kind: str, heads_per_group: int, num_heads: int) -> None:
+    """Refuse a number of heads with which a type cannot run; see :class:`Trials`."""
+    in_thread(config, lambda: Trials(config, kind, heads_per_group).check_heads(num_heads))
+
+
+@cache
+def counts_layers(config: str, kind: str, heads_per_group: int) -> bool:
+    """Whether a layer computes something else at another place of the network; see :class:`Trials`."""
+    return in_thread(config, Trials(config, kind, heads_per_group).counts_layers)
+
+
+def in_thread(config: str, question: Callable[[], T]) -> T:
+    """Answer a question in another thread, which the modes of a plan, whose tensors have no values, do not reach."""
+    name = json.loads(config)["model_type"]
+    with foreign_errors(f"architecture of type {name}", "is not supported", "choose another type"):
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(question).result()
+
+
+class _Guess(NamedTuple):
+    """What a trial network needs of its structure."""
+
+    layers: str = ""
+    head: str = ""
+    is_causal: bool = False
+    after_tokens: tuple[str, ...] = ()
+
+
+class Trials:
+    """Networks of a type in small sizes.
+
+    Args:
+        config: See :func:`~lgx.architectures.hf_config.structural_text`.
+        kind: ``language`` or ``text``.
+        heads_per_group: Query heads that share one head of keys and values.
+    """
+
+    def __init__(self, config: str, kind: str, heads_per_group: int) -> None:
+        self.config, self.kind, self.name = config, kind, json.loads(config)["model_type"]
+        heads = 4 * heads_per_group
+        self.base: Sizes = {
+            "depth": 2, "embed_dim": heads * HEAD, "num_heads": heads, "heads_per_group": heads_per_group,
+            "head_dim": 0, "mlp_ratio": NEURONS / (heads * HEAD), "max_len": LENGTH, "vocab_size": TOKENS,
+            "num_classes": 3, "kind": kind,
+        }  # fmt: skip
+
+    # -- networks -------------------------------------------------------------------------------------------------
+
+    def configuration(self, sizes: Sizes) -> Any:
+        """The configuration of a network of these sizes."""
+        config = configuration(self.config, sizes)
+        config.pad_token_id = PAD
+        return config
+
+    def network(self, device: str | None, prefix: str = "", **changes: Any) -> Any:
+        """A network of these sizes, but for changes; not on ``meta`` with random values, always the same."""
+        sizes, guess = self.base | changes, _Guess(prefix)
+        config = self.configuration(sizes)
+        with building_on("meta"):
+            network = text_network(config, self.kind, guess, sizes["max_len"]).eval()
+        if sum(p.numel() for p in network.parameters()) > _MOST_PARAMETERS:
+            raise UserError(f"architecture: networks of {self.name} have parts whose size is not the width's")
+        if device == "meta":
+            return network
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            network = text_network(self.configuration(sizes), self.kind, guess, sizes["max_len"]).eval()
+            with torch.no_grad():
+                for parameter in network.parameters():
+                    values = torch.randn_like(parameter)
+                    parameter.copy_(values / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1 + values / 4)
+        return network
+
+    def shapes(self, **changes: Any) -> Shapes:
+        """The shapes of its parameters by name."""
+        return {name: tuple(p.shape) for name, p in self.network("meta", **changes).named_parameters()}
+
+    def layers(self) -> str:
+        """Prefix of the names of a layer's parameters, before the layer's number."""
+        new = self.shapes(depth=3).keys() - self.shapes().keys()
+        prefixes = {name[: at + 1] for name in new if (at := name.find(".2.")) >= 0}
+        if len(prefixes) != 1 or not all(f"{next(iter(prefixes))}2." in name for name in new):
+            raise UserError(f"architecture: the layers of {self.name} share weights, or are not one list of layers")
+        return prefixes.pop()
+
+    def check_heads(self, num_heads: int) -> None:
+        """See :func:`check_heads`."""
+        base = self.base | {"num_heads": num_heads, "embed_dim": num_heads * HEAD, "depth": 1}
+        base["mlp_ratio"] = NEURONS / base["embed_dim"]
+        try:
+            self.network(None, **base)(ids_of())
+        except (RuntimeError, ValueError) as error:
+            raise UserError(f"architecture: {self.name} cannot have {num_heads} heads ({reason_of(error)})") from error
+
+    @torch.no_grad()
+    def counts_layers(self) -> bool:
+        """A network whose layers 1, 2 and 4 change nothing must compute what its other layers compute alone."""
+        kept, depth, windows = (0, 3, 5), 6, {"sliding_window": 4, "local_attention": 4}
+        values = json.loads(self.config)
+        values |= {key: size for key, size in windows.items() if key in default_values(self.name)}
+        config, prefix = json.dumps(values), self.layers()
+        whole, short = (
+            Trials(text, self.kind, self.base["heads_per_group"]).network(None, prefix, depth=layers)
+            for text, layers in ((config, depth), (of_layers(config, depth, kept), len(kept)))
+        )
+        tensors = dict(whole.named_parameters())
+        for name, tensor in tensors.items():
+            is_between = name.startswith(tuple(f"{prefix}{layer}." for layer in (1, 2, 4)))
+            if tensor.ndim == 1 and ("norm" in name.lower() or "ln_" in name or is_between):
+                tensor.fill_(0 if name.endswith("bias") else 1)
+            elif is_between:
+                tensor.zero_()
+        for name, tensor in short.named_parameters():
+            number, _, rest = name.removeprefix(prefix).partition(".")
+            tensor.copy_(tensors[f"{prefix}{kept[int(number)]}.{rest}" if name.startswith(prefix) else name])
+        one, other = whole.tokens(ids_of(LENGTH - 4)[:1]), short.tokens(ids_of(LENGTH - 4)[:1])
+        return not torch.allclose(one, other, rtol=1e-3, atol=1e-3 * float(one.std()))
+
+
+def ids_of(length: int = 9) -> Tensor:
+    """Texts (2, 3, N); the second one is padded."""
+    ids = torch.arange(2 * length).reshape(2, length) * 7 % (TOKENS - 2) + 2
+    mask = torch.ones_like(ids)
+    ids[1, length // 2 :], mask[1, length // 2 :] = PAD, 0
+    return torch.stack([ids, mask, torch.zeros_like(ids)], dim=1)
