@@ -64,6 +64,8 @@ def _described(index: dict[str, Any], folder: Place) -> tuple[DatasetInfo, dict[
     """The facts and the shards that an index describes."""
     facts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in index["info"].items()}
     info, splits = DatasetInfo(**facts), dict[str, list[Shard]]()
+    if not (len(info.mean) == len(info.std) == info.in_chans and len(info.sizes) == 3):
+        raise ValueError(f"expected mean and std of {info.in_chans} channels and 3 sizes")
     for split, entry in index["splits"].items():
         splits[split] = [
             Shard(folder / s["file"], s["count"], s["sha256"], info.num_classes, s.get("size")) for s in entry["shards"]
