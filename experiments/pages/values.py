@@ -205,7 +205,11 @@ class Measured:
 
 
 def _matches(row: Row, where: Mapping[str, Any]) -> bool:
-    sizes = dict(part.split("=", 1) for part in row.architecture.split(":")[-1].split(",") if "=" in part)
+    sizes = dict(
+        part.split("=", 1)
+        for part in row.architecture.partition(",config=")[0].split(":")[-1].split(",")
+        if "=" in part
+    )
     own: dict[str, set[object]] = {
         "task": {row.task, row.task.removeprefix("mini_")},
         "depth": {int(sizes.get("depth", 0))},

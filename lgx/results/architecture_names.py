@@ -36,11 +36,13 @@ def short_names(architectures: Sequence[str]) -> tuple[dict[str, str], str]:
     Returns:
         The short names, and a sentence on the common parts; empty without common parts.
     """
-    parts = [architecture.split(",") for architecture in architectures]
+    sizes = [architecture.partition(",config=")[0] for architecture in architectures]
+    sizes = sizes if len({*sizes}) == len({*architectures}) else [*architectures]
+    parts = [each.split(",") for each in sizes]
     common = [part for part in parts[0] if all(part in p for p in parts)] if len(parts) > 1 else []
     short = {a: ",".join(part for part in p if part not in common) for a, p in zip(architectures, parts, strict=True)}
     if not all(short.values()):
-        return {architecture: architecture for architecture in architectures}, ""
+        return dict(zip(architectures, sizes, strict=True)), ""
     return short, f"all with {','.join(common)}" if common else ""
 
 

@@ -11,7 +11,7 @@ from experiments.analyze.module_costs import cost_in_modules
 from experiments.reproduce.paper import load_table
 from lgx.architectures import (
     NAMES,
-    GPT2Architecture,
+    HFArchitecture,
     ViTArchitecture,
     name_of,
     parse_any_architecture,
@@ -21,7 +21,6 @@ from lgx.architectures import (
 from lgx.architectures.building import building_on
 from lgx.architectures.cost import cost_of
 from lgx.errors import UserError
-from tests.support.extras import import_transformers
 from tests.support.fake_masks import SMALL
 from tests.support.families import EACH, tiny
 
@@ -75,7 +74,7 @@ def test_shared_stages_compute_what_repeated_layers_compute_and_gather_the_gradi
     [
         ("ViTs-1K", 9, (128, 512), ViTArchitecture),
         ("ViTs+-1K", 12, (192, 768), ViTArchitecture),
-        ("GPTs-1K", 9, (72, 256), GPT2Architecture),
+        ("GPTs-1K", 9, (72, 256), HFArchitecture),
     ],
 )
 def test_sets_are_reproducible_prefixes_within_their_ranges(name, deepest, widths, family):
@@ -104,11 +103,10 @@ def test_sets_are_reproducible_prefixes_within_their_ranges(name, deepest, width
         ("depth=0", ("depth", "0")),
         ("12-Base,stages=3-0", ("stages",)),
         ("3-GPT", ("3-GPT", "3-GPT2")),
-        ("gpt2:6-Small", ("6-Small", "gpt2:depth=6")),
-        ("gpt2:depth=3,img_size=32", ("img_size", "max_len")),
+        ("hf:depth=3,img_size=32", ("img_size", "max_len")),
         ("3-GPT2,num_heads=5", ("num_heads 5", "768")),
-        ("gpt2:vocab_size=1", ("vocab_size", "2")),
-        ("gpt2:depth=x", ("depth", "'x'")),
+        ("hf:vocab_size=1", ("vocab_size", "2")),
+        ("hf:depth=x", ("depth", "'x'")),
     ],
 )
 def test_mistakes_name_the_key_and_what_would_be_right(text, names):
@@ -181,12 +179,9 @@ def test_counting_conventions_differ_in_positions_attention_and_norms_and_count_
     assert cost_in_modules(shared).parameters == cost_in_modules(NAMES["Des-B-5"]).parameters
 
 
-@pytest.mark.parametrize("family", [*EACH, "gpt2"])
+@pytest.mark.parametrize("family", EACH)
 def test_shapes_are_those_of_the_network_with_values(family: str) -> None:
-    if family == "gpt2":
-        import_transformers()
-    text = "gpt2:depth=1,embed_dim=16,num_heads=2,max_len=8"
-    architecture = parse_any_architecture(text) if family == "gpt2" else tiny(family)
+    architecture = tiny(family)
     meta, real = architecture.build("meta").state_dict(), architecture.build().state_dict()
     assert {name: (tensor.shape, tensor.dtype) for name, tensor in meta.items()} == {
         name: (tensor.shape, tensor.dtype) for name, tensor in real.items()

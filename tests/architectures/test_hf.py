@@ -11,7 +11,6 @@ from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
 from lgx.architectures import HFArchitecture, parse_for
-from lgx.architectures.hf import describe_config
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
 from lgx.initialization import initialize
@@ -20,49 +19,34 @@ from lgx.methods import WeightSelection, WeightSubcloning
 from tests.support.command_line import lgx, ok, refusal
 from tests.support.text_networks import EACH_TEXT, padded_ids, plain_network, transformers
 
-FOLDERS = [form for form in EACH_TEXT if form != "gpt2"]
-"""A folder with a GPT-2 is read as the family ``gpt2``."""
+BERT = '{"model_type":"bert"}'
 
 
-def described(plain: Any) -> HFArchitecture:
-    about = {**plain.config.to_dict(), "architectures": [type(plain).__name__]}
-    return describe_config(json.loads(json.dumps(about)), "config.json")
-
-
-def logits(plain: Any, ids: torch.Tensor) -> torch.Tensor:
+def logits(plain: Any, texts: torch.Tensor) -> torch.Tensor:
+    """The logits of a classifier, or those of a language model's tokens, that plain transformers computes."""
+    types = {"token_type_ids": texts[:, 2]} if plain.config.model_type == "bert" else {}
     with torch.no_grad():
-        return plain(ids, attention_mask=(ids != 1).long()).logits
+        return of_tokens(plain(texts[:, 0], attention_mask=texts[:, 1], **types).logits, texts)
 
 
-def of_tokens(values: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+def of_tokens(values: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
     """The logits of a classifier, or those of a language model's tokens without padding."""
-    return values if values.ndim == 2 else values[ids != 1]
-
-
-@pytest.mark.parametrize("form", FOLDERS)
-def test_a_folder_gives_the_logits_of_transformers_and_cuts_of_equal_size_keep_them(form, tmp_path):
-    plain, ids = plain_network(form), padded_ids()
-    plain.save_pretrained(tmp_path)
-    expected = of_tokens(logits(plain, ids), ids)
-    with torch.no_grad():
-        assert_close(of_tokens(load_pretrained(str(tmp_path)).model(ids), ids), expected, atol=1e-5, rtol=1e-4)
-        for initializer in (WeightSelection(str(tmp_path)), WeightSubcloning(str(tmp_path))):
-            start = initialize(initializer.named_size("depth=3,embed_dim=48,num_heads=6", None), initializer)
-            assert not start.random
-            assert_close(of_tokens(start.model.eval()(ids), ids), expected, atol=1e-5, rtol=1e-4)
+    return values.detach() if values.ndim == 2 else values[texts[:, 1] == 1].detach()
 
 
 @pytest.mark.parametrize("form", EACH_TEXT)
-def test_a_description_has_the_parameters_and_the_macs_of_transformers(form):
-    plain = plain_network(form)
-    architecture = described(plain)
+def test_a_folder_gives_the_logits_parameters_and_macs_of_transformers_and_cuts_of_equal_size_keep_them(form, tmp_path):
+    plain, texts = plain_network(form), padded_ids()
+    plain.save_pretrained(tmp_path)
+    expected, network = logits(plain, texts), load_pretrained(str(tmp_path))
+    assert_close(of_tokens(network.model(texts), texts), expected, atol=1e-5, rtol=1e-4)
+    architecture = network.architecture
     assert parse_for(architecture.spec(), architecture.kind, architecture.num_classes) == architecture
-    model = architecture.build().eval()
-    model.load_state_dict(plain.state_dict())
-    ids = padded_ids()
-    with torch.no_grad():
-        assert_close(of_tokens(model(ids), ids), of_tokens(logits(plain, ids), ids), atol=1e-5, rtol=1e-4)
     assert architecture.count_parameters() == sum(p.numel() for p in plain.parameters())
+    for initializer in (WeightSelection(str(tmp_path)), WeightSubcloning(str(tmp_path))):
+        start = initialize(initializer.named_size("depth=3,embed_dim=48,num_heads=6", None), initializer)
+        assert not start.random
+        assert_close(of_tokens(start.model.eval()(texts), texts), expected, atol=1e-5, rtol=1e-4)
     plain.set_attn_implementation("eager")
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
@@ -80,9 +64,13 @@ def test_names_of_older_files_and_of_networks_without_a_head_are_known(tmp_path)
         if not name.startswith("classifier.")
     }
     save_file(older, tmp_path / "model.safetensors")
-    read = load_pretrained(str(tmp_path))
+    read, text = load_pretrained(str(tmp_path)), padded_ids()[:1]
     assert not read.has_head
-    assert torch.equal(read.model.tokens(padded_ids()[:1]), plain.bert(padded_ids()[:1])[0])
+    assert (read.lacking, read.architecture.num_classes) == (("classifier.weight", "classifier.bias"), 0)
+    text[:, 2, 5:] = 1  # the second text of a pair
+    expected = plain.bert(text[:, 0], token_type_ids=text[:, 2])[0]
+    assert torch.equal(read.model.tokens(text), expected)
+    assert torch.equal(read.model(text), expected[:, 0])
 
 
 @pytest.mark.slow
@@ -94,8 +82,8 @@ def test_every_type_that_is_read_can_be_cut():
         for kind in kinds_of(name):
             try:
                 whole = HFArchitecture(
-                    2, 64, 8, mlp_ratio=1.0 if hidden_key(name) else 4.0, max_len=32, vocab_size=64, pad_id=1,
-                    kind=kind, form=name,
+                    2, 64, 8, mlp_ratio=1.0 if hidden_key(name) else 4.0, max_len=32, vocab_size=64,
+                    kind=kind, config=json.dumps({"model_type": name, "pad_token_id": 1}),
                 )  # fmt: skip
             except UserError:
                 continue
@@ -118,12 +106,11 @@ def test_a_written_descendant_opens_in_plain_transformers(form, tmp_path):
     kind = "AutoModelForCausalLM" if form == "llama" else "AutoModelForSequenceClassification"
     opened, about = getattr(transformers, kind).from_pretrained(tmp_path / "out", output_loading_info=True)
     assert not about["missing_keys"] | about["unexpected_keys"]
-    ids = padded_ids()
-    with torch.no_grad():
-        ours = load_pretrained(str(tmp_path / "out")).model(ids)
-    assert_close(of_tokens(logits(opened.eval(), ids), ids), of_tokens(ours, ids), atol=1e-5, rtol=1e-5)
+    texts = padded_ids()
+    ours = load_pretrained(str(tmp_path / "out")).model(texts)
+    assert_close(logits(opened.eval(), texts), of_tokens(ours, texts), atol=1e-5, rtol=1e-5)
     if form == "llama":
-        assert opened.generate(ids[:1], max_new_tokens=3, do_sample=False, eos_token_id=None).shape == (1, 12)
+        assert opened.generate(texts[:1, 0], max_new_tokens=3, do_sample=False, eos_token_id=None).shape == (1, 12)
 
 
 @pytest.mark.parametrize(("form", "dtype"), [("tied", torch.bfloat16), ("gpt2", torch.float16)])
@@ -177,9 +164,9 @@ def test_a_folder_with_another_configuration_is_refused(folder, tmp_path, values
         load_pretrained(str(copy))
 
 
-def test_predictions_of_a_language_model_are_refused_with_the_command_that_measures_it(folder, tmp_path):
+def test_predictions_of_a_language_model_are_refused_with_what_continues_texts(folder, tmp_path):
     given = ["predict", folder / "config.json", "--model", folder, "--out", tmp_path / "predictions.csv"]
-    assert "; `lgx test --data TextFiles` measures it on texts" in refusal(lgx(*given))
+    assert f"pipeline('text-generation', '{folder}')" in refusal(lgx(*given))
 
 
 def test_missing_tensors_and_files_elsewhere_are_refused_and_code_beside_weights_is_not_run(folder, tmp_path):
@@ -206,15 +193,17 @@ def test_missing_tensors_and_files_elsewhere_are_refused_and_code_beside_weights
     ("values", "words"),
     [
         ({"heads_per_group": 5}, "heads_per_group 5 does not divide num_heads 12"),
-        ({"heads_per_group": 2, "form": "bert"}, "bert has no groups of heads"),
-        ({"kind": "language", "form": "bert"}, "bert is an encoder"),
-        ({"form": "nothing"}, "is not the type of a language model"),
-        ({"form": "esm"}, "cannot be read off which dimensions of esm belong together"),
-        ({"form": "gemma4_assistant"}, "gemma4_assistant(: is not supported|' is not the type)"),  # new
-        ({"form": "llama+nothing=3"}, "llama has no value 'nothing'"),
-        ({"head_dim": 32, "form": "bert"}, "leave out head_dim"),
+        ({"heads_per_group": 2, "config": BERT}, "bert has no groups of heads"),
+        ({"kind": "language", "config": BERT}, "bert is an encoder"),
+        ({"head_dim": 32, "config": BERT}, "leave out head_dim"),
+        ({"config": '{"model_type":"nothing"}'}, "is not the type of a language model"),
+        ({"config": '{"model_type":"esm"}'}, "of esm do not all do the same .*choose another type"),
+        ({"config": '{"model_type":"gemma4_assistant"}'}, "gemma4_assistant(: is not supported|' is not the type)"),
+        ({"config": '{"model_type":"mixtral","num_local_experts":99999}'}, "must be at most 4,096, got 99999"),
+        ({"config": '{"model_type":"llama","rope_parameters":3}'}, "transformers refuses it .*rope_parameters"),
+        *(({"config": text}, "must be a JSON object with a model_type") for text in ("llama", "[]", '{"model_type":')),
     ],
 )
-def test_forms_that_are_not_read_are_refused(values, words):
+def test_configurations_that_are_not_read_are_refused(values, words):
     with pytest.raises(UserError, match=words):
         HFArchitecture(**values)

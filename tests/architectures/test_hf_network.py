@@ -1,23 +1,124 @@
-"""What a network of transformers adds for training: groups of layers for layer decay, dropout, and refused texts."""
+"""Networks of transformers that read texts: names, specifications, sets, counts, logits, and parts in groups."""
+
+import json
 
 import pytest
 import torch
 
-from lgx.architectures import GPT2Architecture, HFArchitecture
+from lgx.architectures import (
+    HFArchitecture,
+    ViTArchitecture,
+    architecture_from_dict,
+    architecture_set,
+    full_name,
+    name_of,
+    parse_any_architecture,
+    parse_architecture,
+    parse_like,
+    read_architectures,
+    sample_architectures,
+)
 from lgx.components.optim import parameter_groups
 from lgx.errors import UserError
-from tests.support.command_line import lgx
-from tests.support.extras import import_transformers
+from tests.support.command_line import lgx, python
+from tests.support.gpt2 import GPT2, texts, transformers
 
-import_transformers()
 SIZES = {"depth": 3, "embed_dim": 32, "num_heads": 4, "max_len": 16, "vocab_size": 50}
+LLAMA, BERT = (HFArchitecture(**SIZES, config=f'{{"model_type":"{name}"}}') for name in ("llama", "bert"))
+KINDS = ["full_attention", "sliding_attention", "full_attention"]
+WINDOWS = {"model_type": "qwen3", "layer_types": KINDS, "sliding_window": 4, "use_sliding_window": True}
+QWEN = HFArchitecture(**SIZES, heads_per_group=2, config=json.dumps(WINDOWS))
 
 
 @pytest.mark.parametrize(
-    "architecture",
-    [HFArchitecture(**SIZES), HFArchitecture(**SIZES, form="bert"), GPT2Architecture(**SIZES)],
-    ids=["llama", "bert", "gpt2"],
+    "architecture", [GPT2, HFArchitecture(3), HFArchitecture(3, 192, 3, mlp_ratio=2.5), BERT, QWEN]
 )
+def test_names_specs_and_dictionaries_round_trip(architecture):
+    plain = architecture.replace(num_classes=2)
+    assert parse_any_architecture(full_name(architecture)) == parse_any_architecture(architecture.spec()) == plain
+    assert architecture_from_dict(json.loads(json.dumps(architecture.to_dict()))) == architecture
+    assert name_of(architecture).endswith({BERT: ",type=bert", QWEN: ",type=qwen3"}.get(architecture, ""))
+
+
+def test_the_smallest_gpt2_has_its_published_size_and_macs_count_every_product_once():
+    # 124,439,808 without a head (Radford et al.'s smallest), and 2 x 768 for the head.
+    assert parse_any_architecture("12-GPT2").count_parameters() == 124_439_808 + 2 * 768
+    n, d = GPT2.max_len, GPT2.embed_dim
+    per_layer = n * 12 * d * d + 2 * n * n * d
+    assert GPT2.count_macs() == 2 * per_layer + 3 * d
+
+
+def test_lists_of_kinds_of_layers_are_named_only_where_they_are_unusual():
+    usual = QWEN.usual_layers
+    assert ("layer_types" in QWEN.config, "layer_types" in usual.config) == (True, False)
+    assert usual.configuration().layer_types == ["full_attention"] * 3
+    kept = QWEN.replace(depth=2).with_layers(QWEN, (1, 2))
+    assert kept.configuration().layer_types == ["sliding_attention", "full_attention"]
+    assert QWEN.replace(depth=2).with_layers(QWEN, (0, 2)) == usual.replace(depth=2)
+
+
+def test_a_family_of_another_package_may_limit_its_vocabulary():
+    limited = type("Limited", (HFArchitecture,), {"limits": {**HFArchitecture.limits, "vocab_size": 9}})
+    with pytest.raises(UserError, match="vocab_size is 10, expected a whole number, 1 to 9"):
+        limited(1, 8, 2, vocab_size=10)
+
+
+def test_sets_keep_the_base_and_refuse_other_networks(tmp_path):
+    assert {a.max_len for a in architecture_set("GPTs-1K", 5, GPT2.replace(max_len=64))} == {64}
+    with pytest.raises(UserError, match=r"GPTs-1K holds GPT-2s, but 12-Tiny is a ViT; use ViTs-1K or ViTs.-1K"):
+        architecture_set("GPTs-1K", 5, ViTArchitecture())
+    with pytest.raises(UserError, match=r"GPTs-1K holds GPT-2s, but hf:.*type=llama is a .*; use a file of archit"):
+        architecture_set("GPTs-1K", 5, LLAMA)
+    with pytest.raises(UserError, match=r"ViTs-1K holds ViTs, but hf:.* is a .*; use GPTs-1K"):
+        architecture_set("ViTs-1K", 5, GPT2)
+    file = tmp_path / "set.jsonl"
+    drawn = list(sample_architectures("GPTs-1K", 4, base=GPT2))
+    file.write_text("".join(json.dumps({"name": name_of(a), **a.to_dict()}) + "\n" for a in drawn))
+    assert read_architectures(str(file)) == [a.replace(num_classes=2) for a in drawn]
+    assert architecture_set(str(file), 3, GPT2) == drawn[:3]
+    with pytest.raises(UserError, match="line 1: max_len is 12, but the data's is 13"):
+        read_architectures(str(file), GPT2.replace(max_len=13))
+    with pytest.raises(UserError, match="line 1: family is 'hf', but the data's is vit"):
+        read_architectures(str(file), ViTArchitecture())
+
+
+def test_parse_like_takes_the_inputs_of_its_base():
+    assert parse_like("3-GPT2", GPT2) == HFArchitecture(3, max_len=12, vocab_size=101, num_classes=3)
+    assert parse_like("3-GPT2,max_len=9", GPT2).max_len == 9
+    with pytest.raises(UserError, match="reads text, but the task has images"):
+        parse_like("3-GPT2", ViTArchitecture())
+    with pytest.raises(UserError, match="reads text"):
+        parse_architecture("3-GPT2")
+    with pytest.raises(UserError, match="family 'bert'"):
+        architecture_from_dict({"family": "bert"})
+
+
+def test_a_classifier_computes_the_logits_of_transformers():
+    torch.manual_seed(0)
+    model = GPT2.build().eval()
+    plain = transformers.GPT2ForSequenceClassification(model.config).eval()
+    plain.load_state_dict(model.state_dict())
+    inputs = texts(5, 9, 1)
+    ids, mask, _ = inputs.unbind(1)
+    torch.testing.assert_close(model(inputs), plain(input_ids=ids, attention_mask=mask).logits)
+    torch.testing.assert_close(model(inputs)[:1], model(inputs[:1, :, :5]))  # padding changes nothing
+    noisy = GPT2.build(drop_rate=0.5)
+    assert not torch.equal(noisy(inputs), noisy(inputs))
+    trained = GPT2.build()
+    assert torch.equal(trained(inputs), trained(inputs))
+
+
+@pytest.mark.parametrize(("name", "most"), [("gpt2", 16), ("roberta", 14)])
+def test_texts_that_are_too_long_are_refused_also_where_positions_are_reserved(name, most):
+    architecture = HFArchitecture(**SIZES, config=f'{{"model_type":"{name}","pad_token_id":1}}')
+    assert architecture.most_tokens == most
+    network = architecture.build().eval()
+    assert network(texts(most, vocab_size=50)).shape == (1, 2)
+    with pytest.raises(UserError, match=f"has {most + 1} tokens, but the architecture reads at most {most}"):
+        network(texts(most + 1, vocab_size=50))
+
+
+@pytest.mark.parametrize("architecture", [LLAMA, BERT, HFArchitecture(**SIZES)], ids=["llama", "bert", "gpt2"])
 def test_rates_fall_from_the_head_to_the_embeddings(architecture):
     network = architecture.build()
     rate = {id(p): g["lr_scale"] for g in parameter_groups(network, 0.5) for p in g["params"]}
@@ -29,13 +130,16 @@ def test_rates_fall_from_the_head_to_the_embeddings(architecture):
     assert {rate[id(p)] for p in head.parameters()} == {1.0}
 
 
-def test_texts_that_are_too_long_are_refused_also_where_positions_are_reserved():
-    roberta = HFArchitecture(**SIZES, pad_id=1, form="roberta")
-    assert roberta.most_tokens == 14
-    network = roberta.build().eval()
-    assert network(torch.full((1, 14), 3)).shape == (1, 2)
-    with pytest.raises(UserError, match="has 15 tokens, but the architecture reads at most 14"):
-        network(torch.full((1, 15), 3))
+@pytest.mark.slow
+def test_describing_gpt2s_imports_no_transformers():
+    code = (
+        "import sys; from lgx.architectures import parse_any_architecture, sample_architectures;"
+        "from lgx.hypernet.graph import computational_graph;"
+        "computational_graph(parse_any_architecture('3-GPT2')); list(sample_architectures('GPTs-1K', 3));"
+        "assert 'transformers.models.gpt2.modeling_gpt2' not in sys.modules"
+    )
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
 
 
 def test_backbones_lists_types_with_what_they_are_read_as():

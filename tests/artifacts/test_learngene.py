@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from lgx.architectures import GPT2Architecture, ViTArchitecture, parse_architecture
+from lgx.architectures import HFArchitecture, ViTArchitecture, parse_architecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import _TYPES, RECORD, StartRecord, write_safetensors
@@ -91,7 +91,7 @@ SHORTENED = {
     ),
 }
 KEPT = [
-    "deit_tiny_patch16_224.fb_in1k", "hf-hub:timm/levit_384.fb_dist_in1k", "gpt2:openai-community/gpt2", "",
+    "deit_tiny_patch16_224.fb_in1k", "hf-hub:timm/levit_384.fb_dist_in1k", "hf://openai-community/gpt2", "",
     "hf://lab/vit@main/a.learngene.safetensors", "https://host/a/b/c/d/e/f.safetensors",
     "timm:deit_tiny_patch16_224,img_size=64", "timm:deit_tiny_patch16_224,weights=hf://lab/vit/x.safetensors",
 ]  # fmt: skip
@@ -132,7 +132,7 @@ def test_a_weights_file_of_a_text_model_holds_the_record_of_its_start(tmp_path):
     import_transformers()
     out = tmp_path / "text.safetensors"
     record = StartRecord("sws", "StagewiseExpansion")
-    architecture = GPT2Architecture(1, 16, 2, 16, 32, 3)
+    architecture = HFArchitecture(1, 16, 2, max_len=16, vocab_size=32, num_classes=3)
     write_descendant(out, architecture.build(), architecture, record=record)
     assert StartRecord.read(str(out)) == record
 

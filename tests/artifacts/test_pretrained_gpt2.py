@@ -1,11 +1,12 @@
 """Pretrained GPT-2s as sources and teachers."""
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
-from lgx.architectures import GPT2Architecture, ViTArchitecture
+from lgx.architectures import HFArchitecture, ViTArchitecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
@@ -15,50 +16,46 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import Pretrained
-from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE
-from tests.support.gpt2 import GPT2
+from tests.support.gpt2 import GPT2, texts, transformers
 
-transformers = import_transformers()
+ARCHITECTURE = HFArchitecture(2, 24, 3, max_len=40, vocab_size=SIZE)
 
 
 def language_model(folder: Path, **changes) -> "transformers.GPT2LMHeadModel":
     torch.manual_seed(0)
-    config = GPT2Architecture(2, 24, 3, max_len=40, vocab_size=SIZE).build("meta").config
+    config = ARCHITECTURE.configuration()
     config.update(changes)
     model = transformers.GPT2LMHeadModel(config).eval()
     model.save_pretrained(folder)
     return model
 
 
-@pytest.mark.parametrize("prefix", ["", "gpt2:"])
-def test_a_language_model_starts_a_classifier_with_a_new_head(tmp_path, capfd, prefix):
+def test_a_language_model_starts_a_classifier_with_a_new_head(tmp_path, capfd):
     model = language_model(tmp_path / "lm")
     capfd.readouterr()
-    source = load_pretrained(f"{prefix}{tmp_path / 'lm'}")
+    source = load_pretrained(str(tmp_path / "lm"))
     assert capfd.readouterr() == ("", "")
-    assert source.architecture == GPT2Architecture(2, 24, 3, max_len=40, vocab_size=SIZE, kind="language")
-    ids = torch.randint(0, SIZE - 1, (2, 7))
-    expected = model.transformer(ids).last_hidden_state
-    torch.testing.assert_close(source.model.tokens(ids), expected)
-    torch.testing.assert_close(source.model(ids), model(ids).logits)
-    classifier = source.architecture.replace(max_len=9, kind="text", num_classes=2)
-    start = initialize(classifier, Pretrained(str(tmp_path / "lm")))
+    assert source.architecture == ARCHITECTURE.replace(kind="language", config=source.architecture.config)
+    inputs = texts(7, 7, vocab_size=SIZE)
+    expected = model.transformer(inputs[:, 0]).last_hidden_state
+    torch.testing.assert_close(source.model.tokens(inputs), expected)
+    torch.testing.assert_close(source.model(inputs), model(inputs[:, 0]).logits)
+    start = initialize(ARCHITECTURE.replace(max_len=9), Pretrained(str(tmp_path / "lm")))
     assert start.random == ("score.weight",)
-    torch.testing.assert_close(start.model.tokens(ids), expected)
+    torch.testing.assert_close(start.model.tokens(inputs), expected)
 
 
 def test_features_are_the_mean_over_a_texts_own_tokens(tmp_path):
     model = language_model(tmp_path / "lm")
     task = Task("cola", 2, "text", max_len=40, vocab_size=SIZE)
     frozen = Teacher.of(load_pretrained(str(tmp_path / "lm")), task, features_only=True)
-    ids = torch.randint(0, SIZE - 1, (2, 7))
-    ids[1, 4:] = SIZE - 1
-    features = frozen.features(ids)
+    inputs = texts(7, 4, vocab_size=SIZE)
+    features = frozen.features(inputs)
     assert features.shape == (2, frozen.width) == (2, 24)
-    torch.testing.assert_close(features[0], model.transformer(ids[:1]).last_hidden_state[0].mean(0))
-    torch.testing.assert_close(features[1], model.transformer(ids[1:, :4]).last_hidden_state[0].mean(0))
-    assert renormalize(ids, task, (0.1,), (0.2,)) is ids
+    for feature, length, ids in zip(features, (7, 4), inputs[:, 0], strict=True):
+        torch.testing.assert_close(feature, model.transformer(ids[None, :length]).last_hidden_state[0].mean(0))
+    assert renormalize(inputs, task, (0.1,), (0.2,)) is inputs
 
 
 def test_teachers_that_do_not_fit_are_refused(tmp_path):
@@ -77,26 +74,26 @@ def test_teachers_that_do_not_fit_are_refused(tmp_path):
         Teacher.of(load_pretrained(str(tmp_path / "vit.learngene.safetensors")), task, features_only=True)
 
 
-def test_a_gpt2_of_another_form_is_read_as_it_is(tmp_path):
+def test_a_gpt2_of_another_configuration_is_read_as_it_is(tmp_path):
     model = language_model(tmp_path / "lm", activation_function="relu", pad_token_id=3)
-    network, ids = load_pretrained(str(tmp_path / "lm")), torch.randint(4, SIZE, (2, 7))
-    assert (network.architecture.form, network.architecture.pad_id) == ("gpt2+activation_function=relu", 3)
-    torch.testing.assert_close(network.model(ids), model(ids).logits)
-    with pytest.raises(UserError, match="the source has the form gpt2"):
-        initialize(GPT2Architecture(2, 24, 3, max_len=40, vocab_size=SIZE), Pretrained(f"{tmp_path}/lm"), head="new")
+    network, inputs = load_pretrained(str(tmp_path / "lm")), texts(7, 7, vocab_size=SIZE)
+    assert json.loads(network.architecture.config).items() >= {"activation_function": "relu", "pad_token_id": 3}.items()
+    torch.testing.assert_close(network.model(inputs), model(inputs[:, 0]).logits)
+    with pytest.raises(
+        UserError, match="the descendant has activation_function None, but the source 'relu'; name only"
+    ):
+        initialize(ARCHITECTURE, Pretrained(f"{tmp_path}/lm"), head="new")
 
 
-def test_what_is_no_intact_gpt2_is_refused(tmp_path):
+def test_a_damaged_file_is_refused(tmp_path):
     language_model(tmp_path / "lm")
-    with pytest.raises(UserError, match=r"/nowhere: (could not be downloaded|is not in the cache)"):
-        load_pretrained("gpt2:/nowhere")
     (tmp_path / "lm/model.safetensors").write_bytes(b"broken")
     with pytest.raises(UserError, match="not an intact safetensors file"):
         load_pretrained(str(tmp_path / "lm"))
 
 
 def test_sources_of_another_kind_are_refused(tmp_path):
-    text = GPT2Architecture(1, 8, 2, max_len=5, vocab_size=7)
+    text = HFArchitecture(1, 8, 2, max_len=5, vocab_size=7)
     image = ViTArchitecture(1, 8, 2, patch_size=8, img_size=16)
     write_descendant(tmp_path / "text", text.build(), text)
     with pytest.raises(UserError, match="the source is for text"):
@@ -109,4 +106,4 @@ def test_sources_of_another_kind_are_refused(tmp_path):
 @pytest.mark.parametrize("names", [("left", "right", "other"), None])
 def test_a_folder_that_is_read_again_has_its_class_names(tmp_path, names):
     write_descendant(tmp_path / "text", GPT2.build(), GPT2, label_names=names)
-    assert load_pretrained(f"gpt2:{tmp_path / 'text'}").label_names == (names or ())
+    assert load_pretrained(str(tmp_path / "text")).label_names == (names or ())

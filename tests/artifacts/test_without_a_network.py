@@ -7,15 +7,16 @@ import pytest
 import timm
 import torch
 
-from lgx.architectures import GPT2Architecture
+from lgx.architectures import HFArchitecture, parse_any_architecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.sources import resolve
 from lgx.errors import UserError
 from lgx.host import hub
 from tests.support.fake_hub import CLOSED, silent_hub
 
 NAME = "vit_tiny_patch16_224.augreg_in21k_ft_in1k"
-GPT2 = "gpt2:openai-community/gpt2"
+GPT2 = "openai-community/gpt2"
 
 
 @pytest.fixture
@@ -30,8 +31,15 @@ def no_network(monkeypatch, tmp_path):
 REMEDIES = {
     NAME: f"`lgx import {NAME} --weights FILE --out FOLDER` reads a file of weights",
     f"hf-hub:timm/{NAME}": f"`lgx import {NAME} --weights FILE --out FOLDER` reads a file of weights",
-    GPT2: "give a folder that transformers' save_pretrained wrote",
+    f"hf:{GPT2}": "give a folder that transformers' save_pretrained wrote",
+    f"hf://{GPT2}": "give a local file",
 }
+
+
+def read(name):
+    """Read a network, or of a network of texts its description."""
+    is_description = name.startswith("hf:") and not name.startswith("hf://")
+    return parse_any_architecture(name) if is_description else load_pretrained(resolve(name).place)
 
 
 @pytest.mark.usefixtures("no_network")
@@ -42,7 +50,7 @@ def test_a_name_without_a_network_gives_one_sentence_within_seconds(monkeypatch,
         monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address if silent else CLOSED)
         began = time.monotonic()
         with pytest.raises(UserError) as error:
-            load_pretrained(name)
+            read(name)
         assert time.monotonic() - began < 8
     said = str(error.value)
     assert said.startswith(f"{name}: is not in the cache, and the Hugging Face hub cannot be reached (")
@@ -51,14 +59,14 @@ def test_a_name_without_a_network_gives_one_sentence_within_seconds(monkeypatch,
 
 def test_a_cached_gpt2_is_read_without_a_network(no_network):
     pytest.importorskip("transformers")
-    architecture = GPT2Architecture(1, 16, 2, 16, 32, 3)
+    architecture = HFArchitecture(1, 16, 2, max_len=16, vocab_size=32, num_classes=3)
     model = architecture.build()
     folder = no_network / "models--openai-community--gpt2"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs/main").write_text("a" * 40)
     write_descendant(folder / "snapshots" / ("a" * 40), model, architecture)
-    loaded = load_pretrained(GPT2)
-    assert torch.equal(loaded.tensors["score.weight"], model.score.weight)
+    assert (described := read(f"hf:{GPT2}")) == architecture.replace(num_classes=2, config=described.config)
+    assert torch.equal(read(f"hf://{GPT2}").tensors["score.weight"], model.score.weight)
 
 
 def test_cached_weights_are_read_without_a_network(no_network):

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from lgx.architectures import GPT2Architecture, ViTArchitecture
+from lgx.architectures import HFArchitecture, ViTArchitecture
 from lgx.components.optim import Poly, WarmupCosine, fuse, parameter_groups
 from lgx.errors import UserError
 
 
 def test_embeddings_have_no_weight_decay():
-    decayed, kept = parameter_groups(GPT2Architecture(1, 8, 2, max_len=5, vocab_size=7).build("meta"))
+    decayed, kept = parameter_groups(HFArchitecture(1, 8, 2, max_len=5, vocab_size=7).build("meta"))
     if "weight_decay" in decayed:
         decayed, kept = kept, decayed
     shapes = {tuple(p.shape) for p in kept["params"]}
@@ -28,7 +28,7 @@ def rates_by_layer(network, layer_decay=0.5):
 
 
 def test_layers_of_gpt2_have_the_rates_of_the_layers_of_a_vit():
-    text = rates_by_layer(GPT2Architecture(3, 8, 2, max_len=5, vocab_size=7).build("meta"))
+    text = rates_by_layer(HFArchitecture(3, 8, 2, max_len=5, vocab_size=7).build("meta"))
     image = rates_by_layer(ViTArchitecture(3, 8, 2, img_size=8, patch_size=4).build("meta"))
     same = {"wte": "patch_embed", "wpe": "pos_embed", "ln_f": "norm"} | {f"h.{k}.": f"blocks.{k}." for k in range(3)}
     for start, other in {"score": "head", **{f"transformer.{key}": value for key, value in same.items()}}.items():

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lgx.architectures import GPT2Architecture, ViTArchitecture, parse_architecture, sample_architectures
+from lgx.architectures import HFArchitecture, ViTArchitecture, parse_architecture, sample_architectures
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
 from lgx.hypernet.encoder import FourierShapeEmbedding, ShapeEmbedding
@@ -21,7 +21,7 @@ from tests.support.hypernet import TINY, VIT
 def test_random_architectures_have_finite_parameters_of_the_right_shapes(decoder, layout, count):
     torch.manual_seed(0)
     small = ViTArchitecture(img_size=16, patch_size=4, num_classes=7)
-    texts = GPT2Architecture(max_len=16, vocab_size=300, num_classes=7)
+    texts = HFArchitecture(max_len=16, vocab_size=300, num_classes=7)
     hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, decoder=decoder, layout=layout)).eval()
     drawn = [a for name in ("ViTs-1K", "ViTs+-1K") for a in sample_architectures(name, count, seed=7, base=small)]
     drawn += sample_architectures("GPTs-1K", count, base=texts)

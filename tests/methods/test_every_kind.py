@@ -19,27 +19,26 @@ from lgx.methods.spec import MethodSpec
 from tests.methods.test_on_a_gpu import OPTIONS, TEACHER
 from tests.support import fake_masks
 from tests.support.command_line import arguments, lgx, ok
-from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE
+from tests.support.gpt2 import texts
 from tests.support.label_tables import write_labeled
 
 pytestmark = pytest.mark.slow
-import_transformers()
 IMAGES = "depth={},embed_dim=16,num_heads=2,patch_size=4,img_size={}"
-TEXTS = "{}:depth={},embed_dim=16,num_heads=2,max_len=16,vocab_size={}"
+TEXTS = "hf:depth={},embed_dim=16,num_heads=2,max_len=16,vocab_size={},type={}"
 CLASSES = {"classification": 3, "segmentation": 150, "multilabel": 3, "text": 2, "language": SIZE}
 HYPERNETS = [spec.name for spec in specs().values() if spec.learngene == "hypernetwork"]
 OF_TEXTS = {
-    '--model.panel=["depth=1,embed_dim=16,num_heads=2"]': '--model.panel=["gpt2:depth=1,embed_dim=16,num_heads=2"]'
+    '--model.panel=["depth=1,embed_dim=16,num_heads=2"]': '--model.panel=["hf:depth=1,embed_dim=16,num_heads=2"]'
 }
 """Options of hypernetworks, whose panels are of images otherwise."""
 DEPTHS = {"pretrained": 4, "simple_lg": 5}
 """Depths of descendants, from sources of four layers; of all others 3."""
 
 
-def arch_of(kind: str, depth: int, family: str = "hf") -> str:
+def arch_of(kind: str, depth: int, family: str) -> str:
     if kind in ("text", "language"):
-        return TEXTS.format(family, depth, SIZE) + (f",pad_id={SIZE - 1}" if family == "hf" else "")
+        return TEXTS.format(depth, SIZE, family)
     return IMAGES.format(depth, 24 if kind == "segmentation" else 16)
 
 
@@ -65,7 +64,7 @@ def ancestors(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, st
     """Files of untrained networks: (kind, family) -> file."""
     folder, found = tmp_path_factory.mktemp("ancestors"), {}
     for kind, classes in CLASSES.items():
-        for family in ("hf", "gpt2") if kind in ("text", "language") else ("vit",):
+        for family in ("llama", "gpt2") if kind in ("text", "language") else ("vit",):
             architecture = parse_for(arch_of(kind, 4, family), kind, classes)
             path = found[kind, family] = folder / f"{kind}-{family}.learngene.safetensors"
             task = {"name": "shapes", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.2, 0.2]}
@@ -78,7 +77,7 @@ def options_of(name: str, kind: str, ancestor: Path) -> list[str]:
     """The options of a method for one kind; texts have labels that ``Nested`` does not read."""
     known = [*OPTIONS[name], *([TEACHER] if name == "Distill" else [])]
     if kind in ("text", "language"):
-        known = [o.replace('["depth', '["gpt2:depth') for o in known if o != "--data.labels=false"]
+        known = [o.replace('["depth', '["hf:depth') for o in known if o != "--data.labels=false"]
         known += ["--model.set=GPTs-1K"] * ("--model.set_size=2" in known)
     return [str(ancestor).join(option.split("{ancestor}")) for option in known]
 
@@ -92,14 +91,14 @@ def starts(spec: MethodSpec, source: Path | None, kind: str, family: str, **opti
     initializer: Initializer = maker(**options) if source is None else maker(str(source), **options)
     started = initialize(wanted, initializer, task, head="keep" if spec.learngene in (None, "network") else "new")
     assert started.taken or spec.name == "random"
-    inputs = torch.randint(2, SIZE - 1, (2, 9)) if wanted.reads_text else torch.randn(2, 3, *[wanted.img_size] * 2)
+    inputs = texts(9, 9, vocab_size=SIZE) if wanted.reads_text else torch.randn(2, 3, *[wanted.img_size] * 2)
     assert started.model.eval()(inputs).isfinite().all()
 
 
 @pytest.mark.parametrize(("method", "kind"), [(s.name, kind) for s in specs().values() for kind in s.kinds])
 def test_a_method_trains_and_starts_a_descendant_of_each_kind_that_it_knows(method, kind, data, ancestors, tmp_path):
     spec = specs()[method]
-    family = "vit" if kind not in ("text", "language") else "gpt2" if method in HYPERNETS else "hf"
+    family = "vit" if kind not in ("text", "language") else "gpt2" if method in HYPERNETS else "llama"
     ancestor = ancestors[kind, family]
     if spec.module is None or method == "pretrained":
         source = None if method in ("random", "mimetic") else ancestor

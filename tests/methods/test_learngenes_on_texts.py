@@ -1,5 +1,6 @@
 """Learngenes of networks that read texts: training from the command line, the file, and descendants of other sizes."""
 
+import csv
 import json
 import re
 from math import sqrt
@@ -9,6 +10,7 @@ import pytest
 import torch
 from torch.func import functional_call
 
+from data_modules.text.tokenizer import load_tokenizer, padded
 from lgx.architectures import Architecture, parse_for
 from lgx.artifacts.learngene import Learngene
 from lgx.commands import api
@@ -19,32 +21,26 @@ from lgx.methods.nested.front import grid
 from lgx.methods.nested.sizes import parse_size, size_text
 from lgx.methods.nested.slicing import ordered, skeleton, sliced
 from lgx.methods.weight_subcloning.importance import on_inputs
-from tests.support.command_line import Result, arguments, lgx, ok, refusal
-from tests.support.extras import import_transformers
+from tests.support.command_line import Result, arguments, lgx, ok
 from tests.support.fake_text import SIZE
+from tests.support.gpt2 import texts, transformers
 
-transformers = import_transformers()
 AUTO = {"text": transformers.AutoModelForSequenceClassification, "language": transformers.AutoModelForCausalLM}
+TEXTS = (9,) * 5
+"""Lengths of texts."""
 INPUTS = f"max_len=16,vocab_size={SIZE}"
-OF_HF = f"pad_id={SIZE - 1},{INPUTS}"
+WIDE = f"hf:depth=4,embed_dim=32,num_heads=4,mlp_ratio=2,{INPUTS}"
 ARCHS = {
-    "gpt2": f"gpt2:depth=4,embed_dim=24,num_heads=3,{INPUTS}",
-    "llama": f"hf:depth=4,embed_dim=32,num_heads=4,heads_per_group=2,mlp_ratio=2,{OF_HF}",
-    "qwen3": "hf:depth=4,embed_dim=32,num_heads=4,heads_per_group=2,head_dim=12,mlp_ratio=2,"
-    f"form=qwen3+tie_word_embeddings=true,{OF_HF}",
-    "phi3": f"hf:depth=4,embed_dim=32,num_heads=4,mlp_ratio=2,form=phi3,{OF_HF}",
-    "gpt_neox": f"hf:depth=4,embed_dim=32,num_heads=4,mlp_ratio=2,form=gpt_neox,{OF_HF}",
-    "bert": f"hf:depth=4,embed_dim=32,num_heads=4,mlp_ratio=2,form=bert,{OF_HF}",
+    "gpt2": f"hf:depth=4,embed_dim=24,num_heads=3,{INPUTS}",
+    "llama": f'{WIDE},heads_per_group=2,config={{"model_type":"llama","pad_token_id":{SIZE - 1}}}',
+    "qwen3": f'{WIDE},heads_per_group=2,head_dim=12,config={{"model_type":"qwen3","tie_word_embeddings":true}}',
+    **{name: f"{WIDE},type={name}" for name in ("phi3", "gpt_neox", "bert")},
 }
 KINDS = [(name, kind) for name in ARCHS for kind in ("text", "language") if (name, kind) != ("bert", "language")]
 
 
 def parsed(name: str, kind: str) -> Architecture:
     return parse_for(ARCHS[name], kind, 2)
-
-
-def ids(count: int = 5, length: int = 9) -> torch.Tensor:
-    return torch.randint(2, SIZE - 1, (count, length))
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +115,7 @@ def test_layers_are_learned_and_fill_deeper_and_narrower_networks(fit, tmp_path,
     )
     for sizes in (wide, narrow):
         network = descendant(file, f"depth=6,embed_dim={sizes['embed_dim']},num_heads={sizes['num_heads']}")
-        assert network(ids()).isfinite().all()
+        assert network(texts(*TEXTS, vocab_size=SIZE)).isfinite().all()
         blocks = architecture.blocks(network)
         assert len(blocks) == 6
     if model == "SWS":  # cyclic: layers 0 and 1 are the first stage's
@@ -136,7 +132,8 @@ def test_a_nested_learngene_of_texts_holds_the_ancestor_and_every_smaller_networ
     file = fit(kind, "Nested", f"--model.ancestor={path}", "--model.least_depth=1")
     learngene = Learngene.load(file)
     assert learngene.content == "slices"
-    inputs, spec = ids(), f"depth=4,embed_dim={architecture.embed_dim},num_heads={architecture.num_heads}"
+    spec = f"depth=4,embed_dim={architecture.embed_dim},num_heads={architecture.num_heads}"
+    inputs = texts(*TEXTS, vocab_size=SIZE)
     torch.testing.assert_close(descendant(file, spec)(inputs), network(inputs), rtol=1e-4, atol=1e-5)
     small = descendant(file, "depth=2,embed_dim=16,num_heads=2")
     assert small(inputs).shape == network(inputs).shape
@@ -152,9 +149,9 @@ def test_a_nested_learngene_of_texts_holds_the_ancestor_and_every_smaller_networ
         ("qwen3", "language", "language"),
     ],
 )
-def test_plain_transformers_read_the_networks_of_a_family(fit, images, tmp_path, name, kind, of_ancestor):
+def test_plain_transformers_read_the_networks_of_a_family(fit, text_root, tmp_path, name, kind, of_ancestor):
     path, _, _ = write_ancestor(name, of_ancestor, tmp_path)
-    whole, size, inputs = parsed(name, kind), "depth=2,embed_dim=16", ids()
+    whole, size, inputs = parsed(name, kind), "depth=2,embed_dim=16", texts(*TEXTS, vocab_size=SIZE)
     run = fit(kind, "Family", f"--model.ancestor={path}", f'--model.sizes=["{size}"]').parent
     family = api.load_family(run)
     assert len(family.front) > 4
@@ -164,7 +161,7 @@ def test_plain_transformers_read_the_networks_of_a_family(fit, images, tmp_path,
         out, own = tmp_path / str(parameters), family[arch]
         ok(lgx("export", run, "--arch", arch, "--out", out))
         plain = AUTO[kind].from_pretrained(out).eval()
-        torch.testing.assert_close(plain(inputs).logits, own(inputs), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(plain(inputs[:, 0]).logits, own(inputs), rtol=1e-4, atol=1e-5)
         assert kind == "language" or plain.config.id2label == own.config.id2label == {0: "negative", 1: "positive"}
         assert plain.num_parameters() == parameters
     best = (min if kind == "language" else max)(family.front.values())  # perplexity and accuracy
@@ -173,8 +170,13 @@ def test_plain_transformers_read_the_networks_of_a_family(fit, images, tmp_path,
     if kind == "language":
         return
     ok(lgx("predict", "--config", run / "config.yaml", f"--ckpt_path={run}/checkpoints/last.ckpt"))
-    done = lgx("predict", images, "--model", run, "--arch", size, "--out", tmp_path / "p.csv")
-    assert "is a model for text" in refusal(done)
+    (tmp_path / "a.txt").write_text("the sentence\n\na word")
+    words = ["--tokenizer", text_root / "gpt2_vocab", "--top_k", 2]
+    ok(lgx("predict", tmp_path / "a.txt", "--model", run, "--arch", size, "--out", tmp_path / "p.csv", *words))
+    tokenizer = load_tokenizer(text_root / "gpt2_vocab")
+    logits = family[size](padded(tokenizer, [dict(tokenizer(text)) for text in ("the sentence", "a word")]))
+    found = [float(row["probability"]) for row in csv.DictReader((tmp_path / "p.csv").open())]
+    assert found == pytest.approx(logits.softmax(1).amax(1).tolist(), abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ARCHS)
@@ -184,13 +186,12 @@ def test_sizes_of_texts_are_stored_exactly(name):
     assert len(sizes) > 4
     for size in sizes:
         assert parse_size(size_text(size), whole) == size
-        assert parse_size(size.spec(["mlp_ratio"]), whole) == size  # as files of earlier versions have it
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS)
 def test_a_slice_is_a_selection_of_layers_groups_heads_and_neurons(name, kind, tmp_path):
     _, architecture, network = write_ancestor(name, kind, tmp_path)
-    inputs = ids()
+    inputs = texts(*TEXTS, vocab_size=SIZE)
     importance = on_inputs(network, architecture, inputs)
     tensors, order = ordered(architecture.tensors(network), architecture, importance)
     assert not torch.equal(order, torch.arange(architecture.embed_dim))

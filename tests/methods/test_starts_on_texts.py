@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from lgx.architectures import HFArchitecture
+from lgx.architectures.hf import describe_config
 from lgx.artifacts.export import write_descendant
 from lgx.errors import UserError
 from lgx.initialization import initialize
@@ -19,7 +20,6 @@ from lgx.methods import LayerChoice, Pretrained, VanillaLG, WeightSelection, Wei
 from lgx.methods.initializers import initializer_for
 from lgx.methods.weight_subcloning.importance import on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change
-from tests.architectures.test_hf import described
 from tests.support.text_networks import padded_ids, plain_network
 from tests.support.tokenizers_of_models import write_tokenizer
 
@@ -59,9 +59,10 @@ def sides_of(form, name):
 @cache
 def source(form):
     plain = plain_network(form)
-    model = described(plain).build().eval()
+    architecture = describe_config({**plain.config.to_dict(), "architectures": [type(plain).__name__]}, "config.json")
+    model = architecture.build().eval()
     model.load_state_dict(plain.state_dict())
-    return model, described(plain)
+    return model, architecture
 
 
 def reads(form, kind, **options):
@@ -211,26 +212,26 @@ def test_heads_with_their_queries_keys_and_values_side_by_side_are_ranked_as_hea
 @pytest.mark.parametrize("form", ["llama", "gpt2", "bert"])
 def test_activations_and_changes_are_measured_on_tokens_without_padding(form):
     model, architecture = source(form)
-    ids = padded_ids()
-    found, neurons = on_inputs(model, architecture, ids), []
+    inputs = padded_ids()
+    is_token = inputs[:, 1] == 1
+    found, neurons = on_inputs(model, architecture, inputs), []
     block = architecture.blocks(model)[1]
     last = {"llama": "mlp.down_proj", "gpt2": "mlp.c_proj", "bert": "output.dense"}[form]
-    hook = block.get_submodule(last).register_forward_pre_hook(lambda _, inputs: neurons.append(inputs[0][ids != 1]))
+    hook = block.get_submodule(last).register_forward_pre_hook(lambda _, given: neurons.append(given[0][is_token]))
     with torch.no_grad():
-        before = model(ids)
+        before = model(inputs)
         expected = neurons[0].abs().double().mean(0)
     hook.remove()
     owner = next(owner for kind, owner in found.elements if kind == "hidden" and ".1." in owner)
     assert_close(found.elements["hidden", owner], 2 * expected / expected.mean())
     assert len(found.layers) == 3
-    assert sorted(layers_by_change(model, architecture, ids)) == [0, 1, 2]
-    assert torch.equal(model(ids), before)
+    assert sorted(layers_by_change(model, architecture, inputs)) == [0, 1, 2]
+    assert torch.equal(model(inputs), before)
 
 
 def test_the_layer_without_which_the_features_of_tokens_change_least_is_dropped_first():
     longer = source("llama")[1].replace(depth=5)
-    network = longer.build().eval()
-    ids = padded_ids()
+    network, inputs = longer.build().eval(), padded_ids()
 
     def change(left):
         layers = [i for i in range(5) if i != left]
@@ -238,11 +239,11 @@ def test_the_layer_without_which_the_features_of_tokens_change_least_is_dropped_
         shallow.load_state_dict(network.state_dict(), strict=False)
         for place, layer in enumerate(layers):
             shallow.model.layers[place].load_state_dict(network.model.layers[layer].state_dict())
-        return torch.cosine_similarity(shallow.tokens(ids), network.tokens(ids), -1)[ids != 1].mean()
+        return torch.cosine_similarity(shallow.tokens(inputs), network.tokens(inputs), -1)[inputs[:, 1] == 1].mean()
 
     with torch.no_grad():
         first = max((1, 2, 3), key=change)
-    assert layers_by_change(network, longer, ids, 4)[-1] == first
+    assert layers_by_change(network, longer, inputs, 4)[-1] == first
 
 
 @pytest.mark.parametrize(("network", "tokenizer"), [("bert", "bert"), ("gpt2", "bare")])
@@ -258,10 +259,10 @@ def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path, network,
     assert not result.random
     assert start._sample.shape[0] == 2
     assert result.notes[1] == f"ranked    by activation on 2 texts of {texts}"
-    with pytest.raises(UserError, match=r"data: .*nothing holds no training texts"):
+    with pytest.raises(UserError, match=r"data: .*nothing has no training texts"):
         WeightSubcloning(str(folder), str(tmp_path / "nothing")).ranked  # noqa: B018
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(UserError, match=r"source: .* holds no encoder.json, vocab.json or tokenizer.json"):
+    with pytest.raises(UserError, match=r"source: .*: transformers cannot load its tokenizer"):
         WeightSubcloning(str(folder), str(texts)).ranked  # noqa: B018
 
 

@@ -108,7 +108,7 @@ def test_predicted_memory_of_a_text_model_is_what_a_step_takes(held, images, tmp
     seen, _ = held
     root = write_sets(tmp_path / "texts")
     write_vocabulary(root / "gpt2_vocab")
-    arch = f"gpt2:depth=2,embed_dim=48,num_heads=3,max_len=12,vocab_size={SIZE}"
+    arch = f"hf:depth=2,embed_dim=48,num_heads=3,max_len=12,vocab_size={SIZE}"
     options = [
         f"--model.arch={arch}", "--data=CoLA", f"--data.root={root}", "--data.batch_size=4", "--data.max_len=12",
         f"--data.vocab_size={SIZE}",

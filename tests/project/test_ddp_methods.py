@@ -21,12 +21,12 @@ HYPER = [
 ]  # fmt: skip
 LOW_RANK = [*HYPER, "--model.rank=4", "--model.max_size=1024"]
 STAGES = ["--model.stages=[2,2]"]
-TEXT = f"gpt2:depth=2,embed_dim=24,num_heads=3,max_len=40,vocab_size={SIZE}"
+TEXT = f"hf:depth=2,embed_dim=24,num_heads=3,max_len=40,vocab_size={SIZE}"
 LEARNGENE = "{ancestor}/final.learngene.safetensors"
 ANCESTOR = f"--model.ancestor={LEARNGENE}"
 SEVERAL = ["--data=MultiTask", "--data.tasks=[{first},{second}]", "--data.steps_per_epoch=4"]
 TEXTS = [f"--model.arch={TEXT}", "--data.root={texts}", "--data.max_len=40", f"--data.vocab_size={SIZE}"]
-TEXT_HYPER = ["--model.set=GPTs-1K", '--model.panel=["gpt2:depth=2,embed_dim=16,num_heads=2"]']
+TEXT_HYPER = ["--model.set=GPTs-1K", '--model.panel=["hf:depth=2,embed_dim=16,num_heads=2"]']
 ONE_TEXT = ["--data=CoLA", *TEXTS]
 TWO_TEXTS = ["--data=MultiText", "--data.tasks=[cola,mrpc]", "--data.steps_per_epoch=4", *TEXTS]
 PLAIN_TEXT = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data_modules.text.tokens import load_tokenizer
+from data_modules.text.tokenizer import load_tokenizer
 from experiments.text.movie_texts import write_texts
 from lgx.architectures import parse_any_architecture
 from lgx.cli import TRAINING

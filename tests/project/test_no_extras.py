@@ -33,7 +33,7 @@ NEED_ONE = {
     f"lgx.architectures.{name}": "No module named 'transformers'" for name in ("hf_config", "hf_model", "hf_structure")
 }
 """Modules that are imported inside the context of their extra alone, and what their message says."""
-GPT2 = "gpt2:depth=1,embed_dim=8,num_heads=2,max_len=8"
+GPT2 = "hf:depth=1,embed_dim=8,num_heads=2,max_len=8"
 COMMANDS = {
     "nlp": ["init", "--method=random", f"--arch={GPT2}", "--num_classes=3", "--out=text"],
     "sweep": ["sweep", str(ROOT / "experiments/sws/demo.yaml"), "--cluster=slurm"],

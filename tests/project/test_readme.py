@@ -15,7 +15,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from experiments.analyze.__main__ import COMMANDS as ANALYSES
-from lgx.architectures import GPT2Architecture, HFArchitecture, name_of, parse_architecture
+from lgx.architectures import HFArchitecture, HFArchitecture, name_of, parse_architecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.export.onnx_file import run_onnx
 from lgx.artifacts.learngene import Learngene
@@ -162,7 +162,7 @@ def _write_text(folder: Path) -> None:
     (folder / "my_texts").mkdir()
     (folder / "my_texts/train.txt").write_text("\n\n".join(f"the cat sat on mat {n}" for n in range(2000)))
     write_vocabulary(write_sets(folder / "data") / "gpt2_vocab", size=50257)
-    gpt2 = GPT2Architecture(1, 8, 2, max_len=64)
+    gpt2 = HFArchitecture(1, 8, 2, max_len=64)
     runs = folder / "runs/text_mini"
     ancestor = Learngene("ancestor", gpt2, gpt2.build().state_dict())
     ancestor.save(runs / "ancestor/seed0/final.learngene.safetensors")

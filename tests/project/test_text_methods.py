@@ -22,8 +22,8 @@ from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE, write_vocabulary
 
 transformers = import_transformers()
-ARCH = f"gpt2:depth=2,embed_dim=24,num_heads=3,max_len=40,vocab_size={SIZE}"
-PANEL = '["gpt2:depth=2,embed_dim=16,num_heads=2","gpt2:depth=4,embed_dim=24,num_heads=3"]'
+ARCH = f"hf:depth=2,embed_dim=24,num_heads=3,max_len=40,vocab_size={SIZE}"
+PANEL = '["hf:depth=2,embed_dim=16,num_heads=2","hf:depth=4,embed_dim=24,num_heads=3"]'
 HYPER = [
     "--model.set=GPTs-1K", "--model.set_size=6", f"--model.panel={PANEL}", "--model.width=16", "--model.layers=1",
     "--model.heads=2", "--model.max_shape=[64,64,4,4]", "--model.rank=4", "--model.max_size=1024",
@@ -128,7 +128,7 @@ def test_tal_learns_several_text_tasks_with_a_row_per_token_and_maps_them(tal, t
     of_classes = {"acc", "auroc", "balanced_acc", "ece", "loss"}
     assert measured == {("cola", m) for m in {"mcc", *of_classes}} | {("mrpc", m) for m in {"f1", *of_classes}}
     ok(analyze("tasks", "--source", tal / "final.learngene.safetensors", "--out", tmp_path / "map.svg",
-               "--archs", "gpt2:depth=2,embed_dim=16,num_heads=2;gpt2:depth=3,embed_dim=16,num_heads=2"))  # fmt: skip
+               "--archs", "hf:depth=2,embed_dim=16,num_heads=2;hf:depth=3,embed_dim=16,num_heads=2"))  # fmt: skip
     assert (tmp_path / "map.svg").is_file()
 
 
@@ -161,7 +161,7 @@ def test_a_task_embedding_is_the_mean_over_the_training_texts(text_root, ancesto
 @pytest.mark.slow
 def test_init_writes_what_plain_transformers_reads(text_root, tal, tmp_path):
     learngene = tal / "final.learngene.safetensors"
-    arch = f"gpt2:depth=3,embed_dim=16,num_heads=2,max_len=40,vocab_size={SIZE}"
+    arch = f"hf:depth=3,embed_dim=16,num_heads=2,max_len=40,vocab_size={SIZE}"
     out, vocabulary = tmp_path / "descendant", text_root / "gpt2_vocab"
     done = lgx("init", "--source", learngene, "--task", "cola", "--arch", arch, "--out", out, "--tokenizer", vocabulary)
     assert done.code == 0, done.err
@@ -189,7 +189,7 @@ def test_init_writes_what_plain_transformers_reads(text_root, tal, tmp_path):
 
 
 def test_init_and_sample_work_with_text_models(tmp_path):
-    arch = f"gpt2:depth=1,embed_dim=8,num_heads=2,max_len=9,vocab_size={SIZE}"
+    arch = f"hf:depth=1,embed_dim=8,num_heads=2,max_len=9,vocab_size={SIZE}"
     done = lgx("init", "--arch", arch, "--out", tmp_path / "random")
     assert (done.code, "2 classes" in done.out) == (0, True), done.err
     done = lgx("sample", "GPTs-1K", "--count", 2, "--arch", arch)
@@ -200,7 +200,7 @@ def test_init_and_sample_work_with_text_models(tmp_path):
     ("model", "options", "sentence"),
     [
         ("Finetune", ["--data.max_len=50"], "in texts of up to 40, but task cola has 260, in texts of up to 50"),
-        ("Finetune", ["--model.arch=gpt2:depth=1,vocab_size=300"], "model.arch: knows 300 tokens"),
+        ("Finetune", ["--model.arch=hf:depth=1,vocab_size=300"], "model.arch: knows 300 tokens"),
         ("Finetune", ["--data.vocab_size=300"], "encoder.json has 260 tokens, but vocab_size is 300"),
         ("Finetune", ["--model.arch=6-Tiny"], "'6-Tiny': reads images, but the task has text; name a GPT-2, e.g."),
         ("Finetune", ["--model.drop_path_rate=0.1"], "model.drop_path_rate: expected 0"),

@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from data_modules.text.tokens import END
-
+END = "<|endoftext|>"
 MERGES = ["t h", "th e", "Ġ the"]
 
 

@@ -2,22 +2,23 @@
 
 import torch
 
-from lgx.architectures import GPT2Architecture
+from lgx.architectures import HFArchitecture
 from lgx.hypernet import Hypernet, HypernetConfig
 from tests.support.extras import import_transformers
 from tests.support.hypernet import TINY
 
 transformers = import_transformers()
 
-GPT2 = GPT2Architecture(2, 24, 3, max_len=12, vocab_size=101, num_classes=3)
+GPT2 = HFArchitecture(2, 24, 3, max_len=12, vocab_size=101, num_classes=3)
 
 
 def texts(*lengths: int, vocab_size: int = 101) -> torch.Tensor:
-    """Random texts of these lengths, padded on the right."""
+    """Random texts of these lengths, padded on the right: token ids, attention mask and token types, (B, 3, N)."""
     ids = torch.full((len(lengths), max(lengths)), vocab_size - 1)
     for i, length in enumerate(lengths):
         ids[i, :length] = torch.randint(0, vocab_size - 1, (length,))
-    return ids
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return torch.stack([ids, mask.long(), torch.zeros_like(ids)], dim=1)
 
 
 def hypernet(**options: object) -> Hypernet:

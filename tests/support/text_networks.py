@@ -47,7 +47,8 @@ def plain_network(form: str) -> Any:
 
 
 def padded_ids() -> torch.Tensor:
-    """Two texts, the second one padded on the right."""
+    """Token ids, attention mask and token types of two texts, the second one padded on the right, (2, 3, N)."""
     ids = torch.randint(4, 60, (2, 9), generator=torch.Generator().manual_seed(1))
-    ids[1, 6:] = 1
-    return ids
+    mask = torch.ones_like(ids)
+    ids[1, 6:], mask[1, 6:] = 1, 0
+    return torch.stack([ids, mask, torch.zeros_like(ids)], dim=1)

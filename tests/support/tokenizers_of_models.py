@@ -21,7 +21,8 @@ def write_tokenizer(folder: Path, form: str, vocab_size: int = 320) -> Path:
         names = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]"}
         tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
         tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-        trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=["[PAD]", *list(names.values())[:3]])
+        tokens = ["[PAD]", *list(names.values())[:3]]
+        trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=tokens, show_progress=False)
     else:
         names = {"bos_token": "<s>", "eos_token": "</s>"} if form == "llama" else {"eos_token": "</s>"}
         tokenizer = Tokenizer(models.BPE())
@@ -31,14 +32,15 @@ def write_tokenizer(folder: Path, form: str, vocab_size: int = 320) -> Path:
             vocab_size=vocab_size, special_tokens=list(names.values()), initial_alphabet=alphabet, show_progress=False
         )
     tokenizer.train_from_iterator(TEXTS, trainer)
-    single, pair = {"bert": ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]"), "llama": ("<s> $A", "<s> $A <s> $B")}.get(
-        form, ("", "")
-    )
+    single, pair = {
+        "bert": ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"),
+        "llama": ("<s> $A", "<s> $A <s> $B"),
+    }.get(form, ("", ""))
     if single:
         special = [(token, tokenizer.token_to_id(token)) for token in names.values()]
         tokenizer.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=special)
     folder.mkdir(parents=True)
     tokenizer.save(str(folder / "tokenizer.json"))
-    about = {**names, "auto_map": {"AutoTokenizer": ["evil.py", None]}, "tokenizer_class": "Evil"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(about))
+    kind = {"tokenizer_class": "BertTokenizer"} if form == "bert" else {}
+    (folder / "tokenizer_config.json").write_text(json.dumps({**names, **kind}))
     return folder

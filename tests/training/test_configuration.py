@@ -8,7 +8,7 @@ import torch
 import yaml
 
 from experiments.reproduce.hours import sweep_hours
-from lgx.architectures import GPT2Architecture
+from lgx.architectures import HFArchitecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import architecture_of
 from lgx.core.rows import read_rows
@@ -151,7 +151,7 @@ def test_a_sweep_is_planned_with_the_sizes_of_its_starts(images, ancestor_file, 
 
 def test_models_of_timm_and_text_models_give_theirs_without_a_download(tmp_path):
     assert architecture_of("timm:deit_tiny_patch16_224,img_size=64,patch_size=8").spec().endswith("8,img_size=64")
-    text = GPT2Architecture(1, 8, 2, max_len=16, vocab_size=20)
+    text = HFArchitecture(1, 8, 2, max_len=16, vocab_size=20)
     Learngene("ancestor", text, text.build().state_dict()).save(tmp_path / "a.learngene.safetensors")
     assert architecture_of(str(tmp_path / "a.learngene.safetensors")).spec() == text.spec()
 

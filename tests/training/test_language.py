@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from data_modules import TextFiles
-from data_modules.text.tokens import load_tokenizer, pad_of
+from data_modules.text.tokenizer import load_tokenizer
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.core.rows import read_rows
@@ -132,7 +132,7 @@ def test_a_classifier_takes_its_tokenizer_along(text_root: Path, tmp_path: Path)
     data = ["--data=CoLA", f"--data.root={text_root}", "--data.max_len=40", "--data.vocab_size=400"]
     data += ["--data.batch_size=4", f"--data.tokenizer={words}"]
     assert "pads with 0" in refusal(lgx(*base, arch.format(3), *data))
-    of_gpt2 = "--model.arch=gpt2:depth=1,embed_dim=16,num_heads=2,max_len=40,vocab_size=400"
+    of_gpt2 = "--model.arch=hf:depth=1,embed_dim=16,num_heads=2,max_len=40,vocab_size=400"
     assert "write hf:…,pad_id=0 as architecture" in refusal(lgx(*base, of_gpt2, *data))
     ok(lgx(*base, arch.format(0), *data))
     trained = learngene(tmp_path / "test/ancestor/seed0")

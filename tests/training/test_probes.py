@@ -91,7 +91,7 @@ def test_a_network_that_is_not_the_one_of_its_architecture_and_another_command_a
     ("arch", "data", "words"),
     [
         (SMALL, ["--data=ADE20K"], "task ade20k is segmentation"),
-        ("gpt2:depth=1,embed_dim=16,num_heads=2", ["--data=CoLA"], "task cola is text"),
+        ("hf:depth=1,embed_dim=16,num_heads=2", ["--data=CoLA"], "task cola is text"),
         (SMALL, ["--data=MultiTask", "--data.tasks=[pocket_digits,pocket_roses]"], "needs one data set"),
     ],
     ids=["segmentation", "text", "several"],

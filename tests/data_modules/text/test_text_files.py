@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ import torch
 
 from data_modules import TextFiles
 from data_modules.module_checks import check_module
-from data_modules.text import sequences
-from data_modules.text.tokens import load_tokenizer
+from data_modules.text import files as text_files
+from data_modules.text.rows import split_files
+from data_modules.text.tokenizer import load_tokenizer
 from lgx.core.task import IGNORE_TOKEN
 from lgx.errors import UserError
 from tests.support.extras import import_transformers
@@ -48,9 +50,10 @@ def predicted(loader) -> list[int]:
     """Targets of all positions, in order; inputs must be the tokens before them."""
     found: list[int] = []
     for batch in loader:
-        for inputs, targets in zip(batch.inputs, batch.targets, strict=True):
+        for (ids, mask, _), targets in zip(batch.inputs, batch.targets, strict=True):
             known = targets[targets != IGNORE_TOKEN]
-            assert torch.equal(inputs[1 : len(known)], known[:-1])
+            assert torch.equal(ids[1 : len(known)], known[:-1])
+            assert mask.tolist() == [1] * len(known) + [0] * (len(mask) - len(known))
             found += known.tolist()
     return found
 
@@ -67,9 +70,8 @@ def test_every_token_of_a_split_is_predicted_once_and_documents_are_in_one_split
         size = sum(len(text.encode()) for text in found[split])
         assert module.task.bytes_per_token[split == "test"] == pytest.approx(size / len(tokens))
     train = module.examples("train")
-    ids = [token for k in range(len(train)) for token in train[k][1].tolist()]
-    found["train"] = tokenizer.decode(ids).split(end)[:-1]  # the last one is cut
-    assert all(len(train[k][0]) == 16 for k in range(len(train)))
+    found["train"] = tokenizer.decode([token for _, following in train for token in following]).split(end)[:-1]
+    assert all(len(ids) == 16 for ids, _ in train)  # so the last document is cut
     assert [len(found[split]) for split in ("val", "test")] == [6, 6]
     together = found["val"] + found["test"] + found["train"]
     assert len({*together}) == len(together)
@@ -85,11 +87,10 @@ def test_all_forms_of_files_give_the_same_sequences(tmp_path, vocabulary):
     forms = {
         "objects": {"x.jsonl": OBJECTS.replace("\n", "\n\n")},
         "compressed": {"x.jsonl.gz": gzip.compress(OBJECTS.encode())},
-        "parts": {"x.txt": "\n\n \n" + "\r\n\n".join(DOCUMENTS)},
-        "several": {
-            "b.txt": "\n\n".join(DOCUMENTS[20:]),
-            "a.txt.gz": gzip.compress(FIRST),
-        },
+        "list": {"x.json": json.dumps([{"text": text} for text in DOCUMENTS])},
+        "parts": {"x.txt": "\n\n\n\n" + "\r\n\r\n".join(DOCUMENTS)},
+        "several": {"b.txt": "\n\n".join(DOCUMENTS[20:]), "a.txt.gz": gzip.compress(FIRST)},
+        "table": {"x.csv": "n,text\n" + "".join(f'{k},"{text}"\n' for k, text in enumerate(DOCUMENTS))},
         "rows": {"x.parquet": b""},
     }
     found = {}
@@ -99,88 +100,96 @@ def test_all_forms_of_files_give_the_same_sequences(tmp_path, vocabulary):
             parquet.write_table(pyarrow.table({"text": [*DOCUMENTS[:9], "", *DOCUMENTS[9:]]}), root / "x.parquet")
         module = opened(root, vocabulary, name="same")
         found[form] = (module.fingerprint(), module.task)
-    assert all(each == found["objects"] for each in found.values())
+    assert [form for form, each in found.items() if each != found["objects"]] == []
 
 
-def test_files_and_folders_of_a_split_are_that_split(tmp_path, vocabulary):
+def test_a_word_in_a_path_names_its_split(tmp_path, capsys):
+    named = {
+        "train": ["TRAIN.jsonl.gz", "a/training-2.csv", "train-00000-of-00002.parquet"],
+        "val": ["dev1.csv", "sub/Valid_1.tsv", "val/x.txt", "validation.json"],
+        "test": ["eval.json", "my test.csv", "test/train.txt"],
+    }
+    others = ["README.txt", "contest.csv", "latest/x.txt"]
+    write(tmp_path, dict.fromkeys([*chain(*named.values()), *others, "notes.md", "val.py"], "x"))
+    found = {split: [str(file.relative_to(tmp_path)) for file in part] for split, part in split_files(tmp_path).items()}
+    assert found == named
+    assert "left out: README.txt, contest.csv, x.txt\n" in capsys.readouterr().out
+    for name in named["train"]:
+        (tmp_path / name).unlink()
+    assert [str(file.relative_to(tmp_path)) for file in split_files(tmp_path)["train"]] == others
+    assert capsys.readouterr().out == ""
+    with pytest.raises(UserError, match=r"data.root: .*test\.txt has no training texts"):
+        split_files(write(tmp_path / "one", {"test.txt": "x"}) / "test.txt")
+
+
+def test_files_of_a_split_are_that_split(tmp_path, vocabulary):
     files = {"train-00000.jsonl": OBJECTS, "validation/a/x.txt": "a validation text " * 9, "test.txt": "a test " * 9}
-    root = write(tmp_path / "set", {**files, "README.txt": "not a training text"})
-    module = opened(root, vocabulary, max_len=4)
+    module = opened(write(tmp_path / "set", {**files, "README.txt": "not a training text"}), vocabulary, max_len=4)
     tokenizer = load_tokenizer(vocabulary, SIZE)
     for split, text in (("val", "a validation text " * 9), ("test", "a test " * 9)):
         assert tokenizer.decode(predicted(module.eval_dataloader(split))) == text
     total = sum(len(ids) + 1 for ids in tokenizer(DOCUMENTS, add_special_tokens=False)["input_ids"])
-    assert module.task.num_train == (total - 1) // 4
-    alone = opened(root / "test.txt", vocabulary, max_len=4, val_fraction=0, stages=("fit",))
-    assert alone.task.name == "test"
-    with pytest.raises(UserError, match=r"data test: the test split has 0 of 1 documents.*add a file test\.\*"):
-        alone.setup("test")
-
-
-def test_limits_and_processes_count_sequences(tmp_path, vocabulary):
-    root = write(tmp_path / "set", {"a.jsonl": OBJECTS})
-    whole, part = opened(root, vocabulary), opened(root, vocabulary, limit_train=5)
-    every = [tuple(whole.examples("train")[k][0].tolist()) for k in range(whole.task.num_train)]
+    assert module.task.num_train == module.count_train() == (total - 1) // 4
+    part = opened(tmp_path / "set", vocabulary, max_len=4, limit_train=5)
     assert part.task.num_train == 5
-    assert {tuple(part.examples("train")[k][0].tolist()) for k in range(5)} < {*every}
-    assert whole.count_train() == whole.task.num_train
+    whole = [ids for ids, _ in module.examples("train")]
+    assert all(ids in whole for ids, _ in part.examples("train"))
+    alone = opened(tmp_path / "set/train-00000.jsonl", vocabulary, val_fraction=0, stages=("fit",))
+    assert alone.task.name == "train-00000"
+    with pytest.raises(UserError, match=r"the test split has 0 of 60 documents.*add a file test\.\*"):
+        alone.setup("test")
 
 
 def test_texts_are_tokenized_again_only_if_they_changed(tmp_path, vocabulary, cache, monkeypatch):
     root = write(tmp_path / "set", {"a.jsonl": OBJECTS})
     before = opened(root, vocabulary).fingerprint()
-    counted, encode = [], sequences.encode
-    monkeypatch.setattr(sequences, "encode", lambda *args: counted.append(1) or encode(*args))
-    assert opened(root, vocabulary, max_len=16).fingerprint() == before
+    counted, encode = [], text_files._with_end
+    monkeypatch.setattr(text_files, "_with_end", lambda *args, **values: counted.append(1) or encode(*args, **values))
+    assert opened(root, vocabulary).fingerprint() == before
     assert not counted
-    (file,) = (cache / "tokens").iterdir()
-    whole = file.read_bytes()
-    for damaged in (whole[:-7], whole[1:], b"", whole[:-1] + b"\x7f"):
-        file.write_bytes(damaged)
-        with pytest.raises(UserError, match=r"\.tokens is incomplete or corrupted .*; remove it"):
+    tokens, *_ = cache.rglob("cache-*.arrow")
+    whole = tokens.read_bytes()
+    for damaged in (whole[:-7], whole[100:], b""):
+        tokens.write_bytes(damaged)
+        with pytest.raises(UserError, match=r"incomplete or corrupted.*remove"):
             opened(root, vocabulary)
     write(root, {"a.jsonl": OBJECTS.replace("has", "had")})
     assert opened(root, vocabulary).fingerprint() != before
     assert len(counted) == 1
-    monkeypatch.setattr(sequences, "encode", lambda *args: write(root, {"b.txt": "new"}) and encode(*args))
-    write(root, {"b.txt": "a text that changes while it is read"})
-    with pytest.raises(UserError, match=r"a file of set changed while it was read; start again"):
-        opened(root, vocabulary)
 
 
 BAD = {
-    "an empty file": ({"a.jsonl": OBJECTS, "b.txt": " \n"}, r"b\.txt: holds no text"),
-    "no file": ({"a.csv": "text"}, r"data.root: .* holds no training texts; expected files \.txt"),
-    "another field": ({"a.jsonl": OBJECTS + '{"body": "x"}'}, r"a\.jsonl, line 61: .*'text'.*data.text_field"),
-    "no object": ({"a.jsonl": "[1]"}, r"a\.jsonl, line 1: expected a text under 'text'"),
-    "broken JSON": ({"a.jsonl": OBJECTS + "{"}, r"a\.jsonl, line 61: not valid"),
-    "another encoding": ({"a.txt": b"a\n\ncaf\xe9"}, r"a\.txt, line 3: not UTF-8"),
-    "half a character": ({"a.jsonl": r'{"text": "\ud800"}'}, r"a\.jsonl, line 1: .*half a surrogate pair"),
-    "a broken archive": ({"a.txt.gz": gzip.compress(b"a b c")[:-9]}, r"a\.txt\.gz: "),
-    "no archive": ({"a.txt.gz": b"text"}, r"a\.txt\.gz: "),
+    "no text": ({"b.csv": "text\n"}, r"b\.csv: cannot be read"),
+    "another field": ({"a.jsonl": '{"body": "x"}'}, r"a\.jsonl: no column 'text' among body"),
+    "no object": ({"a.jsonl": "[1]"}, r"a\.jsonl"),
+    "broken JSON": ({"a.jsonl": OBJECTS + "{"}, r"a\.jsonl: cannot be read .*row 60"),
+    "another encoding": ({"a.txt": b"a\n\ncaf\xe9"}, r"a\.txt: cannot be read .*utf-8"),
+    "half a character": ({"a.jsonl": r'{"text": "\ud800"}'}, r"a\.jsonl: cannot be read .*surrogate pair"),
+    "a broken archive": ({"a.txt.gz": gzip.compress(b"a b c")[:-9]}, r"a\.txt\.gz: cannot be read"),
+    "no archive": ({"a.txt.gz": b"text"}, r"a\.txt\.gz: cannot be read"),
     "no table": ({"a.parquet": b"PAR1"}, r"a\.parquet: cannot be read"),
+    "no file": ({"a.md": "text"}, r"data.root: .* has no training texts; expected files that end in \.txt"),
     "few tokens": ({"train.txt": "a b", "test.txt": "a", "val.txt": "b"}, "train split has 1 of 1 .*than one sequence"),
     "few documents": ({"a.txt": "a b"}, "the train split has 0 of 1 documents"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_file_is_named_in_one_sentence(tmp_path, vocabulary, cache, case):
+def test_a_bad_file_is_named_in_one_sentence(tmp_path, vocabulary, case):
     files, message = BAD[case]
     with pytest.raises(UserError, match=message) as caught:
         opened(write(tmp_path / "set", files), vocabulary, stages=("fit",))
     assert "\n" not in str(caught.value)
-    assert not any(cache.rglob("*.tokens")) or "few" in case
 
 
-def test_absent_texts_and_tokenizers_are_named(tmp_path, vocabulary):
-    with pytest.raises(UserError, match=r"data.root: .*absent holds no training texts"):
+def test_absent_texts_tokenizers_and_folders_are_named(tmp_path, vocabulary, monkeypatch):
+    with pytest.raises(UserError, match=r"data.root: .*absent has no training texts"):
         opened(tmp_path / "absent", vocabulary)
     root = write(tmp_path / "set", {"a.jsonl": OBJECTS})
     with pytest.raises(UserError, match=r"data.tokenizer: give the folder"):
         TextFiles(str(root))
-    with pytest.raises(UserError, match=r"has 260 tokens, but vocab_size is 100"):
+    with pytest.raises(UserError, match=r"has 260 tokens, but the network knows 100"):
         opened(root, vocabulary, vocab_size=100)
-    (tmp_path / "cache").write_text("a file in the place of the folder")
-    with pytest.raises(UserError, match=r"cannot write .*tokens: .*; set LGX_CACHE to a folder with more space"):
+    monkeypatch.setenv("LGX_CACHE", str(root / "a.jsonl"))
+    with pytest.raises(UserError, match=r"set LGX_CACHE to a folder"):
         opened(root, vocabulary)

@@ -1,21 +1,28 @@
-"""Tokenizers of any model's folder: templates, padding, and vocabularies that do not fit."""
+"""Tokenizers of any network's folder: padding, sizes, texts that are too long, and vocabularies that do not fit."""
 
 import json
+import logging
+import time
 
+import numpy as np
 import pytest
-import torch
+from huggingface_hub import constants
 
+from data_modules import CoLA
 from data_modules.registry import TEXT_SETS
-from data_modules.text.rows import Row
-from data_modules.text.tokens import end_of, load_tokenizer, pad_of, size_of, tokenize
+from data_modules.text.tokenizer import end_of, load_tokenizer, padded, size_of
 from lgx.errors import UserError
+from lgx.host import hub
+from tests.data_modules.text.text_helpers import opened
 from tests.support.extras import import_transformers
-from tests.support.fake_text import SIZE, write_vocabulary
+from tests.support.fake_hub import CLOSED, silent_hub
+from tests.support.fake_text import END, SIZE, write_sets, write_vocabulary
+from tests.support.paths import SHARED
 from tests.support.tokenizers_of_models import write_tokenizer
 
 import_transformers()
-
-FORMS = {"bert": "[CLS] {} [SEP] {} [SEP]", "llama": "<s> {} <s> {}", "bare": "{} Ċ {}"}
+FORMS = {"bert": "[PAD] [SEP]", "llama": "</s> </s>", "bare": "</s> </s>"}
+"""The token that pads and the one between documents."""
 
 
 @pytest.fixture(scope="module")
@@ -25,90 +32,106 @@ def folders(tmp_path_factory):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_texts_have_the_template_of_their_tokenizer(folders, form):
+def test_texts_are_padded_with_the_tokenizers_own_token_or_its_end_and_the_mask_hides_it(folders, form):
     tokenizer = load_tokenizer(folders[form], 400)
-    first, second, written = "the cat", "a dog", "a [SEP] </s>"
-    rows = [Row((first, second), 0, "file", 1), Row((written, second), 1, "file", 2)]
-    ids, cut = tokenize(rows, tokenizer, 100)
-    words = [" ".join(tokenizer.tokenize(text)) for text in (first, second, written)]
-    found = [" ".join(tokenizer.convert_ids_to_tokens(ids[k][0].tolist())) for k in (0, 1)]
-    assert found == [FORMS[form].format(words[0], words[1]), FORMS[form].format(words[2], words[1])]
-    assert (cut, ids.labels.tolist()) == (0, [0, 1])
-    # A special token that is written in a text is not one.
-    ends = [token for token in (tokenizer.sep_token_id, tokenizer.eos_token_id) if token is not None]
-    assert sum(token in ends for token in ids[1][0].tolist()) == (2 if form == "bert" else 0)
+    pad, end = tokenizer.convert_tokens_to_ids(FORMS[form].split())
+    assert (tokenizer.pad_token_id, end_of(tokenizer)) == (pad, end)
+    texts = [tokenizer(*each, return_attention_mask=False) for each in (("the cat </s>", "a dog"), ("the",))]
+    lengths = [len(text["input_ids"]) for text in texts]
+    ids, mask, types = padded(tokenizer, texts).unbind(1)
+    assert mask.sum(1).tolist() == lengths
+    assert [row[:length].tolist() for row, length in zip(ids, lengths, strict=True)] == [t["input_ids"] for t in texts]
+    assert set(ids[1, lengths[1] :].tolist()) == {pad}
+    assert types[0].tolist() == texts[0].get("token_type_ids", [0] * lengths[0])
+    assert types.any() == (form == "bert")
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_long_texts_keep_the_template_and_the_longer_one_is_cut_first(folders, form):
-    tokenizer = load_tokenizer(folders[form], 400)
-    rows = [Row(("cat " * 30, "dog"), 0, "file", 1), Row(("cat", "dog"), 1, "file", 2)]
-    whole, _ = tokenize(rows, tokenizer, 1000)
-    ids, cut = tokenize(rows, tokenizer, 20)
-    assert (cut, ids.lengths.tolist()) == (1, [20, whole.lengths[1]])
-    last = len(tokenizer.tokenize("dog")) + (1 if form == "bert" else 0)
-    assert ids[0][0][-last:].tolist() == whole[0][0][-last:].tolist()
-    single, _ = tokenize([Row(("cat " * 30,), 0, "file", 1)], tokenizer, 20)
-    assert single.lengths.tolist() == [20]
-    if form == "bert":
-        assert single[0][0][-1] == tokenizer.sep_token_id
-        with pytest.raises(UserError, match=r"data.max_len: 3 tokens of the template leave no room for a text in 3"):
-            tokenize(rows, tokenizer, 3)
-
-
-def test_padding_is_the_tokenizers_own_or_its_end(folders, text_root):
-    tokenizers = {form: load_tokenizer(folder, 400) for form, folder in folders.items()}
-    assert pad_of(tokenizers["bert"]) == tokenizers["bert"].convert_tokens_to_ids("[PAD]") == 0
-    assert pad_of(tokenizers["llama"]) == end_of(tokenizers["llama"]) == tokenizers["llama"].eos_token_id == 1
-    assert end_of(tokenizers["bert"]) == tokenizers["bert"].sep_token_id
-    module = TEXT_SETS["rte"](root=str(text_root), tokenizer=str(folders["bert"]), vocab_size=400, batch_size=4)
-    assert (module.task.pad_id, module.task.vocab_size) == (0, 400)
-    module.setup("fit")
-    batch = next(iter(module.train_dataloader()))
-    separators = (batch.inputs == tokenizers["bert"].sep_token_id).sum(1)
-    assert torch.equal(separators, torch.full((4,), 2))
-    assert (batch.inputs[:, 0] == tokenizers["bert"].cls_token_id).all()
-
-
-def test_a_vocabulary_may_be_smaller_than_the_models_but_not_larger(folders):
-    size = len(load_tokenizer(folders["llama"], 100_000))
-    assert len(load_tokenizer(folders["llama"], size)) == size
-    with pytest.raises(UserError, match=rf"data.tokenizer: .*json has {size} tokens, but vocab_size is {size - 1}; "):
-        load_tokenizer(folders["llama"], size - 1)
+def test_the_merges_are_applied_and_the_end_token_of_a_text_is_a_token(tmp_path, vocabulary):
+    files = write_vocabulary(tmp_path, names=("vocab.json", "merges.txt"))
+    (files / "config.json").write_text('{"model_type": "gpt2"}')
+    for folder in (vocabulary, files):
+        tokenizer = load_tokenizer(folder, SIZE)
+        assert tokenizer(f"the the{END}")["input_ids"] == [257, 258, SIZE - 1]
+        assert len(tokenizer) == SIZE
 
 
 def test_sizes_that_are_left_out_are_those_of_the_tokenizers_folder(tmp_path, folders, vocabulary):
     def sizes(folder, **options):
         task = TEXT_SETS["rte"](root=str(tmp_path), tokenizer=str(folder), **options).task
-        return task.vocab_size, task.max_len, task.pad_id
+        return task.vocab_size, task.max_len
 
-    assert sizes(folders["llama"]) == (size_of(load_tokenizer(folders["llama"], None)), 128, 1)
-    assert sizes(vocabulary) == (SIZE, 128, SIZE - 1)
+    assert sizes(folders["llama"]) == (size_of(load_tokenizer(folders["llama"])), 128)
+    assert sizes(vocabulary) == (SIZE, 128)
     model = write_tokenizer(tmp_path / "model", "bert")
     for key, positions, length in (("n_positions", 512, 128), ("max_position_embeddings", 64, 64)):
-        (model / "config.json").write_text(json.dumps({"vocab_size": 1000, key: positions}))
-        assert sizes(model) == (1000, length, 0)
-    assert sizes(model, vocab_size=500, max_len=70) == (500, 70, 0)
-    (model / "config.json").write_text(json.dumps({"vocab_size": 10}))
-    with pytest.raises(UserError, match=r"tokens, but vocab_size is 10; give the model's number of tokens"):
-        sizes(model)
+        (model / "config.json").write_text(json.dumps({"model_type": "bert", "vocab_size": 1000, key: positions}))
+        assert sizes(model) == (1000, length)
+    assert sizes(model, vocab_size=500, max_len=70) == (500, 70)
 
 
-def test_gpt2s_files_go_first_but_not_those_of_others(tmp_path):
-    folder = write_tokenizer(tmp_path / "model", "llama")
-    write_vocabulary(folder, names=("vocab.json", "merges.txt"))
-    assert len(load_tokenizer(folder, SIZE)) == SIZE
-    vocabulary = json.loads((folder / "vocab.json").read_text())
-    (folder / "vocab.json").write_text(json.dumps({**vocabulary, "more": SIZE}))
-    assert load_tokenizer(folder, 400).eos_token == "</s>"
+def test_long_texts_are_cut_and_counted(text_root, vocabulary, folders, caplog):
+    with caplog.at_level(logging.INFO):
+        module = opened("cola", text_root, vocabulary, stages=("test",), max_len=12)
+    lengths = opened("cola", text_root, vocabulary, stages=("test",)).examples("test").lengths
+    cut = int((lengths > 12).sum())
+    assert 0 < cut < len(lengths)
+    assert f"cola test: {cut} of {len(lengths)} texts were cut to data.max_len 12" in caplog.text
+    np.testing.assert_array_equal(module.examples("test").lengths, lengths.clip(max=12))
+    with pytest.raises(UserError, match=r"data.max_len: the special tokens leave no room for a text in 3 tokens"):
+        opened("rte", text_root, folders["bert"], max_len=3)
 
 
-@pytest.mark.parametrize("content", [b"{}", b"\xff", b'{"model": {"type": "BPE"}}', b"[" * 10_000])
-def test_a_damaged_description_ends_with_one_sentence(tmp_path, content):
-    folder = write_tokenizer(tmp_path / "model", "bert")
-    (folder / "tokenizer.json").write_bytes(content)
-    with pytest.raises(UserError, match=r"data.tokenizer: .*tokenizer.json is incomplete or corrupted .*copy it again"):
+def test_a_vocabulary_may_be_smaller_than_the_networks_but_not_larger(folders):
+    size = size_of(load_tokenizer(folders["llama"], 100_000))
+    assert size_of(load_tokenizer(folders["llama"], size)) == size
+    with pytest.raises(UserError, match=rf"data.tokenizer: .* has {size} tokens, but the network knows {size - 1}; "):
+        load_tokenizer(folders["llama"], size - 1)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason"),
+    [
+        ("encoder.json", '{"<|endoftext|>": 0}', "out of vocabulary"),
+        ("vocab.bpe", "#version: 0.2\nq u\n", "out of vocabulary"),  # merges of another vocabulary
+        ("encoder.json", None, "Couldn't instantiate"),
+        ("vocab.bpe", None, "No such file"),
+        ("tokenizer.json", "{}", ""),
+        ("tokenizer.json", b"\xff", "can't decode byte"),
+        ("tokenizer_config.json", "[" * 10_000, "maximum recursion depth"),
+        ("tokenizer_config.json", '{"auto_map": {"AutoTokenizer": ["evil.Words", null]}}', "contains custom code"),
+    ],
+)
+def test_a_damaged_absent_or_foreign_file_ends_with_one_sentence(tmp_path, file, content, reason):
+    is_gpt2 = file in ("encoder.json", "vocab.bpe")
+    folder = write_vocabulary(tmp_path / "words") if is_gpt2 else write_tokenizer(tmp_path / "words", "bert")
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    (folder / file).unlink()
+    if content is not None:
+        (folder / file).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(
+        UserError, match=rf"data.tokenizer: .*words: transformers cannot load .*{reason}.*; give"
+    ) as caught:
         load_tokenizer(folder, 400)
-    (folder / "tokenizer_config.json").write_bytes(content)
-    with pytest.raises(UserError, match=r"tokenizer\.json is |tokenizer_config\.json"):
-        load_tokenizer(folder, 400)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_absent_tokenizer_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"data.tokenizer: .*gpt2_vocab does not exist"):
+        CoLA(root=str(write_sets(tmp_path))).setup("fit")
+
+
+@pytest.mark.parametrize("address", [CLOSED, None])
+def test_a_tokenizer_of_the_hub_without_a_network_ends_with_one_sentence(monkeypatch, address):
+    monkeypatch.setattr(hub, "SECONDS", 1.0)
+    with silent_hub() as silent:
+        monkeypatch.setattr(constants, "ENDPOINT", address or silent)
+        began = time.monotonic()
+        with pytest.raises(UserError, match=r"data.tokenizer: someone/gpt2: is not in the cache.*its name on the hub$"):
+            load_tokenizer("someone/gpt2", SIZE)
+        assert time.monotonic() - began < 8
+
+
+@pytest.mark.skipif(not (SHARED / "gpt2_vocab").is_dir(), reason=f"no real sets at {SHARED}")
+def test_the_real_vocabulary_gives_gpt2s_tokens():
+    assert load_tokenizer(SHARED / "gpt2_vocab", 50257)("Hello world")["input_ids"] == [15496, 995]

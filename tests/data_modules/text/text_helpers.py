@@ -4,7 +4,8 @@ from pathlib import Path
 
 from data_modules import TextDataModule
 from data_modules.registry import TEXT_SETS
-from data_modules.text.tokens import Texts, load_tokenizer
+from data_modules.text.module import Texts
+from data_modules.text.tokenizer import load_tokenizer
 from tests.support.fake_text import SIZE
 
 
@@ -17,4 +18,4 @@ def opened(name: str, root: Path, vocabulary: Path, stages=("fit", "test"), **op
 
 def decoded(texts: Texts, vocabulary: Path) -> list[str]:
     tokenizer = load_tokenizer(vocabulary, SIZE)
-    return [tokenizer.decode(texts[i][0].tolist()) for i in range(len(texts))]
+    return [tokenizer.decode(texts[i][0]["input_ids"]) for i in range(len(texts))]

@@ -12,20 +12,10 @@ from lgx.methods.lsamd.selection import SelectionRun, extract
 from lgx.methods.lsamd.super_ancestor import SuperAncestor, without_head
 from tests.methods.test_learngenes_on_texts import ARCHS, write_ancestor
 from tests.support.command_line import arguments, lgx, ok
-from tests.support.extras import import_transformers
 from tests.support.fake_text import SIZE
+from tests.support.gpt2 import texts
 
-import_transformers()
-PAD = SIZE - 1
 TASKS = [Task(name, 2 + i, "text", max_len=16, vocab_size=SIZE) for i, name in enumerate("ab")]
-
-
-def ids() -> torch.Tensor:
-    """Five texts of two to ten tokens."""
-    made = torch.randint(2, PAD, (5, 10))
-    for row, length in enumerate((10, 7, 2, 9, 5)):
-        made[row, length:] = PAD
-    return made
 
 
 @pytest.mark.parametrize(("name", "routing"), [("gpt2", "image"), ("llama", "batch"), ("bert", "image")])
@@ -35,7 +25,7 @@ def test_each_text_gets_the_logits_of_a_network_with_the_blocks_of_its_path(name
     net = SuperAncestor(base, TASKS, routing, "compared", "mean", layers=architecture.layers).eval()
     for key, parameter in net.named_parameters():
         nn.init.normal_(parameter, std=2.0 if "adapters" in key else 0.3)
-    inputs, branch = ids(), net.branches[1]
+    inputs, branch = texts(10, 7, 2, 9, 5, vocab_size=SIZE), net.branches[1]
     logits, probabilities = net(inputs, 1)
     prefers = probabilities >= 0.5
     if routing == "batch":
@@ -56,7 +46,7 @@ def test_each_text_gets_the_logits_of_a_network_with_the_blocks_of_its_path(name
     base.features(inputs)
     first.remove()
     for text, (tokens, p) in enumerate(zip(seen[0], probabilities[0], strict=True)):
-        mean = tokens[inputs[text] != PAD].mean(0)
+        mean = tokens[inputs[text, 1] == 1].mean(0)
         scores = adapter.score(mean) + nn.functional.softplus(adapter.spread(mean))
         torch.testing.assert_close(scores.softmax(0)[1], p, rtol=1e-4, atol=1e-5)
     assert all("forward" not in vars(block) for block in net.blocks)
@@ -84,4 +74,4 @@ def test_layers_of_a_language_model_that_text_sets_share_start_a_deeper_classifi
     for layer, source in enumerate((1, 3, 3)):
         for part, tensor in architecture.blocks(network)[source].state_dict().items():
             assert torch.equal(started.tensors[f"{architecture.layers}{layer}.{part}"], tensor)
-    assert started.model(ids()).shape == (5, 2)
+    assert started.model(texts(5, 9, vocab_size=SIZE)).shape == (2, 2)
