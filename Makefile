@@ -7,7 +7,7 @@ SLURM := slurmctld slurmd munged srun
 unexport PYTHONDONTWRITEBYTECODE  # containers set it; the processes that tests start would compile all code anew
 
 .PHONY: help docs pages reproduce demo demo-full demo-ancestor demo-sws test lint types pytest sizes slow all-gates nightly minimum no-extras workflows wheel sbom \
-  release-check chaos mutants slurm slurm-programs gpu bench tensorboard clean
+  release-check mutants slurm slurm-programs gpu bench tensorboard clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -73,7 +73,7 @@ pytest: $(READY) ## the fast tests, on two cores
 sizes: $(READY) ## lines of each package, against the limits in tests/support/weight.py
 	$(BIN)/python -m tests.support.weight
 
-all-gates: test sizes docs slow slurm chaos mutants no-extras minimum wheel ## every check of the project; takes hours
+all-gates: test sizes docs slow slurm mutants no-extras minimum wheel ## every check of the project; takes hours
 
 slow: $(READY) ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
@@ -128,9 +128,6 @@ release-check: ## TAG=v1.2.3: the tag, lgx/core/version.py, CITATION.cff and CHA
 	  grep -Eq '^(__version__ = "|version: |## \[)$(subst .,\.,$(TAG:v%=%))("|\]|$$)' $$place \
 	    || { echo "$$place: has another version than the tag $(TAG)"; wrong=1; }; \
 	done; exit $$wrong
-
-chaos: $(READY) ## 300 random attacks: pairs of commands, kills, limits, signals
-	OMP_NUM_THREADS=1 LGX_CHAOS=75 $(BIN)/pytest -m slow tests/project/test_chaos.py
 
 mutants: $(READY) ## changes of the arithmetic, one at a time, that the tests must notice; half an hour
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.mutants

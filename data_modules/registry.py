@@ -7,7 +7,6 @@ those of ``__all__``.
 
 from typing import Any
 
-from data_modules.sets.fashion_mnist import FashionMNIST as FashionMNIST
 from data_modules.sets.fer2013 import FER2013 as FER2013
 from data_modules.sets.ham10000 import HAM10000 as HAM10000
 from data_modules.sets.imagenet import ImageNet as ImageNet

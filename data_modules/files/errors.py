@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lgx.errors import UserError
+from lgx.host.failures import is_disk_full
 from lgx.host.safety import error_line
 
 
@@ -33,10 +34,12 @@ def decoding(place: str, remedy: str) -> Iterator[None]:
 
 
 def guarded(build: Callable[[], Any], what: str, remedy: str) -> Any:
-    """Call ``build``, which opens data, and turn an exception of a reader into one sentence."""
+    """Call ``build``, which opens data, and turn an exception of a reader into one sentence; a full disk passes."""
     try:
         return build()
     except (UserError, MemoryError):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and is_disk_full(error):
+            raise
         raise UserError(f"{what} is incomplete or corrupted ({error_line(error)}); {remedy}") from error

@@ -158,11 +158,9 @@ Place = Path | RemotePath
 
 
 def place_of(place: str | Place, cache: Cache | None = None) -> Place:
-    """The path of a local folder, or what stands for one behind a URL; a command for a shell is refused."""
+    """The path of a local folder, or what stands for one behind a URL."""
     if isinstance(place, RemotePath):
         return place
-    if str(place).startswith("pipe:"):
-        raise UserError(f"{place}: a pipe: command is not run; give a folder or a URL such as s3://BUCKET/FOLDER")
     return RemotePath(str(place), cache) if "://" in str(place) else Path(place)
 
 

@@ -24,8 +24,6 @@ FILE, LABELS, SPLIT = "file", "labels", "split"
 _CELLS = {"0": 0, "1": 1, "": IGNORE, "-1": IGNORE}
 Cells = tuple[str, list[str]]
 """File and line of a row, and its cells."""
-_MOST_ENTRIES = 2**30
-"""Largest number of images x labels of a table; each takes a byte."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +84,13 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
     if columns == [LABELS]:
         cells = [(place, [part.strip() for part in cell.split(";") if part.strip()]) for place, (cell,) in cells]
         of_train = {name for (_, names), split in zip(cells, splits, strict=True) if split == "train" for name in names}
-        classes = _checked_classes(path, known or sorted(of_train), len(cells))
+        classes = _checked_classes(path, known or sorted(of_train))
         labels = _from_names(cells, classes, "labels of classes.txt" if known else "labels of the training images")
     else:
         if known is not None and set(known) != set(columns):
             other = sorted(set(known) ^ set(columns))[0]
             raise UserError(f"{path}: its columns and classes.txt differ, first in {other!r}; make them agree")
-        classes = _checked_classes(path, known or columns, len(cells))
+        classes = _checked_classes(path, known or columns)
         labels = _from_columns(cells, columns)[:, [columns.index(name) for name in classes]]
     return LabelTable(classes, files, labels, splits)
 
@@ -104,23 +102,20 @@ def _check_header(place: str, header: list[str], columns: list[str]) -> None:
     refuse_doubles(header, place)
 
 
-def _checked_classes(path: Path, classes: Sequence[str], images: int) -> tuple[str, ...]:
+def _checked_classes(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
     for name in classes:
         if not name or not LINE.holds(name):
             raise UserError(f"{path}: the label {name!a} cannot be printed in one line; rename it")
     if len(classes) < 2:
         raise UserError(f"{path}: expected at least 2 labels, found {len(classes)} {list(classes)}")
-    if images * len(classes) > _MOST_ENTRIES:
-        raise UserError(f"{path}: {images:,} images x {len(classes):,} labels are more than {_MOST_ENTRIES:,} entries")
     return tuple(classes)
 
 
 def _file(name: str, place: str) -> str:
-    """The path of an image, which must lie below the folder of the table."""
-    path = PurePosixPath(name)
-    if not name or path.is_absolute() or ".." in path.parts or not LINE.holds(name):
-        raise UserError(f"{place}: the file {shortened(name)} is not a path below the folder of the table")
-    return str(path)  # one name per file: without ./ and //
+    """The path of an image, written in one way: without ./ and //."""
+    if not name or not LINE.holds(name):
+        raise UserError(f"{place}: the file {shortened(name)} is not a path of an image")
+    return str(PurePosixPath(name))
 
 
 def _from_names(cells: Sequence[Cells], classes: Sequence[str], which: str) -> NDArray[np.uint8]:

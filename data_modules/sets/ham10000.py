@@ -1,23 +1,18 @@
 """HAM10000 (Tschandl et al., 2018): dermatoscopic images of pigmented skin lesions."""
 
 import functools
-import shutil
 from pathlib import Path
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.files.archives import link, unzip
 from data_modules.files.tables import table_records
 from data_modules.images.examples import ImageFiles, LabeledImages
-from data_modules.sets.official import OfficialData
+from data_modules.sets.official import Archive, OfficialData
 from data_modules.splits import Indices, grouped_split
 from lgx.core.markers import Markers
 from lgx.errors import UserError
-from lgx.host.files import atomic_path
 
 TABLES = ("HAM10000_metadata", "HAM10000_metadata.csv", "HAM10000_metadata.tab")
 """Published names of the table. Columns are separated by commas, in ``.tab`` by tabs."""
-
-ZIPS = "HAM10000_images_part*.zip"
 
 
 class HAM10000(OfficialData):
@@ -37,8 +32,10 @@ class HAM10000(OfficialData):
         splits="no official split: a fixed fifth of the lesions is test, a share of the other lesions val",
         class_names=("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc"),
     )  # fmt: skip
-    own_files = (
-        "HAM10000_metadata with HAM10000_images_part_1.zip and HAM10000_images_part_2.zip or their unpacked images"
+    archives = (
+        Archive("HAM10000_images_part_1.zip", folder="images"),
+        Archive("HAM10000_images_part_2.zip", folder="images"),
+        Archive("HAM10000_metadata"),
     )
     manual = (
         "download HAM10000_images_part_1.zip, HAM10000_images_part_2.zip and HAM10000_metadata from "
@@ -49,25 +46,6 @@ class HAM10000(OfficialData):
     def official_markers(cls) -> Markers:
         """The table of diagnoses, under one of its names."""
         return tuple((name,) for name in TABLES)
-
-    @classmethod
-    def bring(cls, source: Path, folder: Path) -> bool:
-        """Unpack the zip files, or link a folder in which they are unpacked already."""
-        table = _table(source)
-        if table is None:
-            return False
-        zips = sorted(source.glob(ZIPS))
-        if len(zips) == 1:
-            raise UserError(f"source: {source} has only {zips[0].name}; expected {cls.own_files}")
-        if not zips and next(source.rglob("*.jpg"), None) is None:
-            raise UserError(f"source: {source} has {table.name} but no images; expected {cls.own_files}")
-        if not zips:
-            link(source, folder)
-            return True
-        with atomic_path(folder) as temporary:
-            unzip(zips, temporary / "images")
-            shutil.copyfile(table, temporary / table.name)
-        return True
 
     def open(self, folder: Path, split: Split) -> ImageFiles:
         """Match the table with the files and draw the test lesions."""

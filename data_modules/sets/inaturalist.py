@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.files.archives import link
 from data_modules.images.examples import ImageFiles
 from data_modules.sets.official import Archive, OfficialData
+from lgx.core.markers import Markers
 from lgx.errors import UserError
 from lgx.host.safety import read_json
 
@@ -31,21 +31,16 @@ class INaturalist2019(OfficialData):
         source="https://github.com/visipedia/inat_comp/tree/master/2019",
         splits="test is the official val set (the test labels are not public); val is held out of train",
     )  # fmt: skip
-    marker = TABLES["train"]
     archives = (
         Archive(f"{_URL}/train_val2019.tar.gz", "c60a6e2962c9b8ccbd458d12c8582644"),
         Archive(f"{_URL}/train2019.json.tar.gz", "b06a6683537867c0d5c7a45f407a306d"),
         Archive(f"{_URL}/val2019.json.tar.gz", "5cc5509b0fe495f1c8c1362612448497"),
     )
-    own_files = "the unpacked train2019.json, val2019.json and train_val2019/"
 
     @classmethod
-    def bring(cls, source: Path, folder: Path) -> bool:
-        """Link a folder in which everything is unpacked already."""
-        if not all((source / name).exists() for name in (*TABLES.values(), "train_val2019")):
-            return False
-        link(source, folder)
-        return True
+    def official_markers(cls) -> Markers:
+        """Both tables and the folder of the images."""
+        return ((*TABLES.values(), "train_val2019/"),)
 
     def open(self, folder: Path, split: Split) -> ImageFiles:
         """Read a table."""
@@ -55,16 +50,8 @@ class INaturalist2019(OfficialData):
         if len(number) != self.num_classes:
             raise UserError(f"{path}: has {len(number):,} categories, expected {self.num_classes:,}")
         file_of = {image["id"]: image["file_name"] for image in content["images"]}
-        names, labels = [], []
-        for annotation in content["annotations"]:
-            image, category = annotation["image_id"], annotation["category_id"]
-            if image not in file_of or category not in number:
-                what = f"image {image}" if image not in file_of else f"category {category}"
-                raise UserError(f"{path}: an annotation names {what}, which the table does not list; download it again")
-            if Path(file_of[image]).is_absolute() or ".." in Path(file_of[image]).parts:
-                raise UserError(f"{path}: names the file {file_of[image]!r} outside its folder; do not trust it")
-            names.append(file_of[image])
-            labels.append(number[category])
+        names = [file_of[annotation["image_id"]] for annotation in content["annotations"]]
+        labels = [number[annotation["category_id"]] for annotation in content["annotations"]]
         # Look for a thousand folders, not for a quarter of a million files.
         absent = [place for place in sorted({Path(name).parent for name in names}) if not (folder / place).is_dir()]
         if absent:

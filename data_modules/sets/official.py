@@ -2,14 +2,14 @@
 
 import functools
 import inspect
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from torchvision.datasets.utils import extract_archive
-
 from data_modules.base import Split
+from data_modules.files.archives import unpack
 from data_modules.files.errors import guarded
 from data_modules.images.class_trees import TREE_NAMES, class_folders, read_class_tree, tree_split
 from data_modules.images.examples import ImageFiles, Images, LabeledImages
@@ -27,9 +27,9 @@ class Archive:
     """A file that the publishers offer.
 
     Attributes:
-        url: Its address.
+        url: Its address; its name if it cannot be downloaded.
         md5: Its checksum; None if the publishers state none.
-        folder: Folder below ``root/<name>`` from which torchvision unpacks it.
+        folder: Folder below ``root/<name>`` into which it is unpacked.
     """
 
     url: str
@@ -53,38 +53,31 @@ class OfficialData(ImageDataModule):
         marker: File or folder below ``root/<name>`` that exists if the set is in the layout of its publishers; None if
             only class folders are read.
         tree_names: Folder names of the splits in a tree of class folders.
-        archives: Files that ``lgx data prepare`` downloads.
-        keeps_archives: Whether the archives are read again later, so that they stay beside what was unpacked.
+        archives: Files of the publishers, which ``lgx data prepare`` downloads and unpacks.
         manual: For a set that cannot be downloaded: files that a user must provide, and their places.
-        own_files: Names of the files that :meth:`bring` looks for, for messages; empty if it looks for none.
         has_official_val: Whether :meth:`open` knows the split ``val``.
     """
 
     marker: ClassVar[str | None] = None
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = TREE_NAMES
     archives: ClassVar[tuple[Archive, ...]] = ()
-    keeps_archives: ClassVar[bool] = False
     manual: ClassVar[str] = ""
-    own_files: ClassVar[str] = ""
     has_official_val: ClassVar[bool] = False
 
     def open(self, folder: Path, split: Split) -> LabeledImages | ImageFiles:
         """Open ``train``, ``test``, or ``val`` if ``has_official_val``, in the layout of the publishers."""
         raise NotImplementedError(f"{type(self).__name__}.open")
 
-    def unpack(self, folder: Path) -> None:
-        """Unpack ``archives``, which are in their folders below ``folder`` already."""
-        for archive in self.archives:
-            extract_archive(str(folder / archive.folder / archive.filename))
-
     @classmethod
-    def bring(cls, source: Path, folder: Path) -> bool:
-        """Copy, unpack or link ``own_files`` from ``source`` to ``folder``.
-
-        Returns:
-            False if ``source`` has none of them; then nothing was done.
-        """
-        return False
+    def unpack(cls, source: Path, folder: Path) -> None:
+        """Unpack or copy ``archives``, which are in ``source``, to their places below ``folder``."""
+        for archive in cls.archives:
+            place = folder / archive.folder
+            place.mkdir(parents=True, exist_ok=True)
+            if archive.filename.endswith((".zip", ".tar", ".tgz", ".gz")):
+                unpack(source / archive.filename, place)
+            else:
+                shutil.copy(source / archive.filename, place)
 
     @classmethod
     def is_present(cls, root: str | Path) -> bool:
@@ -166,11 +159,9 @@ class TorchvisionSet(OfficialData):
 
     Attributes:
         reader: torchvision's class.
-        unpacked_splits: The splits that torchvision has to unpack one by one.
     """
 
     reader: ClassVar[Callable[..., Any]]
-    unpacked_splits: ClassVar[tuple[Split, ...]] = ("train",)
 
     def arguments(self, split: Split) -> dict[str, Any]:
         """Arguments with which ``reader`` opens a split."""
@@ -185,8 +176,3 @@ class TorchvisionSet(OfficialData):
         """Open torchvision's reader."""
         source = self.reader(str(folder), **self.arguments(split))
         return LabeledImages(source, self.labels_of(source), f"{self.info.name} {split}")
-
-    def unpack(self, folder: Path) -> None:
-        """Let torchvision check and unpack the archives."""
-        for split in self.unpacked_splits:
-            self.reader(str(folder), **self.arguments(split), download=True)

@@ -1,5 +1,6 @@
 """Sets that torchvision reads: as they are, or with splits of their own."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -8,14 +9,15 @@ import numpy as np
 from torchvision import datasets
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.files.archives import unpack
 from data_modules.images.examples import ImageFiles, LabeledImages, files_of
 from data_modules.library_internals import omniglot_characters
-from data_modules.sets.official import TRAIN_AND_TEST, Archive, OfficialData, TorchvisionSet
-from data_modules.splits import Indices, grouped_split, stratified_order, stratified_split
+from data_modules.sets.official import TRAIN_AND_TEST, Archive, TorchvisionSet
+from data_modules.splits import Indices, grouped_split, stratified_order
 
 __all__ = [
-    *("CIFAR10", "CIFAR100", "DTD", "GTSRB", "SVHN", "Caltech101", "EuroSAT", "FGVCAircraft", "Flowers102", "Food101"),
-    *("Omniglot", "OxfordIIITPet", "StanfordCars"),
+    *("CIFAR10", "CIFAR100", "DTD", "GTSRB", "SVHN", "Caltech101", "FashionMNIST", "FGVCAircraft", "Flowers102"),
+    *("Food101", "Omniglot", "OxfordIIITPet", "StanfordCars"),
 ]
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
 _CALTECH = "https://data.caltech.edu/records/mzrjq-6wc02"
@@ -71,6 +73,23 @@ class Food101(TorchvisionSet):
     marker = "food-101"
     archives = (Archive("http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz", "85eeb15f3717b99a5da872d97d918f87"),)
     reader = datasets.Food101
+
+
+class FashionMNIST(TorchvisionSet):
+    """Fashion-MNIST (Xiao et al., 2017) from the four idx files of its publishers or of a Linux distribution."""
+
+    info = DatasetInfo(
+        name="fashion_mnist", num_classes=10, sizes=(54_000, 6_000, 10_000), license="MIT",
+        source="https://github.com/zalandoresearch/fashion-mnist", splits=TRAIN_AND_TEST, img_size=28, in_chans=1,
+        mean=(0.2860,), std=(0.3530,), class_names=tuple(datasets.FashionMNIST.classes),
+    )  # fmt: skip
+    marker = "FashionMNIST"
+    # Without md5, because distributions compress the files again; gzip has checksums of the content.
+    archives = tuple(
+        Archive(f"{datasets.FashionMNIST.mirrors[0]}{filename}", folder="FashionMNIST/raw")
+        for filename, _ in datasets.FashionMNIST.resources
+    )
+    reader = datasets.FashionMNIST
 
 
 class FGVCAircraft(TorchvisionSet):
@@ -149,7 +168,6 @@ class SVHN(TorchvisionSet):
     marker = "train_32x32.mat"
     archives = tuple(Archive(url, md5) for url, _, md5 in map(datasets.SVHN.split_list.get, ("train", "test")))
     reader = datasets.SVHN
-    unpacked_splits = ("train", "test")
 
 
 class Caltech101(TorchvisionSet):
@@ -173,6 +191,14 @@ class Caltech101(TorchvisionSet):
         """Torchvision's reader knows no splits."""
         return {}
 
+    @classmethod
+    def unpack(cls, source: Path, folder: Path) -> None:
+        """Also unpack the archive of images that is in the archive."""
+        super().unpack(source, folder)
+        place = folder / cls.archives[0].folder
+        unpack(place / "caltech-101" / "101_ObjectCategories.tar.gz", place)
+        shutil.rmtree(place / "caltech-101")
+
     def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader and draw the training images."""
         source = self.reader(str(folder))
@@ -183,33 +209,6 @@ class Caltech101(TorchvisionSet):
             is_train[order[labels[order] == label][: self.per_class]] = True
         chosen = np.flatnonzero(is_train if split == "train" else ~is_train)
         return LabeledImages(source, labels[chosen], f"{self.info.name} {split}", chosen)
-
-
-_URL = "https://huggingface.co/datasets/torchgeo/eurosat/resolve/c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip"
-
-
-class EuroSAT(OfficialData):
-    """EuroSAT in RGB. It has no official split: a fixed fifth of each class is test."""
-
-    info = DatasetInfo(
-        name="eurosat", num_classes=10, sizes=(19_440, 2_160, 5_400), license="MIT",
-        source="https://github.com/phelber/eurosat",
-        splits="no official split: a fixed, stratified fifth is test, a share of the rest is held out as val",
-        img_size=64,
-        class_names=(
-            "AnnualCrop", "Forest", "HerbaceousVegetation", "Highway", "Industrial", "Pasture", "PermanentCrop",
-            "Residential", "River", "SeaLake",
-        ),
-    )  # fmt: skip
-    marker = "eurosat/2750"
-    archives = (Archive(_URL, "c8fa014336c82ac7804f0398fcb19387", "eurosat"),)
-
-    def open(self, folder: Path, split: Split) -> LabeledImages:
-        """Open torchvision's reader and draw the test images."""
-        source = datasets.EuroSAT(str(folder))
-        rest, test = stratified_split(source.targets, 0.2, seed=0)
-        images = LabeledImages(source, source.targets, f"{self.info.name} {split}")
-        return images.take(test if split == "test" else rest)
 
 
 class GTSRB(TorchvisionSet):
@@ -231,7 +230,6 @@ class GTSRB(TorchvisionSet):
         )
     )
     reader = datasets.GTSRB
-    unpacked_splits = ("train", "test")
 
     def hold_out(self, train: LabeledImages | ImageFiles) -> tuple[Indices, Indices]:
         """Hold whole tracks out: a file is called ``<track>_<frame>.ppm``."""
@@ -257,7 +255,6 @@ class Omniglot(TorchvisionSet):
         Archive(f"{datasets.Omniglot.download_url_prefix}/{half}.zip", md5, "omniglot-py")
         for half, md5 in datasets.Omniglot.zips_md5.items()
     )
-    keeps_archives = True  # torchvision checks their md5 whenever it opens the set
     has_official_val = True
     reader = datasets.Omniglot
 
@@ -273,7 +270,9 @@ class Omniglot(TorchvisionSet):
         source = halves[0] + halves[1]
         return LabeledImages(source, np.array(labels)[chosen], f"{self.info.name} {split}", chosen)
 
-    def unpack(self, folder: Path) -> None:
-        """Let torchvision check and unpack both halves."""
-        for background in (True, False):
-            self.reader(str(folder), background=background, download=True)
+    @classmethod
+    def unpack(cls, source: Path, folder: Path) -> None:
+        """Also keep the archives: torchvision checks their md5 whenever it opens the set."""
+        super().unpack(source, folder)
+        for archive in cls.archives:
+            shutil.copy(source / archive.filename, folder / archive.folder)

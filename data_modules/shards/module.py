@@ -165,8 +165,8 @@ def refuse_url(place: str | Path) -> Path:
     """Turn the name of a local folder into a path.
 
     Raises:
-        UserError: If it is a URL or a command: webdataset would run a text that starts with ``pipe:`` in a shell.
+        UserError: If it is a URL.
     """
-    if str(place).startswith("pipe:") or "://" in str(place):
-        raise UserError(f"{place}: only local folders of shards are read; give a path, not a URL or a pipe: command")
+    if "://" in str(place):
+        raise UserError(f"{place}: only local folders of shards are read; give a path, not a URL")
     return Path(place)

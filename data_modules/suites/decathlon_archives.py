@@ -1,12 +1,13 @@
 """Unpack or link the Visual Decathlon from its official archives, task by task."""
 
-import io
+import tarfile
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from data_modules.files.archives import check_member, check_name, link, members_of, open_tar
+from data_modules.files.archives import link
+from data_modules.files.errors import guarded
 from lgx.errors import UserError
-from lgx.host.files import atomic_path
 
 DEVKIT = "http://www.robots.ox.ac.uk/~vgg/share/decathlon-1.0-devkit.tar.gz"
 DATA = "http://www.robots.ox.ac.uk/~vgg/share/decathlon-1.0-data.tar.gz"
@@ -21,7 +22,7 @@ def bring(base: Path, name: str, source: str | Path) -> None:
     ``annotations`` and ``data``, which are then linked.
 
     Raises:
-        UserError: If ``source`` holds nothing of the Decathlon, or an archive is damaged or unsafe.
+        UserError: If ``source`` holds nothing of the Decathlon, or an archive is damaged.
     """
     folder = Path(source)
     if not folder.is_dir():
@@ -39,8 +40,7 @@ def bring(base: Path, name: str, source: str | Path) -> None:
                 f"source: {folder} has neither {devkit.name} nor a folder annotations/; the devkit holds the labels of "
                 f"all tasks; download it from {DEVKIT}"
             )
-        with devkit.open("rb") as file:
-            _extract(file, devkit, ("decathlon-1.0", "annotations"), base / "annotations")
+        _unpack(devkit, "decathlon-1.0/annotations", base / "annotations")
     if not (base / "data" / name).exists():
         _unpack_images(folder, name, base / "data" / name)
 
@@ -60,38 +60,43 @@ def what_to_fetch(names: Sequence[str], root: str | Path) -> str:
 
 def _unpack_images(folder: Path, name: str, target: Path) -> None:
     """Unpack the archive of the task alone, or that within the archive of all tasks except ImageNet."""
-    own = folder / (Path(IMAGENET).name if name == "imagenet12" else f"{name}.tar")
+    own, archive = folder / (Path(IMAGENET).name if name == "imagenet12" else f"{name}.tar"), folder / Path(DATA).name
     if own.exists():
-        with own.open("rb") as file:
-            _extract(file, own, (name,), target)
-        return
-    archive = folder / Path(DATA).name
-    if not archive.exists():
-        return
-    with archive.open("rb") as file, open_tar(archive, file) as tar:
-        for member in members_of(archive, tar):
-            if PurePosixPath(member.name).name != f"{name}.tar":
-                continue
-            if isinstance(inner := tar.extractfile(member), io.BufferedReader):
-                _extract(inner, archive, (name,), target)
-                return
+        _unpack(own, name, target)
+    elif archive.exists():
+        _unpack(archive, name, target, nested=f"{name}.tar")
 
 
-def _extract(file: io.BufferedReader, path: Path, inside: tuple[str, ...], target: Path) -> None:
-    """Unpack the content of the folder ``inside`` of a tar stream to ``target``, all or nothing.
+def _unpack(archive: Path, inside: str, target: Path, nested: str = "") -> None:
+    """Unpack an archive, and keep one of its folders at ``target``.
+
+    Args:
+        archive: The archive.
+        inside: The folder within it.
+        target: Its place, which does not exist yet.
+        nested: Name of a tar file in the archive, which is unpacked instead; nothing is done if there is none.
 
     Raises:
-        UserError: If the archive is damaged or empty, or a member would be written outside or is a link or a device.
+        UserError: If the archive is damaged or lacks the folder.
     """
-    with atomic_path(target) as temporary:
-        temporary.mkdir()
-        with open_tar(path, file) as tar:
-            for member in members_of(path, tar):
-                check_name(path, member.name)
-                parts = PurePosixPath(member.name).parts
-                if parts[: len(inside)] == inside and len(parts) > len(inside):
-                    check_member(path, member)
-                    name = "/".join(parts[len(inside) :])
-                    tar.extract(member.replace(name=name, deep=False), temporary, filter="data")
-        if not any(temporary.iterdir()):
-            raise UserError(f"{path}: holds no {'/'.join(inside)}/; expected the official archive, fetch it again")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=target.parent) as unpacked:
+        if not guarded(lambda: _extract(archive, unpacked, nested), str(archive), "fetch it again"):
+            return
+        if not (found := Path(unpacked, inside)).is_dir():
+            raise UserError(f"{archive}: holds no {inside}/; expected the official archive, fetch it again")
+        found.rename(target)
+
+
+def _extract(archive: Path, folder: str, nested: str) -> bool:
+    """Extract a tar file, or the one called ``nested`` in it; whether there is one."""
+    with tarfile.open(archive) as tar:
+        if not nested:
+            tar.extractall(folder, filter="data")
+            return True
+        member = next((member for member in tar if Path(member.name).name == nested), None)
+        if member is None:
+            return False
+        with tarfile.open(fileobj=tar.extractfile(member)) as inner:
+            inner.extractall(folder, filter="data")
+        return True

@@ -1,6 +1,7 @@
 """Read the archives of the mini-Decathlon: zip files of encoded images, which are held in memory and split."""
 
 import io
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -8,8 +9,7 @@ import numpy as np
 from PIL import Image
 
 from data_modules.base import Split
-from data_modules.files.archives import open_zip
-from data_modules.files.errors import decoding
+from data_modules.files.errors import decoding, guarded
 from data_modules.files.tables import read_lines
 from data_modules.images.class_trees import in_order
 from data_modules.splits import Indices, grouped_split, stratified_split
@@ -70,18 +70,19 @@ def read_zip(path: Path) -> Named:
     """Read all images of a zip file into memory.
 
     Raises:
-        UserError: If the archive is damaged, encrypted or unsafe, or holds no image.
+        UserError: If the archive is damaged or holds no image.
     """
-    try:
-        with open_zip(path) as archive:
-            members = sorted(((PurePosixPath(m.filename), m) for m in archive.infolist()), key=lambda pair: pair[0])
-            images = (pair for pair in members if pair[0].suffix.lower() in IMAGE_SUFFIXES)
-            found = [(name, archive.read(member)) for name, member in images if not name.name.startswith(".")]
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error}); fetch it again") from error
+    found: Named = guarded(lambda: _read_images(path), str(path), "fetch it again")
     if not found:
         raise UserError(f"{path}: holds no image (looked for {', '.join(IMAGE_SUFFIXES)}); fetch it again")
     return found
+
+
+def _read_images(path: Path) -> Named:
+    with zipfile.ZipFile(path) as archive:
+        members = sorted((PurePosixPath(name), name) for name in archive.namelist())
+        images = ((place, name) for place, name in members if place.suffix.lower() in IMAGE_SUFFIXES)
+        return [(place, archive.read(name)) for place, name in images if not place.name.startswith(".")]
 
 
 def class_trees(folder: Path) -> Splits:

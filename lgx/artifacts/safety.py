@@ -120,9 +120,7 @@ def is_weight(value: Any) -> bool:
 
 def is_number_tensor(value: Any) -> bool:
     """Whether a value is a dense tensor of floating-point or integer numbers."""
-    if not isinstance(value, Tensor) or value.layout is not torch.strided or value.is_meta:
-        return False
-    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+    return isinstance(value, Tensor) and value.layout is torch.strided and not value.is_meta
 
 
 def count_layers(names: Iterable[str], prefix: str, place: str) -> int:

@@ -137,14 +137,7 @@ def _text(cell: str) -> str:
     return cell
 
 
-def _whole(cell: str) -> int:
-    value = int(cell)
-    if not 0 <= value < 2**63:
-        raise ValueError(f"{shortened(cell)} is out of range")
-    return value
-
-
-_READERS: dict[str, Callable[[str], Any]] = {"epochs": _whole, "value": float, "seed": _whole, "n": _whole}
+_READERS: dict[str, Callable[[str], Any]] = {"epochs": int, "value": float, "seed": int, "n": int}
 """Columns that hold numbers, and how they are read."""
 
 

@@ -3,8 +3,6 @@
 import io
 import json
 import os
-import re
-import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,14 +21,8 @@ IMAGE_SUFFIXES = (
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
 """Formats that are decoded, whatever the name of the file. Pillow recognizes many more by their first bytes."""
 
-MOST_PIXELS = 8192 * 8192
-"""Largest number of pixels: decoding takes 256 MB in each loading process. Cameras have 61 million."""
-
 # PostScript is a program, which Pillow passes to Ghostscript; torchvision's readers open files of any format.
 EpsImagePlugin.gs_binary = False
-# Pillow refuses twice this number, before it decodes, and warns above it; torchvision's readers obey it too.
-Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -42,8 +34,6 @@ def read_bytes(path: Path, remedy: str) -> bytes:
         path: The file.
         remedy: What the user can do if it cannot be read, for the message.
     """
-    if not path.is_file():  # a pipe is refused too: reading it may never end
-        raise UserError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; {remedy}")
     try:
         return path.read_bytes()
     except OSError as error:
@@ -96,10 +86,8 @@ def open_undecoded(source: Path | bytes, formats: tuple[str, ...] = FORMATS) -> 
     """Open an image without decoding its pixels.
 
     Raises:
-        Exception: Any exception of Pillow for a file in another format, or with more pixels than :data:`MOST_PIXELS`.
+        Exception: Any exception of Pillow for a file in another format.
     """
-    if isinstance(source, Path) and not source.is_file():  # opening a pipe would wait forever
-        raise FileNotFoundError("no such file")
     return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=formats)
 
 
@@ -118,9 +106,6 @@ def error_line(error: Exception) -> str:
     """The reason why an image or a set cannot be read, for a message: class and message of an exception."""
     if isinstance(error, UserError):
         return str(error)
-    if isinstance(error, Image.DecompressionBombError):
-        pixels = re.findall(r"\d+", str(error))
-        return f"its {int(pixels[0]):,} pixels are more than {MOST_PIXELS:,}; resize it first"
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__
 

@@ -158,7 +158,7 @@ LINKED = {"model.num_classes": "the data", "model.kind": "the data", "data.seed"
 
 
 class ConfigFile(ActionConfigFile):
-    """The option of a configuration file, which is named in the messages about it; a pipe is refused."""
+    """The option of a configuration file, which is named in the messages about it."""
 
     @staticmethod
     def apply_config(parser: Any, cfg: Namespace, dest: str, value: str) -> None:

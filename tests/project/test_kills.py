@@ -1,21 +1,19 @@
 """Every command that is killed at random moments leaves complete files, and resumes to the same result.
 
-The commands run in forks of a process that has imported everything, so that kills happen during their work. A run that
-averages its weights is killed in each of its phases.
+The commands run in forks of a process that has imported everything, so that kills happen during their work. The run
+averages its weights.
 """
 
 import random
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
 
 from data_modules import CIFAR10
-from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments
 from tests.support.fake_data import class_tree
-from tests.support.forks import Command, finish, start
+from tests.support.forks import Command, finish
 from tests.support.kills import Outcome, attack, contents, of_run, of_sweep
 from tests.support.sweeps import write_chain
 
@@ -44,6 +42,7 @@ def commands(
 ) -> dict[str, tuple[Command, Outcome]]:
     """Every command that writes, and the function that reads its results for the comparison."""
     fit = ["--name=r", "--trainer.max_epochs=3", "--save_every=1", "--data.augment=crop_flip", "--test_start=true"]
+    fit += ["--test_end=true", "--trainer.callbacks+=EMA", "--trainer.callbacks.decay=0.5"]
     init = ["init", "--source", sws / "final.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=7")]
     prepare = ["data", "prepare", "cifar10", "--source", zips]
     embed = ["embed", "--ancestor", ancestor / "final.learngene.safetensors", "--data", images]
@@ -76,42 +75,3 @@ def test_twenty_kills_lose_nothing(name, commands, tmp_path):
         if killed == 20:
             return
     raise AssertionError(f"only {killed} kills")
-
-
-STEPS = 9
-MOMENTS = [("before_update", 5), ("after_update", 8), ("validation", 6), ("fit_end", STEPS), ("test", STEPS)]
-
-
-def command_of(images):
-    options = ["--name=r", "--trainer.max_epochs=3", "--save_every=1", "--test_start=true", "--test_end=true"]
-    callback = ["--trainer.callbacks+=EMA", "--trainer.callbacks.decay=0.5"]
-    return [*arguments("fit", "Ancestor", images, "runs", *options), "--ckpt_path=last", *callback]
-
-
-@pytest.fixture(scope="module")
-def undisturbed_average(images, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("undisturbed_average")
-    args = command_of(images)
-    finish(args, folder)
-    return args, of_run(folder)
-
-
-@pytest.mark.parametrize(("moment", "step"), MOMENTS)
-def test_a_killed_average_resumes_to_the_same_result(undisturbed_average, tmp_path, moment, step):
-    args, expected = undisturbed_average
-    probe = ["--trainer.callbacks+=tests.support.probes.KillAt", f"--trainer.callbacks.step={step}"]
-    killed = start([*args, *probe, f"--trainer.callbacks.moment={moment}"], tmp_path)
-    killed.join()
-    assert killed.exitcode == -signal.SIGKILL, (tmp_path / "log").read_text()[-2000:]
-    finish(args, tmp_path)
-    assert of_run(tmp_path) == expected
-
-
-def test_a_finished_average_is_tested_with_its_final_weights_when_it_is_asked_again(undisturbed_average, tmp_path):
-    args, expected = undisturbed_average
-    finish(args, tmp_path)
-    (tmp_path / "runs/test/r/seed0/summary.json").unlink()
-    finish(args, tmp_path)
-    assert of_run(tmp_path) == expected
-    rows = read_rows(tmp_path / "runs/test/r/seed0/results.csv")
-    assert len({row.epochs for row in rows if row.split == "test"}) == 2

@@ -21,7 +21,6 @@ from data_modules.base import DatasetInfo
 from data_modules.images.examples import LabeledImages
 from data_modules.sets.inaturalist import INaturalist2019
 from data_modules.sets.tiny_imagenet import TinyImageNet
-from data_modules.sets.torchvision_sets import EuroSAT
 from data_modules.shards.writing import write_shards
 
 
@@ -206,10 +205,6 @@ def flowers102(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets.Flowers102, "_file_dict", {**datasets.Flowers102._file_dict, **known})
 
 
-def eurosat(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class_tree(root / "eurosat/eurosat/2750", list(EuroSAT.info.class_names), 10, suffix="jpg")
-
-
 def caltech101(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = root / "caltech101" / "caltech101" / "101_ObjectCategories"
     for k, name in enumerate(("BACKGROUND_Google", "accordion", "yin_yang")):
@@ -284,7 +279,7 @@ FORMATS = {
     for f in (
         fashion_mnist, cifar10, svhn, gtsrb, omniglot, fer2013, dtd, fgvc_aircraft, food101, oxford_iiit_pet,
         flowers102, caltech101, stanford_cars, imagenet, ham10000, tiny_imagenet,
-        inat2019, eurosat,
+        inat2019,
     )
 }  # fmt: skip
 """Name of a set -> the function that writes it; it may change the expected md5 sums or number of classes."""

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import resource
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.process import BaseProcess
@@ -26,35 +25,29 @@ def adopt(environment: Mapping[str, str]) -> None:
 
 
 def _work(
-    work: Callable[..., object], args: tuple[object, ...], folder: Path, limits: dict[int, int], log: str,
-    environment: Mapping[str, str],
-) -> None:  # fmt: skip
+    work: Callable[..., object], args: tuple[object, ...], folder: Path, log: str, environment: Mapping[str, str]
+) -> None:
     os.setsid()
     adopt(environment)
     file = os.open(folder / log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.chdir(folder)
-    for limit, value in limits.items():
-        resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
     work(*args)
 
 
-def fork(
-    work: Callable[..., object], args: tuple[object, ...], folder: Path, limits: dict[int, int] | None = None,
-    log: str = "log",
-) -> BaseProcess:  # fmt: skip
-    """Call a function in a process group of its own, in a folder, with soft limits, and its output in ``log``."""
+def fork(work: Callable[..., object], args: tuple[object, ...], folder: Path, log: str = "log") -> BaseProcess:
+    """Call a function in a process group of its own, in a folder, with its output in ``log``."""
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "LGX_ALLOW_IMPORTS": "tests"}  # for the callbacks in tests.support.probes
-    process = PROCESSES.Process(target=_work, args=(work, args, folder, limits or {}, log, environment))
+    process = PROCESSES.Process(target=_work, args=(work, args, folder, log, environment))
     process.start()
     return process
 
 
-def start(args: Command, folder: Path, limits: dict[int, int] | None = None, log: str = "log") -> BaseProcess:
+def start(args: Command, folder: Path, log: str = "log") -> BaseProcess:
     """Run a command line as :func:`fork` does."""
-    return fork(main, ([str(a) for a in args],), folder, limits, log)
+    return fork(main, ([str(a) for a in args],), folder, log)
 
 
 def finish(args: Command, folder: Path) -> float:

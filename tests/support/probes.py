@@ -12,7 +12,7 @@ from lightning.pytorch import Callback
 
 
 class KillAt(Callback):
-    """Kill the process: at a step, before or after its update; in a validation or the final test; or when fit ends."""
+    """Kill the process at a step, before or after its update."""
 
     def __init__(self, step: int, moment: str = "before_update", rank: int = 0) -> None:
         self.step, self.moment, self.rank = step, moment, rank
@@ -26,15 +26,6 @@ class KillAt(Callback):
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         self._kill(trainer, "after_update")
-
-    def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-        self._kill(trainer, "validation")
-
-    def on_fit_end(self, trainer, pl_module):
-        self._kill(trainer, "fit_end")
-
-    def on_test_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-        self._kill(trainer, "test")
 
 
 class RecordRank(Callback):

@@ -101,14 +101,8 @@ def test_absent_files_say_what_to_download(tmp_path: Path, downloads: Path) -> N
     other = tmp_path / "other"
     with pytest.raises(UserError, match=r"10\.7910/DVN/DBW86T .* --source"):
         prepare("ham10000", root=str(other))
-    (downloads / "HAM10000_images_part_2.zip").unlink()
-    with pytest.raises(UserError, match=r"has only HAM10000_images_part_1\.zip; expected"):
-        prepare("ham10000", root=str(other), source=str(downloads))
-    (downloads / "HAM10000_images_part_1.zip").unlink()
-    with pytest.raises(UserError, match="has HAM10000_metadata but no images; expected"):
-        prepare("ham10000", root=str(other), source=str(downloads))
     (downloads / "HAM10000_metadata").unlink()
-    with pytest.raises(UserError, match=r"holds no known files of ham10000; .* or HAM10000_metadata with"):
+    with pytest.raises(UserError, match=r"holds no known files of ham10000; .*, HAM10000_images_part_2\.zip, H"):
         prepare("ham10000", root=str(other), source=str(downloads))
     assert not other.exists()
 

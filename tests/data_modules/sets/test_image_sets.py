@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_modules import CIFAR10, FER2013, GTSRB, EuroSAT, FashionMNIST, ImageDataModule, ImageFolderData, Omniglot
+from data_modules import CIFAR10, FER2013, GTSRB, FashionMNIST, ImageDataModule, ImageFolderData, Omniglot
 from data_modules.catalog import infos, open_set
 from data_modules.images.examples import ImageFiles, LabeledImages
 from data_modules.registry import IMAGE_SETS
-from data_modules.sets.official import Archive
 from data_modules.shards.streaming import StreamedShards
 from data_modules.shards.writing import write_shards
 from data_modules.splits import grouped_split, stratified_order, stratified_split
@@ -57,20 +55,6 @@ def test_gtsrb_never_splits_a_track(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         tracks[split] = {(p.parent.name, p.name.split("_")[0]) for p in paths}
     assert len(tracks["val"]) == 3
     assert not tracks["train"] & tracks["val"]
-
-
-def test_a_fixed_fifth_of_each_class_of_eurosat_is_test_and_its_archive_is_unpacked(tmp_path, monkeypatch):
-    fake_data.eurosat(tmp_path, monkeypatch)
-    one, other = (EuroSAT(root=str(tmp_path), val_fraction=0.25, split_seed=seed) for seed in (0, 1))
-    assert [len(one.read(split)) for split in SPLITS] == [60, 20, 20]
-    test, again = one.read("test"), other.read("test")
-    assert sorted(test.labels) == sorted([*range(10)] * 2)
-    assert [test[i][0].tobytes() for i in range(20)] == [again[i][0].tobytes() for i in range(20)]
-    archive = Path(shutil.make_archive(str(tmp_path / "EuroSAT"), "zip", tmp_path / "eurosat/eurosat"))
-    monkeypatch.setattr(EuroSAT, "archives", (Archive(EuroSAT.archives[0].url, fake_data.md5(archive), "eurosat"),))
-    prepare("eurosat", root=str(tmp_path / "data"), source=str(tmp_path))
-    assert len(EuroSAT(root=str(tmp_path / "data")).read("test")) == 20
-    assert not (tmp_path / "data/eurosat/eurosat/EuroSAT.zip").exists()
 
 
 def test_omniglot_is_split_by_drawer_and_joins_both_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

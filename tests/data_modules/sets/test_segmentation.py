@@ -99,7 +99,7 @@ def test_a_folder_that_is_unpacked_is_linked_and_anything_else_refused(root, tmp
     bring(ADE20K, tmp_path / "data", root / "ade20k", download=False)
     assert len(module("ade20k", tmp_path / "data").read("test")) == 8
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"expected ADEChallengeData2016/ or ADEChallengeData2016\.zip"):
+    with pytest.raises(UserError, match=r"expected ADEChallengeData2016, or ADEChallengeData2016\.zip"):
         bring(ADE20K, tmp_path / "other", tmp_path / "empty", download=False)
     with pytest.raises(UserError, match=r"voc12_aug cannot be downloaded: to VOCdevkit/VOC2012 of voc12 add"):
         bring(IMAGE_SETS["voc12_aug"], tmp_path / "other", None, download=True)

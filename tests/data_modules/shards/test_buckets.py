@@ -196,16 +196,16 @@ def test_an_interrupted_upload_leaves_an_index_without_absent_shards_and_resumes
 
 
 def test_the_command_writes_to_a_bucket_and_names_how_to_read_it(server, tmp_path, monkeypatch):
-    fake_data.FORMATS["eurosat"](tmp_path / "data", monkeypatch)
-    done = ok(lgx("data", "prepare", "eurosat", f"--root={tmp_path}/data", "--shards", "--out=s3://bucket/data"))
-    assert "--data.name eurosat_shards --data.root s3://bucket/data --data.in_memory false" in done.out
-    module = ShardedData(name="eurosat_shards", root="s3://bucket/data", in_memory=False)
+    fake_data.FORMATS["dtd"](tmp_path / "data", monkeypatch)
+    done = ok(lgx("data", "prepare", "dtd", f"--root={tmp_path}/data", "--shards", "--out=s3://bucket/data"))
+    assert "--data.name dtd_shards --data.root s3://bucket/data --data.in_memory false" in done.out
+    module = ShardedData(name="dtd_shards", root="s3://bucket/data", in_memory=False)
     module.setup("fit")
     assert len(module.examples("train")) == module.info.sizes[0]
     with pytest.raises(UserError, match=r"is a URL.*--data.in_memory false"):
-        ShardedData(name="eurosat", root="s3://bucket/data")
+        ShardedData(name="dtd", root="s3://bucket/data")
     with pytest.raises(UserError, match=r"cache_dir.*leave it out"):
-        ShardedData(name="eurosat", root=str(tmp_path), cache_dir="x")
+        ShardedData(name="dtd", root=str(tmp_path), cache_dir="x")
 
 
 def options(root, *more):

@@ -1,6 +1,5 @@
 """Shards: writing, resuming, exact reading, and refusal of damaged ones."""
 
-import json
 import os
 import tarfile
 from collections.abc import Iterator
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import webdataset as wds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -119,23 +117,8 @@ def test_another_set_does_not_overwrite_shards(folder: Path) -> None:
         write_shards(fake_data.numbered(3), folder, "train", other)
 
 
-def test_a_missing_index_a_url_and_a_pipe_are_refused(tmp_path: Path) -> None:
+def test_a_missing_index_and_a_url_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no index\.json"):
         ShardedData(name="nothing", root=str(tmp_path))
-    for place in (f"pipe:touch {tmp_path}/owned", "http://example.org/x"):
-        with pytest.raises(UserError, match="not a URL or a pipe"):
-            ShardedData(name=place, root=str(tmp_path))
-    with pytest.raises(UserError, match="pipe: command is not run"):
-        ShardedData(name="toy", root=f"pipe:touch {tmp_path}/owned")
-    with pytest.raises(ValueError, match="pipe"):  # webdataset's own shell pipes are switched off
-        list(wds.tariterators.url_opener([{"url": f"pipe:touch {tmp_path}/owned"}]))
-    assert not (tmp_path / "owned").exists()
-
-
-def test_an_index_cannot_point_outside_its_folder(tmp_path: Path) -> None:
-    write_shards(fake_data.numbered(3), tmp_path / "toy", "train", fake_data.TOY)
-    index = json.loads((tmp_path / "toy" / INDEX).read_text())
-    index["splits"]["train"]["shards"][0]["file"] = "../secret.tar"
-    (tmp_path / "toy" / INDEX).write_text(json.dumps(index))
-    with pytest.raises(UserError, match="outside"):
-        read_index(tmp_path / "toy")
+    with pytest.raises(UserError, match="not a URL"):
+        ShardedData(name="http://example.org/x", root=str(tmp_path))
