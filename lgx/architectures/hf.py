@@ -30,6 +30,7 @@ _FIELDS = {
     "head_dim": at_most(65_536, 0),
     "config": Field(lambda value: type(value) is str, "a configuration of transformers, as JSON"),
 }
+_CLASSES = Field(lambda value: value is None or isinstance(value, list), "a list of names of classes")
 _OF_SOURCE = (
     "depth", "embed_dim", "num_heads", "heads_per_group", "mlp_ratio", "max_len", "vocab_size", "config",
 )  # fmt: skip
@@ -341,7 +342,7 @@ def describe_config(about: Any, place: str) -> HFArchitecture:
     """
     with extra("nlp", place):
         from lgx.architectures.hf_config import kinds_of, split_config
-    about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING}, place)
+    about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING, "architectures": _CLASSES}, place)
     values, classes = split_config(about, place), about.get("architectures") or ()
     is_classifier = any("Classification" in str(name) for name in classes)
     try:
