@@ -16,8 +16,7 @@ from lgx.errors import UserError
 from lgx.methods import Finetune
 from lgx.planning import make_plan
 from lgx.training.configuration import instantiate, make_parser, parse_configuration
-from lgx.training.loggers import RunPlace
-from lgx.training.run_folder import run_place
+from lgx.training.run_folder import place_of_run
 from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
 from tests.support.runs import last_checkpoint
 from tests.support.sweeps import config_of, write_sweep
@@ -61,7 +60,7 @@ def test_method_and_data_module_are_built_without_a_trainer(images, tmp_path):
     built = instantiate(parser, config)
     assert isinstance(built.model, Finetune)
     assert built.model.architecture.num_classes == built.data.num_classes == 3
-    assert (built.data.seed, run_place(config)) == (3, RunPlace(f"{tmp_path}/test", "finetune", "seed3"))
+    assert (built.data.seed, place_of_run(config)) == (3, tmp_path / "test/finetune/seed3")
     assert not isinstance(built.trainer, type(built.model))
     assert not list(tmp_path.iterdir())
 
