@@ -226,7 +226,7 @@ def test_commands_refuse_options_that_do_not_fit_together(text_root, tal, ancest
     cases = {
         ("init", "--source", learngene, "--task", "cola", "--arch", "6-Tiny", "--out", out): "name a network of",
         ("init", "--source", learngene, "--task", "cola", "--arch", other, "--out", out): "vocab_size=260",
-        ("init", "--arch", "6-Tiny", "--out", out, "--tokenizer", text_root): "is for text models",
+        ("init", "--arch", "6-Tiny", "--out", out, "--tokenizer", text_root): "is for networks of texts",
         ("init", "--arch", ARCH, "--out", out, "--tokenizer", text_root): "--tokenizer: ",
         ("embed", "--ancestor", whole, "--data", "cola", "--img_size", 32): "reads texts; leave it out",
         ("data", "prepare", "cola", "--root", tmp_path): "unpack cola_public",
