@@ -116,7 +116,7 @@ def test_an_element_of_another_class_starts_from_the_defaults_of_its_class(image
     other = "--data.transforms=[RandomHorizontalFlip]", "--trainer.logger=[CSVLogger]"
     transforms, loggers, callbacks = printed(*other, f"--config={tmp_path}/more.yaml")
     assert transforms[0]["init_args"] == {"p": 0.5}
-    assert loggers[0]["init_args"]["name"] is None
+    assert loggers[0]["init_args"]["name"] == "lightning_logs"
     assert (callbacks[0]["init_args"]["monitor"], callbacks[0]["init_args"]["verbose"]) == ("val/acc", False)
     erasing = (
         "--data.transforms=[{class_path: RandomErasing, init_args: {value: 4}}]",
