@@ -189,15 +189,8 @@ def test_weight_selection_is_that_of_a_plain_loop(form):
     ],
 )
 def test_queries_of_whole_heads_meet_the_same_elements_of_keys_at_the_same_angles(form, elements):
-    sizes = {
-        "heads_per_group": 4,
-        "head_dim": 16,
-        "mlp_ratio": 2.0,
-        "max_len": 16,
-        "vocab_size": 64,
-        "kind": "language",
-    }
-    wide = HFArchitecture(2, 32, 16, **sizes, config=json.dumps({"model_type": form}))
+    sizes = {"heads_per_group": 4, "head_dim": 16, "mlp_ratio": 2.0, "max_len": 16, "vocab_size": 64}
+    wide = HFArchitecture(2, 32, 16, **sizes, kind="language", config=json.dumps({"model_type": form}))
     small = wide.replace(num_heads=4, heads_per_group=2, head_dim=8)
     torch.manual_seed(0)
     model, narrower = wide.build().eval(), small.build().eval()

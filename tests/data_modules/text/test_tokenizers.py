@@ -81,13 +81,6 @@ def test_long_texts_are_cut_and_counted(text_root, vocabulary, folders, caplog):
         opened("rte", text_root, folders["bert"], max_len=3)
 
 
-def test_a_vocabulary_may_be_smaller_than_the_networks_but_not_larger(folders):
-    size = size_of(load_tokenizer(folders["llama"], 100_000))
-    assert size_of(load_tokenizer(folders["llama"], size)) == size
-    with pytest.raises(UserError, match=rf"data.tokenizer: .* has {size} tokens, but the network knows {size - 1}; "):
-        load_tokenizer(folders["llama"], size - 1)
-
-
 @pytest.mark.parametrize(
     ("file", "content", "reason"),
     [
