@@ -201,7 +201,6 @@ def test_variants_train_under_their_own_names(tasks, stage1, embeddings, tmp_pat
     variants = {
         "tal_no_task": [start],
         "ghn3_task": ["--model.decoder=conv", task_option],
-        "weighted": [task_option, "--model.loss_temperature=2"],
         "frozen": [start, task_option, "--model.freeze_encoder=true"],
     }
     for label, options in variants.items():
@@ -213,15 +212,6 @@ def test_variants_train_under_their_own_names(tasks, stage1, embeddings, tmp_pat
     assert changed
     assert not any(name.startswith("encoder") for name in changed)
     assert any(".film." in name and tensor.abs().max() > 0 for name, tensor in frozen.items())
-
-
-def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
-    method = TAL(arch="depth=2,embed_dim=16,num_heads=2,img_size=16", optimizer=None, loss_temperature=2.0, set_size=2,
-                 panel=tuple(PANEL), decoder="conv", max_shape=(512, 512, 4, 4))  # fmt: skip
-    method.tasks = {name: Task(name, 3, num_train=n) for name, n in (("a", 100), ("b", 400))}
-    weights = [method._weight(name) for name in ("a", "b")]
-    assert (method.tag("val", "a"), sum(weights) / 2) == ("val/a", pytest.approx(1))
-    assert weights[1] == pytest.approx(2 * weights[0])
 
 
 def test_the_loss_of_a_step_is_the_weighted_sum_of_its_parts():
