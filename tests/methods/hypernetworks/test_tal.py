@@ -24,7 +24,7 @@ from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.functional_forward import predict_with_projections
 from lgx.methods import TAL
 from lgx.methods.hypernetworks.initializer import HypernetPrediction
-from tests.support.command_line import arguments, lgx, ok, python, refusal
+from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.images import write_images
 
 PANEL = ["depth=2,embed_dim=16,num_heads=2", "depth=3,embed_dim=24,num_heads=3"]
@@ -115,17 +115,6 @@ def test_an_embedding_is_the_mean_class_token_over_the_training_images(tasks, an
     assert found.images == {"first": 48, "second": 21}
     assert found.tasks["second"]["num_classes"] == 3
     assert found.width == 16
-
-
-@pytest.mark.slow
-def test_two_processes_compute_the_same_embedding_as_one(tasks, ancestor, embeddings, tmp_path):
-    out = tmp_path / "two.safetensors"
-    names = ",".join(str(tasks[name]) for name in ("first", "second"))
-    options = ["--devices=2", "--accelerator=cpu", f"--out={out}", "--batch_size=5", f"--data={names}"]
-    done = python("-m", "lgx", "embed", f"--ancestor={ancestor}/final.learngene.safetensors", *options)
-    assert done.returncode == 0, done.stderr
-    for name, tensor in load_file(embeddings).items():
-        torch.testing.assert_close(load_file(out)[name], tensor, rtol=1e-5, atol=1e-6)
 
 
 def test_stage_1_learns_from_the_ancestor(stage1, ancestor):
