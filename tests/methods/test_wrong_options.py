@@ -53,10 +53,10 @@ def test_wrong_options_end_with_one_sentence(fit, ancestor, ancestor_file, headl
 BOUNDS = {  # option: accepted ends, refused values beside them
     ("SWS", "alpha"): ((0, 1), (-0.1, 1.1)), ("SWS", "temperature"): ((0.1,), (0, -1)),
     ("SWS", "drop_path_rate"): ((0, 0.9), (-0.1, 1)), ("TAL", "temperature"): ((0.1,), (0,)),
-    ("TAL", "alpha"): ((0, 1), (-0.1, 1.1)), ("TAL", "loss_temperature"): ((0.1,), (0,)),
+    ("TAL", "alpha"): ((0, 1), (-0.1, 1.1)),
     ("TAL", "meta_batch"): ((1,), (0,)), ("TAL", "gamma"): ((0,), (-1,)), ("Nested", "draws"): ((0,), (-1,)),
     ("Family", "compute"): ((0.5,), (0, -1)),
-    ("Nested", "least_ratio"): ((0.1, 1), (0, 1.1)), ("Nested", "least_depth"): ((1, 4), (0, 5)),
+    ("Nested", "least_depth"): ((1, 4), (0, 5)),
     ("LSAMD", "price"): ((0,), (-1,)), ("LSAMD", "random_paths"): ((0, 0.9), (-0.1, 1)),
     ("LSAMD", "threshold"): ((0,), (-1,)), ("Finetune", "layer_decay"): ((0.1, 1), (0, 1.1)),
     ("WAVE", "number"): ((1,), (0,)), ("WAVE", "size"): ((8,), (0,)), ("LeTs", "narrow_heads"): ((1, 2), (0, 3)),
