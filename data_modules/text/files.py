@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.files.errors import guarded
 from data_modules.loading.fingerprint import spread
 from data_modules.splits import Indices
 from data_modules.text.module import TokenSet
@@ -21,6 +23,8 @@ from lgx.core.schema import LINE
 from lgx.core.task import IGNORE_TOKEN, PERPLEXITY, Task
 from lgx.errors import UserError
 from lgx.host.cache import cache_root
+
+_REMEDY = "remove it, then it is made again"
 
 
 @dataclass(frozen=True)
@@ -114,15 +118,21 @@ class TextFiles(TokenSet[Sequences]):
 
     def _tokenized(self, rows: Any) -> Any:
         """Tokens and number of bytes of every document."""
+        column = rows.data.column(self.text_field)
+        if column.null_count or rows.features[self.text_field].dtype not in ("string", "large_string"):
+            held = f"{column.null_count:,} rows without a text" if column.null_count else "no texts"
+            raise UserError(
+                f"{self.root}: column {self.text_field!r} has {held}; set data.text_field, or correct the rows"
+            )
         identity = [rows._fingerprint, description_of(self.words), end_of(self.words), self.text_field]
-        return rows.map(
-            _with_end,
-            batched=True,
-            fn_kwargs={"tokenizer": self.words, "end": end_of(self.words)},
-            input_columns=self.text_field,
-            remove_columns=rows.column_names,
-            new_fingerprint=library().fingerprint.Hasher.hash(identity),
-        )
+        options = {
+            "batched": True,
+            "fn_kwargs": {"tokenizer": self.words, "end": end_of(self.words)},
+            "input_columns": self.text_field,
+            "remove_columns": rows.column_names,
+            "new_fingerprint": library().fingerprint.Hasher.hash(identity),
+        }
+        return guarded(lambda: rows.map(_with_end, **options), str(_cache()), _REMEDY)
 
     def _part(self, documents: Any, files: Iterable[Split], split: Split) -> Any:
         """The training documents, or those that are held out for a split without files."""
@@ -141,9 +151,15 @@ class TextFiles(TokenSet[Sequences]):
             return Sequences(documents, 0.0)
         features = datasets.Features(tokens=datasets.List(datasets.Value("int32")))
         identity = datasets.fingerprint.Hasher.hash([documents._fingerprint, self.text_length, keeps_rest])
-        rows = datasets.Dataset.from_generator(
-            _sequences, features, str(cache_root() / "texts"), gen_kwargs=arguments, fingerprint=identity
-        )
+        options = {"gen_kwargs": arguments, "fingerprint": identity, "cache_dir": str(_cache())}
+        try:
+            rows = guarded(
+                lambda: datasets.Dataset.from_generator(_sequences, features, **options), str(_cache()), _REMEDY
+            )
+        except UserError as error:
+            if "corresponds to no data" not in str(error):
+                raise
+            rows = documents.select([])
         predicted = (len(rows) - 1) * self.text_length + len(rows[-1]["tokens"]) - 1 if len(rows) else 1
         return Sequences(rows, sum(documents["bytes"]) / predicted)
 
@@ -161,6 +177,10 @@ class TextFiles(TokenSet[Sequences]):
         inputs = padded(self.words, [{"input_ids": tokens} for tokens, _ in examples])
         targets: list[Tensor] = [torch.tensor(following) for _, following in examples]
         return Batch(inputs, pad_sequence(targets, True, IGNORE_TOKEN), self.info.name)
+
+
+def _cache() -> Path:
+    return cache_root() / "texts"
 
 
 def _with_end(texts: list[str | None], tokenizer: Any, end: int) -> dict[str, list[Any]]:

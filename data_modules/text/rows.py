@@ -109,8 +109,11 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
             raise
         except Exception as error:  # readers raise errors of many kinds, within an error of datasets
             cause = error.__cause__
-            reason = error_line(cause if isinstance(cause, Exception) else error)
-            raise UserError(f"{place}: cannot be read ({reason}); correct the file, or copy it again") from error
+            reason, name = error_line(cause if isinstance(cause, Exception) else error), getattr(error, "filename", "")
+            if str(name).startswith(folder):
+                raise UserError(f"cannot write {name}: {reason}; set LGX_CACHE to a folder with more space") from error
+            remedy = f"correct the file or copy it again; if it is intact, remove {folder}"
+            raise UserError(f"{place}: cannot be read ({reason}); {remedy}") from error
         if absent := [column for column in columns if column not in rows.column_names]:
             raise UserError(f"{place}: no column {absent[0]!r} among {', '.join(rows.column_names)[:200]}")
         parts.append(rows.select_columns(list(columns)))
