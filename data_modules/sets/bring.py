@@ -12,7 +12,7 @@ from lgx.errors import UserError
 from lgx.host.files import atomic_path
 
 
-def bring(kind: type[OfficialData], root: Path, source: Path | None, download: bool) -> None:
+def bring(kind: type[OfficialData], root: Path, source: Path | None) -> None:
     """Prepare a set in ``root/<name>``.
 
     The set is assembled in a temporary folder, which is finally renamed to ``root/<name>``. Downloaded archives are
@@ -33,8 +33,6 @@ def bring(kind: type[OfficialData], root: Path, source: Path | None, download: b
         return
     if kind.manual:
         raise UserError(f"{name} cannot be downloaded: {kind.manual.format(folder=folder)}")
-    if not download:
-        raise UserError(_what_to_fetch(kind, root, "downloading is switched off"))
     store = root / ".downloads" / name
     for archive in kind.archives:
         if not check_integrity(store / archive.filename, archive.md5):

@@ -32,11 +32,9 @@ class ShardedImages(ImageDataModule):
     Args:
         in_memory: Draw images at random, so that order and resume are exact for any number of processes; fast where
             the system can keep the shards in memory. False streams them, for larger sets.
-        shuffle_buffer: Examples in each loader process's shuffle buffer when streaming.
     """
 
     in_memory: bool = True
-    shuffle_buffer: int = 1000
 
     def check_options(self) -> None:
         """See :class:`~data_modules.loading.module.DataOptions`; ``root`` must be a local folder."""
@@ -80,7 +78,7 @@ class ShardedImages(ImageDataModule):
             _ = images.labels  # refused
         transform = train_transform(self.task, self.augment, self.pixel_transforms())
         batching = train_batching(self, len(images), self.seed)
-        batches = ShardBatches(images, transform, self.info.name, batching, buffer=self.shuffle_buffer)
+        batches = ShardBatches(images, transform, self.info.name, batching)
         return self._stream(batches, self.num_workers, train=True)
 
     def eval_dataloader(self, split: Split, in_order: bool = False) -> DataLoader[Any]:

@@ -193,8 +193,8 @@ class StreamLoader(ResumableLoader):
     def order(self) -> dict[str, Any]:
         """See :class:`~data_modules.loading.samplers.ResumableLoader`."""
         batches = self.dataset
-        own = {"batch_size": batches.batching.batch_size, "shuffle_buffer": batches.buffer}
-        return own | {"num_workers": max(self.num_workers, 1), "processes": batches.batching.world_size}
+        size, processes = batches.batching.batch_size, batches.batching.world_size
+        return {"batch_size": size, "num_workers": max(self.num_workers, 1), "processes": processes}
 
     def _refusal(self, name: str, found: int, own: int) -> str:
         return (

@@ -210,7 +210,7 @@ def test_the_command_writes_to_a_bucket_and_names_how_to_read_it(server, tmp_pat
 
 def options(root, *more):
     data = ["--data=ShardedData", f"--data.root={root}", "--data.name=toy", "--data.in_memory=false"]
-    sizes = ["--data.batch_size=4", "--data.shuffle_buffer=6", "--data.num_workers=1", "--trainer.max_epochs=2"]
+    sizes = ["--data.batch_size=4", "--data.num_workers=1", "--trainer.max_epochs=2"]
     return [*data, *sizes, "--data.augment=randaugment", "--save_every=1", *more]
 
 

@@ -109,9 +109,8 @@ def test_persistent_workers_see_the_epoch_and_resume_exactly(folder: Path, worke
 
 @pytest.mark.parametrize(
     ("option", "other"),
-    [("batch_size", {"batch_size": 2}), ("shuffle_buffer", {"buffer": 9}), ("processes", {"world_size": 2}),
-     ("num_workers", {})],
-)  # fmt: skip
+    [("batch_size", {"batch_size": 2}), ("processes", {"world_size": 2}), ("num_workers", {})],
+)
 def test_an_epoch_cannot_be_resumed_in_another_order(folder: Path, option: str, other: dict[str, int]) -> None:
     loader = StreamLoader(stream(folder, batch_size=3, buffer=8), lambda: 0)
     next(iter(loader))
