@@ -1,7 +1,8 @@
 """Descriptions of networks: families of architectures, their names, and the sets they are sampled from."""
 
-from lgx.architectures.base import Architecture, full_name, name_of
+from lgx.architectures.base import Architecture
 from lgx.architectures.hf import HFArchitecture
+from lgx.architectures.names import full_name, name_of
 from lgx.architectures.parsing import (
     architecture_from_dict,
     parse_any_architecture,

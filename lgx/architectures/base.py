@@ -1,17 +1,16 @@
 """The base class of all architecture descriptions, their families, and networks that are built without values."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, ClassVar, Self, TypeVar, cast
 
-import torch
 from torch import Tensor, nn
 
-from lgx.architectures.axes import Axes, renamed
-from lgx.core.flops import flop_counter
+from lgx.architectures.axes import Axes
+from lgx.architectures.counting import by_depth, macs_of, parameters_of
 from lgx.core.schema import CLASSES, Field, at_most, check_fields, one_of, shortened
 from lgx.core.task import Kind, Task, outputs_in_words, size_text
 from lgx.errors import UserError
@@ -125,7 +124,7 @@ class Architecture(ABC):
 
     def axes_of_one_layer(self) -> Mapping[str, Axes]:
         """The dimensions that depend on the width, of all parameters outside of layers and of layer 0."""
-        raise UserError(f"architecture {name_of(self)}: its width cannot be cut")
+        raise UserError(f"architecture {self.short_spec}: its width cannot be cut")
 
     def blocks(self, model: nn.Module) -> nn.ModuleList | nn.Sequential:
         """The layers of a network of this architecture."""
@@ -310,7 +309,7 @@ class Architecture(ABC):
 
     @property
     def short_spec(self) -> str:
-        """What tells it from others in messages."""
+        """The specification in messages."""
         return self.spec()
 
     def without_task(self) -> Self:
@@ -340,11 +339,11 @@ class Architecture(ABC):
 
     def count_parameters(self) -> int:
         """Number of parameters; shared parameters count once."""
-        return _by_depth(_parameters, self)
+        return by_depth(parameters_of, self)
 
     def count_macs(self) -> int:
         """Multiply-accumulates of the forward pass of one example, attention products included."""
-        return _by_depth(_macs, self.unshared())
+        return by_depth(macs_of, self.unshared())
 
 
 @cache
@@ -352,28 +351,6 @@ def _tied_names(architecture: Architecture) -> dict[str, str]:
     model, own = architecture.build("meta"), dict[int, str]()
     pairs = list(model.named_parameters(remove_duplicate=False))
     return {name: first for name, p in pairs if (first := own.setdefault(id(p), name)) != name}
-
-
-@cache
-def _by_depth(count: Callable[[Architecture], int], architecture: Architecture) -> int:
-    """What a function counts in a network; if all layers cost the same, from networks of one and of two layers."""
-    if architecture.depth < 3 or architecture.shares_layers or not architecture.equal_layers:
-        return count(architecture)
-    one, two = (count(architecture.replace(depth=depth)) for depth in (1, 2))
-    return one + (architecture.depth - 1) * (two - one)
-
-
-@cache
-def _parameters(architecture: Architecture) -> int:
-    return sum(p.numel() for p in architecture.build("meta").parameters())
-
-
-@cache
-def _macs(architecture: Architecture) -> int:
-    model = architecture.build("meta").eval().requires_grad_(False)  # torch's counter reads gradients of parameters
-    with torch.no_grad(), flop_counter() as counter:
-        model(architecture.example_input())
-    return int(counter.get_total_flops()) // 2
 
 
 def _text(value: Any) -> str:
@@ -407,43 +384,3 @@ def register_family(family: type[A], named: Mapping[str, A]) -> None:
         raise ValueError(f"{family.__name__}: already registered: {', '.join(taken)}")
     FAMILIES[family.family] = family
     NAMED.update(named)
-
-
-def name_of(architecture: Architecture) -> str:
-    """Its name in messages: the papers' (``6-Small``), else :attr:`Architecture.short_spec`; without its task."""
-    return _paper_name(architecture) or architecture.short_spec
-
-
-def full_name(architecture: Architecture) -> str:
-    """Its name in results: that of the papers, else :meth:`Architecture.spec`; the parser reads it."""
-    return _paper_name(architecture) or architecture.spec()
-
-
-def _paper_name(architecture: Architecture) -> str | None:
-    plain = architecture.without_task()
-    return next((name for name, named in NAMED.items() if named == plain), None)
-
-
-def axes_of(architecture: Architecture, name: str) -> Axes:
-    """The axes of one parameter.
-
-    Args:
-        architecture: The network.
-        name: The parameter's name. Its layer may have any number, because all layers have the same axes.
-    """
-    tied, of_one_layer = _names_and_axes(architecture)
-    name = tied.get(name, name)
-    prefix, own = architecture.layers, name
-    if name.startswith(prefix):
-        number, _, rest = name.removeprefix(prefix).partition(".")
-        own, layer = f"{prefix}0.{rest}", f"{prefix}{number}."
-    axes = of_one_layer.get(own)
-    if axes is None:
-        raise UserError(f"{name}: the network does not have this parameter")
-    return axes if own == name else tuple(axis and renamed(axis, f"{prefix}0.", layer) for axis in axes)
-
-
-@lru_cache(maxsize=256)
-def _names_and_axes(architecture: Architecture) -> tuple[Mapping[str, str], Mapping[str, Axes]]:
-    """The other names of parameters, and the axes of one layer, of which a network's parameters ask one by one."""
-    return architecture.tied_names(), architecture.axes_of_one_layer()

@@ -13,8 +13,9 @@ from huggingface_hub import hf_hub_download
 from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes
-from lgx.architectures.base import NAMED, Architecture, name_of, register_family
+from lgx.architectures.base import NAMED, Architecture, register_family
 from lgx.architectures.building import building_on
+from lgx.architectures.names import name_of
 from lgx.core.schema import CLASSES, MAPPING, Field, at_most, check_fields
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar, cast
 
-from lgx.architectures.base import Architecture, name_of
+from lgx.architectures.base import Architecture
 from lgx.architectures.hf import HFArchitecture
+from lgx.architectures.names import name_of
 from lgx.architectures.parsing import architecture_from_dict
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import check_fields, shortened

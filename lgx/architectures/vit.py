@@ -12,9 +12,10 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from lgx.architectures.axes import Axes, read_axes
-from lgx.architectures.base import Architecture, name_of, register_family
+from lgx.architectures.base import Architecture, register_family
 from lgx.architectures.building import building_on
 from lgx.architectures.forms import ViTNetwork, build_form, meta_network, parse_form, same_form
+from lgx.architectures.names import name_of
 from lgx.architectures.vit_model import SegmentationViT, segmenting, without_pooling
 from lgx.core.schema import Field, check_fields
 from lgx.core.task import IMAGE_SIZE, ImageSize, Kind, Task, height_width, image_size, parse_image_size, size_text

@@ -139,6 +139,7 @@ def _prepare_suite(suite: "Suite[Any]", names: list[str], root: str, source: str
 
 def _prepare_text(module: "TextSet", source: str | None) -> None:
     """Link a text set's folder to its place, and count its texts."""
+    from data_modules.base import SPLITS
     from data_modules.files.archives import link
 
     name, folder = module.info.name, module.folder
@@ -150,13 +151,13 @@ def _prepare_text(module: "TextSet", source: str | None) -> None:
     elif linked:
         link(Path(source), folder)
     try:
-        rows = {split: module.read(split) for split in ("train", "val", "test")}
+        rows = {split: module.read(split) for split in SPLITS if split not in module.absent}
     except UserError:
         if linked:
             folder.unlink()
         raise
-    counts = [f"{len(found):,} {split}" for split, found in rows.items() if found is not None]
-    held = "" if rows["val"] is not None else ", val held out of train"
+    counts = [f"{len(part):,} {split}" for split, part in rows.items()]
+    held = "" if "val" in rows else ", val held out of train"
     print(f"{name}: {', '.join(counts)} texts at {folder}{held}")
 
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from lgx.commands.words import words_for
 from lgx.errors import UserError
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ def export(
     from lgx.artifacts.source_names import path_of
     from lgx.artifacts.sources import place_in_run, resolve
     from lgx.commands.members import load_chosen
-    from lgx.commands.words import words_for
     from lgx.initialization.sizing import parse_budgets
     from lgx.results.model_facts import model_facts
 

@@ -82,8 +82,6 @@ def predict(
         force: Replace a file that another command or program wrote.
 
     Raises:
-        UserError: If there is no image, none can be decoded, the model cannot be read or does not classify images, or
-            the file cannot be written.
         SystemExit: With status 3 if some images could not be decoded; the file then contains all other images.
     """
     from lgx.initialization.sizing import parse_budgets
@@ -94,25 +92,35 @@ def predict(
     if exported.task.reads_text:
         from lgx.commands.predict_texts import answered
 
-        count = 0
-        with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as table:
-            writer = csv.writer(table)
-            writer.writerow(["row", *_header(exported.task, top_k)[1:]])
-            for logits in answered(images, exported, model, tokenizer, text.split(","), batch_size):
-                writer.writerows([count + 1 + i, *row] for i, row in enumerate(_answers(logits, exported.task, top_k)))
-                count += len(logits)
-        print(f"predicted {out}: {count:,} texts")
+        answers = answered(images, exported, model, tokenizer, text.split(","), batch_size)
+        _write_texts(Path(out), answers, exported.task, top_k)
         return
-    files = _found(images)
-    classes = exported.task.class_names if exported.task.kind == "classification" else ()
+    _predict_images(Path(out), _found(images), exported, top_k, batch_size)
+
+
+def _predict_images(out: Path, files: Mapping[str, Path], model: "ExportedModel", top_k: int, batch_size: int) -> None:
+    """Write the predictions of images, and say which files could not be decoded."""
+    classes = model.task.class_names if model.task.kind == "classification" else ()
     true = {name: path.parent.name for name, path in files.items() if path.parent.name in classes}
-    unread = _write(Path(out), files, exported, top_k, batch_size, true)
+    unread = _write(out, files, model, top_k, batch_size, true)
     print(f"predicted {out}: {len(files) - len(unread)} images")
     for name, reason in unread:
         print(f"unread    {name}: {reason}", file=sys.stderr)
     if unread:
         print(f"unread    {len(unread)} of {len(files)} files could not be decoded", file=sys.stderr)
         raise SystemExit(INCOMPLETE)
+
+
+def _write_texts(out: Path, answers: "Iterator[Tensor]", task: "Task", top_k: int) -> None:
+    """Write the predictions of texts, given the logits of each batch, (B, K)."""
+    count = 0
+    with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as table:
+        writer = csv.writer(table)
+        writer.writerow(["row", *_header(task, top_k)[1:]])
+        for logits in answers:
+            writer.writerows([count + 1 + i, *row] for i, row in enumerate(_answers(logits, task, top_k)))
+            count += len(logits)
+    print(f"predicted {out}: {count:,} texts")
 
 
 def _found(images: Sequence[str]) -> dict[str, Path]:

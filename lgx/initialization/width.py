@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lgx.architectures import Architecture
 from lgx.architectures.axes import Axis, Choice, gathered
-from lgx.architectures.base import axes_of
+from lgx.architectures.parameter_axes import axes_of
 from lgx.errors import UserError
 
 _WORDS = {"embed": "embed_dim", "heads": "heads", "head": "elements of a head", "hidden": "hidden neurons of the MLP"}

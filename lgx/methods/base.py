@@ -11,7 +11,7 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
 
 from data_modules.base import TaskDataModule
-from lgx.architectures import Architecture, architecture_from_dict, parse_for
+from lgx.architectures import Architecture, parse_for
 from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import Learngene
 from lgx.components.losses import label_loss, make_mixup
@@ -28,7 +28,7 @@ from lgx.core.seed import run_seed, seed_step
 from lgx.core.task import Kind, Normalization, Task
 from lgx.errors import UserError
 from lgx.host.failures import blame
-from lgx.methods.checkpoint_checks import check_resumable, order_classes, stored_normalization
+from lgx.methods.checkpoint_checks import check_resumable, order_classes, stored_normalization, with_stored_kinds
 from lgx.methods.evaluation import EvaluatedModule
 from lgx.methods.planned_step import PlannedStep
 from lgx.methods.spec import MethodSpec
@@ -54,10 +54,8 @@ class Method(EvaluatedModule):
         num_classes: Number of classes; the data module gives it.
         kind: What is predicted; the data module gives it.
         label_smoothing: Label smoothing ε of the cross-entropy with labels.
-        mixup: Mixup's α; 0 is off (timm's Mixup).
-        cutmix: CutMix's α; 0 is off.
-        drop_path_rate: Stochastic depth of an image model's last layer, rising linearly from 0; shared layers have one
-            rate.
+        mixup: Mixup's α; 0 is off (timm's Mixup), as for ``cutmix``, CutMix's α.
+        drop_path_rate: Stochastic depth of an image model's last layer, rising linearly from 0.
         dropout: Dropout rate of a text model's embeddings, attention weights and residual updates; GPT-2 has 0.1.
         compile: Compile the network with torch.compile; saves time in long runs.
         label: Name in results for a variant of the method, e.g. ``tal_plus``; by default the method's own name.
@@ -158,10 +156,7 @@ class Method(EvaluatedModule):
 
     def skip_start(self, about: Mapping[str, Any]) -> None:
         """Continue from a checkpoint with this description; kinds of layers are those of its network."""
-        self.skips_start = True
-        stored = architecture_from_dict(about["architecture"]) if "architecture" in about else None
-        if stored is not None and stored.usual_layers == self.parsed_architecture.usual_layers:
-            self.parsed_architecture = stored
+        self.skips_start, self.parsed_architecture = True, with_stored_kinds(self.parsed_architecture, about)
 
     @abstractmethod
     def build_network(self) -> nn.Module:

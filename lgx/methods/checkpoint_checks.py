@@ -33,6 +33,12 @@ def check_resumable(about: Mapping[str, Any], method: str, architecture: Archite
         )
 
 
+def with_stored_kinds(architecture: Architecture, about: Mapping[str, Any]) -> Architecture:
+    """An architecture, with the kinds of layers of a checkpoint's network if it is the same otherwise."""
+    stored = architecture_from_dict(about.get("architecture") or architecture.to_dict())
+    return stored if stored.usual_layers == architecture.usual_layers else architecture
+
+
 def stored_normalization(about: Mapping[str, Any]) -> Normalization | None:
     """The normalization of a checkpoint's network; None if unknown, and for texts."""
     if about.get("normalization") is None:

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from lgx.architectures import ViTArchitecture, architecture_from_dict, parse_architecture, parse_for
 from lgx.architectures.axes import Axis, read_axes
-from lgx.architectures.base import axes_of
 from lgx.architectures.describing import describe_timm_model, describe_vit
 from lgx.architectures.forms import same_form
+from lgx.architectures.parameter_axes import axes_of
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError

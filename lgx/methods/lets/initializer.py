@@ -8,8 +8,8 @@ from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.architectures.axes import Axis
-from lgx.architectures.base import axes_of
 from lgx.architectures.building import building_on
+from lgx.architectures.parameter_axes import axes_of
 from lgx.artifacts.learngene import TEMPLATES
 from lgx.artifacts.safety import AGAIN
 from lgx.core.task import Task

@@ -12,8 +12,8 @@ from torch.autograd.function import once_differentiable
 
 from lgx.architectures import Architecture, name_of
 from lgx.architectures.axes import Axis, gathered, input_dim
-from lgx.architectures.base import axes_of
 from lgx.architectures.building import fill_buffers
+from lgx.architectures.parameter_axes import axes_of
 from lgx.artifacts.learngene import WHOLE
 from lgx.errors import UserError
 from lgx.initialization.width import head_widths

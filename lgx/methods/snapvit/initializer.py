@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
-from lgx.architectures.base import axes_of
+from lgx.architectures.parameter_axes import axes_of
 from lgx.components.features import before_head
 from lgx.errors import UserError
 from lgx.methods.weight_subcloning.importance import STREAM, Importance

@@ -12,7 +12,7 @@ from torch.nn.functional import cosine_similarity
 
 from lgx.architectures import Architecture
 from lgx.architectures.axes import Axis, input_dim, parts_of
-from lgx.architectures.base import axes_of
+from lgx.architectures.parameter_axes import axes_of
 from lgx.core.progress import tracked
 
 STREAM = ("embed", "")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture
 from lgx.architectures.axes import Axis, input_dim
-from lgx.architectures.base import axes_of
+from lgx.architectures.parameter_axes import axes_of
 from lgx.components.features import before_head
 from lgx.core.progress import tracked
 from lgx.core.task import Task

@@ -27,7 +27,7 @@ def small_memory(tmp_path, monkeypatch):
 def test_the_bytes_of_an_example_are_those_of_its_tensors():
     assert example_bytes(Task("a", 10, in_chans=3, img_size=224)) == 4 * 3 * 224 * 224 + 8
     assert example_bytes(Task("a", 10, "segmentation", in_chans=1, img_size=8)) == 4 * 64 + 8 * 64
-    assert example_bytes(Task("a", 2, "text", max_len=128)) == 8 * 128 + 8
+    assert example_bytes(Task("a", 2, "text", max_len=128)) == 24 * 128 + 8
 
 
 def test_batches_larger_than_the_shared_memory_are_refused_before_a_process_starts(fit, small_memory):
