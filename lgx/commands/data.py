@@ -68,7 +68,6 @@ def prepare(
     source: str | None = None,
     shards: bool = False,
     shard_size: PositiveInt = 1000,
-    download: bool = True,
     out: str | None = None,
 ) -> None:
     """Download, unpack or link a data set to its place below --root, and check it.
@@ -87,7 +86,6 @@ def prepare(
             one folder of archives per task. For a text set: the unpacked files of its publishers.
         shards: Also write an image set as webdataset shards to OUT/NAME_shards. The data module ShardedData reads them.
         shard_size: Examples per shard.
-        download: Whether downloads are allowed.
         out: Folder for the shards, or a URL such as s3://BUCKET/FOLDER; default: --root.
     """
     from data_modules.catalog import check_name, find_suite, is_present
@@ -109,7 +107,7 @@ def prepare(
     else:
         kind = IMAGE_SETS[name]
         if not is_present(name, root):
-            bring(kind, Path(root), Path(source) if source else None, download)
+            bring(kind, Path(root), Path(source) if source else None)
         modules = [kind(root=root)]
     for module in modules:
         _finish(module, (out or root) if shards else None, shard_size)

@@ -212,7 +212,6 @@ def test_an_interrupted_download_resumes_at_the_interrupted_archive(tmp_path, mo
         ("imagenet", {}, r"ImageNet may only be downloaded by registered users .*imagenet/val/<wnid>"),
         ("fer2013", {}, r"place it at .*fer2013/fer2013/fer2013\.csv"),
         ("stanford_cars", {}, r"cars_test_annos_withlabels\.mat into .*stanford_cars/stanford_cars"),
-        ("cifar100", {"download": False}, "downloading is switched off; download https"),
         ("cifra10", {}, "cifar10"),
         ("dtd", {"source": "empty"}, r"holds no known files of dtd; expected .* or dtd-r1\.0\.1\.tar\.gz"),
         ("dtd", {"source": "absent"}, "is not a folder"),

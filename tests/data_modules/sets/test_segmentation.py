@@ -96,13 +96,13 @@ def test_masks_are_transformed_like_their_images(seed, augment, height, width):
 
 
 def test_a_folder_that_is_unpacked_is_linked_and_anything_else_refused(root, tmp_path):
-    bring(ADE20K, tmp_path / "data", root / "ade20k", download=False)
+    bring(ADE20K, tmp_path / "data", root / "ade20k")
     assert len(module("ade20k", tmp_path / "data").read("test")) == 8
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"expected ADEChallengeData2016, or ADEChallengeData2016\.zip"):
-        bring(ADE20K, tmp_path / "other", tmp_path / "empty", download=False)
+        bring(ADE20K, tmp_path / "other", tmp_path / "empty")
     with pytest.raises(UserError, match=r"voc12_aug cannot be downloaded: to VOCdevkit/VOC2012 of voc12 add"):
-        bring(IMAGE_SETS["voc12_aug"], tmp_path / "other", None, download=True)
+        bring(IMAGE_SETS["voc12_aug"], tmp_path / "other", None)
 
 
 def test_batches_of_both_kinds_come_from_one_module(root):
@@ -167,7 +167,7 @@ def test_missing_folders_masks_and_lists_are_named(tmp_path):
 
 @pytest.mark.slow
 def test_pocket_scenes_are_made_and_have_every_class_in_every_split(tmp_path, monkeypatch):
-    bring(IMAGE_SETS["pocket_scenes"], tmp_path, None, download=False)
+    bring(IMAGE_SETS["pocket_scenes"], tmp_path, None)
     data = module("pocket_scenes", tmp_path, val_fraction=0.1)
     data.setup("fit")
     data.setup("test")
