@@ -1,5 +1,6 @@
 """Seeded draws that split examples by class."""
 
+import warnings
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -53,35 +54,30 @@ def grouped_split(labels: Any, groups: Sequence[Hashable], fraction: float, seed
 def split_by_group(labels: Any, groups: Sequence[str], fraction: float, seed: int) -> tuple[Indices, Indices]:
     """Hold whole groups (patients, places, ...) out, whose examples may be of several classes.
 
-    Groups are visited in a seeded order. One is held out if this brings the number of examples held out, of each of its
-    classes and in all, nearer to ``fraction``: the sum of the squared distances, relative to the numbers of examples,
-    decreases. At least one example of every class is kept.
+    One fold of scikit-learn's ``StratifiedGroupKFold`` is held out, of 1/``fraction`` or as many as groups and classes
+    allow: the first that leaves at least one example of every class; none if there is no such fold.
 
     Args:
         labels: Class indices, (N,).
         groups: The group of each example.
         fraction: Share of the examples to hold out, in [0, 1).
-        seed: Seed of the order of the groups. The order of the examples counts for nothing.
+        seed: Seed of the folds.
 
     Returns:
         Sorted indices of the examples kept and of those held out.
     """
-    classes, label = np.unique(np.asarray(labels), return_inverse=True)
-    names, group = np.unique(np.asarray(groups), return_inverse=True)
-    pairs, sizes = np.unique(group * len(classes) + label, return_counts=True)  # examples of a group and class
-    ends = np.searchsorted(pairs, np.arange(len(names) + 1) * len(classes))
-    left = np.append(np.bincount(label), len(label)).astype(np.int64)  # of each class, and of all
-    total, wanted, held = left.copy(), left * fraction, np.zeros(len(names), bool)
-    for number in np.random.default_rng(seed).permutation(len(names)):
-        part = slice(ends[number], ends[number + 1])
-        of = np.append(pairs[part] % len(classes), len(classes))
-        size = np.append(sizes[part], sizes[part].sum())
-        nearer = ((2 * wanted[of] - size) * size / total[of]).sum()
-        if nearer > 0 and (left[of] > size).all():
-            held[number] = True
-            left[of] -= size
-            wanted[of] -= size
-    return np.flatnonzero(~held[group]), np.flatnonzero(held[group])
+    from sklearn.model_selection import StratifiedGroupKFold  # the import takes a second
+
+    label = np.asarray(labels)
+    classes, sizes = np.unique(label, return_counts=True)
+    number = min(max(2, round(1 / fraction)), len(set(groups)), sizes.max()) if fraction else 0
+    if number > 1:
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of classes of fewer examples than folds
+            folds = [*StratifiedGroupKFold(number, shuffle=True, random_state=seed).split(label, label, groups)]
+        for kept, held in folds:
+            if len(np.unique(label[kept])) == len(classes):
+                return kept, held
+    return np.arange(len(label)), np.empty(0, np.int64)
 
 
 def stratified_order(labels: Any, seed: int) -> Indices:

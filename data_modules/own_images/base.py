@@ -79,7 +79,7 @@ class OwnImages(ImageDataModule):
         """The images of a split; without an own one for val these are a share of each stratum of the training images.
 
         Raises:
-            UserError: If an image has no group, or all groups are too large to be held out.
+            UserError: If an image has no group, or no group can be held out.
         """
         if split == "test" or has_val:
             return files
@@ -90,8 +90,8 @@ class OwnImages(ImageDataModule):
             kept, held = split_by_group(strata, groups, self.val_fraction, self.split_seed)
             if self.val_fraction and not len(held):
                 raise UserError(
-                    f"data.groups: none of {len(set(groups)):,} groups can be held out for a share of "
-                    f"{self.val_fraction}, because each has most images of a class; raise data.val_fraction"
+                    f"data.groups: none of {len(set(groups)):,} groups can be held out, because a class would have no "
+                    "training image; give smaller groups"
                 )
         return files.take(held if split == "val" else kept)
 

@@ -94,6 +94,8 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
     Raises:
         UserError: If a file cannot be read or lacks a column; the sentence names it.
     """
+    if wrong := next((path for path in files if (suffix or suffix_of(path)) not in _READERS), None):
+        raise UserError(f"{wrong}: is no file with texts; expected a name that ends in {SUFFIXES}, .gz too")
     parts = []
     for form in sorted({suffix or suffix_of(path) for path in files}):
         names = [str(path) for path in files if (suffix or suffix_of(path)) == form]
@@ -102,6 +104,7 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
         folder, given = str(cache_root() / "texts"), {**fixed, **texts, **options}
         try:
             rows = library().load_dataset(builder, data_files=names, split="train", cache_dir=folder, **given)
+            rows.data.table.validate(full=True)  # texts that are not UTF-8
         except MemoryError:
             raise
         except Exception as error:  # readers raise errors of many kinds, within an error of datasets

@@ -51,7 +51,9 @@ def load_tokenizer(where: str | Path, vocab_size: int | None = None, option: str
         else:
             with hub_or_cache(place, remedy):
                 tokenizer = AutoTokenizer.from_pretrained(str(where), trust_remote_code=False)
-    if not 1 < (size := size_of(tokenizer)) <= (vocab_size or size):
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise UserError(f"{place} has only special tokens, because its vocabulary is missing; {remedy}")
+    if (size := size_of(tokenizer)) > (vocab_size or size):
         raise UserError(
             f"{place} has {size} tokens, but the network knows {vocab_size}; give the network's own tokenizer, or its "
             f"number of tokens with data.vocab_size"

@@ -36,6 +36,8 @@ class Axis:
         groups: Number of groups of these heads; the heads of a group share keys and values. 0: every head is a group.
         is_by_head: Whether the parts of each head lie side by side, so that heads come first, and then their parts.
         shared: Number of parts behind all heads that are smaller: the keys and values that heads of a group share.
+        turned: Of an attention whose heads are selected as such, the number of elements of a head that rotary
+            positions turn, and the distance of the two elements of a pair. None: any elements may be selected.
     """
 
     kind: Kind
@@ -46,6 +48,7 @@ class Axis:
     groups: int = 0
     is_by_head: bool = False
     shared: int = 0
+    turned: tuple[int, int] | None = None
 
     @property
     def sections(self) -> list["Axis"]:

@@ -13,7 +13,7 @@ from huggingface_hub import hf_hub_download
 from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes
-from lgx.architectures.base import Architecture, name_of, register_family
+from lgx.architectures.base import NAMED, Architecture, name_of, register_family
 from lgx.architectures.building import building_on
 from lgx.core.schema import CLASSES, MAPPING, Field, at_most, check_fields
 from lgx.core.task import Kind, Task
@@ -30,6 +30,7 @@ _FIELDS = {
     "head_dim": at_most(65_536, 0),
     "config": Field(lambda value: type(value) is str, "a configuration of transformers, as JSON"),
 }
+_CLASSES = Field(lambda value: value is None or isinstance(value, list), "a list of names of classes")
 _OF_SOURCE = (
     "depth", "embed_dim", "num_heads", "heads_per_group", "mlp_ratio", "max_len", "vocab_size", "config",
 )  # fmt: skip
@@ -195,18 +196,25 @@ class HFArchitecture(Architecture):
             )
 
     def inherited(self, text: str) -> dict[str, Any]:
-        """All values that the text does not name; heads keep their width, so a narrower network has fewer heads."""
+        """All values that the text does not name; heads keep their width, so a narrower network has fewer heads.
+
+        A name of the papers has all but vocabulary and positions, a folder has all values.
+        """
         sizes, _, config = text.partition(",config=")
         parts = dict(part.partition("=")[::2] for part in sizes.rpartition(":")[2].split(","))
-        named = {key.strip(): value for key, value in parts.items()} | ({"config": config} if config else {})
-        values = {key: getattr(self, key) for key in _OF_SOURCE if key not in named}
-        if "stages" in named:
-            del values["depth"]
+        named = {key.strip(): value for key, value in parts.items()}
+        first = next(iter(named))
+        if "=" not in sizes.partition(",")[0] and first not in NAMED:
+            return {}
+        if first in NAMED:
+            return {key: getattr(self, key) for key in self.input_keys if key not in named}
+        implied = {"config": config or "type" in named, "depth": "stages" in named}
+        values = {key: getattr(self, key) for key in _OF_SOURCE if key not in named and not implied.get(key)}
         if "head_dim" not in named and self.structure.has_free_head_dim:
             values["head_dim"] = self.head_width
         if "num_heads" not in named and named.get("embed_dim", "").strip().isdigit():
-            heads, own = int(named["embed_dim"]) // self.head_width, self.heads_per_group
-            values["num_heads"] = max(1, heads // own) * own
+            groups = int(named["embed_dim"]) // (self.head_width * self.heads_per_group)
+            values["num_heads"] = max(1, groups) * self.heads_per_group
         return values if self.num_classes else {**values, "num_classes": 0}
 
     def with_layers(self, source: Architecture, layers: Sequence[int]) -> "HFArchitecture":
@@ -341,7 +349,7 @@ def describe_config(about: Any, place: str) -> HFArchitecture:
     """
     with extra("nlp", place):
         from lgx.architectures.hf_config import kinds_of, split_config
-    about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING}, place)
+    about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING, "architectures": _CLASSES}, place)
     values, classes = split_config(about, place), about.get("architectures") or ()
     is_classifier = any("Classification" in str(name) for name in classes)
     try:

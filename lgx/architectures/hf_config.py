@@ -23,6 +23,7 @@ from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
 
+logging.disable_progress_bar()
 logging.set_verbosity(logging.CRITICAL)  # it warns of tokens and heads that small trial networks do not have
 
 _HIDDEN = (

@@ -137,7 +137,7 @@ class Learngene:
         Raises:
             UserError: If a tensor is not finite, or the file cannot be written.
         """
-        refuse_non_finite(self.tensors, str(path))
+        refuse_non_finite(self.tensors, str(path), of_run=True)
         about: dict[str, Any] = {"format": _FORMAT, **{k: v for k, v in vars(self).items() if k != "tensors"}}
         about |= {"architecture": self.architecture.to_dict(), "ancestor": recorded_name(self.ancestor)}
         if writer:
@@ -157,7 +157,7 @@ class Learngene:
         """
         tensors, metadata = read_safetensors(path)
         about = _about(metadata, str(path))
-        check_weights(tensors, str(path))
+        check_weights(tensors, str(path), of_run=True)
         tensors = {name: tensor.float() if tensor.dtype in _STORAGE else tensor for name, tensor in tensors.items()}
         learngene = _described(about, tensors, str(path))
         _check_tensors(learngene, str(path))

@@ -162,7 +162,7 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     tensors = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
     if about.get("plain_network") is not True:
         raise UserError(f"{name}: not a plain network of its architecture; give {FINAL_LEARNGENE} of that run")
-    check_weights(tensors, name)
+    check_weights(tensors, name, of_run=True)
     if (layers := check_shapes(tensors, architecture, name)) != architecture.depth:
         raise UserError(f"{name}: holds {layers} layers, but its description says {architecture.depth}; {AGAIN}")
     return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
@@ -201,18 +201,18 @@ def _weights_beside(config: Path) -> dict[str, Tensor]:
     folder = config.parent
     if (index := folder / f"{WEIGHTS}.index.json").is_file() and not (folder / WEIGHTS).exists():
         files = check_fields(read_json(index, AGAIN), {"weight_map": MAPPING}, str(index), complete=True)["weight_map"]
-        if wrong := next((file for file in files.values() if Path(str(file)).name != file), None):
-            raise UserError(f"{index}: names {shortened(wrong)}, expected files beside it; {AGAIN}")
+        if wrong := [file for file in files.values() if Path(str(file)).name != file or not file]:
+            raise UserError(f"{index}: names {shortened(wrong[0])}, expected files beside it; {AGAIN}")
         shards = {file: read_safetensors(folder / file)[0] for file in sorted(set(files.values()))}
-        if lost := next((name for name, file in files.items() if name not in shards[file]), None):
+        if lost := [name for name, file in files.items() if name not in shards[file]]:
             raise UserError(
-                f"{folder / files[lost]}: lacks {shortened(lost)}, which {index.name} places there; {AGAIN}"
+                f"{folder / files[lost[0]]}: lacks {shortened(lost[0])}, which {index.name} places there; {AGAIN}"
             )
         return {name: shards[file][name] for name, file in files.items()}
     if (folder / _PICKLED).is_file() and not (folder / "model.safetensors").exists():
         values = load_checkpoint(folder / _PICKLED)
-        if wrong := next((name for name, value in values.items() if not is_number_tensor(value)), None):
-            raise UserError(f"{folder / _PICKLED}: {str(wrong)[:100]} is no tensor; {AGAIN}")
+        if wrong := [name for name, value in values.items() if not is_number_tensor(value)]:
+            raise UserError(f"{folder / _PICKLED}: {shortened(wrong[0])} is no tensor; {AGAIN}")
         return values
     return read_safetensors(folder / "model.safetensors")[0]
 

@@ -27,6 +27,7 @@ from lgx.host.failures import foreign_errors
 
 AGAIN = "save it again"
 """Remedy for a file that contradicts itself."""
+_LOWER_RATE = "train again with a lower learning rate"
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """Types of weights; eight-bit numbers are quantized and need a scale."""
 _WHOLE = ("num_batches_tracked", "attention_bias_idxs", "position_ids", "relative_position_index")
@@ -72,10 +73,15 @@ def described_architecture(values: Any, place: str) -> Architecture:
         raise UserError(f"{place}: its architecture is damaged ({error}); {AGAIN}") from error
 
 
-def check_weights(tensors: Mapping[str, Tensor], place: str) -> None:
+def check_weights(tensors: Mapping[str, Tensor], place: str, of_run: bool = False) -> None:
     """Refuse tensors of types that float32, in which lgx computes, does not hold, and values that are not finite.
 
     Every file of weights is checked before its tensors are converted.
+
+    Args:
+        tensors: The tensors by name.
+        place: Where they come from, for the message.
+        of_run: Whether a run of lgx trained and wrote them.
     """
     for name, tensor in tensors.items():
         if not is_weight(tensor):
@@ -86,17 +92,15 @@ def check_weights(tensors: Mapping[str, Tensor], place: str) -> None:
                     f"{place}: {name[:100]} is of {held}, expected floating-point numbers; give the file before "
                     f"quantization or conversion"
                 )
-    refuse_non_finite(tensors, place)
+    refuse_non_finite(tensors, place, of_run)
 
 
-def refuse_non_finite(tensors: Mapping[str, Tensor], place: str) -> None:
-    """Refuse tensors with NaN or infinity."""
+def refuse_non_finite(tensors: Mapping[str, Tensor], place: str, of_run: bool = False) -> None:
+    """Refuse tensors with NaN or infinity; see :func:`check_weights`."""
     wrong = next((name for name, t in tensors.items() if t.is_floating_point() and not _is_finite(t)), None)
     if wrong is not None:
-        raise UserError(
-            f"{place}: {wrong} has values that are not finite, because training diverged; train again with a lower "
-            "learning rate"
-        )
+        why = f"training diverged; {_LOWER_RATE}" if of_run else "the file is damaged; copy it or download it again"
+        raise UserError(f"{place}: {wrong} has values that are not finite, because {why}")
 
 
 def _is_finite(tensor: Tensor) -> bool:

@@ -7,15 +7,14 @@ code reads :attr:`Source.place` and never asks a server. The Hugging Face hub is
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from huggingface_hub import HfApi, hf_hub_download, snapshot_download
-from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+from huggingface_hub import HfUri, hf_hub_download, parse_hf_uri, snapshot_download
+from huggingface_hub.errors import HfUriError, LocalEntryNotFoundError
 
 from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.safetensors_files import read_header, read_metadata
@@ -36,18 +35,11 @@ from lgx.artifacts.source_names import (
     weights_of,
 )
 from lgx.core.readable import some
-from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host import launcher
 from lgx.host.failures import reason_of
-from lgx.host.hub import SECONDS, hub_or_cache
+from lgx.host.hub import hub_or_cache
 from lgx.host.safety import parse_json
-
-_HUB_NAME = re.compile(
-    r"hf://(?P<repository>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>refs/(?:convert|pr)/[^/#]+|[^/#]+))?"
-    r"(?:/(?P<inside>[^#]+?))?/?"
-)
-_MAIN = "main"
 
 Kind = Literal["learngene", "checkpoint", "weights", "folder", "timm", "name"]
 """Kind of a place; ``name`` is a pretrained model of timm."""
@@ -115,7 +107,7 @@ def resolve(text: str, download: bool = True) -> Source:
                 f"source {text.partition(':')[0]}://…: URLs are not read; download the file with a browser, curl or "
                 f"`hf download` and give its path, or give its name on the hub, hf://ORGANIZATION/NAME"
             )
-        source = _fetched(HubName.parse(text), download)
+        source = _fetched(text, download)
         if source.name != text and download and launcher.rank() == 0:
             print(f"source    {text} is {source.name}", file=sys.stderr)
     elif os.path.isdir(text):
@@ -168,132 +160,79 @@ def recorded_name(place: str) -> str:
     return _names.get(place, place)
 
 
-@dataclass(frozen=True)
-class HubName:
-    """A place on the Hugging Face hub.
+def _fetched(text: str, download: bool) -> Source:
+    """Find a learngene, a weights file or a model folder in the cache of the hub's client, or download it.
 
-    Attributes:
-        repository: ``org/name``.
-        revision: Branch, tag or commit; None for the branch ``main``.
-        inside: File or folder in the repository; empty for the whole.
-    """
-
-    repository: str
-    revision: str | None = None
-    inside: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read ``hf://org/name@revision/file``; all but organization and name may be left out."""
-        found = _HUB_NAME.fullmatch(text)
-        try:
-            validate_repo_id(found["repository"] if found else "")
-        except HFValidationError:
-            found = None
-        if found is None or ".." in (found["inside"] or "").split("/"):
-            raise UserError(f"{text[:300]}: expected hf://ORGANIZATION/NAME, then @REVISION and /FILE if needed")
-        return cls(found["repository"], found["revision"], found["inside"] or "")
-
-    def __str__(self) -> str:
-        revision, inside = self.revision and f"@{self.revision}", self.inside and f"/{self.inside}"
-        return f"{HUB}{self.repository}{revision or ''}{inside}"
-
-
-def _fetched(name: HubName, download: bool) -> Source:
-    """Find a learngene, a weights file or a model folder in the client's cache, or download it.
-
-    A cached file at a full commit hash needs no server. If the hub cannot be reached, or fails, the cached version is
-    read.
+    A cached file at a full commit hash needs no server. If the hub cannot be reached, the cached version is read.
 
     Args:
-        name: Place on the hub. Without a file: the repository's only learngene, otherwise the repository must be a
+        text: Name on the hub. Without a file: the repository's only learngene, otherwise the repository must be a
             model folder.
         download: Whether the hub may be asked.
 
     Returns:
         The file or folder, with its name at its commit.
     """
-    place = str(name)
-    if "." in name.inside.rpartition("/")[2] and not name.inside.endswith(SAFETENSORS):
-        raise UserError(f"{place}: only safetensors files are read from elsewhere; give one that ends in .safetensors")
-    is_final = re.fullmatch(r"[0-9a-f]{40}", name.revision or "") and name.inside.endswith(SAFETENSORS)
-    path = None
-    with suppress(LocalEntryNotFoundError, UserError):
-        path = _kept(name)
-    if path is None and not download:
-        raise UserError(f"{place}: has not been downloaded yet; `lgx init --source {place} …` does")
-    if path is None or (download and not is_final):
-        path = _newest(name, place, path)
-    read_header(path if path.is_file() else path / WEIGHTS, place)
-    return Source(str(_name_in_cache(name, path)), str(path))
-
-
-def _newest(name: HubName, place: str, kept: Path | None) -> Path:
-    """The version on the hub; the cached version if the hub cannot be reached or fails."""
-    with hub_or_cache(place, "give a local file") as reason:
-        if reason and kept is None:
-            return _kept(name)
-        if not reason:
+    name, snapshot = _parsed(text), None
+    is_final = re.fullmatch(r"[0-9a-f]{40}", name.revision or "") and name.path_in_repo.endswith(SAFETENSORS)
+    if is_final or not download:
+        with suppress(LocalEntryNotFoundError):
+            snapshot = _snapshot(name, local_files_only=True)
+    if snapshot is None and not download:
+        raise UserError(f"{text}: has not been downloaded yet; `lgx init --source {text} …` does")
+    if snapshot is None:
+        with hub_or_cache(text, "give a local file") as unreachable:
             try:
-                return _downloaded(name, place)
-            except UserError:
-                raise
-            except Exception as error:
+                snapshot = _snapshot(name)
+            except Exception as error:  # the errors of the client's HTTP library are not those of the client
+                if unreachable:
+                    raise
                 reason = getattr(error, "server_message", None) or reason_of(error)
-                if kept is None:
-                    raise UserError(
-                        f"{place}: the Hugging Face hub does not give it ({reason}); check the name, or try again "
-                        f"later; for what is private log in with `hf auth login`, or set HF_TOKEN"
-                    ) from error
-    print(f"{place}: the Hugging Face hub does not give it ({reason}); the cached copy is read", file=sys.stderr)
-    assert kept is not None
-    return kept
+                raise UserError(
+                    f"{text}: the Hugging Face hub does not give it ({reason}); check the name, or try again later; "
+                    f"for what is private log in with `hf auth login`, or set HF_TOKEN"
+                ) from error
+        if unreachable:
+            print(f"{text}: the hub cannot be reached ({unreachable}); the cached copy is read", file=sys.stderr)
+    path = _chosen(snapshot / name.path_in_repo, text)
+    read_header(path if path.is_file() else path / WEIGHTS, text)
+    return Source(f"{HUB}{name.id}@{path.relative_to(snapshot.parent).as_posix()}", str(path))
 
 
-def _downloaded(name: HubName, place: str) -> Path:
-    hub = HfApi(library_name="lgx", library_version=__version__)
-    info = hub.model_info(name.repository, revision=name.revision, timeout=SECONDS)
-    first, *others = _chosen(name, [entry.rfilename for entry in info.siblings or ()], place)
-    # The first request has the revision's name: the client then stores its commit.
-    path = Path(hf_hub_download(name.repository, first, revision=name.revision or _MAIN, library_name="lgx"))
-    commit = _name_in_cache(name, path).revision
-    for file in others:
-        hf_hub_download(name.repository, file, revision=commit, library_name="lgx")
-    return path.parent if others else path
+def _parsed(text: str) -> HfUri:
+    """Read ``hf://org/name@revision/file``; all but organization and name may be left out."""
+    try:
+        name = parse_hf_uri(text)
+    except HfUriError:
+        name = None
+    if name is None or name.type != "model" or ".." in f"{name.revision}/{name.path_in_repo}":
+        raise UserError(f"{text[:300]}: expected hf://ORGANIZATION/NAME, then @REVISION and /FILE if needed")
+    if "." in name.path_in_repo.rpartition("/")[2] and not name.path_in_repo.endswith(SAFETENSORS):
+        raise UserError(f"{text}: only safetensors files are read from elsewhere; give one that ends in .safetensors")
+    return name
 
 
-def _kept(name: HubName) -> Path:
-    """The file or folder of a name in the client's cache."""
-    snapshot = Path(snapshot_download(name.repository, revision=name.revision or _MAIN, local_files_only=True))
-    files = [file.relative_to(snapshot).as_posix() for file in snapshot.rglob("*") if file.is_file()]
-    first, *others = _chosen(name, files, str(name))
-    return (snapshot / first).parent if others else snapshot / first
+def _snapshot(name: HfUri, local_files_only: bool = False) -> Path:
+    """The folder of the name's commit in the client's cache, with the file, or with the files of a model folder."""
+    options: dict[str, Any] = {"revision": name.revision, "local_files_only": local_files_only, "library_name": "lgx"}
+    inside = name.path_in_repo
+    if inside.endswith(SAFETENSORS):
+        return Path(hf_hub_download(name.id, inside, **options)).parents[inside.count("/")]
+    folder = f"{inside}/" if inside else ""
+    wanted = [folder + file for file in (f"*{LEARNGENE}", WEIGHTS, CONFIG, *BESIDE)]
+    return Path(snapshot_download(name.id, allow_patterns=wanted, ignore_patterns=f"{folder}*/*", **options))
 
 
-def _chosen(name: HubName, files: Sequence[str], place: str) -> list[str]:
-    """The files to read, the file of weights first."""
-    if name.inside.endswith(SAFETENSORS):
-        if name.inside not in files:
-            found = [file for file in files if file.endswith(SAFETENSORS)]
-            raise UserError(f"{place}: the repository has no such file; it has {some(found)}")
-        return [name.inside]
-    folder = f"{name.inside}/" if name.inside else ""
-    here = [file.removeprefix(folder) for file in files if file.startswith(folder)]
-    learngenes = [file for file in here if file.endswith(LEARNGENE) and "/" not in file]
+def _chosen(place: Path, text: str) -> Path:
+    """The file to read, or the model folder."""
+    if place.is_file():
+        return place
+    learngenes = [file.name for file in place.glob(f"*{LEARNGENE}")]
     if len(learngenes) > 1:
-        raise UserError(f"{place}: holds {len(learngenes)} learngenes ({some(learngenes)}); add /FILE to the name")
-    if learngenes:
-        return [folder + learngenes[0]]
-    if {WEIGHTS, CONFIG} <= {*here}:
-        return [folder + file for file in (WEIGHTS, CONFIG, *BESIDE) if file in here]
-    raise UserError(
-        f"{place}: holds no *{LEARNGENE}, and no {CONFIG} with {WEIGHTS}, but {some(here)}; pickled weights are not "
-        f"read from elsewhere"
-    )
-
-
-def _name_in_cache(name: HubName, path: Path) -> HubName:
-    """The name of a file or folder in the client's cache: ``models--<repository>/snapshots/<commit>/<inside>``."""
-    parts = path.parts
-    at = parts.index("snapshots", max(i for i, part in enumerate(parts) if part.startswith("models--")))
-    return replace(name, revision=parts[at + 1], inside="/".join(parts[at + 2 :]))
+        raise UserError(f"{text}: holds {len(learngenes)} learngenes ({some(learngenes)}); add /FILE to the name")
+    if not learngenes and not all((place / file).is_file() for file in (WEIGHTS, CONFIG)):
+        raise UserError(
+            f"{text}: holds no *{LEARNGENE}, and no {CONFIG} with {WEIGHTS}; pickled weights are not read from "
+            f"elsewhere"
+        )
+    return place / learngenes[0] if learngenes else place

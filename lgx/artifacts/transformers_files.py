@@ -76,7 +76,13 @@ def read_text_network(
     kind = network_class(architecture.configuration(), architecture.kind)
     with foreign_errors(str(folder), "transformers cannot load it", "copy it again"), torch.random.fork_rng(devices=[]):
         options = {"config": architecture.configuration(), "dtype": "auto", "local_files_only": True}
-        network, loading = kind.from_pretrained(folder, output_loading_info=True, **options)
+        network, loading = kind.from_pretrained(
+            folder, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        )
+    for name, stored, described in loading["mismatched_keys"]:
+        raise UserError(
+            f"{config}: {name} has shape {tuple(stored)}, but the configuration gives {tuple(described)}; {AGAIN}"
+        )
     lacking, unknown = sorted(loading["missing_keys"]), sorted(loading["unexpected_keys"])
     if lost := [name for name in lacking if name not in architecture.structure.after_tokens]:
         raise UserError(f"{config}: the weights beside it lack {lost[0]}; copy them again")

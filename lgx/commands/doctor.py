@@ -1,15 +1,11 @@
 """``lgx doctor``: checks of the installation and the machine."""
 
 import os
-import platform
 import resource
 import shutil
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
-from lgx.host.signals import requeue_signal
-
-PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsonargparse", "tensorboard", "webdataset")
 MIN_SHARED_MEMORY = 1 << 30
 """Bytes of free shared memory below which doctor prints a hint."""
 MIN_OPEN_FILES = 4096
@@ -17,7 +13,7 @@ MIN_OPEN_FILES = 4096
 
 
 def doctor() -> None:
-    """Print versions, devices and the cluster environment, and the solution of each problem found.
+    """Print what torch collects about this environment, the cluster, and the solution of each problem found.
 
     A PROBLEM prevents training, and the exit status is 1. A hint names a setting that often causes errors or slow
     training.
@@ -25,68 +21,31 @@ def doctor() -> None:
     Raises:
         SystemExit: With status 1 if there is a problem.
     """
+    from lightning.fabric.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
+    from torch.utils.collect_env import get_pretty_env_info
+
     from lgx.core.version import __version__
 
-    problems: list[str] = []
-    print(f"lgx            {__version__}\npython         {platform.python_version()}")
-    for package in PACKAGES:
-        try:
-            found = version(package)
-        except PackageNotFoundError:
-            found = "missing"
-            problems.append(f"{package} is not installed: pip install {package}")
-        print(f"{package:<15}{found}")
+    print(f"lgx {__version__}, lightning {version('lightning')}, timm {version('timm')}\n{get_pretty_env_info()}\n")
+    clusters = {"torchrun": TorchElasticEnvironment.detect(), "SLURM": SLURMEnvironment.detect()}
+    print(f"cluster: {', '.join(name for name, is_found in clusters.items() if is_found) or 'none'}")
+    for hint in hints():
+        print(f"hint: {hint}")
     try:
-        import torch
         import torchvision  # noqa: F401
     except (ImportError, RuntimeError) as error:
-        problems.append(f"torch and torchvision do not fit together ({error}): install both in one pip command")
-    else:
-        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        print(f"{'gpus':<15}{', '.join(gpus) or 'none; training runs on the CPU'}")
-        print(f"{'cpu threads':<15}{torch.get_num_threads()} of {os.cpu_count()} cores")
-        print(f"{'precision':<15}{_precision(bool(gpus))}")
-        print(f"{'cluster':<15}{_cluster()}")
-    for hint in _hints():
-        print(f"{'hint':<15}{hint}")
-    for problem in problems:
-        print(f"PROBLEM        {problem}")
-    if problems:
-        raise SystemExit(1)
+        print(f"PROBLEM: torch and torchvision do not fit together ({error}): install both in one pip command")
+        raise SystemExit(1) from error
     print("no problem found")
 
 
-def _precision(gpu: bool) -> str:
+def hints() -> list[str]:
+    """Settings that often cause errors or slow training, each with a remedy."""
     import torch
 
-    if not gpu:
-        return "32-true by default"
-    if torch.cuda.is_bf16_supported():
-        return "bf16-mixed by default"
-    return "bf16-mixed by default, which this GPU does NOT support; set trainer.precision to 16-mixed"
-
-
-def _cluster() -> str:
-    from lightning.fabric.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
-
-    variables = os.environ
-    if TorchElasticEnvironment.detect():
-        inside = " within SLURM" if SLURMEnvironment.detect() else ""
-        return (
-            f"torchrun{inside}, {variables.get('WORLD_SIZE')} processes, {variables.get('LOCAL_WORLD_SIZE')} of them "
-            f"on this node; torchrun does not requeue preempted jobs"
-        )
-    if SLURMEnvironment.detect():
-        return (
-            f"SLURM job {variables.get('SLURM_JOB_ID')}, {variables.get('SLURM_NTASKS')} tasks on "
-            f"{variables.get('SLURM_JOB_NUM_NODES', '?')} node(s); requeued after {requeue_signal().name}"
-        )
-    return "none; lgx starts the processes itself"
-
-
-def _hints() -> list[str]:
-    """Settings that often cause errors or slow training, each with a remedy."""
     hints = []
+    if torch.cuda.is_available() and not torch.cuda.is_bf16_supported():
+        hints.append("this GPU does not support bf16-mixed, the default on a GPU: set trainer.precision to 16-mixed")
     shared = Path("/dev/shm")
     if shared.is_dir() and (free := shutil.disk_usage(shared).free) < MIN_SHARED_MEMORY:
         hints.append(

@@ -1,7 +1,7 @@
 """``lgx embed``: compute embeddings of tasks, the input of a task-aware hypernetwork."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from jsonargparse.typing import NonNegativeInt, PositiveInt
 
@@ -29,8 +29,6 @@ def embed(
     batch_size: PositiveInt = 128,
     num_workers: int = 0,
     worker_timeout: NonNegativeInt = 60,
-    devices: PositiveInt = 1,
-    accelerator: str = "auto",
     force: bool = False,
 ) -> None:
     """Embed tasks: the mean class-token feature of an ancestor over a task's training images (TAL, Sec. 4).
@@ -56,23 +54,20 @@ def embed(
         limit: Largest number of examples per task, drawn class by class with a fixed seed.
         control: Write control embeddings, which do not describe their tasks: embeddings of other tasks (permuted), or
             random numbers.
-        batch_size: Examples per process and pass.
+        batch_size: Examples per pass.
         num_workers: Loader processes.
         worker_timeout: The command ends if a batch takes longer than this many seconds; 0 sets no limit.
-        devices: Number of processes; each uses one GPU if there are GPUs.
-        accelerator: auto, cpu or gpu.
         force: Replace what another command or program wrote. The command never replaces its inputs.
     """
     from lgx.commands.task_examples import TaskReader
 
     network, names = _checked(ancestor, data, out, tokenizer, control, num_workers, force)
     reader = TaskReader(network, root, img_size, in_chans, tokenizer, max_len, source, limit)
-    found = _embed_all(reader, names, batch_size, num_workers, worker_timeout, devices, accelerator)
-    if found is not None:
-        (found.control(control) if control else found).save(out)
-        for name, count in found.images.items():
-            print(f"embedded  {name}: {count:,} {'texts' if reader.reads_texts else 'images'}")
-        print(f"written   {out}: {len(found.tensors)} embeddings of {found.width} numbers by {found.ancestor}")
+    found = _embed_all(reader, names, batch_size, num_workers, worker_timeout)
+    (found.control(control) if control else found).save(out)
+    for name, count in found.images.items():
+        print(f"embedded  {name}: {count:,} {'texts' if reader.reads_texts else 'images'}")
+    print(f"written   {out}: {len(found.tensors)} embeddings of {found.width} numbers by {found.ancestor}")
 
 
 def _checked(
@@ -99,44 +94,31 @@ def _checked(
 
 
 def _embed_all(
-    reader: "TaskReader",
-    names: list[str],
-    batch_size: int,
-    num_workers: int,
-    worker_timeout: int,
-    devices: int,
-    accelerator: str,
-) -> "TaskEmbeddings | None":
-    """Embed each task on all processes; the result is None on all processes but the first."""
+    reader: "TaskReader", names: list[str], batch_size: int, num_workers: int, worker_timeout: int
+) -> "TaskEmbeddings":
+    """Embed each task, on a GPU if there is one."""
     import torch
-    from lightning.fabric import Fabric
     from torch.utils.data import DataLoader
 
     from data_modules.loading.loaders import loader_options
-    from data_modules.loading.samplers import unpadded_share
     from lgx.artifacts.task_embeddings import TaskEmbeddings
     from lgx.components.features import sum_features
     from lgx.components.teacher import Teacher
     from lgx.core.progress import tracked
     from lgx.errors import UserError
 
-    fabric = Fabric(accelerator=accelerator, devices=devices)
-    fabric.launch()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     found = TaskEmbeddings({}, reader.ancestor.name)
     for name in names:
         read = reader.read(name)
         task = read.task
         if task.name in found.tensors:
             raise UserError(f"--data: two tasks are called {task.name}; embed them into two files")
-        sampler = unpadded_share(len(read.examples), fabric.global_rank, fabric.world_size)
-        options = loader_options(num_workers, read.collate, [task], batch_size, worker_timeout, "--", devices)
-        loader: DataLoader[Any] = DataLoader(read.examples, batch_size, sampler=sampler, **options)
+        options = loader_options(num_workers, read.collate, [task], batch_size, worker_timeout, "--")
+        loader = tracked(DataLoader(read.examples, batch_size, **options), f"embedding {task.name}")
         teacher = Teacher.of(reader.ancestor, task, features_only=True)
-        shown = loader if fabric.global_rank else tracked(loader, f"embedding {task.name}")
-        total, count = sum_features(teacher, (batch.to(fabric.device) for batch in shown))
-        summed: Any = fabric.all_reduce(torch.cat([total, total.new_tensor([count])]), reduce_op="sum")
-        found.tensors[task.name] = (summed[:-1] / summed[-1]).float()
-        found.images[task.name] = int(summed[-1])
+        total, count = sum_features(teacher, (batch.to(device) for batch in loader))
+        found.tensors[task.name], found.images[task.name] = (total / count).float(), count
         if read.is_described:
             found.tasks[task.name] = task.to_dict()
-    return found if fabric.global_rank == 0 else None
+    return found

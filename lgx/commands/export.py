@@ -1,7 +1,6 @@
 """``lgx export``: write a trained network for timm, transformers, onnxruntime or torch without lgx."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from lgx.errors import UserError
 
@@ -51,6 +50,7 @@ def export(
     from lgx.artifacts.source_names import path_of
     from lgx.artifacts.sources import place_in_run, resolve
     from lgx.commands.members import load_chosen
+    from lgx.commands.words import words_for
     from lgx.initialization.sizing import parse_budgets
     from lgx.results.model_facts import model_facts
 
@@ -105,25 +105,3 @@ def _latency(model: Any, architecture: "Architecture") -> str:
     seconds = seconds_of_pass(model, architecture.example_input("cpu")[:1])
     threads = torch.get_num_threads()
     return f"{1e3 * seconds:.2f} ms for a batch of 1 in float32, {hardware(False)}, {threads} threads"
-
-
-def words_for(architecture: "Architecture", tokenizer: str | None, source: str | None) -> Any:
-    """The tokenizer that is written beside a network of texts, see :mod:`lgx.artifacts.export.words`.
-
-    Args:
-        architecture: The network.
-        tokenizer: Folder or name of the tokenizer; None for that of the source.
-        source: The place of the network's source; None without one.
-    """
-    from lgx.artifacts.export.words import files_in, words_of
-
-    if not architecture.reads_text:
-        if tokenizer is not None:
-            raise UserError("--tokenizer: is for networks of texts, but this network reads images; leave it out")
-        return None
-    if tokenizer is None:
-        return words_of(source) if source else None
-    from data_modules.text.tokenizer import load_tokenizer
-
-    words = load_tokenizer(tokenizer, cast(Any, architecture).vocab_size, "--tokenizer")
-    return files_in(Path(tokenizer)) if Path(tokenizer, "tokenizer_config.json").is_file() else words

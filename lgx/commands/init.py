@@ -13,7 +13,7 @@ from lgx.artifacts.export import check_model_place, write_descendant
 from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.source_names import path_of, public_name
 from lgx.artifacts.sources import resolve_options
-from lgx.commands.export import words_for
+from lgx.commands.words import words_for
 from lgx.errors import UserError
 from lgx.initialization import Initialization, Initializer, initialize
 from lgx.initialization.sizing import Budget, parse_budgets

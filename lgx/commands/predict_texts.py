@@ -8,7 +8,7 @@ from torch import Tensor
 from data_modules.text.rows import read_files, suffix_of
 from data_modules.text.tokenizer import load_tokenizer, padded
 from lgx.artifacts.export.program import ExportedModel
-from lgx.artifacts.export.words import words_of
+from lgx.commands.words import tokenizer_of
 from lgx.core.progress import tracked
 from lgx.errors import UserError
 
@@ -29,11 +29,9 @@ def answered(
     Raises:
         UserError: If there is no tokenizer, or a file cannot be read.
     """
+    tokenizer = tokenizer or tokenizer_of(source)
     if tokenizer is None:
-        beside = words_of(source)
-        if not beside:
-            raise UserError(f"{source}: has no tokenizer; give its folder or name with --tokenizer")
-        tokenizer = str(beside[0].parent)
+        raise UserError(f"{source}: has no tokenizer; give its folder or name with --tokenizer")
     words = load_tokenizer(tokenizer, model.task.vocab_size, "--tokenizer")
     names = ["text"] if suffix_of(Path(files[0])) == ".txt" else [column.strip() for column in columns]
     rows = read_files([Path(file) for file in files], names)

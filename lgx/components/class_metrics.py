@@ -76,6 +76,11 @@ class TopAccuracy(MeanMetric):
         super().update((top_classes(logits, 5) == targets[:, None]).any(dim=1).float())
 
 
+def in_order(scores: Tensor) -> Tensor:
+    """Scores of any shape as float64 between 0 and 1, in the same order; a sigmoid would round large ones to 1."""
+    return 0.5 + scores.double().atan() / pi
+
+
 class TwoClassAUROC(BinaryAUROC):
     """Area under the ROC curve of two classes: how often examples of class 1 rank above examples of class 0.
 
@@ -84,8 +89,7 @@ class TwoClassAUROC(BinaryAUROC):
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
         """Add a batch: logits (B, 2) and class indices (B,)."""
-        score = logits[:, 1].double() - logits[:, 0].double()
-        super().update(0.5 + score.atan() / pi, targets)  # in the order of the scores; a sigmoid rounds large ones to 1
+        super().update(in_order(logits[:, 1].double() - logits[:, 0].double()), targets)
 
     def compute(self) -> Tensor:  # type: ignore[override]
         """The area, a scalar."""

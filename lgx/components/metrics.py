@@ -42,6 +42,7 @@ from lgx.components.class_metrics import (
     PositiveF1,
     class_metric_names,
     class_metrics,
+    in_order,
 )
 from lgx.components.losses import label_losses, of_known
 from lgx.core.predictions import predicted_classes
@@ -51,6 +52,9 @@ from lgx.errors import UserError
 BPB = "bpb"
 _OF_LOSSES = ("loss", PERPLEXITY, BPB)
 """Metrics that are updated with the losses of examples, pixels, labels or tokens."""
+
+_BELOW_ONE = 1 - 2**-24
+"""Largest float32 below 1. torchmetrics would put probabilities of 1 into a bin of their own."""
 
 
 class Perplexity(MeanMetric):
@@ -89,7 +93,7 @@ _MULTILABEL_METRICS: dict[str, Callable[[int, int | None], Metric]] = {
     "acc": lambda labels, ignored: MultilabelAccuracy(labels, average="micro", ignore_index=ignored),
     "map": lambda labels, ignored: MultilabelAveragePrecision(labels, average="macro", ignore_index=ignored),
 }
-"""The same for several labels per example; these metrics read probabilities."""
+"""The same for several labels per example; these metrics read scores between 0 and 1."""
 
 
 def metric_names(task: Task, split: str = "val") -> list[str]:
@@ -154,7 +158,7 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
     if logits.ndim == 3:  # a token is an example with one class
         logits, targets = of_known(logits, targets), targets[targets != IGNORE_TOKEN]
     losses = label_losses(logits, targets)
-    predicted = logits.sigmoid() if targets.ndim == 2 else logits
+    predicted = in_order(logits) if targets.ndim == 2 else logits
     found: dict[str, Metric] = dict(metrics.items(keep_base=True))
     for name, metric in found.items():
         if name in _OF_LOSSES:
@@ -162,7 +166,7 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
         elif name == "n":
             metric.update(examples)
         elif name == CALIBRATION:  # torchmetrics treats logits in [0, 1] as probabilities
-            metric.update(logits.softmax(dim=1), targets)
+            metric.update(logits.float().softmax(dim=1).clamp(max=_BELOW_ONE), targets)
         else:
             metric.update(predicted, targets)
     return {name: metric for name, metric in found.items() if name not in NO_NUMBERS}

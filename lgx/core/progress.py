@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
 from lgx.core.readable import lasting
+from lgx.host import launcher
 
 Item = TypeVar("Item")
 FIRST, EVERY = 2.0, 10.0
@@ -46,7 +47,7 @@ class Progress:
 
 
 def tracked(items: Iterable[Item], words: str, total: int | None = None, unit: str = "batches") -> Iterator[Item]:
-    """Iterate over items and show the progress.
+    """Iterate over items and show the progress, of several processes that of the first.
 
     Args:
         items: What is worked on.
@@ -54,6 +55,9 @@ def tracked(items: Iterable[Item], words: str, total: int | None = None, unit: s
         total: Number of items; by default their length, if known.
         unit: What they are.
     """
+    if launcher.rank():
+        yield from items
+        return
     count = len(items) if total is None and isinstance(items, Sized) else total
     if sys.stderr.isatty():
         from rich.console import Console

@@ -1,11 +1,9 @@
 """Use the Hugging Face hub's clients: without an answer within seconds, they only read their cache."""
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import Thread
 from typing import Any
 
 from huggingface_hub import constants, get_session
@@ -15,26 +13,16 @@ from lgx.host.failures import reason_of
 
 SECONDS = 5.0
 """Seconds without an answer after which the hub counts as unreachable; its clients try for minutes."""
-_STALLED = 30.0
-"""Seconds for each later answer of the hub; its client would wait without a limit."""
 
 
 @cache
-def failure_of(address: str, minute: int) -> str:
-    """Why the hub at an address does not answer a small request, sent once a minute; empty if it answers."""
-    reasons = [f"no answer from {address} within {SECONDS:.0f} s"]
-
-    def ask() -> None:
-        try:
-            get_session().head(address, timeout=SECONDS)
-            reasons.append("")
-        except Exception as error:  # errors of the client's HTTP library, which differs between versions
-            reasons.append(reason_of(error))
-
-    asking = Thread(target=ask, daemon=True)  # in a thread, because name resolution has no timeout
-    asking.start()
-    asking.join(SECONDS)
-    return reasons[-1]
+def failure_of(address: str) -> str:
+    """Why the hub at an address does not answer a small request, sent once by a process; empty if it answers."""
+    try:
+        get_session().head(address, timeout=SECONDS)
+    except Exception as error:  # errors of the client's HTTP library, which differs between versions
+        return reason_of(error)
+    return ""
 
 
 @contextmanager
@@ -48,13 +36,7 @@ def hub_or_cache(what: str, remedy: str) -> Iterator[str]:
     Yields:
         Why the hub is unreachable; empty if it answers.
     """
-    reason = (
-        "HF_HUB_OFFLINE is set"
-        if constants.HF_HUB_OFFLINE
-        else failure_of(constants.ENDPOINT, int(time.monotonic() // 60))
-    )
-    session: Any = get_session()
-    session.timeout = _STALLED
+    reason = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else failure_of(constants.ENDPOINT)
     # The clients read the mode from these modules whenever they load something.
     modules: list[Any] = [constants, *filter(None, [sys.modules.get("datasets.config")])]
     before = [module.HF_HUB_OFFLINE for module in modules]

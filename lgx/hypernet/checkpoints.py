@@ -174,11 +174,12 @@ def load(
         raise UserError(f"{name}: does not store the hypernetwork's configuration; give it with --config FILE.json")
     if not isinstance(state, Mapping) or not all(isinstance(k, str) for k in state):
         raise UserError(f"{name}: contains no state dict of tensors")
-    check_weights(state, name)
     state = {key.removeprefix("network."): tensor for key, tensor in state.items()}
+    is_official = "embed.weight" in state
+    check_weights(state, name, of_run=not is_official)
     if not isinstance(chosen, HypernetConfig):
         chosen = read_config(chosen, name)
-    renamed = rename_official_weights(state, chosen) if "embed.weight" in state else dict(state)
+    renamed = rename_official_weights(state, chosen) if is_official else dict(state)
     _check_weights(renamed, chosen, name)
     hypernet = Hypernet(chosen)
     hypernet.load_state_dict(renamed)

@@ -1,6 +1,9 @@
 """Select a part of a network's width: the same elements in all parameters that share an axis."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -30,13 +33,40 @@ def narrow(
     """
     other = () if source.head == target.head else source.head_prefixes
     kept = {name: tensor for name, tensor in tensors.items() if not name.startswith(other)}
-    return {name: _narrowed(tensor, name, source, target, choose) for name, tensor in kept.items()}
+    by_head = getattr(source, "heads_per_group", 1) > 1 or source.has_rotary_positions
+    narrowed = {}
+    for name, tensor in kept.items():
+        is_layer = by_head and name.startswith(source.layers)  # positions turn no queries of a pooling
+        turned = (_turned(source), _turned(target)) if is_layer else (None, None)
+        pairs = zip(axes_of(source, name), axes_of(target, name), strict=True)
+        axes = [tuple(a and replace(a, turned=t) for a, t in zip(pair, turned, strict=True)) for pair in pairs]
+        narrowed[name] = _narrowed(tensor, name, axes, choose)
+    return narrowed
 
 
-def _narrowed(tensor: Tensor, name: str, source: Architecture, target: Architecture, choose: Choice) -> Tensor:
-    """One parameter, any shape, with the chosen elements of each axis of the width."""
-    pairs = zip(axes_of(source, name), axes_of(target, name), strict=True)
-    for dim, (ours, theirs) in enumerate(pairs):
+@lru_cache(maxsize=256)
+def _turned(architecture: Architecture) -> tuple[int, int]:
+    """How many elements of a head rotary positions turn, the first ones, and the distance of the two of a pair.
+
+    transformers turns ``i`` with ``i + n / 2`` in Llama and most types, and ``2i`` with ``2i + 1`` in Cohere, GLM and
+    Ernie. The type's own function ``rotate_half`` tells which, and its frequencies tell n. timm's attentions say which.
+    A type that says nothing, such as RoFormer, has (0, 1): its elements are selected one by one.
+    """
+    if not architecture.has_rotary_positions:
+        return 0, 1
+    network, width = architecture.unshared().replace(depth=1).build("meta"), architecture.head_width
+    for module in network.modules():
+        if isinstance(half := getattr(module, "rotate_half", None), bool):
+            return width, width // 2 if half else 1
+    count = next((2 * b.numel() for name, b in network.named_buffers() if name.endswith("inv_freq")), 0)
+    modules = sorted({type(module).__module__ for module in network.modules()})
+    rotate = next((f for name in modules if (f := getattr(sys.modules[name], "rotate_half", None))), None)
+    return (count, int(rotate(torch.arange(1.0, count + 1))[0].abs()) - 1) if rotate and count else (0, 1)
+
+
+def _narrowed(tensor: Tensor, name: str, axes: Sequence[tuple[Axis | None, ...]], choose: Choice) -> Tensor:
+    """One parameter, any shape, with the chosen elements of each axis of the width; ``axes``: (source, target)."""
+    for dim, (ours, theirs) in enumerate(axes):
         if ours is None or theirs is None or ours == theirs:
             continue
         if theirs.size > ours.size:
@@ -49,8 +79,12 @@ def _narrowed(tensor: Tensor, name: str, source: Architecture, target: Architect
 
 
 def evenly(source: Axis, target: Axis) -> list[int]:
-    """Evenly spaced elements of the whole axis, across heads: the rule of weight selection."""
-    return evenly_spaced(source.size, target.size)
+    """Evenly spaced elements of the whole axis, across heads: the rule of weight selection.
+
+    Heads stay whole (:func:`heads_whole`) in networks with groups of heads or with rotary positions. Across their
+    heads, elements of queries would meet other elements of keys than in the source.
+    """
+    return evenly_spaced(source.size, target.size) if source.turned is None else heads_whole(source, target)
 
 
 def heads_whole(source: Axis, target: Axis) -> list[int]:
@@ -59,16 +93,39 @@ def heads_whole(source: Axis, target: Axis) -> list[int]:
     Heads that share keys and values are taken from evenly spaced groups, from each the same evenly spaced ones.
 
     Keeping heads whole keeps the products of queries and keys; across heads, weight selection mixes them. In networks
-    with rotary positions, narrower heads have other angles than the source's heads.
+    with rotary positions, evenly spaced pairs of elements are taken, since positions turn pairs. The narrower heads
+    have the angles of these pairs if their number of pairs divides the source's, otherwise similar ones.
     """
-    if source.kind != "heads":
+    if source.kind not in ("head", "heads"):
         return evenly_spaced(source.size, target.size)
-    widths = head_widths(source, target)
-    within = evenly_spaced(*widths)
+    within = of_head(source, target, lambda parts, count: evenly_spaced(len(parts), count))
+    if source.kind == "head":
+        return within
     groups = evenly_spaced(source.heads // source.heads_per_group, target.heads // target.heads_per_group)
     of_group = evenly_spaced(source.heads_per_group, target.heads_per_group)
     heads = [group * source.heads_per_group + head for group in groups for head in of_group]
-    return [head * widths[0] + element for head in heads for element in within]
+    return [head * (source.size // source.heads) + element for head in heads for element in within]
+
+
+def of_head(source: Axis, target: Axis, choose: Callable[[list[list[int]], int], Sequence[int]]) -> list[int]:
+    """Elements of a head, in order: whole pairs of those that rotary positions turn, and others.
+
+    Args:
+        source: Axis of the heads, or of one.
+        target: The same of the selection.
+        choose: Chooses pairs, and the others: (elements of each, their number) -> indices.
+    """
+    width, wanted = head_widths(source, target)
+    (turned, step), (fewer, _) = source.turned or (0, 1), target.turned or (0, 1)
+    pairs = [[element, element + step] for element in range(turned) if element // step % 2 == 0]
+    others = [[element] for element in range(turned, width)]
+    chosen = [
+        parts[index]
+        for parts, count in ((pairs, fewer // 2), (others, wanted - fewer))
+        if count
+        for index in choose(parts, count)
+    ]
+    return sorted(element for part in chosen for element in part)
 
 
 def head_widths(source: Axis, target: Axis) -> tuple[int, int]:

@@ -91,7 +91,9 @@ def configure(argv: list[str]) -> Configured:
     """
     parser = make_parser("fit", PlanOptions)
     config = parse_configuration(parser, argv)
-    built = instantiate(parser, resolve_sources(config, download=False).config)
+    local = resolve_sources(config, download=False).config
+    local.trainer.logger = False  # some loggers connect when they are built
+    built = instantiate(parser, local)
     options = PlanOptions(**{field.name: config[field.name] for field in fields(PlanOptions)})
     of_trainer = (config.trainer, config.checkpoint, options, config.split_batch)
     return Configured(built.model, built.model.planned_step(), built.data, *of_trainer)

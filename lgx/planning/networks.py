@@ -87,7 +87,7 @@ class StandInTeacher(Teacher):
     def _answer(self, part: str, inputs: Tensor, compute: Callable[[Any, Tensor], Answer]) -> Answer:
         """Logits, (B, K), (B, K, H, W) or (B, N, V), features, (B, T), and a single patch, (B, T, 1, 1)."""
         classes, kind = self._task.num_classes, self._task.kind
-        sizes = {"segmentation": (classes, *inputs.shape[2:]), "language": (*inputs.shape[1:], classes)}
+        sizes = {"segmentation": (classes, *inputs.shape[2:]), "language": (*inputs.shape[2:], classes)}
         logits = torch.zeros(len(inputs), *sizes.get(kind, (classes,)), device=inputs.device)
         summary = torch.zeros(len(inputs), self.width, device=inputs.device)
         answers: dict[str, Answer] = {"logits": (logits,), "both": (summary, summary[:, :, None, None], logits)}

@@ -22,6 +22,7 @@ from lgx.core.provenance import commit
 from lgx.core.readable import lower_is_better
 from lgx.core.rows import keep_rows
 from lgx.errors import Preempted, UserError
+from lgx.host.extras import EXTRAS
 from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning, worker_was_killed
 from lgx.host.launcher import check_job
 from lgx.host.signals import STOP
@@ -39,11 +40,10 @@ from lgx.training.configuration import (
     parse_configuration,
 )
 from lgx.training.lightning_internals import begin_epochs_after_whole_ones, callbacks_of, find_unused_parameters
-from lgx.training.loggers import RunLoggers
-from lgx.training.run_folder import FolderClaim, find_checkpoint, run_place, write_summary
+from lgx.training.run_folder import FolderClaim, find_checkpoint, place_of_run, write_summary
 from lgx.training.same_run import RunIdentity, check_data, package_versions
 from lgx.training.sources import resolve_sources
-from lgx.training.trainer_parts import as_list, every_callback, every_plugin
+from lgx.training.trainer_parts import every_callback, every_plugin, place_loggers
 
 _EVALUATED: dict[str, Loader] = {"validate": "val", "test": "test", "predict": "predict"}
 
@@ -113,8 +113,7 @@ class LgxCLI(LightningCLI):
     def before_instantiate_classes(self) -> None:
         """Lock the run's folder, find the checkpoint and compare it, before objects are built."""
         config = self.config
-        self.place = run_place(config)
-        self.run_dir = self.place.folder
+        self.run_dir = place_of_run(config)
         on_gpu = _has_gpu(config.trainer.accelerator)
         if not on_gpu:
             keep_freed_memory()
@@ -137,14 +136,15 @@ class LgxCLI(LightningCLI):
 
     def instantiate_classes(self) -> None:
         """Build the data module, the method and the trainer."""
-        built = instantiate(self.run_parser, self.sources.config)
+        config = self.sources.config
+        if self.command == "predict":
+            config.trainer.logger = False
+        place_loggers(config, self.run_dir)
+        built = instantiate(self.run_parser, config)
         self.datamodule, self.model = built.data, built.model
         if self.checkpoint is not None:
             self.model.skip_start(self.checkpoint.about)
         resumed = self.checkpoint if self.checkpoint is not None and self.checkpoint.is_in(self.run_dir) else None
-        logger, continues = built.trainer.logger, resumed is not None or self.command != "fit"
-        wanted = [] if logger is False or self.command == "predict" else as_list(True if logger is None else logger)
-        self.loggers = RunLoggers(wanted, self.place, continues, self.config.overwrite)
         self.health = TrainingHealth()
         self._monitor(built.checkpoint)
         options: Any = built.trainer
@@ -154,10 +154,7 @@ class LgxCLI(LightningCLI):
         callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health, self.checkpoint_io)
         if not self.datamodule.has_validation:
             options.limit_val_batches = 0
-        changed = {
-            "default_root_dir": str(self.run_dir), "plugins": plugins, "callbacks": [*first, *callbacks],
-            "logger": bool(wanted) and bool(options.fast_dev_run),  # they start after the folder is claimed
-        }  # fmt: skip
+        changed = {"default_root_dir": str(self.run_dir), "plugins": plugins, "callbacks": [*first, *callbacks]}
         with blame(REFUSED):
             self.trainer = Trainer(**{**options, **changed})
         begin_epochs_after_whole_ones(self.trainer)
@@ -193,7 +190,6 @@ class LgxCLI(LightningCLI):
                 self._before_fit()
             else:
                 self._check_own_data([_EVALUATED[self.command]])
-                self.held.enter_context(self.loggers.started(self.trainer))
             with self._blamed():
                 getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
                 if self.command == "fit":
@@ -219,6 +215,9 @@ class LgxCLI(LightningCLI):
                 f"interrupted; finished files of the run are complete, {self._how_to_resume()}", 130
             ) from end
         except Exception as error:
+            library = type(error).__module__.partition(".")[0]
+            if library in EXTRAS["loggers"]:
+                raise UserError(f"{library}: cannot log ({reason_of(error)}); {self._how_to_resume()}") from error
             # In a test of the start, only Lightning receives the signal.
             stop = STOP.received or (signal.SIGTERM if self.trainer.received_sigterm else None)
             if stop is not None and worker_was_killed(error):  # before they had left the process group
@@ -255,7 +254,6 @@ class LgxCLI(LightningCLI):
             if self.claim.resumed is not None:
                 check_data(self.claim.resumed, self.saved.identity, self.run_dir)
         self.claim.begin()
-        self.held.enter_context(self.loggers.started(self.trainer))
         if self.config.test_start and self.checkpoint is None:
             with self._blamed():
                 self.trainer.test(self.model, self.datamodule, verbose=False)

@@ -4,7 +4,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from functools import cache, partial
+from functools import cache
 from importlib import resources
 from itertools import pairwise
 from operator import attrgetter
@@ -16,7 +16,7 @@ from jsonargparse import ActionYesNo, Namespace
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser
-from lightning.pytorch.loggers import Logger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules import TaskDataModule  # the import registers the short names of data modules
@@ -32,9 +32,9 @@ from lgx.host.startup import silence_known_warnings
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks.run_weights import BestCheckpoint
-from lgx.training.lightning_internals import read_whole_numbers_first
-from lgx.training.loggers import UNSET
+from lgx.training.lightning_internals import read_whole_numbers_first, start_other_elements_afresh
 from lgx.training.parsing import LINKED, ConfigFile, DroppedOptions, parse, restrict_imports, underscored
+from lgx.training.trainer_parts import FOLLOW_RUN
 
 REFUSED = "the configuration contains an invalid value"
 
@@ -58,7 +58,7 @@ _FLAGS = {
 
 
 class RunParser(LightningArgumentParser):
-    """Lightning's parser with flags, loggers that follow the run, and a list of the errors of built classes.
+    """Lightning's parser with flags, loggers without a folder, and a list of the errors of built classes.
 
     Attributes:
         refused: Classes with their errors, in order; the caller clears it before it builds.
@@ -69,14 +69,13 @@ class RunParser(LightningArgumentParser):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.add_instantiator(self._build, object)
-        self.add_instantiator(_wanted, Logger, prepend=True)
 
     def add_flag(self, name: str, default: bool = False, help: str | None = None) -> None:
         """Add a boolean option: ``--name``, ``--name=false``, ``--no_name``."""
         self.add_argument(f"--{name}", action=ActionYesNo, nargs="?", default=default, help=help)
 
     def add_class_arguments(self, class_type: type, nested_key: str | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Add the arguments of a class; some of Lightning's loggers and of schedulers follow the run."""
+        """Add the arguments of a class; the folder of loggers and the length of schedulers follow the run."""
         if issubclass(class_type, LRScheduler):
             length = length_argument(class_type)
             if length != "total_steps":
@@ -85,7 +84,8 @@ class RunParser(LightningArgumentParser):
             kwargs["skip"] = {*kwargs.get("skip", ()), length}
         added = super().add_class_arguments(class_type, nested_key, *args, **kwargs)
         if issubclass(class_type, Logger):
-            self.set_defaults({key: UNSET[name] for key in added if (name := key.rpartition(".")[2]) in UNSET})
+            follows = FOLLOW_RUN if issubclass(class_type, TensorBoardLogger) else FOLLOW_RUN[:1]
+            self.set_defaults({key: "" for key in added if key.rpartition(".")[2] in follows})
         return added
 
     def _build(self, kind: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
@@ -126,6 +126,7 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
     parser.add_argument("-c", "--config", action=ConfigFile, help="Configuration file in YAML.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of the run; false sets none.")
     read_whole_numbers_first(Trainer)
+    start_other_elements_afresh()
     parser.add_lightning_class_args(Trainer, "trainer")
     parser.add_lightning_class_args(Method, "model", subclass_mode=True)
     parser.add_lightning_class_args(TaskDataModule, "data", subclass_mode=True)
@@ -168,8 +169,7 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
         config: The configuration.
 
     Returns:
-        The configuration with objects in place of their classes and arguments: ``model``, ``data``, .... Loggers become
-        functions that build them later, because some loggers write or connect when they are built.
+        The configuration with objects in place of their classes and arguments: ``model``, ``data``, ....
     """
     parser.refused.clear()
     with blame(REFUSED):
@@ -263,8 +263,3 @@ def all_values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
             yield from all_values(inner, place)
     else:
         yield place, value
-
-
-def _wanted(kind: type[Logger], /, **options: Any) -> "partial[Logger]":
-    """A logger that is built later, because some write or connect when they are built."""
-    return partial(kind, **options)

@@ -38,7 +38,6 @@ from lgx.host.files import atomic_path
 from lgx.host.locks import run_lock
 from lgx.host.safety import load_plain
 from lgx.methods.base import Method
-from lgx.training.loggers import RunPlace
 from lgx.training.same_run import RunIdentity, check_configuration, check_optimizer, identity_of
 
 _COUNT = at_most(2**62)
@@ -65,10 +64,10 @@ class Checkpoint:
         return folder.resolve() in Path(self.path).resolve().parents
 
 
-def run_place(config: Namespace) -> RunPlace:
-    """The run's place, ``<runs_dir>/<experiment>/<name>/seed<k>``, as a parsed configuration gives it."""
+def place_of_run(config: Namespace) -> Path:
+    """The run's folder, ``<runs_dir>/<experiment>/<name>/seed<k>``, as a parsed configuration gives it."""
     name = config.name or str(config.model.class_path).rsplit(".", 1)[-1].lower()
-    return RunPlace(str(Path(config.runs_dir) / config.experiment), name, f"seed{seed_of(config.seed_everything)}")
+    return Path(config.runs_dir, config.experiment, name, f"seed{seed_of(config.seed_everything)}")
 
 
 def run_folder(trainer: Trainer) -> Path | None:

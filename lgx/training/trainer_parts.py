@@ -1,11 +1,10 @@
 """The callbacks and plugins of every run, around the user's."""
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import Namespace
+from jsonargparse import Namespace, dict_to_namespace
 from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import EarlyStopping, LearningRateMonitor, ProgressBar, RichProgressBar
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -19,16 +18,24 @@ from lgx.training.callbacks.report import PrintProgress, Report
 from lgx.training.callbacks.results import RunProbe, SavePredictions, SaveResults
 from lgx.training.callbacks.run_weights import RunWeights
 
+FOLLOW_RUN = ("save_dir", "name", "version")
+"""Options of TensorBoard's logger that are empty for the run's folder; other loggers have the first one at most."""
+
 
 def as_list(value: Any) -> list[Any]:
-    """What a configuration gives for callbacks, plugins or loggers: a list, a single one, or none.
-
-    Args:
-        value: The value; null and true stand for Lightning's default, of which only that of the loggers is one.
-    """
-    if value is True:
-        return [partial(TensorBoardLogger)]
+    """What a configuration gives for callbacks, plugins or loggers: a list, a single one, or none."""
     return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
+
+
+def place_loggers(config: Namespace, folder: Path) -> None:
+    """Let a configuration log to TensorBoard by default, and let its loggers write to the run's folder by default."""
+    trainer = config.trainer
+    if trainer.logger in (None, True) and not trainer.barebones:
+        kind = f"{TensorBoardLogger.__module__}.{TensorBoardLogger.__qualname__}"
+        trainer.logger = dict_to_namespace({"class_path": kind, "init_args": dict.fromkeys(FOLLOW_RUN, "")})
+    for logger in as_list(trainer.logger):
+        if isinstance(logger, Namespace) and logger.init_args.get("save_dir") == "":
+            logger.init_args.save_dir = str(folder)
 
 
 def every_callback(

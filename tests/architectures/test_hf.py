@@ -54,25 +54,6 @@ def test_a_folder_gives_the_logits_parameters_and_macs_of_transformers_and_cuts_
     assert architecture.count_macs() == counter.get_total_flops() // 2
 
 
-def test_names_of_older_files_and_of_networks_without_a_head_are_known(tmp_path):
-    plain = plain_network("bert")
-    plain.save_pretrained(tmp_path)
-    weights = load_file(tmp_path / "model.safetensors")
-    older = {
-        name.removeprefix("bert.").replace("LayerNorm.weight", "LayerNorm.gamma"): tensor
-        for name, tensor in weights.items()
-        if not name.startswith("classifier.")
-    }
-    save_file(older, tmp_path / "model.safetensors")
-    read, text = load_pretrained(str(tmp_path)), padded_ids()[:1]
-    assert not read.has_head
-    assert (read.lacking, read.architecture.num_classes) == (("classifier.weight", "classifier.bias"), 0)
-    text[:, 2, 5:] = 1  # the second text of a pair
-    expected = plain.bert(text[:, 0], token_type_ids=text[:, 2])[0]
-    assert torch.equal(read.model.tokens(text), expected)
-    assert torch.equal(read.model(text), expected[:, 0])
-
-
 @pytest.mark.slow
 def test_every_type_that_is_read_can_be_cut():
     from lgx.architectures.hf_config import hidden_key, kinds_of, known_types
@@ -97,29 +78,14 @@ def test_every_type_that_is_read_can_be_cut():
     assert len(read) >= 60, sorted(read)
 
 
-@pytest.mark.parametrize("form", ["llama", "bert"])
-def test_a_written_descendant_opens_in_plain_transformers(form, tmp_path):
-    plain_network(form).save_pretrained(tmp_path / "source")
-    arch = ["--arch", "depth=2,embed_dim=16,num_heads=2,mlp_ratio=1.5"]
-    given = ["init", "--source", tmp_path / "source", "--method", "weight_subcloning", "--out", tmp_path / "out"]
-    assert (", 64 tokens\n" if form == "llama" else ", 3 classes\n") in ok(lgx(*given, *arch)).out
-    kind = "AutoModelForCausalLM" if form == "llama" else "AutoModelForSequenceClassification"
-    opened, about = getattr(transformers, kind).from_pretrained(tmp_path / "out", output_loading_info=True)
-    assert not about["missing_keys"] | about["unexpected_keys"]
-    texts = padded_ids()
-    ours = load_pretrained(str(tmp_path / "out")).model(texts)
-    assert_close(logits(opened.eval(), texts), of_tokens(ours, texts), atol=1e-5, rtol=1e-5)
-    if form == "llama":
-        assert opened.generate(texts[:1, 0], max_new_tokens=3, do_sample=False, eos_token_id=None).shape == (1, 12)
-
-
 @pytest.mark.parametrize(("form", "dtype"), [("tied", torch.bfloat16), ("gpt2", torch.float16)])
 def test_what_is_taken_from_a_folder_of_16_bits_is_written_in_16_bits(form, dtype, tmp_path):
     plain = plain_network(form).to(dtype)
     plain.save_pretrained(tmp_path / "source")
-    given, size = ["--source", tmp_path / "source"], "depth=2,embed_dim=48,num_heads=6"
-    ok(lgx("init", *given, "--arch", size, "--method", "layer_choice", "--out", tmp_path / "cut"))
-    ok(lgx("init", *given, "--arch", size, "--method", "vanilla_lg", "--layers", 1, "--out", tmp_path / "partly"))
+    given, size = ["--source", tmp_path / "source"], "depth=2,embed_dim=16,num_heads=2,mlp_ratio=1.5"
+    cut = ok(lgx("init", *given, "--arch", size, "--method", "weight_subcloning", "--out", tmp_path / "cut"))
+    assert ", 64 tokens\n" in cut.out
+    ok(lgx("init", *given, "--arch", "depth=2", "--method", "vanilla_lg", "--layers", 1, "--out", tmp_path / "partly"))
     ok(lgx("init", "--source", tmp_path / "cut", "--arch", size, "--out", tmp_path / "cut.safetensors"))
     ok(lgx("export", tmp_path / "source", "--out", tmp_path / "whole"))
     for name in ("cut", "partly", "whole"):
@@ -129,10 +95,6 @@ def test_what_is_taken_from_a_folder_of_16_bits_is_written_in_16_bits(form, dtyp
         assert {tensor.dtype for tensor in load_file(tmp_path / name / "model.safetensors").values()} == {dtype}
     assert {tensor.dtype for tensor in load_file(tmp_path / "cut.safetensors").values()} == {dtype}
     assert all(torch.equal(p, plain.state_dict()[name]) for name, p in opened.named_parameters())
-    weights = load_file(tmp_path / "whole" / "model.safetensors")
-    norm = next(name for name in weights if "norm" in name or "ln_" in name)
-    save_file({**weights, norm: weights[norm].float()}, tmp_path / "source" / "model.safetensors")
-    assert load_pretrained(str(tmp_path / "source")).half is None
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +109,8 @@ def folder(tmp_path_factory):
     ("values", "words"),
     [
         ({"quantization_config": {"quant_method": "gptq"}}, "the weights are quantized"),
-        ({"num_hidden_layers": 4}, "describes 4 layers, but the weights hold 3"),
+        ({"num_hidden_layers": 4}, "the weights beside it lack model.layers.3"),
+        ({"num_hidden_layers": 2}, "describes 2 layers, but the weights also hold model.layers.2"),
         ({"num_key_value_heads": 4}, "num_key_value_heads 4 does not divide the 6 heads"),
         ({"intermediate_size": 90}, "has shape .96, 48., but the configuration gives .90, 48."),
         ({"hidden_size": 0}, "hidden_size is .*, expected one whole number"),
@@ -169,7 +132,7 @@ def test_predictions_of_a_language_model_are_refused_with_what_continues_texts(f
     assert f"pipeline('text-generation', '{folder}')" in refusal(lgx(*given))
 
 
-def test_missing_tensors_and_files_elsewhere_are_refused_and_code_beside_weights_is_not_run(folder, tmp_path):
+def test_missing_tensors_are_named_and_code_beside_weights_is_not_run(folder, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     config, weights = copy / "config.json", load_file(copy / "model.safetensors")
@@ -181,11 +144,6 @@ def test_missing_tensors_and_files_elsewhere_are_refused_and_code_beside_weights
     lost = "model.layers.1.self_attn.k_proj.weight"
     save_file({name: t for name, t in weights.items() if name != lost}, copy / "model.safetensors")
     with pytest.raises(UserError, match=f"lack {lost}"):
-        load_pretrained(str(copy))
-    (copy / "model.safetensors").rename(tmp_path / "other.safetensors")
-    index = {"weight_map": dict.fromkeys(weights, "../other.safetensors")}
-    (copy / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(UserError, match=r"names '\.\./other\.safetensors', expected files beside it"):
         load_pretrained(str(copy))
 
 
@@ -200,7 +158,7 @@ def test_missing_tensors_and_files_elsewhere_are_refused_and_code_beside_weights
         ({"config": '{"model_type":"esm"}'}, "of esm do not all do the same .*choose another type"),
         ({"config": '{"model_type":"gemma4_assistant"}'}, "gemma4_assistant(: is not supported|' is not the type)"),
         ({"config": '{"model_type":"mixtral","num_local_experts":99999}'}, "must be at most 4,096, got 99999"),
-        ({"config": '{"model_type":"llama","rope_parameters":3}'}, "transformers refuses it .*rope_parameters"),
+        ({"config": '{"model_type":"llama","rope_parameters":3}'}, "of type llama: is not supported"),
         *(({"config": text}, "must be a JSON object with a model_type") for text in ("llama", "[]", '{"model_type":')),
     ],
 )

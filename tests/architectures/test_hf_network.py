@@ -21,7 +21,7 @@ from lgx.architectures import (
 from lgx.components.optim import parameter_groups
 from lgx.errors import UserError
 from tests.support.command_line import lgx, python
-from tests.support.gpt2 import GPT2, texts, transformers
+from tests.support.gpt2 import GPT2, texts
 
 SIZES = {"depth": 3, "embed_dim": 32, "num_heads": 4, "max_len": 16, "vocab_size": 50}
 LLAMA, BERT = (HFArchitecture(**SIZES, config=f'{{"model_type":"{name}"}}') for name in ("llama", "bert"))
@@ -46,15 +46,6 @@ def test_the_smallest_gpt2_has_its_published_size_and_macs_count_every_product_o
     n, d = GPT2.max_len, GPT2.embed_dim
     per_layer = n * 12 * d * d + 2 * n * n * d
     assert GPT2.count_macs() == 2 * per_layer + 3 * d
-
-
-def test_lists_of_kinds_of_layers_are_named_only_where_they_are_unusual():
-    usual = QWEN.usual_layers
-    assert ("layer_types" in QWEN.config, "layer_types" in usual.config) == (True, False)
-    assert usual.configuration().layer_types == ["full_attention"] * 3
-    kept = QWEN.replace(depth=2).with_layers(QWEN, (1, 2))
-    assert kept.configuration().layer_types == ["sliding_attention", "full_attention"]
-    assert QWEN.replace(depth=2).with_layers(QWEN, (0, 2)) == usual.replace(depth=2)
 
 
 def test_a_family_of_another_package_may_limit_its_vocabulary():
@@ -93,21 +84,6 @@ def test_parse_like_takes_the_inputs_of_its_base():
         architecture_from_dict({"family": "bert"})
 
 
-def test_a_classifier_computes_the_logits_of_transformers():
-    torch.manual_seed(0)
-    model = GPT2.build().eval()
-    plain = transformers.GPT2ForSequenceClassification(model.config).eval()
-    plain.load_state_dict(model.state_dict())
-    inputs = texts(5, 9, 1)
-    ids, mask, _ = inputs.unbind(1)
-    torch.testing.assert_close(model(inputs), plain(input_ids=ids, attention_mask=mask).logits)
-    torch.testing.assert_close(model(inputs)[:1], model(inputs[:1, :, :5]))  # padding changes nothing
-    noisy = GPT2.build(drop_rate=0.5)
-    assert not torch.equal(noisy(inputs), noisy(inputs))
-    trained = GPT2.build()
-    assert torch.equal(trained(inputs), trained(inputs))
-
-
 @pytest.mark.parametrize(("name", "most"), [("gpt2", 16), ("roberta", 14)])
 def test_texts_that_are_too_long_are_refused_also_where_positions_are_reserved(name, most):
     architecture = HFArchitecture(**SIZES, config=f'{{"model_type":"{name}","pad_token_id":1}}')
@@ -116,6 +92,13 @@ def test_texts_that_are_too_long_are_refused_also_where_positions_are_reserved(n
     assert network(texts(most, vocab_size=50)).shape == (1, 2)
     with pytest.raises(UserError, match=f"has {most + 1} tokens, but the architecture reads at most {most}"):
         network(texts(most + 1, vocab_size=50))
+
+
+def test_text_networks_have_the_dropout_of_a_run_in_training_alone():
+    noisy, plain, inputs = GPT2.build(drop_rate=0.5), GPT2.build(), texts(5, 9)
+    assert torch.equal(plain(inputs), plain(inputs))
+    assert not torch.equal(noisy(inputs), noisy(inputs))
+    assert torch.equal(noisy.eval()(inputs), noisy(inputs))
 
 
 @pytest.mark.parametrize("architecture", [LLAMA, BERT, HFArchitecture(**SIZES)], ids=["llama", "bert", "gpt2"])

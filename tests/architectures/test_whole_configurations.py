@@ -74,7 +74,9 @@ def test_a_tied_network_whose_file_has_a_head_of_its_own_keeps_it(tmp_path):
 
 
 def test_heads_keep_what_they_predict_and_a_regression_is_refused(tmp_path):
-    saved(tmp_path / "several", "BertForSequenceClassification", num_labels=4, problem_type="multi_label_classification")
+    saved(
+        tmp_path / "several", "BertForSequenceClassification", num_labels=4, problem_type="multi_label_classification"
+    )
     assert load_pretrained(str(tmp_path / "several")).architecture.kind == "multilabel"
     ok(lgx("init", "--source", tmp_path / "several", "--arch", "depth=2", "--method", "layer_choice", "--out",
            tmp_path / "out"))  # fmt: skip
@@ -98,7 +100,19 @@ def test_an_encoder_without_a_head_stays_one(name, tmp_path):
         expected = base(inputs[:, 0], attention_mask=inputs[:, 1])[0]
         assert_close(network.model.tokens(inputs)[mask], expected[mask], atol=1e-5, rtol=1e-4)
     size = f"depth={network.architecture.depth}"
-    ok(lgx("init", "--source", tmp_path / "source", "--method", "layer_choice", "--arch", size, "--out", tmp_path / "out"))
+    ok(
+        lgx(
+            "init",
+            "--source",
+            tmp_path / "source",
+            "--method",
+            "layer_choice",
+            "--arch",
+            size,
+            "--out",
+            tmp_path / "out",
+        )
+    )
     opened, about = transformers.AutoModel.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert not about["missing_keys"] | about["unexpected_keys"]
     assert type(opened).__name__ == type(base).__name__
@@ -120,7 +134,9 @@ def test_heads_have_the_width_of_the_source():
 
 
 def test_layers_that_depend_on_their_number_are_kept_from_the_front_alone(tmp_path):
-    config = transformers.GPT2Config(n_embd=32, n_layer=3, n_head=4, vocab_size=60, scale_attn_by_inverse_layer_idx=True)
+    config = transformers.GPT2Config(
+        n_embd=32, n_layer=3, n_head=4, vocab_size=60, scale_attn_by_inverse_layer_idx=True
+    )
     transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
     first = LayerChoice(str(tmp_path), "0 1")
     initialize(first.named_size("depth=2", None), first)

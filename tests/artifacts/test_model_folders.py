@@ -1,5 +1,6 @@
 """Folders of timm are read whatever format of weights they hold."""
 
+import json
 import os
 import pickle
 import re
@@ -47,6 +48,30 @@ def test_pickled_weights_that_could_run_code_are_refused(folder):
     (path / "pytorch_model.bin").write_bytes(pickle.dumps({"cls_token": print}))
     with pytest.raises(UserError, match=r"pytorch_model\.bin: not an intact checkpoint of tensors"):
         load_pretrained(str(path))
+
+
+@pytest.mark.parametrize("file", [["a.safetensors"], [], {}, None, 0, "", "../a.safetensors"])
+def test_an_index_that_names_no_file_beside_it_is_refused(folder, file):
+    path, model = folder
+    save_file(model.state_dict(), path / "a.safetensors")
+    files = {**dict.fromkeys(model.state_dict(), "a.safetensors"), "norm.weight": file}
+    (path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    with pytest.raises(UserError, match=re.escape(f"index.json: names {file!r}, expected files beside it")):
+        load_pretrained(str(path))
+
+
+def test_a_folder_with_numbers_that_are_not_finite_is_damaged_and_a_run_with_them_diverged(folder, ancestor, tmp_path):
+    path, model = folder
+    torch.save({**model.state_dict(), "norm.weight": torch.full((16,), torch.nan)}, path / "pytorch_model.bin")
+    with pytest.raises(UserError, match=r"norm\.weight has .* the file is damaged; copy it or download it again"):
+        load_pretrained(str(path))
+    checkpoint = torch.load(ancestor / "checkpoints/best.ckpt", weights_only=True)
+    checkpoint["state_dict"]["network.norm.weight"].fill_(torch.inf)
+    torch.save(checkpoint, tmp_path / "last.ckpt")
+    with pytest.raises(
+        UserError, match=r"norm\.weight has .* training diverged; train again with a lower learning rate"
+    ):
+        load_pretrained(str(tmp_path / "last.ckpt"))
 
 
 def test_the_weights_of_a_folder_are_a_part_of_the_record_of_a_run(folder):

@@ -26,7 +26,7 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def embed(ancestor: object, data: object, out: Path, *options: object) -> Result:
-    return lgx("embed", "--ancestor", ancestor, "--data", data, "--out", out, "--accelerator", "cpu", *options)
+    return lgx("embed", "--ancestor", ancestor, "--data", data, "--out", out, *options)
 
 
 def test_controls_hold_as_many_embeddings_that_do_not_describe_their_tasks(ancestor, shapes, tmp_path):

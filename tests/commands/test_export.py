@@ -13,9 +13,11 @@ import pytest
 import torch
 from torch import nn
 
+from lgx.architectures import HFArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
 from lgx.artifacts.export.onnx_file import run_onnx, write_onnx
 from lgx.artifacts.export.program import check_parity, task_of, to_texts, write_pt2
+from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.source_names import public_path
 from lgx.core.task import Task
@@ -23,7 +25,6 @@ from lgx.errors import UserError
 from tests.support.command_line import lgx, ok, refusal
 from tests.support.extras import import_transformers
 from tests.support.families import FORMS, tiny
-from tests.support.paths import ROOT
 
 WRITERS = {"onnx": write_onnx, "pt2": write_pt2}
 
@@ -205,18 +206,27 @@ def test_segmentation_is_exported_with_its_decoder(tmp_path, suffix):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", ["onnx", "pt2"])
-def test_a_text_network_is_exported_for_texts_of_any_length(tmp_path, suffix):
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("model_type", ["gpt2", "bert"])
+def test_a_text_network_is_exported_for_texts_of_any_length(tmp_path, suffix, model_type):
     import_transformers()
-    source, out = ROOT / "tests/data/learngenes/text.learngene.safetensors", f"net.{suffix}"
-    ok(lgx("export", source, "--out", tmp_path / out))
-    network, (program, texts) = load_pretrained(str(source)), READERS[suffix](tmp_path / out)
-    about = {key: json.loads(text) for key, text in texts.items()}
-    assert (about["kind"], about["pad_id"], about["max_len"], about["vocab_size"]) == ("text", 259, 24, 260)
-    ids = torch.tensor([[5, 6, 7, 8, 9], [1, 2, about["pad_id"], about["pad_id"], about["pad_id"]]])
-    with torch.no_grad():
-        torch.testing.assert_close(program(ids), network.model(ids), atol=1e-4, rtol=0)
-    assert torch.allclose(program(ids[1:, :2]), program(ids)[1:], atol=1e-5)
+    config = json.dumps({"model_type": model_type, "pad_token_id": 0})
+    text = HFArchitecture(2, 16, 2, max_len=24, vocab_size=260, num_classes=2, config=config)
+    source, out = tmp_path / "a.learngene.safetensors", tmp_path / f"net.{suffix}"
+    Learngene("ancestor", text, text.build().state_dict()).save(source)
+    ok(lgx("export", source, "--out", out))
+    network, (program, about) = load_pretrained(str(source)).model, READERS[suffix](out)
+    known = {key: json.loads(value) for key, value in about.items()}
+    assert (known["kind"], known["max_len"], known["vocab_size"]) == ("text", 24, 260)
+    inputs = torch.randint(0, 260, (2, 3, 5))
+    inputs[:, 1:] = torch.tensor([[[1, 1, 1, 1, 1], [0, 0, 0, 1, 1]], [[1, 1, 0, 0, 0], [0, 0, 0, 0, 0]]])
+    if suffix == "onnx":
+        names = {each.name for each in onnx.load(out).graph.input}
+        assert {"input_ids", "attention_mask"} <= names <= {"input_ids", "attention_mask", "token_type_ids"}
+    for texts in (inputs, inputs[1:, :, :2]):
+        found = program(texts) if suffix == "onnx" else program(*texts.unbind(1))
+        with torch.no_grad():
+            torch.testing.assert_close(found, network(texts), atol=1e-4, rtol=0)
 
 
 @pytest.mark.slow

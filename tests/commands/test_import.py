@@ -71,7 +71,7 @@ def test_every_option_that_names_an_ancestor_takes_the_text_form(fit, state, tmp
     saved(changed, file)
     resumed = fit("Finetune", *start, f"--model.arch={arch}", "--name=a", "--ckpt_path=last", "--trainer.max_epochs=2")
     assert "the file of model.initializer.source was" in resumed.sentence
-    refused = fit("SWS", "--model.stages=[2]", f"--model.ancestor={source}", f"--model.arch={arch}", "--name=b")
+    refused = fit("SWS", "--model.stages=[3]", f"--model.ancestor={source}", f"--model.arch={arch}", "--name=b")
     assert "predicts 1000 classes, but task shapes has 3; adapt it first" in refused.sentence
 
 

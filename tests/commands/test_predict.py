@@ -11,10 +11,14 @@ import pytest
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+from lgx.architectures import HFArchitecture
+from lgx.artifacts.export import write_descendant
 from lgx.commands.predict import is_for_exported
 from tests.support.command_line import lgx, ok, python, refusal
+from tests.support.extras import import_transformers
 from tests.support.images import CLASSES, draw
 from tests.support.paths import ROOT
+from tests.support.tokenizers_of_models import write_tokenizer
 
 FORMS = ["net.onnx", "folder", "run", "checkpoint"]
 
@@ -196,19 +200,26 @@ def test_a_description_that_is_wrong_is_named(models, photos, tmp_path, key, val
         assert {row["name"] for row in rows(tmp_path / "p.csv")} == {""}
 
 
+def test_a_network_of_texts_refuses_images_and_needs_a_tokenizer(photos, tmp_path):
+    import_transformers()
+    words, texts = write_tokenizer(tmp_path / "words", "bare"), HFArchitecture(1, 8, 2, max_len=9, vocab_size=320)
+    write_descendant(tmp_path / "texts", texts.build(), texts)
+    given = ["predict", photos, "--model", tmp_path / "texts", "--out", tmp_path / "p.csv"]
+    assert "has no tokenizer; give its folder or name with --tokenizer" in refusal(lgx(*given))
+    assert ".txt, .jsonl" in refusal(lgx(*given, "--tokenizer", words))
+
+
 def test_mistakes_end_with_one_sentence_and_write_nothing(models, photos, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty/notes.txt").write_text("x")
-    out, learngenes = tmp_path / "p.csv", ROOT / "tests/data/learngenes"
-    segments, texts = (learngenes / f"{kind}.learngene.safetensors" for kind in ("segmentation", "text"))
-    for words, sentence in (
+    out, segments = tmp_path / "p.csv", ROOT / "tests/data/learngenes/segmentation.learngene.safetensors"
+    for given, sentence in (
         ([tmp_path / "empty", "--model", models["folder"]], "empty: no image (looked for .jpg, "),
         ([photos, "--model", tmp_path / "absent.onnx"], "absent.onnx: no such file or folder; give what `lgx export`"),
         ([photos, "--model", models["folder"], "--batch_size", 0], "batch_size: Not of type PositiveInt"),
         ([photos, "--model", segments], "is a model for segmentation, but"),
-        ([photos, "--model", texts], "is a model for text, but `lgx predict` needs one for classes or labels of whole"),
     ):
-        done = lgx("predict", *words, "--out", out)
+        done = lgx("predict", *given, "--out", out)
         assert (done.code, sentence in done.sentence) == (2, True), done.err
         assert not out.exists()
     for text in ("mine", "notes\nfile,class,name,probability\n", "file,label\na.png,dog\n", "profile,age\n"):

@@ -26,7 +26,7 @@ def predictions(draw):
     classes, n = draw(st.integers(2, 25)), draw(st.integers(1, 60))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     labels = rng.integers(0, draw(st.integers(1, classes)), n)
-    logits = rng.normal(0, draw(st.sampled_from([0.1, 1.0, 8.0])), (n, classes))
+    logits = rng.normal(0, draw(st.sampled_from([0.1, 1.0, 8.0, 60.0])), (n, classes))
     return torch.tensor(logits, dtype=torch.float32), torch.tensor(labels)
 
 
@@ -65,6 +65,13 @@ def test_the_calibration_error_is_the_mean_gap_over_bins_of_confidence(given_pre
         inside = bins == number
         error += abs(right[inside].mean() - confidence.numpy()[inside].mean()) * inside.mean()
     assert float(measured(logits, labels)["ece"]) == pytest.approx(error, abs=1e-4)
+
+
+def test_a_confidence_of_one_is_in_the_last_bin_of_calibration():
+    gap = torch.tensor(0.95).logit().repeat(40)
+    gap[::2] = 200  # the confidence is 1
+    labels = torch.tensor([0] + [1] * 39)  # 39 of 40 are correct, as many as the mean confidence says
+    assert float(measured(torch.stack([-gap, torch.zeros(40)], 1), labels)["ece"]) == pytest.approx(0, abs=1e-6)
 
 
 def test_logits_that_look_like_probabilities_are_none():

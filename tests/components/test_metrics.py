@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import f1_score, matthews_corrcoef
+from sklearn.metrics import average_precision_score, f1_score, matthews_corrcoef
 from torch.nn import functional as F
 
 from lgx.components.class_metrics import Matthews, PositiveF1
@@ -68,6 +68,20 @@ def test_class_255_is_a_class_and_logits_of_several_labels_are_no_probabilities(
     metrics = metrics_for(Task("t", 2, kind="multilabel", metric="map"))
     update_metrics(metrics, torch.tensor([[0.2, 0.3]]), torch.tensor([[1, 1]]))
     assert float(metrics["acc"].compute()) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("center", [-60.0, 0.0, 60.0])
+def test_the_average_precision_ranks_logits_also_where_probabilities_would_be_equal(center, dtype):
+    rng = torch.Generator().manual_seed(0)
+    logits = (center + 20 * torch.randn(60, 3, generator=rng)).to(dtype)
+    targets = (logits.double() + 15 * torch.randn(60, 3, generator=rng) > center).long()
+    metrics = metrics_for(Task("t", 3, kind="multilabel", metric="map"))
+    for part, part_targets in zip(logits.split(7), targets.split(7), strict=True):
+        update_metrics(metrics, part, part_targets)
+    expected = average_precision_score(targets, logits.double().numpy(), average="macro")
+    assert float(metrics["map"].compute()) == pytest.approx(expected, abs=1e-6)
+    assert float(metrics["acc"].compute()) == pytest.approx(float(((logits > 0) == targets).double().mean()))
 
 
 def test_metrics_without_an_example_were_not_measured():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from lgx.architectures import HFArchitecture, ViTArchitecture
+from lgx.architectures import HFArchitecture
 from lgx.components.optim import Poly, WarmupCosine, fuse, parameter_groups
 from lgx.errors import UserError
 
@@ -18,25 +18,6 @@ def test_embeddings_have_no_weight_decay():
     shapes = {tuple(p.shape) for p in kept["params"]}
     assert {(7, 8), (5, 8)} <= shapes
     assert not {(7, 8), (5, 8)} & {tuple(p.shape) for p in decayed["params"]}
-
-
-def rates_by_layer(network, layer_decay=0.5):
-    names = {id(parameter): name for name, parameter in network.named_parameters()}
-    return {
-        names[id(p)]: group["lr_scale"] for group in parameter_groups(network, layer_decay) for p in group["params"]
-    }
-
-
-def test_layers_of_gpt2_have_the_rates_of_the_layers_of_a_vit():
-    text = rates_by_layer(HFArchitecture(3, 8, 2, max_len=5, vocab_size=7).build("meta"))
-    image = rates_by_layer(ViTArchitecture(3, 8, 2, img_size=8, patch_size=4).build("meta"))
-    same = {"wte": "patch_embed", "wpe": "pos_embed", "ln_f": "norm"} | {f"h.{k}.": f"blocks.{k}." for k in range(3)}
-    for start, other in {"score": "head", **{f"transformer.{key}": value for key, value in same.items()}}.items():
-        rates = [{rate for name, rate in rates.items() if name.startswith(begin)}
-                 for rates, begin in ((text, start), (image, other))]  # fmt: skip
-        assert rates[0] == rates[1], start
-        assert len(rates[0]) == 1
-    assert len({*text.values()}) == 5
 
 
 @pytest.mark.parametrize(("total", "warmup", "final"), [(10, 0.4, 0.1), (7, 0.0, 0.0), (40, 0.05, 0.0), (4, 0.5, 0.5)])

@@ -1,10 +1,9 @@
-"""Whether the Hugging Face hub answers is known within seconds; without it, its clients read the cache."""
+"""Without an answer of the Hugging Face hub within seconds, its clients read the cache."""
 
-import socket
 import time
 
 import pytest
-from huggingface_hub import constants, get_session
+from huggingface_hub import constants
 
 from lgx.errors import UserError
 from lgx.host import hub
@@ -16,12 +15,11 @@ def forgotten():
     hub.failure_of.cache_clear()
 
 
-def test_a_hub_that_answers_anything_is_in_reach_and_its_client_waits_for_a_limited_time(monkeypatch):
-    monkeypatch.setattr(get_session(), "timeout", None)
+def test_a_hub_that_answers_anything_is_in_reach(monkeypatch):
     with running_hub() as server:
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
-        with hub.hub_or_cache("x", "give a file"):
-            assert get_session().timeout.read == hub._STALLED
+        with hub.hub_or_cache("x", "give a file") as reason:
+            assert reason == ""
             assert not constants.HF_HUB_OFFLINE
         with pytest.raises(KeyError), hub.hub_or_cache("x", "give a file"):
             raise KeyError
@@ -31,19 +29,8 @@ def test_a_hub_that_never_answers_is_waited_for_once(monkeypatch):
     monkeypatch.setattr(hub, "SECONDS", 1.0)
     with silent_hub() as address:
         began = time.monotonic()
-        assert hub.failure_of(address, 0)
+        assert all(hub.failure_of(address) for _ in range(9))
         assert 0.9 < time.monotonic() - began < 4
-        began = time.monotonic()
-        assert hub.failure_of(address, 0)
-        assert time.monotonic() - began < 0.5
-
-
-def test_a_name_that_is_not_resolved_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(hub, "SECONDS", 0.2)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(3))
-    began = time.monotonic()
-    assert hub.failure_of("http://hub.invalid", 0) == "no answer from http://hub.invalid within 0 s"
-    assert time.monotonic() - began < 2
 
 
 def test_without_the_hub_its_clients_are_offline_and_a_failure_is_one_sentence(monkeypatch):

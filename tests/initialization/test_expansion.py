@@ -98,10 +98,6 @@ def test_selected_layers_expand_as_in_the_papers_examples(depth, priority, layer
     assert [PAPER[i] + 1 for i in selected(PAPER, depth, priority)] == list(layers)
 
 
-def test_cyclic_growth_repeats_a_stages_layers_in_order():
-    assert [PAPER[i] + 1 for i in selected(PAPER, 8, "last", "cyclic")] == [1, 4, 5, 7, 8, 7, 8, 7]
-
-
 @given(st.sets(st.integers(0, 11), min_size=1), st.integers(0, 12), st.permutations(["first", "middle", "last"]))
 def test_every_selected_layer_is_used_and_the_order_is_kept(chosen, more, order):
     layers = sorted(chosen)

@@ -11,7 +11,7 @@ from lgx.errors import UserError
 from lgx.methods import registry
 
 ARCH = "embed_dim=16,num_heads=2,patch_size=4,img_size=16"
-FEATURES, UNLABELED = "--model.guidance=features", "--data.labels=false"
+FEATURES, UNLABELED, TWO = "--model.guidance=features", "--data.labels=false", ["--model.stages=[2,2]"]
 MEAN = ["--untrained", "--model.start=mean", "--model.stages=[2]", "--model.ancestor={big}"]
 WRONG = [
     ("TLEG", [f"--model.arch=depth=1,{ARCH}"], ["but the auxiliary net has one"]),
@@ -20,21 +20,24 @@ WRONG = [
     ("WAVE", ["--model.number=0"], ["number"]),
     ("WAVE", [f"--model.arch=stages=2-2,{ARCH}"], ["leave out stages"]),
     ("WAVE", ["--model.templates={ancestor}"], ["has no templates for attn.qkv"]),
-    ("SWS", ["--model.start=mean"], ["model.start: mean", "give model.ancestor"]),
-    ("SWS", [*MEAN, "--model.arch=embed_dim=48,num_heads=3,patch_size=4,img_size=16"],
+    ("SWS", ["--model.start=mean", *TWO], ["model.start: mean", "give model.ancestor"]),
+    ("SWS", [f"--model.arch={ARCH},stages=1-2-3"], ["has stages 1-2-3, but model.stages 3-3-4-3-3 have 16 layers"]),
+    ("SWS", [f"--model.arch={ARCH},stages=1-3", *TWO], ["has stages 1-3, but model.stages 2-2"]),
+    ("MiniDeiT", [], ["has 4 layers, but model.stages 2-2-2-2-2-2 have 12 layers"]),
+    ("SWS", [*MEAN, "--model.arch=depth=2,embed_dim=48,num_heads=3,patch_size=4,img_size=16"],
      ["must not be wider", "48 of embed_dim", "the source 24"]),
-    ("SWS", [*MEAN, "--model.arch=embed_dim=24,num_heads=4,patch_size=4,img_size=16"],
+    ("SWS", [*MEAN, "--model.arch=depth=2,embed_dim=24,num_heads=4,patch_size=4,img_size=16"],
      ["model.start", "num_heads=3", "num_heads=4", "with equal width also its num_heads"]),
     ("LeTs", ["--model.narrow_heads=2", "--model.narrow_depth=3", "--model.ancestor={ancestor}"],
      ["model.narrow_depth: expected an even number that divides the 4 layers"]),
     ("Nested", [UNLABELED, "--model.ancestor={big}"], ["must have the ancestor's sizes; write depth=6"]),
     ("Finetune", [UNLABELED], ["no labels", "Finetune", "ImageFolderData"]),
-    ("SWS", [UNLABELED], ["no labels", "SWS"]),
+    ("SWS", [UNLABELED, *TWO], ["no labels", "SWS"]),
     ("GHN3", [UNLABELED], ["no labels", "GHN3"]),
     ("TAL", [UNLABELED], ["no labels", "TAL"]),
-    ("SWS", [FEATURES], ["model.guidance", "give model.ancestor"]),
-    ("SWS", [UNLABELED, "--model.ancestor={headless}"], ["model.guidance", "has no head", "choose features"]),
-    ("SWS", [UNLABELED, FEATURES, "--model.ancestor={headless}", "--model.mixup=0.5"], ["mix labels"]),
+    ("SWS", [FEATURES, *TWO], ["model.guidance", "give model.ancestor"]),
+    ("SWS", [UNLABELED, *TWO, "--model.ancestor={headless}"], ["model.guidance", "has no head", "choose features"]),
+    ("SWS", [UNLABELED, FEATURES, *TWO, "--model.ancestor={headless}", "--model.mixup=0.5"], ["mix labels"]),
 ]  # fmt: skip
 
 
@@ -50,10 +53,10 @@ def test_wrong_options_end_with_one_sentence(fit, ancestor, ancestor_file, headl
 BOUNDS = {  # option: accepted ends, refused values beside them
     ("SWS", "alpha"): ((0, 1), (-0.1, 1.1)), ("SWS", "temperature"): ((0.1,), (0, -1)),
     ("SWS", "drop_path_rate"): ((0, 0.9), (-0.1, 1)), ("TAL", "temperature"): ((0.1,), (0,)),
-    ("TAL", "alpha"): ((0, 1), (-0.1, 1.1)), ("TAL", "loss_temperature"): ((0.1,), (0,)),
+    ("TAL", "alpha"): ((0, 1), (-0.1, 1.1)),
     ("TAL", "meta_batch"): ((1,), (0,)), ("TAL", "gamma"): ((0,), (-1,)), ("Nested", "draws"): ((0,), (-1,)),
     ("Family", "compute"): ((0.5,), (0, -1)),
-    ("Nested", "least_ratio"): ((0.1, 1), (0, 1.1)), ("Nested", "least_depth"): ((1, 4), (0, 5)),
+    ("Nested", "least_depth"): ((1, 4), (0, 5)),
     ("LSAMD", "price"): ((0,), (-1,)), ("LSAMD", "random_paths"): ((0, 0.9), (-0.1, 1)),
     ("LSAMD", "threshold"): ((0,), (-1,)), ("Finetune", "layer_decay"): ((0.1, 1), (0, 1.1)),
     ("WAVE", "number"): ((1,), (0,)), ("WAVE", "size"): ((8,), (0,)), ("LeTs", "narrow_heads"): ((1, 2), (0, 3)),
@@ -63,7 +66,7 @@ BOUNDS = {  # option: accepted ends, refused values beside them
 @pytest.mark.parametrize(("model", "option"), BOUNDS)
 def test_the_ends_of_a_range_are_accepted_and_what_lies_beside_them_is_not(model, option):
     needed = {} if model == "Finetune" else {"ancestor": "x"}
-    needed |= {"task_embeddings": "x"} if model == "TAL" else {}
+    needed |= {"TAL": {"task_embeddings": "x"}, "SWS": {"stages": (2, 2)}}.get(model, {})
     for accepts, values in zip((True, False), BOUNDS[model, option], strict=True):
         for value in values:
             with nullcontext() if accepts else pytest.raises(UserError, match=option):

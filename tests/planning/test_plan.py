@@ -10,7 +10,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.reproduce.hours import sweep_hours
-from lgx.architectures import parse_any_architecture, parse_architecture, read_architectures
+from lgx.architectures import HFArchitecture, parse_any_architecture, parse_architecture, read_architectures
 from lgx.architectures.cost import cost_of
 from lgx.planning import make_plan
 from lgx.planning.configured import configure
@@ -21,6 +21,7 @@ from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.paths import EXPERIMENTS
 from tests.support.sweeps import write_sweep
 
+TIED = '{"model_type":"llama","tie_word_embeddings":true}'
 PLANNED = [
     path if path.match("lsamd/paper/selection.yaml") else pytest.param(path, marks=pytest.mark.slow)
     for path in sorted(EXPERIMENTS.rglob("*.yaml"))
@@ -65,9 +66,9 @@ def test_layers_that_share_modules_are_counted_once():
 
 
 def test_tied_embeddings_are_counted_once():
-    arch = "hf:depth=1,embed_dim=8,num_heads=2,vocab_size=100,max_len=16,form=llama+tie_word_embeddings=true"
+    arch = HFArchitecture(1, 8, 2, max_len=16, vocab_size=100, kind="language", config=TIED)
     with fake_tensors():
-        network = fake(parse_any_architecture(arch, kind="language").build)
+        network = fake(arch.build)
     assert network.lm_head.weight is network.get_input_embeddings().weight
 
 
@@ -116,7 +117,7 @@ def test_every_configuration_can_be_planned(path, monkeypatch, images):
     if "root: runs/texts" in path.read_text():
         options += ["--samples=reviews=34911"]
     if "class_path: SST2" in path.read_text() and "runs/texts" in path.read_text():  # whose tokenizer is absent
-        options += ["--model.arch=hf:depth=4,embed_dim=128,num_heads=2,max_len=64,vocab_size=8192,pad_id=8191"]
+        options += ["--model.arch=hf:depth=4,embed_dim=128,num_heads=2,max_len=64,vocab_size=8192"]
     planned = plan(*options, "--gpus=8", "--nodes=1", "--tflops=312")
     assert min(planned.steps.total, planned.memory.activations, planned.total_flops, planned.hours) > 0
 
@@ -163,25 +164,26 @@ def test_flops_are_those_of_the_architecture_and_three_passes():
 
 
 @pytest.mark.parametrize(
-    ("data", "model", "form"),
-    [("SST2", "Finetune", "bert"), ("TextFiles", "Distill", "llama+tie_word_embeddings=true")],
+    ("data", "model", "config"), [("SST2", "Finetune", '{"model_type":"bert"}'), ("TextFiles", "Distill", TIED)]
 )
-def test_a_step_on_texts_costs_three_passes_of_the_longest_text(data, model, form, text_root):
-    arch = f"hf:depth=2,embed_dim=32,num_heads=4,mlp_ratio=2,max_len=16,vocab_size=260,pad_id=259,form={form}"
+def test_a_step_on_texts_costs_three_passes_of_the_longest_text(data, model, config, text_root):
+    arch = f"hf:depth=2,embed_dim=32,num_heads=4,mlp_ratio=2,max_len=16,vocab_size=260,config={config}"
     options = ["--data.root=nowhere", "--data.max_len=16", "--data.vocab_size=260", "--samples=80"]
     if data == "TextFiles":
         options += [f"--data.tokenizer={text_root}/gpt2_vocab", "--model.ancestor=no.ckpt"]
     planned = plan(f"--model={model}", f"--model.arch={arch}", BASE[2], f"--data={data}", *options)
     network = parse_any_architecture(arch, kind="language" if data == "TextFiles" else "text").build("meta").eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        network(torch.empty(32, 16, dtype=torch.long, device="meta"))  # angles of positions are computed once a batch
+        network(
+            torch.empty(32, 3, 16, dtype=torch.long, device="meta")
+        )  # angles of positions are computed once a batch
     assert planned.flops.forward == counter.get_total_flops() / 32
     assert planned.flops.example == 3 * planned.flops.forward
     assert planned.parameters.trained == sum(p.numel() for p in network.parameters())
 
 
 def test_an_ancestor_costs_only_its_forward_pass():
-    sws = ["--model=SWS", "--model.arch=12-Tiny", BASE[2], *OFFLINE, "--data.img_size=224"]
+    sws = ["--model=SWS", "--model.arch=12-Tiny,depth=16", BASE[2], *OFFLINE, "--data.img_size=224"]
     with_ancestor = plan(*sws, "--model.ancestor=deit_small_patch16_224.fb_in1k")
     assert with_ancestor.flops.teacher == pytest.approx(2 * cost_of(parse_architecture("12-Small")).macs, rel=1e-6)
     flops = with_ancestor.flops

@@ -31,7 +31,7 @@ ONE_TEXT = ["--data=CoLA", *TEXTS]
 TWO_TEXTS = ["--data=MultiText", "--data.tasks=[cola,mrpc]", "--data.steps_per_epoch=4", *TEXTS]
 PLAIN_TEXT = [
     "--data=TextFiles", "--data.root={texts}/plain.txt", "--data.tokenizer={texts}/gpt2_vocab", "--data.max_len=8",
-    f"--model.arch=hf:depth=2,embed_dim=24,num_heads=3,max_len=8,vocab_size={SIZE},pad_id={SIZE - 1}",
+    f"--model.arch=hf:depth=2,embed_dim=24,num_heads=3,max_len=8,vocab_size={SIZE},type=llama",
 ]  # fmt: skip
 PRETRAINED = ["--model.initializer=Pretrained", f"--model.initializer.source={LEARNGENE}"]
 ACCUMULATE = "--trainer.accumulate_grad_batches=2"

@@ -30,7 +30,8 @@ OPTIONAL = {
     if not text.startswith("lgx[")
 }
 NEED_ONE = {
-    f"lgx.architectures.{name}": "No module named 'transformers'" for name in ("hf_config", "hf_model", "hf_structure")
+    f"lgx.architectures.hf_{name}": "No module named 'transformers'"
+    for name in ("config", "model", "structure", "trials")
 }
 """Modules that are imported inside the context of their extra alone, and what their message says."""
 GPT2 = "hf:depth=1,embed_dim=8,num_heads=2,max_len=8"

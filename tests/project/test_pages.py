@@ -18,7 +18,7 @@ from lgx.core.rows import Row, read_rows
 from tests.support.paths import EXPERIMENTS, ROOT
 
 RESULTS = sorted((EXPERIMENTS / "results").glob("*.csv"))
-OTHERS = ("deit_tiny_seconds", "family_trials", "lsamd_gates", "tal_guidance_norms", "tal_parameters")
+OTHERS = ("deit_tiny_seconds", "family_trials", "lsamd_gates", "tal_guidance_norms", "tal_parameters", "text_recipe")
 """Files that have columns of their own."""
 LIMITS = {"README.md": 160, "experiments/README.md": 250}
 SHOWN: set[Row] = set()

@@ -15,9 +15,10 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from experiments.analyze.__main__ import COMMANDS as ANALYSES
-from lgx.architectures import HFArchitecture, HFArchitecture, name_of, parse_architecture
+from lgx.architectures import HFArchitecture, name_of, parse_architecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.export.onnx_file import run_onnx
+from lgx.artifacts.export.words import files_in
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.cli import COMMANDS, TRAINING
@@ -156,9 +157,13 @@ def write_deit_tiny(path: Path) -> None:
 
 def _write_text(folder: Path) -> None:
     """A language model, and an ancestor and TAL for texts with GPT-2's own number of tokens."""
-    llama = HFArchitecture(4, 64, 4, heads_per_group=2, max_len=64, vocab_size=1000, kind="language", form="llama")
+    sizes = {"heads_per_group": 2, "max_len": 64, "vocab_size": 1000}
+    llama = HFArchitecture(4, 64, 4, **sizes, kind="language", config='{"model_type":"llama"}')
     write_descendant(folder / "my_lm", llama.build(), llama)
     shutil.copytree(write_tokenizer(folder / "my_tokenizer", "bare", 1000), folder / "my_lm", dirs_exist_ok=True)
+    classifier = llama.replace(kind="text", num_classes=3)
+    write_descendant(folder / "minilm", classifier.build(), classifier, words=files_in(folder / "my_lm"))
+    (folder / "new_reviews.csv").write_text("text\nthe cat sat\n")
     (folder / "my_texts").mkdir()
     (folder / "my_texts/train.txt").write_text("\n\n".join(f"the cat sat on mat {n}" for n in range(2000)))
     write_vocabulary(write_sets(folder / "data") / "gpt2_vocab", size=50257)
@@ -214,7 +219,8 @@ def run_commands(pages: list[Path]) -> set[str]:
         if "text_pocket" in line and command not in TRAINING:  # need what the commands before them have trained
             continue
         images = command == "predict" and is_for_exported(words[1:])
-        words = ["my_images" if word == "my_images/test" else word for word in words]
+        small = {"my_images/test": "my_images", "runs/mine/reviews/seed0": "minilm"}
+        words = [small.get(word, word) for word in words]
         if "--int8" in words:  # needs class folders: test_the_five_commands_from_images_to_a_network runs it
             del words[words.index("--int8") : words.index("--int8") + 2]
         if command in TRAINING and not images:  # parsed and checked completely, not trained

@@ -6,7 +6,6 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -16,12 +15,10 @@ import pytest
 
 from lgx.host import hub
 
-TOKEN = "hf_secret_of_the_tests"
 CLOSED = "http://127.0.0.1:9"
 """An address that refuses connections."""
-_NAME = r"(?P<name>[^/]+/[^/]+)"
-_INFO = rf"/api/models/{_NAME}(/revision/(?P<revision>.+))?"
-_FILE = rf"/{_NAME}/resolve/(?P<revision>[^/]+)/(?P<file>.+)"
+_PATHS = r"/api/models/(\w+/\w+)(/revision/|/tree/|)(\w*)()", r"/(\w+/\w+)(/resolve/)(\w+)/(.+)"
+"""Paths of requests: the repository, what is asked, the revision, the file."""
 
 
 @contextmanager
@@ -31,37 +28,23 @@ def silent_hub() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-@dataclass
-class Repository:
-    """A model repository: branch -> commits, commit -> files."""
-
-    private: bool = False
-    gated: bool = False
-    branches: dict[str, str] = field(default_factory=dict)
-    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
-
-    def commit(self, files: dict[str, bytes], branch: str = "main") -> str:
-        """Add files to a branch; the new commit."""
-        before = self.commits.get(self.branches.get(branch, ""), {})
-        sha = hashlib.sha1(f"{len(self.commits)} {sorted(files)}".encode()).hexdigest()
-        self.commits[sha] = before | files
-        self.branches[branch] = sha
-        return sha
-
-
 class FakeHub(ThreadingHTTPServer):
-    """The server, its content, and the requests that it got."""
+    """A server of repositories with one commit each, and the requests that it got."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self.repositories: dict[str, Repository] = {}
+        self.repositories: dict[str, dict[str, bytes]] = {}
         self.requests: list[str] = []
-        self.fails: int | None = None  # status of each answer to GET; 0 closes the connection instead
 
-    def add(self, name: str, files: dict[str, bytes], **options: bool) -> str:
+    def add(self, name: str, files: dict[str, bytes]) -> str:
         """Put files into the main branch of a repository; the commit."""
-        return self.repositories.setdefault(name, Repository(**options)).commit(files)
+        self.repositories[name] = files
+        return self.commit(name)
+
+    def commit(self, name: str) -> str:
+        """The commit of a repository: a digest of its files."""
+        return hashlib.sha1(repr(sorted(self.repositories[name].items())).encode()).hexdigest()
 
 
 @contextmanager
@@ -84,9 +67,6 @@ def use_hub(monkeypatch: pytest.MonkeyPatch, url: str, cache: str) -> None:
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", cache)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", f"{cache}/no_token")
-    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -101,46 +81,37 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
         self.server.requests.append(f"{self.command} {path}")
-        if self.command == "GET" and self.server.fails is not None:
-            self.close_connection = True
-            if self.server.fails:
-                self._send(self.server.fails, b"busy")
-        elif asked := re.fullmatch(_INFO, path) or re.fullmatch(_FILE, path):
-            self._answer(**asked.groupdict())
-        else:
-            self._send(404)
+        asked = next(filter(None, (re.fullmatch(pattern, path) for pattern in _PATHS)), None)
+        name, what, revision, file = asked.groups() if asked else ("", "", "", "")
+        files = self.server.repositories.get(name)
+        if files is None:
+            return self._send(404, code="RepoNotFound", message="Repository not found")
+        commit = self.server.commit(name)
+        if revision not in ("", "main", commit):
+            return self._send(404, code="RevisionNotFound", message=f"Invalid rev id: {revision}")
+        if what == "/resolve/":
+            found = file in files
+            return self._send(
+                200 if found else 404, files.get(file, b""), "" if found else "EntryNotFound", commit=commit
+            )
+        if what == "/tree/":
+            tree = [{"type": "file", "path": k, "size": len(v), "oid": _digest(v)} for k, v in files.items()]
+            return self._send(200, json.dumps(tree).encode())
+        siblings = [{"rfilename": file} for file in files]
+        return self._send(200, json.dumps({"id": name, "sha": commit, "siblings": siblings}).encode())
 
     do_HEAD = do_GET
 
-    def _answer(self, name: str, revision: str | None, file: str = "") -> None:
-        """A file, or the facts of a repository; without a token the hub hides whether it exists."""
-        knows = self.headers.get("Authorization") == f"Bearer {TOKEN}"
-        repository = self.server.repositories.get(name)
-        if repository is None or (repository.private and not knows):
-            return self._send(404 if knows else 401, code="RepoNotFound", message="Repository not found")
-        if repository.gated and not knows:
-            return self._send(401, code="GatedRepo", message="Access to this model is restricted")
-        commit = repository.branches.get(revision or "main", revision or "")
-        files = repository.commits.get(commit)
-        if files is None:
-            return self._send(404, code="RevisionNotFound")
-        if not file:
-            siblings = [{"rfilename": file, "size": len(content)} for file, content in sorted(files.items())]
-            about = {"id": name, "sha": commit, "private": repository.private, "siblings": siblings}
-            return self._send(200, json.dumps(about).encode())
-        if file not in files:
-            return self._send(404, code="EntryNotFound", commit=commit)
-        return self._send(200, files[file], commit=commit)
-
     def _send(self, status: int, content: bytes = b"", code: str = "", message: str = "", commit: str = "") -> None:
         self.send_response(status)
-        headers = {
-            "Content-Length": len(content), "X-Error-Code": code, "X-Error-Message": message, "X-Repo-Commit": commit,
-            "ETag": f'"{hashlib.sha256(content).hexdigest()}"',
-        }  # fmt: skip
-        for name, value in headers.items():
-            if value != "":
-                self.send_header(name, str(value))
+        headers = {"X-Error-Code": code, "X-Error-Message": message, "X-Repo-Commit": commit, "ETag": _digest(content)}
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            if value:
+                self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -16,8 +16,7 @@ from lgx.errors import UserError
 from lgx.methods import Finetune
 from lgx.planning import make_plan
 from lgx.training.configuration import instantiate, make_parser, parse_configuration
-from lgx.training.loggers import RunPlace
-from lgx.training.run_folder import run_place
+from lgx.training.run_folder import place_of_run
 from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
 from tests.support.runs import last_checkpoint
 from tests.support.sweeps import config_of, write_sweep
@@ -61,7 +60,7 @@ def test_method_and_data_module_are_built_without_a_trainer(images, tmp_path):
     built = instantiate(parser, config)
     assert isinstance(built.model, Finetune)
     assert built.model.architecture.num_classes == built.data.num_classes == 3
-    assert (built.data.seed, run_place(config)) == (3, RunPlace(f"{tmp_path}/test", "finetune", "seed3"))
+    assert (built.data.seed, place_of_run(config)) == (3, tmp_path / "test/finetune/seed3")
     assert not isinstance(built.trainer, type(built.model))
     assert not list(tmp_path.iterdir())
 
@@ -94,6 +93,39 @@ def test_a_value_may_name_a_file_with_configuration(images, tmp_path):
     (tmp_path / "data.yaml").write_text(f"class_path: ImageFolderData\ninit_args: {{root: {images}, img_size: 16}}\n")
     given = [word for word in arguments("fit", "Ancestor", images, tmp_path) if not word.startswith("--data")]
     assert "ImageFolderData" in ok(lgx(*given, "--data", tmp_path / "data.yaml", "--print_config")).out
+
+
+def test_an_element_of_another_class_starts_from_the_defaults_of_its_class(images, tmp_path):
+    crop = {"class_path": "RandomErasing", "init_args": {"p": 0.9, "value": 3}}
+    content = {
+        "data": {"class_path": "ImageFolderData", "init_args": {"root": str(images), "transforms": [crop]}},
+        "trainer": {
+            "logger": {"class_path": "TensorBoardLogger", "init_args": {"name": "mine"}},
+            "callbacks": [{"class_path": "ModelCheckpoint", "init_args": {"verbose": True}}],
+        },
+    }
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(content))
+    more = {"trainer": {"callbacks": [{"class_path": "EarlyStopping", "init_args": {"monitor": "val/acc"}}]}}
+    (tmp_path / "more.yaml").write_text(yaml.safe_dump(more))
+
+    def printed(*options):
+        words = ["fit", "--model=Finetune", f"--config={tmp_path}/run.yaml", *options, "--print_config"]
+        config = yaml.safe_load(ok(lgx(*words)).out)
+        return config["data"]["init_args"]["transforms"], config["trainer"]["logger"], config["trainer"]["callbacks"]
+
+    other = "--data.transforms=[RandomHorizontalFlip]", "--trainer.logger=[CSVLogger]"
+    transforms, loggers, callbacks = printed(*other, f"--config={tmp_path}/more.yaml")
+    assert transforms[0]["init_args"] == {"p": 0.5}
+    assert loggers[0]["init_args"]["name"] == "lightning_logs"
+    assert (callbacks[0]["init_args"]["monitor"], callbacks[0]["init_args"]["verbose"]) == ("val/acc", False)
+    erasing = (
+        "--data.transforms=[{class_path: RandomErasing, init_args: {value: 4}}]",
+        "--data.transforms+=RandomErasing",
+    )
+    transforms, loggers, callbacks = printed(*erasing, "--trainer.logger=[TensorBoardLogger]")
+    assert [element["init_args"]["p"] for element in transforms] == [0.9, 0.5]
+    assert (transforms[0]["init_args"]["value"], loggers[0]["init_args"]["name"]) == (4, "mine")
+    assert callbacks[0]["init_args"]["verbose"] is True
 
 
 def test_a_flag_of_a_command_takes_no_positional_argument(tmp_path):

@@ -1,24 +1,17 @@
 """Which loggers a run has, where they write, and mistakes in their options."""
 
 import csv
-import sys
 
 import pytest
 import yaml
 from lightning.pytorch import LightningModule
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lgx.core.rows import read_rows
 from lgx.training.run_folder import check_claim
 from tests.support.command_line import arguments, lgx, ok, python, refusal
-from tests.support.wandb_runs import forget
 
 CSV = ["--trainer.logger=CSVLogger", "--trainer.log_every_n_steps=1"]
-
-
-@pytest.fixture(autouse=True)
-def no_service():
-    yield
-    forget()
 
 
 def rows(run):
@@ -80,7 +73,7 @@ def test_a_run_without_a_logger_leaves_everything_else(fit, tmp_path, monkeypatc
 def test_metrics_go_into_a_table_and_each_start_has_its_own(fit, tmp_path):
     run = tmp_path / "runs/test/c/seed0"
     assert fit("Ancestor", "--name=c", *CSV, "--test_start=true").code == 0
-    table = run / "csv/version_0"
+    table = run / "lightning_logs/version_0"
     found = [steps(table, name) for name in ("train/loss", "val/acc", "test/acc", "hp_metric")]
     assert found == [[0, 1, 2], [2], [0], [3]]
     hparams = yaml.safe_load((table / "hparams.yaml").read_text())
@@ -89,14 +82,13 @@ def test_metrics_go_into_a_table_and_each_start_has_its_own(fit, tmp_path):
     assert lgx("test", "--config", run / "config.yaml", "--ckpt_path=last").code == 0
     ok(fit("Ancestor", "--name=c", *CSV, "--test_start=true", "--trainer.max_epochs=2", "--ckpt_path=last"))
     assert rows(table) == before
-    assert steps(run / "csv/version_2", "train/loss") == [3, 4, 5]
+    assert steps(run / "lightning_logs/version_2", "train/loss") == [3, 4, 5]
 
 
-@pytest.mark.parametrize(("option", "place"), [("version=mine", "csv/mine"), ("name=mine", "mine/version_0")])
-def test_a_logger_writes_where_the_user_says(fit, tmp_path, option, place):
-    options = ["--trainer.logger.save_dir", tmp_path / "logs", f"--trainer.logger.{option}"]
+def test_a_logger_writes_where_the_user_says(fit, tmp_path):
+    options = ["--trainer.logger.save_dir", tmp_path / "logs", "--trainer.logger.version=mine"]
     assert fit("Ancestor", "--name=a", *CSV, *options).code == 0
-    assert (tmp_path / "logs" / place / "metrics.csv").is_file()
+    assert (tmp_path / "logs/lightning_logs/mine/metrics.csv").is_file()
     assert not list((tmp_path / "runs").rglob("metrics.csv"))
 
 
@@ -105,12 +97,44 @@ def test_the_saved_configuration_names_the_loggers_and_no_folder(fit, tmp_path):
     config = tmp_path / "runs/test/a/seed0/config.yaml"
     loggers = yaml.safe_load(config.read_text())["trainer"]["logger"]
     assert [logger["class_path"].rpartition(".")[2] for logger in loggers] == ["CSVLogger", "TensorBoardLogger"]
-    assert {logger["init_args"][key] for logger in loggers for key in ("save_dir", "name", "version")} == {None, ""}
+    assert [logger["init_args"]["save_dir"] for logger in loggers] == ["", ""]
     ok(lgx("fit", "--config", config, "--name=b", "--seed_everything=2"))
     again = tmp_path / "runs/test/b/seed2"
-    assert rows(again / "csv/version_0")
+    assert rows(again / "lightning_logs/version_0")
     assert len(list(again.glob("events.out.tfevents.*"))) == 1
     check_claim(again, overwrite=True, resumes=False)  # lgx knows every file of the folder
+
+
+@pytest.mark.slow
+def test_a_resumed_run_continues_in_tensorboard_and_in_the_named_runs_of_wandb_and_mlflow(fit, tmp_path, monkeypatch):
+    wandb, mlflow = (
+        pytest.importorskip(name, reason="needs pip install 'lgx[loggers]'") for name in ("wandb", "mlflow")
+    )
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    for name, value in {
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_TRACKING_URI": uri,
+        "WANDB_MODE": "offline",
+    }.items():
+        monkeypatch.setenv(name, value)  # both libraries change their variables
+    client = mlflow.MlflowClient(uri)
+    number = client.create_run(client.create_experiment("mine")).info.run_id
+    loggers = [
+        {"class_path": "TensorBoardLogger"},
+        {"class_path": "WandbLogger", "init_args": {"offline": True, "id": "mine"}},
+        {"class_path": "MLFlowLogger", "init_args": {"tracking_uri": uri, "run_id": number}},
+    ]
+    (tmp_path / "loggers.yaml").write_text(yaml.safe_dump({"trainer": {"logger": loggers, "log_every_n_steps": 1}}))
+    for more in (["--trainer.max_epochs=1"], ["--trainer.max_epochs=2", "--ckpt_path=last"]):
+        ok(fit("Ancestor", "--name=a", f"--config={tmp_path / 'loggers.yaml'}", *more))
+        wandb.finish()
+    wandb.teardown()
+    run = tmp_path / "runs/test/a/seed0"
+    assert len(list((run / "wandb").glob("offline-run-*-mine/run-mine.wandb"))) == 2
+    assert [point.step for point in client.get_metric_history(number, "train/loss")] == [0, 1, 2, 3, 4, 5]
+    assert client.get_run(number).data.params["trainer.max_epochs"] == "1"  # MLflow refuses to change it
+    assert [point.step for point in EventAccumulator(str(run)).Reload().Scalars("train/loss")] == [0, 1, 2, 3, 4, 5]
+    check_claim(run, overwrite=True, resumes=False)
 
 
 def test_loggers_are_added_one_by_one_on_the_command_line(images, tmp_path):
@@ -125,26 +149,26 @@ def test_the_first_of_several_processes_logs(images, tmp_path):
     words = [*CSV, "--name=d", "--trainer.devices=2", "--trainer.strategy=ddp", "--data.batch_size=8"]
     done = python("-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, *words), OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr[-2000:]
-    assert steps(tmp_path / "test/d/seed0/csv/version_0", "train/loss") == [0, 1, 2]
+    assert steps(tmp_path / "test/d/seed0/lightning_logs/version_0", "train/loss") == [0, 1, 2]
 
 
 def test_wandb_without_an_account_names_what_to_do(images, tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "none"))
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
     for name in ("WANDB_API_KEY", "WANDB_MODE"):
         monkeypatch.delenv(name, raising=False)
     sentence = refusal(lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", "--trainer.logger=WandbLogger")))
-    assert sentence.startswith("lgx fit: WandbLogger: cannot start (")
-    assert not (tmp_path / "runs").exists()
+    assert sentence.startswith("lgx fit: wandb: cannot log (")
 
 
-@pytest.mark.parametrize(("logger", "library"), [("WandbLogger", "wandb"), ("MLFlowLogger", "mlflow")])
-def test_a_missing_library_is_named_with_its_extra(images, tmp_path, monkeypatch, logger, library):
-    monkeypatch.setitem(sys.modules, library, None)
-    sentence = refusal(lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", f"--trainer.logger={logger}")))
-    assert f"lgx fit: {logger}: cannot start (" in sentence
-    assert library in sentence
-    assert "pip install 'lgx[loggers]'" in sentence
+def test_mlflow_without_a_database_names_what_to_do_before_the_run_begins(images, tmp_path, monkeypatch):
+    pytest.importorskip("mlflow")
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_ALLOW_FILE_STORE"):
+        monkeypatch.delenv(name, raising=False)
+    sentence = refusal(lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", "--trainer.logger=MLFlowLogger")))
+    assert "MLFlowLogger refuses (MlflowException: " in sentence
+    assert "sqlite:///" in sentence
     assert not (tmp_path / "runs").exists()
 
 

@@ -51,7 +51,7 @@ MISTAKES = {
 }
 LATER = {
     "--model.arch=depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=32": "img_size=16",
-    "--model=SWS --model.ancestor=none.learngene.safetensors": "none.learngene.safetensors: no such file",
+    "--model=SWS --model.stages=[2,2] --model.ancestor=none.safetensors": "none.safetensors: no such file",
     "--data.batch_size=1000": "48",
     "--data.batch_size=5 --model.mixup=0.8": "even",
 }

@@ -111,6 +111,8 @@ def _write_text(
     folder: Path, model: Any, architecture: HFArchitecture, words: Words, label_names: tuple[str, ...]
 ) -> None:
     """Write a network of texts into a new folder, as transformers does; tied parameters are written once."""
+    from transformers import AutoTokenizer  # of an extra
+
     headless = architecture.kind != "language" and not architecture.num_classes
     config = (architecture.replace(num_classes=2) if headless else architecture).configuration()
     config.architectures, config.dtype = [_class_of(model)], next(model.parameters()).dtype
@@ -118,10 +120,15 @@ def _write_text(
         is_single = architecture.kind == "text"
         config.problem_type = "single_label_classification" if is_single else "multi_label_classification"
     name_classes(config, label_names)
+    folder.mkdir()
+    write_words(folder, words)
+    if model.reads_last_token and config.pad_token_id is None and (folder / "tokenizer_config.json").is_file():
+        config.pad_token_id = AutoTokenizer.from_pretrained(
+            folder
+        ).pad_token_id  # transformers' heads find padding by it
     config.save_pretrained(folder)
     tensors = model.base_model.state_dict() if headless else architecture.tensors(model)
     write_safetensors(folder / WEIGHTS, tensors, {"format": "pt"})
-    write_words(folder, words)
 
 
 def name_classes(config: Any, names: tuple[str, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from functools import cached_property
-from typing import Literal
 
 from torch import Tensor
 
@@ -59,8 +58,10 @@ class FromSource(Initializer):
 
     @property
     def stored_parameters(self) -> int:
-        """All parameters of the source."""
-        return sum(p.numel() for p in self.loaded.stored.parameters())
+        """All trained parameters of the source, without a head that its file lacks."""
+        source, architecture = self.loaded, self.loaded.architecture
+        lacking = () if architecture is None or source.has_head else architecture.head_prefixes
+        return sum(p.numel() for name, p in source.stored.named_parameters() if not name.startswith(lacking))
 
     def origin(self) -> Origin:
         """The source's normalization, classes with their names, and kind."""
@@ -93,22 +94,20 @@ class VanillaLG(FromSource):
     """The ancestor's last k layers, the rest random (Vanilla-LG).
 
     They become the descendant's last layers, after a variable number of random layers, as LSAMD's section on related
-    work says. ``position: front`` makes them the first layers. Patch embedding, position embedding and head stay
-    random, as in SWS's comparison.
+    work says. Patch embedding, position embedding and head stay random, as in SWS's comparison.
 
     Wang et al., "Learngene: From Open-World to Your Learning Task", AAAI 2022, https://arxiv.org/abs/2106.06788
 
     Args:
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
         layers: Number of layers, k.
-        position: Place of the layers in the descendant: ``back`` or ``front``.
     """
 
     method = "vanilla_lg"
 
-    def __init__(self, source: str, layers: int = 3, position: Literal["front", "back"] = "back") -> None:
+    def __init__(self, source: str, layers: int = 3) -> None:
         super().__init__(source)
-        self.layers, self.position = layers, position
+        self.layers = layers
 
     @property
     def stored_parameters(self) -> int:
@@ -126,11 +125,10 @@ class VanillaLG(FromSource):
         layers, random = [*range(self.of_source.depth)], range(depth - self.layers)
         if not 0 <= len(random) <= len(layers):
             return None
-        last = layers[len(layers) - self.layers :]
-        return [*random, *last] if self.position == "back" else [*last, *random]
+        return [*random, *layers[len(layers) - self.layers :]]
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
-        """The k layers at their place."""
+        """The k layers, as the last ones."""
         self.check_heads(architecture)
         depth = self.of_source.depth
         if not 1 <= self.layers <= min(depth, architecture.depth):
@@ -138,7 +136,7 @@ class VanillaLG(FromSource):
                 f"vanilla_lg: layers must be between 1 and {min(depth, architecture.depth)} (the shallower of ancestor "
                 f"and descendant), got {self.layers}"
             )
-        prefix, place = self.of_source.layers, architecture.depth - self.layers if self.position == "back" else 0
+        prefix, place = self.of_source.layers, architecture.depth - self.layers
         return {
             f"{prefix}{place + k}.{name.removeprefix(own)}": tensor.clone()
             for k in range(self.layers)
@@ -159,7 +157,8 @@ class WeightSelection(FromSource):
     Queries, keys and values are each selected from their own third of the fused projection. The released code selects
     from the fused matrix as a whole. Both rules agree if one width divides the other. Otherwise, the fused rule takes
     different elements for keys and queries, although attention multiplies element i of a query with element i of a key.
-    Our rule keeps such pairs together.
+    Our rule keeps such pairs together. For the same reason, heads stay whole in networks with groups of heads or with
+    rotary positions (:func:`~lgx.initialization.width.heads_whole`).
 
     Xu et al., "Initializing Models with Larger Ones", ICLR 2024, https://arxiv.org/abs/2311.18823
 

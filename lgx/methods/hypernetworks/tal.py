@@ -1,6 +1,5 @@
 """TAL and TAL+: a hypernetwork that reads a task embedding and learns from an ancestor."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -124,8 +123,6 @@ class TAL(HypernetMethod):
         task_embeddings: File of ``lgx embed`` with an embedding of every task. Without it, there is no task
             information, and modulations of ``start`` are left out.
         freeze_encoder: Train only the decoder and the encoder's modulation by the task.
-        loss_temperature: T of the weights of tasks in the loss, w_τ ∝ (N_τ / Σ N)^(1/T), mean 1 (Eq. 7). By default all
-            weights are 1: only the sampling of tasks follows Eq. 7, as in the official code.
         decoder: ``low_rank``, or ``conv`` for GHN-3 with task information.
         rank: Rank r of every predicted weight.
         max_size: Largest number of rows or columns of the low-rank decoder's factors.
@@ -145,7 +142,6 @@ class TAL(HypernetMethod):
         start: str | None = None,
         task_embeddings: str | None = None,
         freeze_encoder: bool = False,
-        loss_temperature: float | None = None,
         decoder: Literal["conv", "low_rank"] = "low_rank",
         rank: int = 90,
         max_size: int = 32768,
@@ -155,8 +151,6 @@ class TAL(HypernetMethod):
         super().__init__(**kwargs)
         check_option("alpha", alpha, 0 <= alpha <= 1, "a share in [0, 1]")
         check_option("temperature", temperature, temperature > 0, "a positive number")
-        if loss_temperature is not None:
-            check_option("loss_temperature", loss_temperature, loss_temperature > 0, "a positive number")
         if freeze_encoder and start is None:
             raise UserError("model.freeze_encoder: would freeze a random encoder; give model.start")
         largest = self._config_options["max_shape"]
@@ -168,7 +162,7 @@ class TAL(HypernetMethod):
         self.decoder = decoder
         self.decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
         self.ancestor, self.alpha, self.guidance, self.temperature = ancestor, alpha, guidance, temperature
-        self.start, self.freeze_encoder, self.loss_temperature = start, freeze_encoder, loss_temperature
+        self.start, self.freeze_encoder = start, freeze_encoder
         self.task_embeddings = task_embeddings
 
     @cached_property
@@ -272,9 +266,7 @@ class TAL(HypernetMethod):
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss`` and its parts ``loss_labels``, ``loss_norms`` and, with an ancestor, ``loss_guidance``."""
         if self.teacher is None:
-            losses = super().training_losses(batch)
-            losses["loss"] = self._weight(batch.task) * losses["loss_labels"] + losses["loss_norms"]
-            return losses
+            return super().training_losses(batch)
         teacher = self.teacher.for_task(self.tasks[batch.task])
         wanted = teacher(batch.inputs) if self.guidance == "logits" else teacher.features(batch.inputs)
 
@@ -293,15 +285,8 @@ class TAL(HypernetMethod):
             self.hypernet, self.draw_for(batch), batch.inputs, parts, embedding, projection, wanted.shape[1]
         )
         loss_norms = self.gamma * norms
-        loss = self._weight(batch.task) * ((1 - self.alpha) * labels + self.alpha * guidance) + loss_norms
+        loss = (1 - self.alpha) * labels + self.alpha * guidance + loss_norms
         return {"loss": loss, "loss_labels": labels, "loss_guidance": guidance, "loss_norms": loss_norms}
-
-    def _weight(self, task: str) -> float:
-        """w_τ, mean 1 over the tasks."""
-        if self.loss_temperature is None:
-            return 1.0
-        weights = {name: math.pow(t.num_train, 1 / self.loss_temperature) for name, t in self.tasks.items()}
-        return weights[task] * len(weights) / sum(weights.values())
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The hypernetwork, and its tasks with their embeddings."""

@@ -94,7 +94,6 @@ class LSAMD(Method):
         routing: ``batch`` (the paper's choice) or ``image`` (its Table 3).
         threshold: τ: a layer joins the learngene if more than this many data sets use it; by default half of all data
             sets.
-        learning_rates: Name of a data set -> learning rate, instead of the optimizer's rate (the paper's Table 5).
         gate: How the adapters learn, see ``SuperAncestor``. ``compared`` and ``soft`` compare the two blocks of a
             layer; ``chosen`` does not.
         token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens. Of texts it is the mean.
@@ -117,7 +116,6 @@ class LSAMD(Method):
         ancestor: str,
         routing: Routing = "batch",
         threshold: float | None = None,
-        learning_rates: dict[str, float] | None = None,
         gate: Gate = "compared",
         token: Token = "mean",
         price: float = 0.03,
@@ -133,7 +131,7 @@ class LSAMD(Method):
             option = "dropout" if self.parsed_architecture.reads_text else "drop_path_rate"
             raise UserError(f"model.{option}: a dropped layer chooses no block; leave it at 0")
         self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
-        self.learning_rates, self.measure_swaps = learning_rates or {}, measure_swaps
+        self.measure_swaps = measure_swaps
         self.gating = Gating(gate, token, price, random_paths)
         self.steps_of_run = 0  # known where random paths need it
         self.base_mean: tuple[float, ...] = ()
@@ -182,11 +180,6 @@ class LSAMD(Method):
         for name, task in tasks.items():
             if task.num_classes < 2:
                 raise UserError(f"data {name}: {task.num_classes} class, so a selection is useless; leave it out")
-        if unknown := self.learning_rates.keys() - tasks.keys():
-            raise UserError(
-                f"model.learning_rates: {', '.join(sorted(unknown))} is not a data set of this run; data sets are "
-                f"{', '.join(tasks)}"
-            )
         self.tasks = tasks
         numbered = list(enumerate(tasks.values()))
         self.eval_metrics = nn.ModuleDict(
@@ -210,12 +203,9 @@ class LSAMD(Method):
         return network
 
     def trained_groups(self) -> list[dict[str, Any]]:
-        """Each data set's own groups, with its own learning rate where it has one."""
-        groups = []
-        for number, name in enumerate(self.tasks):
-            rate = {"lr": self.learning_rates[name]} if name in self.learning_rates else {}
-            groups += [group | rate for group in parameter_groups(self.super_ancestor.branch(number))]
-        return groups
+        """Each data set's own groups."""
+        branches = map(self.super_ancestor.branch, range(len(self.tasks)))
+        return [group for branch in branches for group in parameter_groups(branch)]
 
     def route(self, batch: Batch, path: Sequence[bool] | None = None) -> tuple[Tensor, Tensor]:
         """Logits (B, K) of a batch, and P(h^B|x) of every layer and image (L, B); ``path`` as in ``SuperAncestor``."""

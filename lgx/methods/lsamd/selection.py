@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -163,7 +163,7 @@ class SelectionRun:
         read = [name for name in self.state if name.startswith(BASE) or name.endswith(of_validation)]
         if wrong := next((name for name in read if not is_weight(self.state[name])), None):
             raise UserError(f"{place}: {wrong} is not a tensor of floating-point numbers; {AGAIN}")
-        check_weights(self.base, place)
+        check_weights(self.base, place, of_run=True)
         layers = check_shapes(self.base, headless(architecture), place)
         for i, task in enumerate(self.about["tasks"]):
             for what in ("base_share", "probability", "swap_rise"):
@@ -263,9 +263,6 @@ def path_lines(selection: Selection) -> list[list[str]]:
     return [*lines, ["usage", *map(str, selection.usage)]]
 
 
-Repeat = Literal["neighbor", "cyclic"]
-
-
 def _adjacent_stages(layers: Sequence[int]) -> list[list[int]]:
     """Stages of selected layers: groups of layers that are adjacent in the ancestor (LSAMD, Fig. 3a).
 
@@ -284,21 +281,19 @@ def _adjacent_stages(layers: Sequence[int]) -> list[list[int]]:
     return stages
 
 
-def selected(
-    layers: Sequence[int], depth: int, priority: str = "last_middle_first", repeat: Repeat = "neighbor"
-) -> list[int]:
+def selected(layers: Sequence[int], depth: int, priority: str = "last_middle_first") -> list[int]:
     """Expansion of selected layers (LSAMD, "Building Variable-Sized Des-Nets").
 
     Every learngene layer is used once, in the ancestor's order. The other ``depth - len(layers)`` layers go to the
-    stages one by one, in the order of ``priority``, which is repeated as often as needed. The paper shows three stages
-    and two rounds. With more stages the middle ones come back to front, as in last-middle-first.
+    stages one by one, in the order of ``priority``, which is repeated as often as needed; a stage repeats its last
+    layer. The paper shows three stages and two rounds. With more stages the middle ones come back to front, as in
+    last-middle-first.
 
     Args:
         layers: Indices of the selected layers in the ancestor, increasing.
         depth: Layers of the descendant, at least ``len(layers)``.
         priority: Stages that grow, in this order: some of ``first``, ``middle`` and ``last``, joined by ``_``. A single
             stage is both first and last.
-        repeat: ``neighbor`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
 
     Returns:
         Position in ``layers`` of each layer's source, length ``depth``.
@@ -313,8 +308,6 @@ def selected(
     sizes = [len(stage) for stage in stages]
     for extra in range(depth - len(layers)):
         sizes[turn[extra % len(turn)]] += 1
-    if repeat == "cyclic":
-        return [stage[i % len(stage)] for stage, size in zip(stages, sizes, strict=True) for i in range(size)]
     return [stage[min(i, len(stage) - 1)] for stage, size in zip(stages, sizes, strict=True) for i in range(size)]
 
 
@@ -341,20 +334,18 @@ class SelectedExpansion(LayerExpansion):
     Args:
         source: Learngene file.
         priority: Stages that grow, in the order of growth: some of first, middle and last, joined by ``_``.
-        repeat: ``neighbor`` repeats a stage's last layer, ``cyclic`` the stage's layers in order.
     """
 
-    def __init__(self, source: str, priority: str = "last_middle_first", repeat: Repeat = "neighbor") -> None:
+    def __init__(self, source: str, priority: str = "last_middle_first") -> None:
         super().__init__(source)
         self.priority: str = priority
-        self.repeat: Repeat = repeat
 
     @property
     def method(self) -> str:
         """``lsamd``, the selection's gate, and the options that differ from the defaults: ``lsamd_priced_first``."""
         gate = str((self.loaded.selection or {}).get("gate", ""))
         priority = "" if self.priority == "last_middle_first" else f"_{self.priority}"
-        return self.loaded.method + gate + priority + ("_cyclic" if self.repeat == "cyclic" else "")
+        return self.loaded.method + gate + priority
 
     @cached_property
     def layers(self) -> list[int]:
@@ -370,10 +361,10 @@ class SelectedExpansion(LayerExpansion):
 
     def source_layers(self, depth: int) -> list[int]:
         """See :class:`~lgx.initialization.Initializer`."""
-        return [self.layers[place] for place in selected(self.layers, depth, self.priority, self.repeat)]
+        return [self.layers[place] for place in selected(self.layers, depth, self.priority)]
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The learngene's layers, expanded to the descendant's depth."""
         tensors = self.tensors_for(architecture)
-        layers = selected(self.layers, architecture.depth, self.priority, self.repeat)
+        layers = selected(self.layers, architecture.depth, self.priority)
         return take_layers(tensors, layers, architecture.layers)

@@ -30,8 +30,8 @@ from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 from lgx.methods.nested.slicing import skeleton
 
 _LARGEST = torch.finfo(torch.float16).max
-_SHARES = (0.25, 0.5, 0.75, 1.0)
-"""MLP ratios of random sizes, as shares of the ancestor's."""
+_SHARES = (0.5, 0.75, 1.0)
+"""MLP ratios of random sizes, as shares of the ancestor's; the smallest size has the first."""
 
 
 class Nested(SlicedNetwork):
@@ -56,20 +56,18 @@ class Nested(SlicedNetwork):
     Args:
         draws: Number of random sizes in each step, besides the smallest size.
         least_depth: Number of layers of the smallest size.
-        least_ratio: Smallest MLP ratio, as a share of the ancestor's.
         kwargs: Arguments of ``Distill`` and of every method. ``arch`` is the ancestor's; ``start`` and
             ``guidance`` cannot be given.
     """
 
     spec = SPEC
 
-    def __init__(self, draws: int = 2, least_depth: int = 3, least_ratio: float = 0.5, **kwargs: Any) -> None:
+    def __init__(self, draws: int = 2, least_depth: int = 3, **kwargs: Any) -> None:
         super().__init__(guidance="features", **kwargs)
         check_option("draws", draws, draws >= 0, "a number of sizes, at least 0")
-        check_option("least_ratio", least_ratio, 0 < least_ratio <= 1, "a share in (0, 1]")
         depth = self.parsed_architecture.depth
         check_option("least_depth", least_depth, 1 <= least_depth <= depth, f"a number of layers, 1 to {depth}")
-        self.draws, self.least_depth, self.least_ratio = draws, least_depth, least_ratio
+        self.draws, self.least_depth = draws, least_depth
 
     def check_task(self, task: Task) -> None:
         """Refuse a task with labels.
@@ -123,11 +121,10 @@ class Nested(SlicedNetwork):
     def draw(self, *parts: int) -> list[Architecture]:
         """See :class:`SlicedNetwork`: the smallest size, and random ones up to the whole network."""
         widths, generator = Sizes.within(self.architecture).widths(), random.Random(repr(parts))
-        shares = [share for share in _SHARES if share >= self.least_ratio]
-        sizes = [self.size(self.least_depth, widths[0], self.least_ratio)]
+        sizes = [self.size(self.least_depth, widths[0], _SHARES[0])]
         for _ in range(self.draws):
             depth = generator.randint(self.least_depth, self.architecture.depth)
-            sizes.append(self.size(depth, generator.choice(widths), generator.choice(shares)))
+            sizes.append(self.size(depth, generator.choice(widths), generator.choice(_SHARES)))
         return sizes
 
     # -- network --------------------------------------------------------------------------------------------------

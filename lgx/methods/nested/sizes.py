@@ -25,7 +25,7 @@ def parse_size(text: str, whole: Architecture) -> Architecture:
     """Read a size by what differs from the whole network; heads keep their width unless their number is given.
 
     Args:
-        text: E.g. ``depth=6,embed_dim=128``, or ``ancestor`` for the whole network; also the specification of a size.
+        text: E.g. ``depth=6,embed_dim=128``, or ``ancestor`` for the whole network.
         whole: The network.
 
     Raises:

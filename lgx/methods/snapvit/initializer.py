@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.architectures.base import axes_of
 from lgx.components.features import before_head
-from lgx.core.schema import check_option
 from lgx.errors import UserError
 from lgx.methods.weight_subcloning.importance import STREAM, Importance
 from lgx.methods.weight_subcloning.initializer import WeightSubcloning
@@ -124,6 +123,8 @@ def maximize(value: Callable[[Tensor], float], start: Tensor, evaluations: int, 
     return best
 
 
+EVALUATIONS = 250
+"""Number of evaluations in the search."""
 _CUTS, _LEAST, _COMPONENTS, _FIRST, _LAST = ((0.25, 0.1), (0.45, 0.3), (0.65, 0.5)), 0.2, 64, 1.2, 0.8
 """Shares of neurons and heads that go during the search, and of those of a layer that stay; principal components that
 are compared; factors of the first and the last layer where the search starts."""
@@ -147,16 +148,14 @@ class SnapViT(WeightSubcloning):
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
         data: Required folder with images, at any depth; if it has splits, only ``train`` is read.
         images: Number of images; the paper uses 1,000.
-        evaluations: Number of evaluations in the search; the default is that of the official code.
     """
 
     method = "snapvit"
     keeps_scale = False
 
-    def __init__(self, source: str, data: str | None = None, images: int = 64, evaluations: int = 250) -> None:
+    def __init__(self, source: str, data: str | None = None, images: int = 64) -> None:
         super().__init__(source, data, images)
-        check_option("evaluations", evaluations, evaluations >= 1, "at least 1")
-        self.drop, self.evaluations = "magnitude", evaluations
+        self.drop = "magnitude"
 
     def named(self, architecture: Architecture) -> str:
         """The method."""
@@ -196,7 +195,7 @@ class SnapViT(WeightSubcloning):
             keys = [key for key in cut if key[0] == kind]
             first |= zip(keys, torch.linspace(_FIRST, _LAST, len(keys)), strict=True)
         start = torch.cat([first[key].expand(count) for key, count in zip(cut, counts, strict=True)])
-        found = factored(maximize(likeness, start, self.evaluations, generator))
+        found = factored(maximize(likeness, start, EVALUATIONS, generator))
         layers, prefix = torch.zeros(self.vit.depth), self.vit.layers
         for (kind, owner), values in found.items():
             if owner.startswith(prefix):

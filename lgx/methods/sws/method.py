@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
+from lgx.errors import UserError
 from lgx.initialization.expansion import first_of_stages, take_layers
 from lgx.methods.distillation.method import Distill
 from lgx.methods.distillation.start import stage_shares
@@ -26,7 +27,7 @@ class SWS(Distill):
 
     Args:
         stages: Number of layers of each stage, front to back; the paper's default is balanced.
-        kwargs: Arguments of ``Distill`` and of every method. ``sum(stages)`` replaces the depth in ``arch``. With
+        kwargs: Arguments of ``Distill`` and of every method. The depth in ``arch`` is ``sum(stages)``. With
             ``start: middle``, a stage's shared layer starts as the middle layer of the ancestor's corresponding layers,
             with ``mean`` as their mean. The paper does not state its start.
     """
@@ -37,11 +38,18 @@ class SWS(Distill):
     def __init__(self, stages: tuple[int, ...] = (3, 3, 4, 3, 3), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.stages = tuple(stages)
+        whole, depth = self.parsed_architecture, sum(stages)
+        if whole.depth != depth or whole.stages not in (None, self.stages):
+            layers = f"stages {'-'.join(map(str, whole.stages))}" if whole.stages else f"{whole.depth} layers"
+            raise UserError(
+                f"model.arch: has {layers}, but model.stages {'-'.join(map(str, stages))} have {depth} layers; give "
+                f"depth={depth} there, or other model.stages"
+            )
 
     @cached_property
     def architecture(self) -> Architecture:
-        """The auxiliary net: depth and sharing from ``stages``."""
-        return self.own_architecture.replace(depth=sum(self.stages), stages=self.stages)
+        """The auxiliary net, whose layers share as ``stages`` say."""
+        return self.own_architecture.replace(stages=self.stages)
 
     def ancestor_shares(self, depth: int) -> Tensor:
         """Every layer of a stage starts from the same ancestor layers, those at the stage's place: (L, depth)."""

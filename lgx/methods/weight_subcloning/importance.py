@@ -13,6 +13,7 @@ from torch.nn.functional import cosine_similarity
 from lgx.architectures import Architecture
 from lgx.architectures.axes import Axis, input_dim, parts_of
 from lgx.architectures.base import axes_of
+from lgx.core.progress import tracked
 
 STREAM = ("embed", "")
 """Key of the residual stream."""
@@ -79,7 +80,7 @@ def on_inputs(model: Any, architecture: Architecture, inputs: Tensor) -> Importa
     """
     sums: dict[tuple[str, str], Tensor] = {}
     layers = torch.zeros(architecture.depth, dtype=torch.float64)
-    for batch in inputs.split(16):
+    for batch in tracked(inputs.split(16), "importance"):
         real = real_tokens(architecture, batch)
         with _recorded(model, architecture) as seen:
             model(batch)
@@ -105,7 +106,7 @@ def influence(model: Any, architecture: Architecture, inputs: Tensor) -> Tensor:
     https://arxiv.org/abs/2403.03853
     """
     similarity, tokens = torch.zeros(architecture.depth, dtype=torch.float64), 0
-    for batch in inputs.split(16):
+    for batch in tracked(inputs.split(16), "influence"):
         real = real_tokens(architecture, batch)
         with _recorded(model, architecture, parts=False) as seen:
             model(batch)

@@ -12,11 +12,12 @@ from lgx.architectures import Architecture
 from lgx.architectures.axes import Axis, input_dim
 from lgx.architectures.base import axes_of
 from lgx.components.features import before_head
+from lgx.core.progress import tracked
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
 from lgx.initialization.sizes import Sizes
-from lgx.initialization.width import head_widths, narrow
+from lgx.initialization.width import narrow, of_head
 from lgx.methods.baselines.from_source import FromSource
 from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_inputs, real_tokens
 
@@ -64,7 +65,7 @@ def layers_by_change(
     blocks = architecture.blocks(model)
     kept, dropped = [layer for layer in range(len(blocks)) if layer not in dropped], list(dropped)
     whole = _features(model, architecture, inputs, list(blocks), range(len(blocks))) if dropped else None
-    while len(kept) > depth:
+    for _ in tracked(range(len(kept) - depth), "dropping", unit="layers"):
         layers = [blocks[layer] for layer in kept]
         once = [_Once(layer) for layer in layers]
         features = _features(model, architecture, inputs, once, kept)
@@ -127,7 +128,8 @@ class WeightSubcloning(FromSource):
 
     Heads: the paper does not say how heads are dropped. Ours: whole heads, if the width of a head stays; where the
     descendant's heads are narrower, the same elements of all heads of an attention are kept, those with the highest
-    mean importance. Networks with rotary positions then turn these elements by the angles of the narrower heads.
+    mean importance. Networks with rotary positions keep pairs of elements that are turned together, and turn them by
+    the angles of the narrower heads.
 
     Samragh et al., "Weight subcloning: direct initialization of transformers using larger pretrained ones", 2023,
     https://arxiv.org/abs/2312.09299
@@ -230,8 +232,8 @@ class WeightSubcloning(FromSource):
     def _choose_heads(self, source: Axis, target: Axis) -> list[int]:
         """Of heads that share keys and values, whole groups, and in each of them as many heads."""
         by_head = self.ranked.elements["heads", source.owner].reshape(-1, source.size // source.heads)
-        _, width = head_widths(source, target)
-        within = largest(by_head.mean(0), width)
+        of_elements = by_head.mean(0)
+        within = of_head(source, target, lambda parts, count: largest(of_elements[torch.tensor(parts)].mean(1), count))
         if source.kind == "head":
             return within
         groups = source.groups or source.heads

@@ -282,28 +282,22 @@ class ClassReport(Callback):
 
 
 def confusion_figure(matrix: Tensor, names: tuple[str, ...]) -> "Figure":
-    """Share of each true class (rows) that is predicted as each class (columns); for few classes with the numbers.
+    """Numbers of examples of each true class (rows) that are predicted as each class; printed for few classes.
 
     Args:
         matrix: (K, K) numbers of examples.
         names: Names of the classes.
     """
-    from lgx.components.figures import make_panels, plain
+    from matplotlib.figure import Figure
+    from sklearn.metrics import ConfusionMatrixDisplay
 
-    shares = matrix / matrix.sum(dim=1, keepdim=True).clamp(min=1)
-    has_numbers = len(names) <= _NUMBERED
-    side = max(3.3, (0.32 if has_numbers else 0.22) * len(names))
-    figure, (axes,) = make_panels(1, legend=1.6, size=(side, side))
-    image = axes.imshow(shares.to(torch.float64).numpy(), cmap="Blues", vmin=0, vmax=1)
-    for place, count in enumerate(matrix.flatten().tolist() if has_numbers else ()):
-        row, column = divmod(place, len(names))
-        color = "white" if shares[row, column] > 0.5 else "#262626"  # black would take the ink of the page
-        axes.text(column, row, f"{count:,}", color=color, fontsize=6, ha="center", va="center", in_layout=False)
-    words = [plain(clipped(name, 20)) for name in names]
-    axes.set_xticks(range(len(names)), words, rotation=90, fontsize=7)
-    axes.set_yticks(range(len(names)), words, fontsize=7)
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("true class")
-    axes.grid(visible=False)
-    figure.colorbar(image, ax=axes, label="share of the true class", shrink=0.8)
+    from lgx.components.figures import plain
+
+    has_numbers, side = len(names) <= _NUMBERED, max(3.3, 0.3 * len(names))
+    figure = Figure(figsize=(side + 1.6, side), layout="constrained")
+    shown = ConfusionMatrixDisplay(matrix.numpy(), display_labels=[plain(clipped(name, 20)) for name in names])
+    shown.plot(
+        ax=figure.subplots(), cmap="Blues", include_values=has_numbers, values_format="d", colorbar=not has_numbers,
+        xticks_rotation="vertical", text_kw={"fontsize": 6},
+    )  # fmt: skip
     return figure

@@ -166,7 +166,6 @@ BAD = {
     "another encoding": ({"a.txt": b"a\n\ncaf\xe9"}, r"a\.txt: cannot be read .*utf-8"),
     "half a character": ({"a.jsonl": r'{"text": "\ud800"}'}, r"a\.jsonl: cannot be read .*surrogate pair"),
     "a broken archive": ({"a.txt.gz": gzip.compress(b"a b c")[:-9]}, r"a\.txt\.gz: cannot be read"),
-    "no archive": ({"a.txt.gz": b"text"}, r"a\.txt\.gz: cannot be read"),
     "no table": ({"a.parquet": b"PAR1"}, r"a\.parquet: cannot be read"),
     "no file": ({"a.md": "text"}, r"data.root: .* has no training texts; expected files that end in \.txt"),
     "few tokens": ({"train.txt": "a b", "test.txt": "a", "val.txt": "b"}, "train split has 1 of 1 .*than one sequence"),

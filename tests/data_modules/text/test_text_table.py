@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from data_modules import TextTable
-from data_modules.text.rows import split_files
 from lgx.errors import UserError
 from tests.support.command_line import lgx, ok
 from tests.support.extras import import_transformers
@@ -74,15 +73,6 @@ def test_splits_have_the_names_of_datasets_in_any_case_and_a_test_file_never_tra
     assert sizes(opened(tmp_path / "set", words)) == counts
 
 
-def test_files_of_no_split_are_named_and_left_out(tmp_path, capsys):
-    for name in ("train.csv", "notes.csv"):
-        write_csv(tmp_path / "set" / name)
-    assert split_files(tmp_path / "set")["train"] == [tmp_path / "set/train.csv"]
-    assert "left out: notes.csv" in capsys.readouterr().out
-    with pytest.raises(UserError, match="has no training texts"):
-        split_files(write_csv(tmp_path / "other/test.csv").parent)
-
-
 def test_several_labels_are_lists_or_names_between_semicolons(tmp_path, words):
     texts = [f"the cat {k}" for k in range(40)]
     labels = [[name for name, n in (("a", 2), ("b", 3), ("c", 5)) if k % n == 0] for k in range(40)]
@@ -112,16 +102,6 @@ def test_a_wrong_table_is_refused_with_one_sentence(tmp_path, words, rows, optio
         opened(write_csv(tmp_path / "reviews.csv", rows), words, **options)
 
 
-def test_a_row_of_an_unknown_class_or_without_a_text_is_named(tmp_path, words):
-    write_csv(tmp_path / "set/train.csv")
-    write_csv(tmp_path / "set/test.csv", [*ROWS[:4], ("a text", "9")])
-    with pytest.raises(UserError, match=r"test.csv, row 5: label '9', expected 0 or 1 or 2"):
-        opened(tmp_path / "set", words)
-    (tmp_path / "none.jsonl").write_text('{"text": "a", "stars": 0}\n{"text": null, "stars": 1}\n')
-    with pytest.raises(UserError, match=r"none.jsonl, row 2: has no text in column 'text'"):
-        opened(tmp_path / "none.jsonl", words)
-
-
 def test_evaluation_batches_have_similar_lengths_but_the_first_ones_are_not_the_shortest(tmp_path, words):
     rows = [("the cat " * (1 + k % 30), str(k % 2)) for k in range(400)]
     module = opened(write_csv(tmp_path / "reviews.csv", rows), words, val_fraction=0.4, eval_batch_size=8)
@@ -137,7 +117,9 @@ def test_from_a_table_over_training_and_export_to_the_predictions_of_a_pipeline(
     arch = 'hf:depth=1,embed_dim=16,num_heads=2,max_len=32,vocab_size=320,config={"model_type":"bert","pad_token_id":0}'
     ok(lgx("fit", "--model", "Finetune", f"--model.arch={arch}", "--model.optimizer=torch.optim.AdamW",
            "--model.optimizer.lr=1e-2", "--data", "TextTable", "--data.root", table, "--data.label", "stars",
-           "--data.tokenizer", words, "--data.max_len=32", "--data.vocab_size=320", "--data.batch_size=8", "--trainer.max_epochs=1", "--experiment=e", "--name=n",
+           "--data.tokenizer", words,
+           "--data.max_len=32", "--data.vocab_size=320", "--data.batch_size=8", "--trainer.max_epochs=1",
+           "--experiment=e", "--name=n",
            "--runs_dir", tmp_path / "runs"))  # fmt: skip
     run = tmp_path / "runs/e/n/seed0"
     ok(lgx("export", run, "--out", tmp_path / "small"))

@@ -81,17 +81,11 @@ def test_long_texts_are_cut_and_counted(text_root, vocabulary, folders, caplog):
         opened("rte", text_root, folders["bert"], max_len=3)
 
 
-def test_a_vocabulary_may_be_smaller_than_the_networks_but_not_larger(folders):
-    size = size_of(load_tokenizer(folders["llama"], 100_000))
-    assert size_of(load_tokenizer(folders["llama"], size)) == size
-    with pytest.raises(UserError, match=rf"data.tokenizer: .* has {size} tokens, but the network knows {size - 1}; "):
-        load_tokenizer(folders["llama"], size - 1)
-
-
 @pytest.mark.parametrize(
     ("file", "content", "reason"),
     [
         ("encoder.json", '{"<|endoftext|>": 0}', "out of vocabulary"),
+        ("encoder.json", "[" * 10**6, "recursion"),
         ("vocab.bpe", "#version: 0.2\nq u\n", "out of vocabulary"),  # merges of another vocabulary
         ("encoder.json", None, "Couldn't instantiate"),
         ("vocab.bpe", None, "No such file"),

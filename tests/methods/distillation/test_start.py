@@ -22,6 +22,7 @@ from tests.support.command_line import ARCH, ok, refusal
 STILL = "--model.optimizer.lr=0"
 """The network keeps its start."""
 
+EIGHT = f"--model.arch={ARCH.replace('depth=4', 'depth=8')}"
 STAGES = st.lists(st.integers(1, 5), min_size=1, max_size=5)
 
 
@@ -70,7 +71,7 @@ def test_the_fit_is_the_regression_line_of_every_parameter():
     ("model", "start", "options", "shares"),
     [
         ("SWS", "middle", ["--model.stages=[2,2]"], [[0, 1, 0, 0], [0, 0, 0, 1]]),
-        ("SWS", "mean", ["--model.stages=[4,4]"], [[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]]),
+        ("SWS", "mean", ["--model.stages=[4,4]", EIGHT], [[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]]),
         ("MiniDeiT", "middle", ["--model.stages=[2,2]"], [[0, 1, 0, 0], [0, 0, 0, 1]]),
         ("Distill", "middle", [f"--model.arch={ARCH.replace('depth=4', 'depth=2')}"], [[0, 1, 0, 0], [0, 0, 0, 1]]),
         ("TLEG", "fit", [], least_squares_shares(4).tolist()),

@@ -24,7 +24,7 @@ from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.functional_forward import predict_with_projections
 from lgx.methods import TAL
 from lgx.methods.hypernetworks.initializer import HypernetPrediction
-from tests.support.command_line import arguments, lgx, ok, python, refusal
+from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.images import write_images
 
 PANEL = ["depth=2,embed_dim=16,num_heads=2", "depth=3,embed_dim=24,num_heads=3"]
@@ -117,17 +117,6 @@ def test_an_embedding_is_the_mean_class_token_over_the_training_images(tasks, an
     assert found.width == 16
 
 
-@pytest.mark.slow
-def test_two_processes_compute_the_same_embedding_as_one(tasks, ancestor, embeddings, tmp_path):
-    out = tmp_path / "two.safetensors"
-    names = ",".join(str(tasks[name]) for name in ("first", "second"))
-    options = ["--devices=2", "--accelerator=cpu", f"--out={out}", "--batch_size=5", f"--data={names}"]
-    done = python("-m", "lgx", "embed", f"--ancestor={ancestor}/final.learngene.safetensors", *options)
-    assert done.returncode == 0, done.stderr
-    for name, tensor in load_file(embeddings).items():
-        torch.testing.assert_close(load_file(out)[name], tensor, rtol=1e-5, atol=1e-6)
-
-
 def test_stage_1_learns_from_the_ancestor(stage1, ancestor):
     learngene = Learngene.load(stage1 / "final.learngene.safetensors")
     assert learngene.method == "tal"
@@ -201,7 +190,6 @@ def test_variants_train_under_their_own_names(tasks, stage1, embeddings, tmp_pat
     variants = {
         "tal_no_task": [start],
         "ghn3_task": ["--model.decoder=conv", task_option],
-        "weighted": [task_option, "--model.loss_temperature=2"],
         "frozen": [start, task_option, "--model.freeze_encoder=true"],
     }
     for label, options in variants.items():
@@ -213,15 +201,6 @@ def test_variants_train_under_their_own_names(tasks, stage1, embeddings, tmp_pat
     assert changed
     assert not any(name.startswith("encoder") for name in changed)
     assert any(".film." in name and tensor.abs().max() > 0 for name, tensor in frozen.items())
-
-
-def test_loss_weights_follow_the_task_sizes_and_have_mean_one():
-    method = TAL(arch="depth=2,embed_dim=16,num_heads=2,img_size=16", optimizer=None, loss_temperature=2.0, set_size=2,
-                 panel=tuple(PANEL), decoder="conv", max_shape=(512, 512, 4, 4))  # fmt: skip
-    method.tasks = {name: Task(name, 3, num_train=n) for name, n in (("a", 100), ("b", 400))}
-    weights = [method._weight(name) for name in ("a", "b")]
-    assert (method.tag("val", "a"), sum(weights) / 2) == ("val/a", pytest.approx(1))
-    assert weights[1] == pytest.approx(2 * weights[0])
 
 
 def test_the_loss_of_a_step_is_the_weighted_sum_of_its_parts():

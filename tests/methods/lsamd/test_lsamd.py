@@ -151,8 +151,7 @@ def selection_run(ancestor, tmp_path_factory):
     runs = tmp_path_factory.mktemp("lsamd") / "runs"
     tasks = "[pocket_digits,pocket_textures,pocket_persons]"
     plain = ("--model.gate=chosen", "--model.token=class", "--model.price=0", "--model.random_paths=0")
-    rates = "--model.learning_rates={pocket_digits: 0.02}"
-    main(arguments(ancestor, runs, tasks, *plain, "--model.threshold=0", rates, "--test_end"))
+    main(arguments(ancestor, runs, tasks, *plain, "--model.threshold=0", "--test_end"))
     return runs / "t/selection/seed0"
 
 
@@ -210,11 +209,6 @@ def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(selection_ru
         assert f'id="gallery-{row.task}-figure_1"' in page
 
 
-def test_every_data_set_has_its_own_learning_rate(selection_run):
-    optimizer = load_checkpoint(selection_run / "checkpoints/last.ckpt")["optimizer_states"][0]
-    assert sorted({group["lr"] for group in optimizer["param_groups"]}) == [0.01, 0.02]
-
-
 def with_shares(run, shares):
     """The same run with other shares as the result of its validation."""
     measured = {f"branches.{i}.base_share": torch.tensor(row) for i, row in enumerate(shares)}
@@ -248,7 +242,7 @@ def test_extraction_keeps_the_layers_their_origin_and_the_ancestors_normalizatio
     [
         ({}, [0, 2, 3, 3, 3], "lsamd"),
         ({"priority": "first"}, [0, 0, 0, 2, 3], "lsamd_first"),
-        ({"priority": "last", "repeat": "cyclic"}, [0, 2, 3, 2, 3], "lsamd_last_cyclic"),
+        ({"priority": "last"}, [0, 2, 3, 3, 3], "lsamd_last"),
     ],
 )
 def test_a_descendant_gets_the_expanded_layers(learngene, ancestor, options, layers, method):
@@ -299,7 +293,6 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--model.learning_rates={cifar10: 0.1}"], "model.learning_rates: cifar10 is not a data set of this run"),
         (["--model.mixup=0.5"], "no path of one data set"),
         (["--model.drop_path_rate=0.1"], "model.drop_path_rate: a dropped layer"),
         (["--trainer.callbacks+=EMA"], "leave WeightAveraging"),

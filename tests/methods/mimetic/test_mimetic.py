@@ -11,6 +11,7 @@ from lgx.architectures import ViTArchitecture
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import Mimetic
+from lgx.methods.mimetic import initializer
 from lgx.methods.mimetic.initializer import factors
 from tests.support.command_line import ARCH, lgx, ok
 from tests.support.families import EACH, tiny
@@ -38,8 +39,10 @@ def test_the_product_of_a_head_is_the_best_approximation_of_its_rank():
     assert_close(left.norm(dim=1), right.norm(dim=1), atol=1e-4, rtol=1e-4)
 
 
-def test_queries_match_keys_of_the_same_token_and_values_are_subtracted():
-    start = initialize(NETWORK, Mimetic(alpha_qk=0, beta_qk=0.7, alpha_vo=0, beta_vo=0.4))
+def test_queries_match_keys_of_the_same_token_and_values_are_subtracted(monkeypatch):
+    monkeypatch.setattr(initializer, "QUERIES", (0.0, 0.7))
+    monkeypatch.setattr(initializer, "VALUES", (0.0, -0.4))
+    start = initialize(NETWORK, Mimetic())
     for block in start.model.blocks:
         queries, keys, values = block.attn.qkv.weight.detach().chunk(3)
         for head in range(3):
@@ -57,13 +60,13 @@ def test_positions_are_sinusoidal_and_other_parameters_are_random():
     assert_close(positions[1], torch.tensor([0.0, 0.0, 1.0, 1.0]).repeat_interleave(12))  # the corner: sin 0, cos 0
     assert {name.split(".")[-2] for name in start.taken if "blocks" in name} == {"qkv", "proj"}
     assert "blocks.0.mlp.fc1.weight" in start.random
-    assert "pos_embed" in initialize(NETWORK, Mimetic(positions="random")).random
 
 
 @pytest.mark.parametrize("family", EACH)
-def test_networks_of_every_family_start(family):
+def test_networks_of_every_family_start(family, monkeypatch):
+    monkeypatch.setattr(initializer, "VALUES", (0.0, -0.4))
     architecture = tiny(family)
-    start = initialize(architecture, Mimetic(alpha_vo=0.0))
+    start = initialize(architecture, Mimetic())
     attention, state = "blocks.1.attn.", start.model.state_dict()
     assert start.model.eval()(torch.randn(1, 3, 16, 16)).isfinite().all()
     fused = state.get(f"{attention}qkv.weight")
@@ -71,10 +74,8 @@ def test_networks_of_every_family_start(family):
     assert_close(values.T @ state[f"{attention}proj.weight"].T, -0.4 * torch.eye(32), atol=1e-5, rtol=1e-5)
 
 
-def test_wrong_options_are_refused():
-    with pytest.raises(UserError, match=r"alpha_vo: expected a number in \[0, 1\], got 2"):
-        Mimetic(alpha_vo=2.0)
-    with pytest.raises(UserError, match=r"an embed_dim that is a multiple of 4, got 6; .* positions: random"):
+def test_a_width_without_sinusoids_is_refused():
+    with pytest.raises(UserError, match="an embed_dim that is a multiple of 4, got 6"):
         initialize(NETWORK.replace(embed_dim=6), Mimetic())
 
 

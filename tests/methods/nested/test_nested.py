@@ -293,7 +293,7 @@ def test_all_processes_and_resumed_runs_draw_the_same_sizes(trained):
     drawn = [size for batch in range(200) for size in method.draw(0, 1, batch)]
     assert {size.depth for size in drawn} == {1, 2, 3, 4, 5}
     assert {size.embed_dim for size in drawn} == {16, 32, 48, 64}
-    assert {size.mlp_ratio for size in drawn} == {3.0 * share for share in (0.5, 0.75, 1.0)}  # least_ratio is 0.5
+    assert {size.mlp_ratio for size in drawn} == {3.0 * share for share in (0.5, 0.75, 1.0)}  # from half the ancestor's
     method = Nested(arch="depth=12,embed_dim=192,num_heads=3,img_size=16,patch_size=4", optimizer=None, ancestor="a")
     method.own_architecture = method.parsed_architecture
     assert [(size.depth, size.embed_dim) for size in method.measured] == [(6, 192), (3, 192), (6, 128), (3, 64)]

@@ -60,9 +60,10 @@ def test_a_network_without_neurons_and_heads_is_the_narrower_one(network):
     torch.testing.assert_close(features(network, IMAGES), cut)
 
 
-def test_a_start_has_the_heads_and_neurons_with_the_largest_scores(network, source, tmp_path):
+def test_a_start_has_the_heads_and_neurons_with_the_largest_scores(network, source, tmp_path, monkeypatch):
+    monkeypatch.setattr("lgx.methods.snapvit.initializer.EVALUATIONS", 20)
     photos = write_images(tmp_path / "photos", {"train": 3})
-    start = SnapViT(str(source), str(photos), images=3, evaluations=20)
+    start = SnapViT(str(source), str(photos), images=3)
     tensors = start(VIT.replace(num_heads=2, embed_dim=8, depth=2))
     values = start.ranked.elements["hidden", f"blocks.{start.layers(2)[0]}.mlp"]
     kept = sorted(values.argsort(descending=True)[:32].tolist())
