@@ -76,13 +76,8 @@ def _download(kind: type[OfficialData], archive: Archive, store: Path, root: Pat
             download_url(archive.url, temporary.parent, temporary.name, archive.md5)
         except (OSError, RuntimeError) as error:
             reason = " ".join(str(getattr(error, "reason", error)).split())
-            what = f"{archive.url} could not be downloaded ({reason})"
-            raise UserError(_what_to_fetch(kind, root, what)) from error
-
-
-def _what_to_fetch(kind: type[OfficialData], root: Path, why: str) -> str:
-    name, urls = kind.info.name, " and ".join(archive.url for archive in kind.archives)
-    return (
-        f"{name}: {why}; download {urls} into a folder of your own and run "
-        f"`lgx data prepare {name} --root {root} --source FOLDER`"
-    )
+            name, urls = kind.info.name, " and ".join(archive.url for archive in kind.archives)
+            raise UserError(
+                f"{name}: {archive.url} could not be downloaded ({reason}); download {urls} into a folder of your own "
+                f"and run `lgx data prepare {name} --root {root} --source FOLDER`"
+            ) from error

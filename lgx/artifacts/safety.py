@@ -74,7 +74,7 @@ def described_architecture(values: Any, place: str) -> Architecture:
 
 
 def check_weights(tensors: Mapping[str, Tensor], place: str, of_run: bool = False) -> None:
-    """Refuse tensors whose values would change on conversion to float32, in which lgx computes.
+    """Refuse tensors of types that float32, in which lgx computes, does not hold, and values that are not finite.
 
     Every file of weights is checked before its tensors are converted.
 
@@ -92,11 +92,6 @@ def check_weights(tensors: Mapping[str, Tensor], place: str, of_run: bool = Fals
                     f"{place}: {name[:100]} is of {held}, expected floating-point numbers; give the file before "
                     f"quantization or conversion"
                 )
-        elif tensor.dtype == torch.float64 and (tensor.isfinite() & ~tensor.float().isfinite()).any():
-            raise UserError(
-                f"{place}: {name[:100]} holds values beyond float32, in which lgx computes; "
-                f"{_LOWER_RATE if of_run else 'give another file'}"
-            )
     refuse_non_finite(tensors, place, of_run)
 
 
@@ -109,8 +104,8 @@ def refuse_non_finite(tensors: Mapping[str, Tensor], place: str, of_run: bool = 
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """Whether all values are finite; a few at a time, because torch needs twice the memory of a tensor for this."""
-    return all(part.isfinite().all() for part in tensor.flatten().split(2**22))
+    """Whether all values are finite in float32; a few at a time, because torch needs twice the memory for this."""
+    return all(part.float().isfinite().all() for part in tensor.flatten().split(2**22))
 
 
 def is_weight(value: Any) -> bool:

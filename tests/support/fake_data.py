@@ -145,7 +145,6 @@ def fer2013(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for i, usage in enumerate(["Training"] * 14 + ["PublicTest"] * 7 + ["PrivateTest"] * 7):
             pixels = np.random.default_rng(i).integers(0, 256, 48 * 48)
             writer.writerow([i % 7, " ".join(map(str, pixels)), usage])
-    monkeypatch.setattr("data_modules.sets.fer2013.TABLES", {"fer2013.csv": md5(path)})
 
 
 def dtd(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
