@@ -15,7 +15,7 @@ def by_depth(count: Callable[[Any], int], architecture: Any) -> int:
     if architecture.depth < 3 or architecture.shares_layers or not architecture.equal_layers:
         return count(architecture)
     one, two = (count(architecture.replace(depth=depth)) for depth in (1, 2))
-    return one + (architecture.depth - 1) * (two - one)
+    return one + int(architecture.depth - 1) * (two - one)
 
 
 @cache

@@ -174,7 +174,7 @@ class Task:
     @property
     def reads_text(self) -> bool:
         """Whether its inputs are texts."""
-        return self.max_len > 0
+        return self.max_len > 0 or self.kind in ("text", "language")
 
     @property
     def is_labeled(self) -> bool:
