@@ -15,7 +15,7 @@ from lgx.errors import Preempted, UserError
 from lgx.host import launcher
 from lgx.host.failures import describe
 from lgx.host.signals import one_interrupt
-from lgx.host.startup import collect_rarely, exit_at_once, skip_unused_imports
+from lgx.host.startup import collect_rarely
 
 TRAINING = {
     "fit": "train an ancestor, a learngene or a descendant",
@@ -81,8 +81,7 @@ def program() -> None:
         SystemExit: As :func:`main`.
     """
     collect_rarely()
-    with exit_at_once():
-        main()
+    main()
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -104,7 +103,6 @@ def main(args: Sequence[str] | None = None) -> None:
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
         with one_interrupt():
-            skip_unused_imports()
             run_command(argv)
     except KeyboardInterrupt:
         _fail(argv[0], "interrupted; finished files are complete", 130)

@@ -99,8 +99,9 @@ def _members(shard: Shard, contents: bool) -> Iterator[dict[str, Any]]:
         stream.seek(tar.offset)
         if len(end := stream.read(tarfile.BLOCKSIZE)) < tarfile.BLOCKSIZE or any(end):
             raise ValueError("no mark of the end of the archive after its last file")
-        while stream.read(2**20):  # a remote file is compared with its checksum at its end
-            pass
+        # To the end of the file, where the checksum of a remote one is compared.
+        if any(block.strip(b"\0") for block in iter(lambda: stream.read(2**20), b"")):
+            raise ValueError("further files after the end of the archive")
 
 
 def _opened(shard: Shard) -> BinaryIO:

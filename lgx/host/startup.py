@@ -1,22 +1,12 @@
-"""Start and end of a program: imports, garbage collection, memory allocation, and warnings of other packages."""
+"""Start of a program: garbage collection, memory allocation, and warnings of other packages."""
 
-import atexit
 import ctypes
 import gc
 import logging
 import os
-import sys
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import resolve_name
-from types import ModuleType
-from typing import Any
 
 from lgx.host import launcher
 
@@ -46,36 +36,6 @@ def collect_as_usual() -> None:
         _usual = None
 
 
-@contextmanager
-def exit_at_once() -> Iterator[None]:
-    """Let the process end without a last garbage collection, which takes more than a second after a training run.
-
-    ``gc.freeze`` would leave it out as well, but then the bindings of Triton report leaked objects.
-
-    All functions that are registered with ``atexit`` within the block run first, and the output is written. After an
-    error that the block does not expect, and if the output cannot be written, Python ends the process as always.
-    """
-    code: int | None = None
-
-    def end() -> None:
-        if code is None:
-            return
-        try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        except OSError:
-            return
-        os._exit(code)
-
-    atexit.register(end)  # the first that is registered is called last
-    try:
-        yield
-        code = 0
-    except SystemExit as ending:
-        code = ending.code & 0xFF if isinstance(ending.code, int) else int(ending.code is not None)
-        raise
-
-
 _MALLOPT = {-3: 2**30, -1: 2**31 - 1, -2: 2**26}
 """Numbers of glibc's parameters M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_TOP_PAD -> values."""
 
@@ -90,77 +50,6 @@ def keep_freed_memory() -> None:
     if hasattr(libc, "gnu_get_libc_version"):
         for number, value in _MALLOPT.items():
             libc.mallopt(number, value)
-
-
-_POSTPONED = {"timm": ("wandb",), "torchmetrics": ("transformers", "scipy.signal")}
-"""Package -> modules that it imports for few functions.
-
-timm needs wandb for its own training script; Lightning imports torchmetrics, where BERTScore and the filters of speech
-quality alone need these modules. Importing them takes a third of lgx's start."""
-
-_READERS = ("librosa",)
-"""Packages that torchmetrics imports where they are installed, and that use these modules while they are imported."""
-
-
-class _Postponing(MetaPathFinder):
-    """Finds the packages of ``_POSTPONED``, which are then imported with stand-ins for some modules."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """None for all other modules: the next finder looks for them."""
-        spec = PathFinder.find_spec(fullname, path) if fullname in _POSTPONED else None
-        if spec is None or spec.loader is None or any(map(find_spec, _READERS)):
-            return None
-        execute = spec.loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            with _stand_ins(_POSTPONED[fullname]):
-                execute(module)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-
-class _StandIn(ModuleType):
-    """Replaces a module, or a member of it, while a package is imported; imports it when it is called."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _StandIn(f"{self.__name__}.{name}")
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return resolve_name(self.__name__)(*args, **kwargs)
-
-
-def skip_unused_imports() -> None:
-    """Import timm without wandb, and torchmetrics without transformers and scipy.signal; other packages get these.
-
-    This must come before Lightning is imported.
-    """
-    if not any(isinstance(finder, _Postponing) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Postponing())
-
-
-@contextmanager
-def _stand_ins(names: Iterable[str]) -> Iterator[None]:
-    """Replace installed modules by stand-ins inside the block, except modules that are already imported."""
-    placed: dict[str, _StandIn] = {}
-    for name in names:
-        if name not in sys.modules and (spec := find_spec(name)) is not None:
-            placed[name] = stand_in = _StandIn(name)
-            stand_in.__spec__ = spec
-            sys.modules[name] = stand_in
-    try:
-        yield
-    finally:
-        for name, stand_in in placed.items():
-            if sys.modules.get(name) is stand_in:
-                del sys.modules[name]
-            parent, _, child = name.rpartition(".")
-            if parent and vars(sys.modules[parent]).get(child) is stand_in:
-                delattr(sys.modules[parent], child)
 
 
 _WARNINGS = (

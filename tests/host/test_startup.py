@@ -1,4 +1,4 @@
-"""Imports that nobody uses are left out; a program ends at once with its exit code; a run collects garbage as usual."""
+"""A run collects garbage as usual, and notes signals before it has started."""
 
 import gc
 import signal
@@ -11,42 +11,6 @@ from lightning.pytorch import Callback
 
 from lgx.host.signals import STOP
 from lgx.host.startup import RARE, collect_rarely
-from tests.support.command_line import python
-
-PROGRAM = """
-import atexit, sys
-from lgx.host import startup
-class Freed:
-    def __del__(self):
-        print("collected")
-garbage = Freed()
-garbage.itself = garbage
-print("no newline and no flush", end=" ")
-with startup.exit_at_once():
-    atexit.register(print, "registered within")
-    del garbage
-    {end}
-"""
-
-
-@pytest.mark.parametrize(
-    ("end", "code"), [("pass", 0), ("sys.exit()", 0), ("sys.exit(141)", 141), ("sys.exit('x')", 1)]
-)
-def test_a_program_ends_with_its_code_after_what_is_registered_and_collects_nothing(end, code):
-    done = python("-c", PROGRAM.format(end=end))
-    assert (done.returncode, done.stdout) == (code, "no newline and no flush registered within\n")
-
-
-def test_an_unexpected_error_has_its_traceback_and_pythons_own_end():
-    done = python("-c", PROGRAM.format(end="1 / 0"))
-    assert done.returncode == 1
-    assert "ZeroDivisionError" in done.stderr
-    assert done.stdout.endswith("registered within\ncollected\n")
-
-
-def test_output_that_cannot_be_written_is_left_to_python():
-    done = python("-c", PROGRAM.format(end="sys.stdout = open('/dev/full', 'w'); print('x')"))
-    assert done.returncode == 120, done.stderr
 
 
 class Thresholds(Callback):
@@ -76,38 +40,6 @@ def test_training_collects_as_usual(fit, monkeypatch, thresholds, rarely):
         assert gc.get_threshold() == RARE
     assert fit("Ancestor", "--name=a", "--trainer.callbacks+=tests.host.test_startup.Thresholds").code == 0
     assert Thresholds.seen == [thresholds]
-
-
-IMPORTS = """
-import sys
-from lgx.host.startup import skip_unused_imports
-skip_unused_imports()
-skip_unused_imports()
-import timm
-assert not any(name.startswith("wandb") for name in sys.modules)
-import wandb
-assert wandb.__version__
-from wandb.sdk.lib import RunDisabled
-
-import torchmetrics
-assert not any(name.startswith(("transformers", "scipy.signal")) for name in sys.modules)
-from torchmetrics.functional.text import bert
-import scipy.signal, transformers
-config = transformers.BertConfig(
-    vocab_size=8, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
-)
-assert bert.AutoModel.from_config(config).config.vocab_size == 8  # a stand-in calls what it stands for
-assert scipy.signal.windows.hann(4).shape == (4,) and scipy.signal is sys.modules["scipy.signal"]
-assert isinstance(transformers.AutoModel, type)
-"""
-
-
-@pytest.mark.slow
-def test_timm_and_torchmetrics_load_less_and_whoever_uses_the_rest_gets_it():
-    pytest.importorskip("wandb")
-    pytest.importorskip("transformers")
-    done = python("-c", IMPORTS)
-    assert done.returncode == 0, done.stderr
 
 
 NOTE = """

@@ -105,6 +105,7 @@ REFUSED: list[tuple[Any, str]] = [
     (WHOLE[: FIVE + 300], r"truncated.*no mark of the end"),
     (WHOLE[: FIVE + BLOCK + 9], "truncated"),
     (WHOLE[:FIVE] + b"x" * BLOCK + WHOLE[FIVE + BLOCK :], "no mark of the end"),
+    (WHOLE + WHOLE, "further files after the end"),
     (shard(label=1) + example(90, 2), "no training image has the label 0; number"),
     (shard([0, 1]) + example(2, 5), "labels reach 5, but .* the label 2; number"),
     (shard(key="json", label='{"label": true}'), "e0 has the label True, expected a whole"),
