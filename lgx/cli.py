@@ -36,7 +36,6 @@ _GROUPS = {
     "many runs": {
         "compare": "write tables and a report: methods x descendants x tasks, over seeds",
         "sweep": "execute many runs from one file, resumable, on one machine or a cluster",
-        "arena": "compare starts by accuracy against total compute",
         "plan": "print steps, memory, FLOPs and hours of a run before it starts",
     },
     "learngenes": {
