@@ -119,19 +119,16 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
     of_split = _of_split(merged.rows, options)
     shown, notes = _of_whole_runs(of_split, merged.rows, options)
     names = names_of_runs(shown)
-    merged, of_split, shown = (
-        replace(merged, rows=_named(merged.rows, names)),
-        _named(of_split, names),
-        _named(shown, names),
-    )
-    of_split, shown = _chosen(of_split, options), _chosen(shown, options)
+    merged = replace(merged, rows=_named(merged.rows, names))
+    of_split = _chosen(_named(of_split, names), options)
+    shown = _chosen(_named(shown, names), options)
     found = standings(shown, options.metric, options.baseline)
     sections = _sections(shown, options, average_section(found))
     compared = [standing for standing in found if len(standing.values) > 1] or found
     headline = [standing.headline for standing in compared[::-1][:_MOST]]
     curves = _curves(merged.rows, shown, options)
     rival = options.baseline or random_start(curves)
-    if rival in curves and len(curves) > 1:
+    if rival is not None and rival in curves and len(curves) > 1:
         sections[:0] = compute_sections(curves, rival)
         headline[:0] = compute_headline(curves, rival, options.metric)
     if options.cost:
