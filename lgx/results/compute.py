@@ -74,7 +74,7 @@ def read_curves(rows: Iterable[Row], metric: str) -> Curves:
 
 
 def at_compute(curve: Sequence[Point], flops: float, seed: int) -> float | None:
-    """The metric of a seed at an amount of compute, interpolated linearly over its logarithm; None outside the curve."""
+    """The metric of a seed at an amount of compute, interpolated over its logarithm; None outside the curve."""
     measured = [(point.flops, point.accuracy[seed]) for point in curve if seed in point.accuracy and point.epochs]
     if not measured or not measured[0][0] / WITHIN <= flops <= measured[-1][0] * WITHIN:
         return None
@@ -154,14 +154,14 @@ def _choices(curves: Curves, rival: str, levels: Sequence[int]) -> Section:
         cells = []
         for flops in (*(next((p.flops for p in curve if p.epochs == epochs), None) for epochs in levels), inf):
             choice = best_within(curves, place, flops) if flops else None
-            equals = f" or {', '.join(choice.equals)}" if choice and choice.equals else ""
+            equals = f" (or {', '.join(choice.equals)})" if choice and choice.equals else ""
             text = f"{choice.method} {_mean(choice.point.summary)}{equals}" if choice else EMPTY_CELL
             cells.append(Cell(text))
         rows.append((f"{task}, {short[architecture]}", tuple(cells)))
     heads = (*(f"compute of {rival} {state(epochs)}" for epochs in levels), "no bound")
     text = (
         "The best method within an amount of compute: the descendant's training, its start, and its share of the "
-        'training of sources. After "or": methods that do not differ from it significantly (paired by seed, 95 %). '
+        "training of sources. In parentheses: methods that do not differ from it significantly (paired by seed, 95 %). "
         f"Where {rival} was not measured, another method's compute is the bound."
     )
     return Section("Best start for an amount of compute", [text], [Table("", heads, tuple(rows), first="network")])
@@ -193,10 +193,10 @@ def _leads(curves: Curves, rival: str, levels: Sequence[int]) -> Section:
 
 def compute_headline(curves: Curves, rival: str, metric: str) -> list[str]:
     """The method that is farthest ahead at equal compute after the longest training, as a sentence."""
-    epochs = max(
-        (point.epochs for m, of in curves.items() if m != rival for c in of.values() for point in c), default=0
-    )
-    found = {method: lead_at_equal_compute(curves, method, rival, epochs) for method in curves if method != rival}
+    others = {method: of_method for method, of_method in curves.items() if method != rival}
+    points = [point for of_method in others.values() for curve in of_method.values() for point in curve]
+    epochs = max((point.epochs for point in points), default=0)
+    found = {method: lead_at_equal_compute(curves, method, rival, epochs) for method in others}
     leads = {method: lead for method, lead in found.items() if lead is not None}
     if not leads:
         return []
@@ -206,8 +206,8 @@ def compute_headline(curves: Curves, rival: str, metric: str) -> list[str]:
     lead = ranked[best]
     how = "significant" if lead.claimable else "not significant"
     return [
-        f"With the same compute, {best} {state(epochs)} differs from {rival} by {number(lead.summary.mean, metric)} points "
-        f"({how}; mean over {len(most)} networks), the most of {len(ranked)} methods."
+        f"With the same compute, {best} {state(epochs)} differs from {rival} by {number(lead.summary.mean, metric)} "
+        f"points ({how}; mean over {len(most)} networks), the most of {len(ranked)} methods."
     ]
 
 

@@ -20,8 +20,7 @@ _MOST_PANELS = 4
 
 
 def size_section(rows: Sequence[Row], metric: str) -> Section | None:
-    """The metric against depth, a figure for each task and family and a panel for each number of epochs; None without two
-    depths.
+    """The metric against depth, a panel for each number of epochs; None without two depths of one family.
 
     Args:
         rows: Rows of one metric and one split.
@@ -33,7 +32,7 @@ def size_section(rows: Sequence[Row], metric: str) -> Section | None:
         if depth is not None and entry.summary:
             states = groups.setdefault((entry.task, family_of(entry.architecture)), {})
             states.setdefault(state(entry.epochs), {}).setdefault(entry.method, []).append((depth, entry.summary))
-    figures = []
+    figures: list[ReportFigure] = []
     for (task, family), of_group in groups.items():
         panels = {name: {m: line for m, line in lines.items() if len(line) > 1} for name, lines in of_group.items()}
         curved = [name for name, lines in panels.items() if lines][-_MOST_PANELS:]

@@ -122,9 +122,8 @@ def to_markdown_page(report: Report) -> str:
     for section in report.sections:
         parts += [f"## {escape_markdown(section.title)}", *map(escape_markdown, section.text)]
         parts += [to_markdown(table).strip() for table in section.tables]
-        parts += [
-            f"![{escape_markdown(f.label)}]({f.name}.svg)\n\n{escape_markdown(f.caption)}" for f in section.figures
-        ]
+        for figure in section.figures:
+            parts += [f"![{escape_markdown(figure.label)}]({figure.name}.svg)", escape_markdown(figure.caption)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -20,7 +20,7 @@ from lgx.runs.sweeps import Sweep, needed_runs
 
 
 def rows_by_start(starts: Starts, rows: Iterable[Row]) -> list[Row]:
-    """The rows of runs of starts, with the names in the sweep file: of the start as method, of the task, of the size."""
+    """The rows of runs of starts, with the names of start (as method), task and size in the sweep file."""
     cells = ((row, starts.cell_of(Path(row.run).parent.name)) for row in rows)
     return [replace(row, method=cell.start, task=cell.task, architecture=cell.size) for row, cell in cells if cell]
 
