@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-_DEPTH = re.compile(r"\bdepth=(\d+)|^(\d+)(?=-[^=]+$)|(?<=-)(\d+)$")
+_DEPTH = re.compile(r"\bdepth=(\d+),?|^(\d+)(?=-[^=]+$)|(?<=-)(\d+)$")
 
 
 def depth_of(architecture: str) -> int | None:
@@ -17,9 +17,10 @@ def family_of(architecture: str) -> str:
     return _DEPTH.sub("", architecture, count=1).strip("-,")
 
 
-def natural_order(name: str) -> list[str | int]:
-    """Sort key by which ``9-Small`` comes before ``10-Small``."""
-    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", name))]
+def architecture_order(name: str) -> tuple[list[str | int], int]:
+    """Sort key: by family, then by depth; ``embed_dim=64`` comes before ``embed_dim=128``."""
+    parts = re.split(r"(\d+)", family_of(name))
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)], depth_of(name) or 0
 
 
 def short_names(architectures: Iterable[str]) -> dict[str, str]:

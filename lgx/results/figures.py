@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from lgx.components.figures import log_ticks, make_panels, plain, to_svg, whole_ticks
 from lgx.core.rows import Row
-from lgx.results.architecture_names import depth_of, family_of, natural_order
+from lgx.results.architecture_names import architecture_order, depth_of, family_of
 from lgx.results.compute import Curves
 from lgx.results.looks import label_of, method_order, style_of
 from lgx.results.metrics import heading, in_words
@@ -27,7 +27,9 @@ def size_section(rows: Sequence[Row], metric: str) -> Section | None:
         metric: That metric.
     """
     groups: dict[tuple[str, str], dict[str, dict[str, list[tuple[float, Summary]]]]] = {}
-    for entry in sorted(measured(rows, metric), key=lambda e: (e.task, e.epochs or 0, natural_order(e.architecture))):
+    for entry in sorted(
+        measured(rows, metric), key=lambda e: (e.task, e.epochs or 0, architecture_order(e.architecture))
+    ):
         depth = depth_of(entry.architecture)
         if depth is not None and entry.summary:
             states = groups.setdefault((entry.task, family_of(entry.architecture)), {})

@@ -160,6 +160,7 @@ def print_report(report: Report) -> None:
         for sentence in section.text:
             screen.print(sentence, markup=False, highlight=False)
         for table in section.tables:
+            screen.print(table.title, style="bold", markup=False, highlight=False)
             tables.print(_in_terminal(table), "", sep="\n")
 
 
@@ -167,7 +168,7 @@ def _in_terminal(table: Table) -> "RichTable":
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    view = RichTable(title=Text(table.title), title_justify="left", title_style="bold")
+    view = RichTable()
     view.add_column(Text(table.first), no_wrap=True)
     for number, head in enumerate(table.columns):
         longest = max((len(cells[number].text) for _, cells in table.rows), default=0)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf, isfinite, nan
 
 from lgx.core.rows import Row
-from lgx.results.architecture_names import natural_order, short_names
+from lgx.results.architecture_names import architecture_order, short_names
 from lgx.results.looks import method_order
 from lgx.results.metrics import heading, in_words, lower_is_better, number, scale_of
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
@@ -144,7 +144,7 @@ def arrange(entries: Sequence[Entry], metric: str, mark_best: bool = True) -> li
         title, head = (lambda e: _join(e.architecture, state(e.epochs))), (lambda e: e.task)
     groups: dict[str, list[Entry]] = {}
     for entry in sorted(
-        entries, key=lambda e: (e.task, inf if e.epochs is None else e.epochs, natural_order(e.architecture))
+        entries, key=lambda e: (e.task, inf if e.epochs is None else e.epochs, architecture_order(e.architecture))
     ):
         groups.setdefault(title(entry), []).append(entry)
     return [_table(name, group, head, metric if mark_best else None) for name, group in groups.items()]

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from lgx.results.provenance import method_section
 
 from lgx.commands.compare import compare
 from lgx.core.rows import Row, read_rows, write_rows
 from lgx.errors import UserError
 from lgx.methods import registry
 from lgx.results.merging import find_results
-from lgx.results.provenance import method_section
 from tests.results.helpers import GAINS, add_run, read_page, row
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.images import write_images

@@ -5,13 +5,13 @@ from dataclasses import replace
 from math import nan
 
 import pytest
+from lgx.results.headline import average_section, headlines
 
 from experiments.reproduce.claims import Claim
 from experiments.reproduce.verdicts import judge
 from lgx.commands.compare import compare
 from lgx.core.rows import Row, write_rows
 from lgx.errors import UserError
-from lgx.results.headline import average_section, headlines
 from lgx.results.merging import Merged, count_whole_runs, find_results, last_epochs, merge
 from lgx.results.standings import chance_levels, is_random, standings
 from tests.results.helpers import row
