@@ -1,6 +1,7 @@
 """Read depths from the names of architectures, sort the names, and shorten them."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 _DEPTH = re.compile(r"\bdepth=(\d+),?|^(\d+)(?=-[^=]+$)|(?<=-)(\d+)$")
@@ -24,9 +25,10 @@ def architecture_order(name: str) -> tuple[list[str | int], int]:
 
 
 def short_names(architectures: Iterable[str]) -> dict[str, str]:
-    """``6x192`` for depth and width, where these tell the architectures apart; otherwise the whole names."""
+    """``6x192`` for the depth and width of an architecture; the whole name of one that they do not identify."""
     short = {name: _size(name) for name in architectures}
-    return short if len({*short.values()}) == len(short) else {name: name for name in short}
+    counts = Counter(short.values())
+    return {name: size if counts[size] == 1 else name for name, size in short.items()}
 
 
 def _size(name: str) -> str:

@@ -63,7 +63,7 @@ class Standing:
         tasks, networks = ({place[i] for place in self.places} for i in (0, 1))
         if len(self.places) < len(tasks) * len(networks):
             return f"{len(self.places)} pairs of task and network"
-        return f"{len(tasks)} task(s) × {len(networks)} network(s)"
+        return f"{_count(len(tasks), 'task')} × {_count(len(networks), 'network')}"
 
     @property
     def headline(self) -> str:
@@ -74,7 +74,7 @@ class Standing:
         text = f"{state(self.epochs).capitalize()}, {label_of(best)} has the best mean, {value}"
         rival = self.reference if self.reference not in (None, best) else next(iter(others), None)
         if rival is None:
-            return f"{text} over {self.place} ({summary.n} seed(s)); no other method was measured there."
+            return f"{text} over {self.place} ({_count(summary.n, 'seed')}); no other method was measured there."
         lead = self.lead(best, rival)
         if lead is None:
             return f"{text} over {self.place}, but no seed in common with {label_of(rival)}."
@@ -118,14 +118,15 @@ def average_section(found: Sequence[Standing]) -> Section | None:
     if len(methods) < 2:
         return None
     columns: list[str] = []
-    text = [_HOW_TO_READ]
+    places: list[str] = []
     for standing in found:
         name = state(standing.epochs)
         columns += [name] if standing.reference is None else [name, f"{name}, minus {label_of(standing.reference)}"]
-        text.append(f"{name.capitalize()}: mean over {standing.place} of the methods that have all of them.")
+        places.append(f"{name} {standing.place}")
     rows = [(label_of(m), tuple(cell for standing in found for cell in _cells(standing, m))) for m in methods]
     quantity = in_words(found[0].metric) + (" (%)" if is_share(found[0].metric) else "")
-    return Section(AVERAGES, text, [Table(f"mean {quantity}", tuple(columns), tuple(rows))])
+    text = f"Means of the methods that have all of these: {'; '.join(places)}."
+    return Section(AVERAGES, [_HOW_TO_READ, text], [Table(f"mean {quantity}", tuple(columns), tuple(rows))])
 
 
 def _cells(standing: Standing, method: str) -> list[Cell]:
@@ -162,3 +163,7 @@ def _standing(
             values.setdefault(method, {})[seed] = fmean(by_place[place] for place in sorted(places))
     reference = baseline if baseline in values else None if baseline else random_start(values)
     return Standing(epochs, metric, tuple(sorted(places)), values, reference)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"

@@ -139,7 +139,7 @@ def test_depth_and_family_come_from_the_name(name: str, depth: int | None, famil
 def test_names_are_short_where_depth_and_width_tell_them_apart() -> None:
     assert short_names([SPEC.format(4), SPEC.format(6)]) == {SPEC.format(4): "4x64", SPEC.format(6): "6x64"}
     alike = [SPEC.format(4), SPEC.format(4) + ",mlp_ratio=2"]
-    assert short_names(alike) == {name: name for name in alike}
+    assert short_names([*alike, SPEC.format(6)]) == {name: name for name in alike} | {SPEC.format(6): "6x64"}
     assert sorted(["10-Small", "9-Small"], key=architecture_order) == ["9-Small", "10-Small"]
 
 
