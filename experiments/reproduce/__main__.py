@@ -19,11 +19,12 @@ from experiments.reproduce.recipes import Recipe, Scale, load_recipe, load_recip
 from experiments.reproduce.steps import run_steps
 from lgx.cli import main as lgx
 from lgx.commands.run import call
+from lgx.core.readable import escape_markdown
 from lgx.errors import UserError
 from lgx.host.failures import describe
 from lgx.host.files import check_output
 from lgx.results.merging import find_results
-from lgx.results.report import escape_markdown, piped, print_report
+from lgx.results.report import piped, print_report
 from lgx.results.report_files import report_path, write_comparison
 
 PROGRAM = "python -m experiments.reproduce"

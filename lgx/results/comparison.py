@@ -137,7 +137,7 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
         costs, unknown = method_costs(of_split, merged.rows, merged.folders)
         notes += unknown
         sections.append(cost_section(costs))
-    introduction = [_overview(shown), *merged.notes, *fair_notes, *notes]
+    introduction = [_overview(shown), *merged.notes, *fair_notes, *notes, *_left_out(merged.rows, shown, options)]
     return Comparison(options, merged, of_split, shown, Report(TITLE, headline, introduction, sections), curves)
 
 
@@ -210,6 +210,14 @@ def _overview(rows: Sequence[Row]) -> str:
     counts = sorted({row.n for row in rows})
     examples = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"{len(rows)} values of {len({row.run for row in rows})} run(s), seeds {seeds}, {examples} examples each."
+
+
+def _left_out(rows: Sequence[Row], shown: Sequence[Row], options: Options) -> list[str]:
+    """A sentence on the tasks of the split that were not measured with the metric."""
+    tasks = {row.task for row in rows if row.split == options.split} - {row.task for row in shown}
+    if not tasks or options.tasks:
+        return []
+    return [f"Not shown, because their {options.metric} was not measured: {_listed(tasks)}; see --metric."]
 
 
 def _listed(words: Iterable[str], joint: str = ", ") -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import jinja2
 from markupsafe import Markup
 
+from lgx.core.readable import escape_markdown
+
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
@@ -140,11 +142,6 @@ def to_markdown(table: Table) -> str:
 def piped(lines: Iterable[Iterable[str]]) -> str:
     """The lines of a table of Markdown texts; the second line aligns columns."""
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def escape_markdown(text: str) -> str:
-    """Escape a text for Markdown."""
-    return re.sub(r"([\\|*<>`\[\]]|&(?=#?\w+;))", r"\\\1", text.replace("\n", " "))
 
 
 def print_report(report: Report) -> None:
