@@ -9,8 +9,10 @@ from lgx.core.rows import Row, write_rows
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.files import atomic_path, check_output, has_mark
+from lgx.methods import registry
 from lgx.results.comparison import Comparison
 from lgx.results.figures import compute_section, size_section
+from lgx.results.looks import label_of, method_order
 from lgx.results.merging import MARKDOWN, REPORT, RESULTS, TITLE, is_comparison
 from lgx.results.report import GENERATOR, Report, Section, to_html, to_markdown_page
 
@@ -68,7 +70,16 @@ def whole_report(comparison: Comparison) -> Report:
     sections = [*comparison.report.sections, size_section(shown, metric)]
     if comparison.curves:
         sections.append(compute_section(comparison.curves, metric))
-    return replace(comparison.report, sections=[*filter(None, sections), _origin(shown)])
+    return replace(comparison.report, sections=[*filter(None, sections), _methods(shown), _origin(shown)])
+
+
+def _methods(rows: Sequence[Row]) -> Section:
+    """Summary and paper of the methods that an installed package declares."""
+    text = []
+    for name in sorted({row.method for row in rows}, key=method_order):
+        if spec := registry.find_spec(name.partition(" (")[0]):
+            text.append(f"{label_of(name)} ({name}): {spec.summary} {spec.paper} {spec.url}")
+    return Section("Methods", text)
 
 
 def _origin(rows: Sequence[Row]) -> Section:
