@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,22 +124,26 @@ def names_of_runs(rows: Iterable[Row]) -> dict[tuple[str, str], str]:
     """(method, run) -> the method with the run's name, for runs of one method that have measured the same differently.
 
     Args:
-        rows: The rows that are compared, of one metric and split.
+        rows: The rows that are compared, of one split.
     """
-    values: dict[_Measurement, dict[str, float]] = {}
+    values: dict[_Measurement, dict[Path, float]] = {}
     for row in rows:
-        values.setdefault((row.method, row.architecture, row.task, row.epochs, row.metric, row.seed), {})[
-            _name_of(row.run)
-        ] = row.value
-    apart = {(str(key[0]), name) for key, of_runs in values.items() if len({*of_runs.values()}) > 1 for name in of_runs}
-    pairs = {(row.method, row.run) for row in rows if (row.method, _name_of(row.run)) in apart}
-    return {(method, run): f"{method} ({_name_of(run)})" for method, run in pairs}
+        values.setdefault(row.key[:-1], {})[_without_seed(row.run)] = row.value
+    apart = {(key[0], place) for key, of_runs in values.items() if len({*of_runs.values()}) > 1 for place in of_runs}
+    short = Counter(_short(place) for place in {place for _, place in apart})
+    names = {place: _short(place) if short[_short(place)] == 1 else str(place) for _, place in apart}
+    pairs = {(row.method, row.run): _without_seed(row.run) for row in rows}
+    return {pair: f"{pair[0]} ({names[place]})" for pair, place in pairs.items() if (pair[0], place) in apart}
 
 
-def _name_of(run: str) -> str:
-    """Experiment and name of a run from its folder: ``sws/first``; equal for all of its seeds."""
-    *_, last = parts = [part for part in Path(run).parts if part != "/"] or [run]
-    return "/".join((parts[:-1] if re.fullmatch(r"seed\d+", last) else parts)[-2:])
+def _without_seed(run: str) -> Path:
+    """Folder of all seeds of a run."""
+    return Path(run).parent if re.fullmatch(r"seed\d+", Path(run).name) else Path(run)
+
+
+def _short(place: Path) -> str:
+    """Experiment and name: ``sws/first``."""
+    return "/".join(place.parts[-2:])
 
 
 def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[Row], list[str]]:
