@@ -95,6 +95,9 @@ def test_several_labels_are_lists_or_names_between_semicolons(tmp_path, words):
         (ROWS, {"label": "text"}, "every row is another class"),
         (ROWS[:1], {}, "has 1 different values, expected 2 to"),
         (ROWS, {"text": "text,stars,x"}, "expected one column or two"),
+        (ROWS, {"text": "text,text"}, "expected one column or two"),
+        ([*ROWS, ("a text", "")], {}, f"row {len(ROWS) + 1}: has no class in column 'stars'"),
+        ([], {}, "reviews.csv: has no rows"),
     ],
 )
 def test_a_wrong_table_is_refused_with_one_sentence(tmp_path, words, rows, options, message):
