@@ -14,7 +14,7 @@ def compare(
 ) -> None:
     """Compare what runs have measured: methods × descendants × tasks, mean over seeds with a 95 % interval.
 
-    Example: lgx compare runs/first --baseline random --out report
+    Example: lgx compare runs/demo_sws --baseline random --out report
 
     Args:
         runs: Folders (searched for results.csv at any depth) or results.csv files.

@@ -23,6 +23,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.cli import COMMANDS, TRAINING
 from lgx.commands.predict import is_for_exported
+from lgx.commands.training_help import EXAMPLES
 from lgx.core.rows import Row, write_rows
 from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
@@ -171,13 +172,13 @@ def _write_text(folder: Path) -> None:
 
 @pytest.mark.usefixtures("workplace")
 def test_every_lgx_command_of_the_readme_runs():
-    assert run_commands(PAGES[:1]) >= {"import", "fit", "export", "doctor", "arena"}
+    assert run_commands(commands(PAGES[:1])) >= {"import", "fit", "export", "doctor", "arena"}
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("workplace")
 def test_every_lgx_command_of_the_documentation_runs():
-    ran = run_commands(PAGES)
+    ran = run_commands(commands(PAGES))
     assert ran >= {
         "fit", "test", "init", "export", "compare", "sweep", "data", "arch", "sample", "doctor", "plan", "embed",
         "extract",
@@ -185,10 +186,41 @@ def test_every_lgx_command_of_the_documentation_runs():
     assert ran <= {*TRAINING, *COMMANDS}
 
 
-def run_commands(pages: list[Path]) -> set[str]:
-    """Run the commands of pages as far as small files allow it; returns their names."""
+def examples_of_help() -> list[str]:
+    """The first run of ``lgx --help``, and the example of every command's help."""
+    first_run = lgx("--help").out.partition("a first run:")[2].replace("\\\n", " ").splitlines()
+    lines = [re.sub(r" {2,}\(.*", "", line).strip() for line in first_run]
+    first = ("import", "export", "fit")  # the others read what these write
+    names = [*first, *(name for name in {**TRAINING, **COMMANDS} if name not in first)]
+    for command in (*([name] for name in names), ["data", "list"], ["data", "prepare"]):
+        example = re.split(r"an example:\s|example: ", lgx(*command, "--help").out)[1:]
+        lines += [" ".join(text.partition("\n\n")[0].replace("\\\n", " ").split()) for text in example]
+    return [line for line in lines if line]
+
+
+@pytest.mark.usefixtures("workplace")
+def test_the_first_run_and_every_example_of_a_help_run():
+    config = Path("runs/first/net/seed0/config.yaml")
+    config.parent.mkdir(parents=True)
+    config.write_text(lgx(*EXAMPLES["fit"].split(), "--print_config").out)
+    ran = run_commands(examples_of_help())
+    assert ran >= {*TRAINING, *COMMANDS} - {"doctor", "plan"}
+
+
+@pytest.mark.usefixtures("workplace")
+def test_the_first_run_of_the_help_trains(tmp_path):
+    for folder in ("runs/mine", "my_images"):
+        shutil.rmtree(folder)
+    write_images(tmp_path / "my_images", {"train": 60})
+    for line in examples_of_help()[1:3]:
+        run_line(line)
+    assert Path("runs/mine/small/seed0/final.learngene.safetensors").is_file()
+
+
+def run_commands(lines: list[str]) -> set[str]:
+    """Run command lines as far as small files allow it; returns the names of the commands."""
     ran = []
-    for line in commands(pages):
+    for line in lines:
         program, *words = shlex.split(line)
         if program in ("srun", "torchrun"):
             program, *words = words[words.index("lgx") :]
