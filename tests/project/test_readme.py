@@ -214,7 +214,7 @@ def test_the_first_run_of_the_help_trains(tmp_path):
     write_images(tmp_path / "my_images", {"train": 60})
     for line in examples_of_help()[1:3]:
         run_line(line)
-    assert Path("runs/mine/small/seed0/final.learngene.safetensors").is_file()
+    assert Path("runs/mine/small/seed0/checkpoints/last.ckpt").is_file()
 
 
 def run_commands(lines: list[str]) -> set[str]:
