@@ -157,6 +157,7 @@ def _write_text(folder: Path) -> None:
     (folder / "my_texts").mkdir()
     (folder / "my_texts/train.txt").write_text("\n\n".join(f"the cat sat on mat {n}" for n in range(2000)))
     write_vocabulary(write_sets(folder / "data") / "gpt2_vocab", size=50257)
+    write_tokenizer(folder / "data/pocket_vocab", "bare", 1024)
     gpt2 = HFArchitecture(1, 8, 2, max_len=64)
     runs = folder / "runs/text_mini"
     ancestor = Learngene("ancestor", gpt2, gpt2.build().state_dict())
@@ -237,7 +238,8 @@ def run_commands(lines: list[str]) -> set[str]:
         if ">" in words:
             Path(words.pop()).write_text(lgx(*words[:-1]).out)
             words.pop()
-        if "text_pocket" in line and command not in TRAINING:  # need what the commands before them have trained
+        untrained = any(run in line for run in ("runs/text_pocket/", "runs/mine/lm/"))
+        if untrained and command not in TRAINING:  # needs what the commands before it have trained
             continue
         images = command == "predict" and is_for_exported(words[1:])
         small = {"my_images/test": "my_images", "runs/mine/reviews/seed0": "minilm"}
@@ -248,7 +250,7 @@ def run_commands(lines: list[str]) -> set[str]:
             words = [w for w in words if w not in ("--ckpt_path", "last", "best")] + ["--print_config"]
         elif command in ("sweep", "arena"):
             words += ["--dry_run"]
-        elif command == "init":  # several pages use the same place
+        elif command in ("init", "export"):  # several pages use the same place
             words += ["--force"]
         elif command == "extract":  # the replacement was selected on two data sets
             words = ["1" if w == "2" else w for w in words]
