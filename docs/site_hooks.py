@@ -14,7 +14,7 @@ _LINKED = (
     "LICENSE",
     "docs/site.css",
     "docs/**/*.csv",
-    "docs/pictures/*.svg",
+    "docs/pictures/*",
     "docs/**/*.ipynb",
     "experiments/**/*",
     "lgx/**/*.py",
