@@ -69,7 +69,8 @@ train and evaluate (configuration files with --config):
 a first run:
   make demo                                   (in a clone)
   lgx config own_images > mine.yaml           (anywhere, with images in class folders)
-  lgx fit --config mine.yaml --data.root my_images --model.initializer RandomStart
+  lgx fit --config mine.yaml --data.root my_images --model.initializer RandomStart \\
+    --model.arch depth=6,embed_dim=128,num_heads=2,patch_size=8,img_size=64
 """
 
 
