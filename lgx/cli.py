@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from lgx.core.version import __version__
@@ -15,7 +15,6 @@ from lgx.errors import Preempted, UserError
 from lgx.host import launcher
 from lgx.host.failures import describe
 from lgx.host.signals import one_interrupt
-from lgx.host.startup import collect_rarely
 
 TRAINING = {
     "fit": "train an ancestor, a learngene or a descendant",
@@ -74,21 +73,12 @@ a first run:
 """
 
 
-def program() -> None:
-    """Run the command line of this process, with fast start and exit: the ``lgx`` program.
-
-    Raises:
-        SystemExit: As :func:`main`.
-    """
-    collect_rarely()
-    main()
-
-
-def main(args: Sequence[str] | None = None) -> None:
-    """Run a command line.
+def main(args: Sequence[str] | None = None, run: Callable[[Sequence[str]], object] | None = None) -> None:
+    """Run a command line, and report its errors.
 
     Args:
         args: Arguments without the program's name; ``sys.argv`` by default.
+        run: What runs it; :func:`run_command` by default.
 
     Raises:
         SystemExit: With exit code 2 for a user's mistake, 1 for a failure of the system, 3 if ``lgx predict`` could not
@@ -103,7 +93,7 @@ def main(args: Sequence[str] | None = None) -> None:
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
         with one_interrupt():
-            run_command(argv)
+            (run or run_command)(argv)
     except KeyboardInterrupt:
         _fail(argv[0], "interrupted; finished files are complete", 130)
     except Exception as error:
@@ -133,9 +123,7 @@ def run_command(argv: Sequence[str]) -> None:
             importlib.import_module("lgx.commands.training_help").print_help(command)
             return
         argv = ["--help" if word == "--help-all" else word for word in argv]
-        launcher.check_job()
-        with importlib.import_module("lgx.host.signals").STOP.requeue_noted():  # before long imports
-            importlib.import_module("lgx.training.cli").run(list(argv), _write_report)
+        importlib.import_module("lgx.training.cli").run(list(argv), _write_report)
     elif command in {**TRAINING, **COMMANDS}:
         importlib.import_module("lgx.commands.run").run(command, list(argv[1:]))
     else:

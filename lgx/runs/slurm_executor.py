@@ -14,7 +14,7 @@ from lgx.errors import UserError
 from lgx.host.extras import extra
 from lgx.host.signals import requeue_signal
 from lgx.runs.executors import Failure, Outcome, Submission, failure_of
-from lgx.runs.jobs import Job, RunFailed, run_in_subprocess
+from lgx.runs.jobs import Job, RunFailed, run_on_cluster
 
 _PATIENCE = 600.0
 """Seconds for which a submission is repeated while SLURM's controller does not answer, as during its restart."""
@@ -87,7 +87,7 @@ class SlurmExecutor:
         while True:
             try:
                 with self.executor.batch():
-                    handles = [self.executor.submit(run_in_subprocess, job, None) for job in jobs]
+                    handles = [self.executor.submit(run_on_cluster, job) for job in jobs]
                 break
             except RuntimeError as error:
                 answers = not any(part in str(error) for part in _UNREACHABLE)

@@ -26,7 +26,6 @@ from lgx.host.extras import EXTRAS
 from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning, worker_was_killed
 from lgx.host.launcher import check_job
 from lgx.host.signals import STOP
-from lgx.host.startup import collect_as_usual, keep_freed_memory
 from lgx.methods.base import Method
 from lgx.training.callbacks.health import TrainingHealth
 from lgx.training.callbacks.results import SaveConfig
@@ -115,8 +114,6 @@ class LgxCLI(LightningCLI):
         config = self.config
         self.run_dir = place_of_run(config)
         on_gpu = _has_gpu(config.trainer.accelerator)
-        if not on_gpu:
-            keep_freed_memory()
         config.trainer.precision = config.trainer.precision or ("bf16-mixed" if on_gpu else "32-true")
         self.sources = resolve_sources(config, download=self.command == "fit" or config.untrained)
         versions = {"commit": commit(), **package_versions()}
@@ -181,7 +178,6 @@ class LgxCLI(LightningCLI):
         arguments: dict[str, Any] = {"ckpt_path": self.checkpoint.path if self.checkpoint else None}
         if self.command in ("validate", "test"):
             arguments["verbose"] = False  # Report prints the scores
-        collect_as_usual()
         try:
             if self.command == "fit":
                 if self.claim.is_finished(self.config.test_end):

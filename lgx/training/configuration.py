@@ -28,11 +28,11 @@ from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
 from lgx.host import launcher
 from lgx.host.failures import blame
-from lgx.host.startup import silence_known_warnings
+from lgx.host.warnings import silence_known_warnings
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks.run_weights import BestCheckpoint
-from lgx.training.lightning_internals import read_whole_numbers_first, start_other_elements_afresh
+from lgx.training.lightning_internals import read_whole_numbers_first
 from lgx.training.parsing import LINKED, ConfigFile, DroppedOptions, parse, restrict_imports, underscored
 from lgx.training.trainer_parts import FOLLOW_RUN
 
@@ -126,7 +126,6 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
     parser.add_argument("-c", "--config", action=ConfigFile, help="Configuration file in YAML.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of the run; false sets none.")
     read_whole_numbers_first(Trainer)
-    start_other_elements_afresh()
     parser.add_lightning_class_args(Trainer, "trainer")
     parser.add_lightning_class_args(Method, "model", subclass_mode=True)
     parser.add_lightning_class_args(TaskDataModule, "data", subclass_mode=True)

@@ -11,7 +11,7 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment
 
 from lgx.cli import main
 from lgx.host import launcher
-from lgx.host.startup import silence_known_warnings
+from lgx.host.warnings import silence_known_warnings
 from tests.support.command_line import lgx
 
 WITHIN = {"SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
