@@ -42,8 +42,7 @@ _DROPPED = DroppedOptions()
 _UNSUITED = {
     "GradientAccumulationScheduler": "changes the number of steps during the run, which schedules and plans need; give "
     "trainer.accumulate_grad_batches",
-    "StochasticWeightAveraging": "replaces the schedule, and cannot resume; give EMA",
-    "EMAWeightAveraging": "has a constant decay, also in short runs; give EMA",
+    "StochasticWeightAveraging": "replaces the schedule, and cannot resume; give EMAWeightAveraging",
 }
 """Callbacks of Lightning -> why a run cannot have them."""
 

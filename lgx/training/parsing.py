@@ -19,10 +19,11 @@ from lgx.methods import registry
 from lgx.training.lightning_internals import option_strings
 
 _PACKAGES = (
-    "lgx.methods", "lgx.initialization", "lgx.training.callbacks", "lgx.components.optim", "data_modules",
+    "lgx.methods", "lgx.initialization", "lgx.components.optim", "data_modules",
     "torchvision.transforms.v2", "torch.optim", "torch.optim.lr_scheduler", "timm.optim",
     "lightning.fabric.plugins", "lightning.pytorch.accelerators", "lightning.pytorch.callbacks",
-    "lightning.pytorch.loggers", "lightning.pytorch.plugins", "lightning.pytorch.profilers", "lightning.pytorch.strategies",
+    "lightning.pytorch.loggers", "lightning.pytorch.plugins", "lightning.pytorch.profilers",
+    "lightning.pytorch.strategies",
 )  # fmt: skip
 """Packages whose classes a configuration may name."""
 _LISTED = (

@@ -39,7 +39,7 @@ _APPLIED = (
 )  # fmt: skip
 """Beginnings of the keys that count from the checkpoint on. The batch of a step is guarded as a whole."""
 
-_AVERAGING = ("trainer.callbacks.EMA", "trainer.callbacks.WeightAveraging")
+_AVERAGING = ("trainer.callbacks.EMAWeightAveraging", "trainer.callbacks.WeightAveraging")
 """Callbacks that change the weights. All others only observe, or stop the run, and count from the checkpoint on."""
 
 _OPTIMIZER = ("model.optimizer", "model.scheduler")

@@ -2,7 +2,6 @@
 
 - ``BestCheckpoint`` keeps the best ones of its validations.
 - ``RunWeights`` chooses between the last and the best ones when training ends.
-- ``EMA`` averages the weights.
 """
 
 from collections import defaultdict
@@ -205,22 +204,3 @@ def _has_ended(trainer: Trainer) -> bool:
     """Whether the learning rates have decayed to nearly zero."""
     groups = [group for optimizer in trainer.optimizers for group in optimizer.param_groups]
     return bool(groups) and all(group["lr"] <= _ENDED * group.get("initial_lr", group["lr"]) for group in groups)
-
-
-class EMA(WeightAveraging):
-    """Evaluate, and end with, the exponential moving average of the weights; buffers are copied.
-
-    The decay begins small: min(decay, (1 + t) / (10 + t)) after t steps, as in timm. With a constant decay of 0.999 the
-    average of some hundred steps is mostly the start. Add it with ``--trainer.callbacks+=EMA``.
-
-    Args:
-        decay: The largest share of the former average.
-    """
-
-    def __init__(self, decay: float = 0.999) -> None:
-        self.decay = decay
-        super().__init__(use_buffers=False, avg_fn=self.average)
-
-    def average(self, mean: Tensor, now: Tensor, steps: Tensor) -> Tensor:
-        """The next average, from the former one and the weights after so many steps."""
-        return mean + (1 - ((1 + steps) / (10 + steps)).clamp(max=self.decay)) * (now - mean)
