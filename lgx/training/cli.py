@@ -23,7 +23,7 @@ from lgx.core.readable import lower_is_better
 from lgx.core.rows import keep_rows
 from lgx.errors import Preempted, UserError
 from lgx.host.extras import EXTRAS
-from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning, worker_was_killed
+from lgx.host.failures import blame, reason_of, refused_by_lightning, worker_was_killed
 from lgx.host.launcher import check_job
 from lgx.host.signals import STOP
 from lgx.methods.base import Method
@@ -64,10 +64,6 @@ def run(argv: list[str], write_report: WriteReport | None = None) -> None:
             LgxCLI(argv[0], argv[1:], held, write_report).run()
     except MisconfigurationException as error:  # of Lightning's checks of its arguments
         raise UserError(" ".join(str(error).split())) from error
-    except SystemExit as end:
-        if isinstance(end.__context__, KeyboardInterrupt):  # Lightning ends an interrupted run with exit(1)
-            raise KeyboardInterrupt from end
-        raise
 
 
 _REFUSALS = (MisconfigurationException, ValueError, AttributeError, ImportError, NotImplementedError)
@@ -178,26 +174,17 @@ class LgxCLI(LightningCLI):
         arguments: dict[str, Any] = {"ckpt_path": self.checkpoint.path if self.checkpoint else None}
         if self.command in ("validate", "test"):
             arguments["verbose"] = False  # Report prints the scores
-        try:
+        if self.command == "fit":
+            if self.claim.is_finished():
+                print(f"finished   {self.run_dir}: nothing to do; --overwrite trains again")
+                return
+            self._before_fit()
+        else:
+            self._check_own_data([_EVALUATED[self.command]])
+        with self._blamed():
+            getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
             if self.command == "fit":
-                if self.claim.is_finished(self.config.test_end):
-                    print(f"finished   {self.run_dir}: nothing to do; --overwrite trains again")
-                    return
-                self._before_fit()
-            else:
-                self._check_own_data([_EVALUATED[self.command]])
-            with self._blamed():
-                getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
-                if self.command == "fit":
-                    self._after_fit()
-        except OSError as error:
-            if not is_disk_full(error):
-                raise
-            place = self.run_dir if error.filename is None else Path(os.fsdecode(error.filename))
-            reason = error.strerror or error
-            raise UserError(
-                f"cannot write {place}: {reason}; free some space, then resume with --ckpt_path last"
-            ) from error
+                self._after_fit()
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:
@@ -205,8 +192,11 @@ class LgxCLI(LightningCLI):
         try:
             yield
         except (KeyboardInterrupt, SystemExit) as end:
-            if self.command != "fit" or KeyboardInterrupt not in (type(end), type(end.__context__)):
+            # Lightning ends an interrupted run with exit(1).
+            if KeyboardInterrupt not in (type(end), type(end.__context__)):
                 raise
+            if self.command != "fit":
+                raise KeyboardInterrupt from end
             raise Preempted(
                 f"interrupted; finished files of the run are complete, {self._how_to_resume()}", 130
             ) from end

@@ -36,7 +36,6 @@ from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.locks import run_lock
-from lgx.host.safety import load_plain
 from lgx.methods.base import Method
 from lgx.training.same_run import RunIdentity, check_configuration, check_optimizer, identity_of
 
@@ -283,16 +282,9 @@ class FolderClaim(Callback):
             print(f"resumed    {line}")
         return True
 
-    def is_finished(self, test_end: bool) -> bool:
-        """Whether the run is finished with exactly this configuration.
-
-        Args:
-            test_end: Whether the final weights must be tested.
-        """
-        if not self._is_unchanged or self.resumed is None:
-            return False
-        tested = bool((load_plain(self.resumed.config) or {}).get("test_end"))
-        return is_complete(self.folder) and (tested or not test_end)
+    def is_finished(self) -> bool:
+        """Whether the run is finished with exactly this configuration."""
+        return self._is_unchanged and is_complete(self.folder)
 
     def begin(self) -> None:
         """Move an earlier run aside, or mark the resumed run as unfinished."""

@@ -24,23 +24,21 @@ _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsona
 
 _REMEDY = "give the former values, --overwrite to train anew, or --name to start another run"
 
-_WITHOUT_INFLUENCE = (
-    "ckpt_path", "overwrite", "runs_dir", "experiment", "name", "save_every", "early_stop", "split_batch", "untrained",
-    "test_start", "test_end", "data.root", "data.num_workers", "data.cache_dir",
-    "data.worker_timeout", "data.cache_gib", "trainer.logger", "trainer.enable_", "trainer.log_every_n_steps",
-    "trainer.default_root_dir", "trainer.profiler", "trainer.num_sanity_val_steps", "trainer.barebones",
-)  # fmt: skip
-"""Beginnings of the keys that do not change what is learned. The fingerprint guards ``data.root``."""
-
+_PLACES = ("runs_dir", "experiment", "name", "data.root", "data.cache_dir")
+"""Beginnings of the keys of places: a run and its data may be moved."""
 _APPLIED = (
+    "save_every", "early_stop", "split_batch", "test_start", "test_end", "untrained",
     "trainer.max_", "trainer.min_", "trainer.accelerator", "trainer.strategy", "trainer.devices", "trainer.num_nodes",
-    "trainer.plugins", "trainer.benchmark", "trainer.deterministic", "trainer.detect_anomaly",
-    "trainer.inference_mode", "model.compile", "checkpoint.", "data.eval_batch_size", "data.batch_size",
+    "trainer.plugins", "trainer.benchmark", "trainer.deterministic", "trainer.detect_anomaly", "trainer.inference_mode",
+    "trainer.logger", "trainer.enable_", "trainer.log_every_n_steps", "trainer.default_root_dir", "trainer.profiler",
+    "trainer.num_sanity_val_steps", "trainer.barebones", "trainer.callbacks", "model.compile", "checkpoint.",
+    "data.num_workers", "data.worker_timeout", "data.cache_gib", "data.eval_batch_size",
+    "data.batch_size",
 )  # fmt: skip
-"""Beginnings of the keys that count from the checkpoint on. The batch of a step is guarded as a whole."""
+"""Beginnings of the keys that count from the checkpoint on. Fingerprints guard the data and the batch of a step."""
 
 _AVERAGING = ("trainer.callbacks.EMAWeightAveraging", "trainer.callbacks.WeightAveraging")
-"""Callbacks that change the weights. All others only observe, or stop the run, and count from the checkpoint on."""
+"""Callbacks that change the weights. All others only observe, or stop the run."""
 
 _OPTIMIZER = ("model.optimizer", "model.scheduler")
 
@@ -90,11 +88,9 @@ def check_configuration(record: RunIdentity, now: RunIdentity, folder: Path) -> 
         Changed options that are applied, and changed versions of the code, one line each.
     """
     changes = _changes(record, now)
-    observes = [key for key in changes if key.startswith("trainer.callbacks") and not key.startswith(_AVERAGING)]
-    refused = [change for key, change in changes.items() if not key.startswith(_APPLIED) and key not in observes]
-    refused += _differences(
-        *({f"the file of {option}": digest for option, digest in run.files.items()} for run in (record, now))
-    ).values()
+    refused = [line for key, line in changes.items() if not key.startswith(_APPLIED) or key.startswith(_AVERAGING)]
+    files = [{f"the file of {option}": digest for option, digest in run.files.items()} for run in (record, now)]
+    refused += _differences(*files).values()
     _refuse(refused, f"{folder}: the run was started with other options", _REMEDY)
     return list(changes.values()), list(_differences(record.versions, now.versions).values())
 
@@ -127,13 +123,12 @@ def _refuse(changes: Sequence[str], what: str, remedy: str) -> None:
 
 
 def _changes(record: RunIdentity, now: RunIdentity) -> dict[str, str]:
-    """Key -> its change in words, of all options that influence what is learned."""
+    """Key -> its change in words."""
     former, options = (flat_options(load_plain(identity.config)) for identity in (record, now))
     same = record.versions == now.versions  # otherwise one of the two versions may not know an option
     every = dict.fromkeys(key for key in (*former, *options) if same or key.startswith(_AVERAGING))
     former, options = every | former, every | options
-    changes = _differences(former, options)
-    return {key: change for key, change in changes.items() if not key.startswith(_WITHOUT_INFLUENCE)}
+    return {key: line for key, line in _differences(former, options).items() if not key.startswith(_PLACES)}
 
 
 def _differences(former: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
