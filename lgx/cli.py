@@ -6,7 +6,6 @@ import io
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -48,8 +47,6 @@ _GROUPS = {
 COMMANDS = {name: text for commands in _GROUPS.values() for name, text in commands.items()}
 _LONGEST = 2000
 """Characters of an error message that are printed."""
-_PAUSE = 15.0
-"""Seconds in which the first of several processes may report a mistake before the others do."""
 
 
 def _help() -> str:
@@ -99,7 +96,6 @@ def main(args: Sequence[str] | None = None, run: Callable[[Sequence[str]], objec
     except Exception as error:
         message = describe(error)  # called first: the cause of a UserError may be a killed data loading process
         if isinstance(error, UserError) and message is None:
-            _let_first_process_report(2)
             _fail(argv[0], _user_message(error), 2)
         if isinstance(error, Preempted):
             _fail(argv[0], str(error), error.code)
@@ -148,17 +144,6 @@ def _user_message(error: UserError) -> str:
     return text.splitlines()[-1].removeprefix("lgx.errors.UserError: ") if "Original Traceback" in text else text
 
 
-def _let_first_process_report(code: int) -> None:
-    """Let only one process report a mistake that all processes of srun or torchrun detect.
-
-    When the first process ends, torchrun and srun end the others. If a process still runs after a pause, it alone has
-    detected the mistake and reports it.
-    """
-    if launcher.rank() and launcher.is_launched():
-        signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
-        time.sleep(_PAUSE)
-
-
 def _fail(command: str, message: str, code: int) -> NoReturn:
     # The message may quote a foreign file: control characters must not reach the terminal.
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message[:_LONGEST])
@@ -166,7 +151,3 @@ def _fail(command: str, message: str, code: int) -> NoReturn:
     sys.stderr.write(f"lgx {command}{process}: {shown}\n")  # one call: lines of several processes stay whole
     sys.stderr.flush()
     raise SystemExit(code)
-
-
-if __name__ == "__main__":
-    main()
