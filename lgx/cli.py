@@ -147,7 +147,8 @@ def _user_message(error: UserError) -> str:
 def _fail(command: str, message: str, code: int) -> NoReturn:
     # The message may quote a foreign file: control characters must not reach the terminal.
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message[:_LONGEST])
-    process = f" (process {number})" if (number := launcher.rank()) else ""
+    rank = launcher.rank()
+    process = f" (process {rank})" if rank else ""
     sys.stderr.write(f"lgx {command}{process}: {shown}\n")  # one call: lines of several processes stay whole
     sys.stderr.flush()
     raise SystemExit(code)

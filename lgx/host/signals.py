@@ -18,7 +18,8 @@ def requeue_signal() -> signal.Signals:
     A variable, not an option: a run must know it before it reads its command line, and its job's processes inherit it.
     """
     name = os.environ.get("LGX_REQUEUE_SIGNAL") or _CHOICES[0]
-    if (full := f"SIG{name.removeprefix('SIG')}") not in _CHOICES:
+    full = f"SIG{name.removeprefix('SIG')}"
+    if full not in _CHOICES:
         raise UserError(f"LGX_REQUEUE_SIGNAL: unknown signal {name!r}; choose from {', '.join(_CHOICES)}")
     return signal.Signals[full]
 

@@ -64,7 +64,7 @@ class Submission:
 
     Attributes:
         job: The job.
-        handle: The executor's own handle of it.
+        handle: The executor's handle of it.
         slot: Number of its slot among the jobs that run at the same time.
     """
 
@@ -158,7 +158,8 @@ class LocalExecutor:
 
     def poll(self, submission: Submission) -> Outcome | None:
         """How the process ended; None while it runs."""
-        if (code := submission.handle.poll()) is None:
+        code = submission.handle.poll()
+        if code is None:
             return None
         self._slots.append(submission.slot)
         if code == ELSEWHERE:
@@ -185,7 +186,8 @@ def _share(gpus: list[str], slot: int, slots: int) -> list[str]:
 
 
 def _visible_gpus() -> list[str]:
-    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
         return [gpu for gpu in visible.split(",") if gpu]
     import torch
 

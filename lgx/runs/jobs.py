@@ -125,7 +125,8 @@ def is_finished(job: Job) -> bool:
 
 def change_of(job: Job) -> str | None:
     """What has changed since the job finished, in words; None without a change, or before the end."""
-    if (mark := _read_mark(job)) is None:
+    mark = _read_mark(job)
+    if mark is None:
         return None
     former = mark["arguments"]
     if sorted(former) != sorted(job.arguments):

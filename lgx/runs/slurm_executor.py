@@ -71,8 +71,8 @@ class SlurmExecutor:
         settings["srun_args"] = ["--kill-on-bad-exit=1", *parameters.get("srun_args", [])]
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            own = tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=folder)
-            self.executor = AutoExecutor(own, cluster="slurm")
+            files = tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=folder)
+            self.executor = AutoExecutor(files, cluster="slurm")
             self.executor.update_parameters(
                 **{key if key in _GENERAL else f"slurm_{key}": value for key, value in settings.items()}
             )

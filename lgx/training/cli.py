@@ -83,7 +83,9 @@ class LgxCLI(LightningCLI):
     def __init__(
         self, command: str, argv: Sequence[str], held: ExitStack, write_report: WriteReport | None = None
     ) -> None:
-        self.command, self.held, self.write_report = command, held, write_report
+        self.command = command
+        self.held = held
+        self.write_report = write_report
         super().__init__(
             Method,
             TaskDataModule,
@@ -134,7 +136,8 @@ class LgxCLI(LightningCLI):
             config.trainer.logger = False
         place_loggers(config, self.run_dir)
         built = instantiate(self.run_parser, config)
-        self.datamodule, self.model = built.data, built.model
+        self.datamodule = built.data
+        self.model = built.model
         if self.checkpoint is not None:
             self.model.skip_start(self.checkpoint.about)
         resumed = self.checkpoint if self.checkpoint is not None and self.checkpoint.is_in(self.run_dir) else None
@@ -164,7 +167,8 @@ class LgxCLI(LightningCLI):
         if not best.monitor:
             best.monitor = f"val/{self.model.validated_as(self.datamodule.task).metric}"
             if lower_is_better(best.monitor):
-                best.mode, best.kth_value = "min", torch.tensor(torch.inf)
+                best.mode = "min"
+                best.kth_value = torch.tensor(torch.inf)
         if best.dirpath is None:
             # Absolute: a run that is resumed from another folder must recognize its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
@@ -263,8 +267,9 @@ class LgxCLI(LightningCLI):
             tested = self.model.epochs_trained  # an earlier end of this run may have tested later weights
             keep_rows(self.run_dir / "results.csv", lambda row: row.split != "test" or row.epochs <= tested)
             page = self.write_report(self.run_dir, self.model) if self.write_report else None
-            numbers, cost = self.health.numbers(), (self.health.seconds, self.model.start_flops)
-            write_summary(self.run_dir, self.trainer, *cost, numbers, weights.kind)
+            seconds = self.health.seconds
+            numbers = self.health.numbers()
+            write_summary(self.run_dir, self.trainer, seconds, self.model.start_flops, numbers, weights.kind)
             print(f"weights    {weights.words}: {weights.path}{weights.other}")
             for sentence in self.model.conclusions():
                 print(f"result     {sentence}")
@@ -284,7 +289,8 @@ def _has_gpu(accelerator: Any) -> bool:
 @contextmanager
 def _command_line(argv: Sequence[str]) -> Iterator[None]:
     """Let ``sys.argv`` be this command line: DDP starts its other processes with ``sys.argv``."""
-    before, sys.argv = sys.argv, [sys.argv[0], *argv]
+    before = sys.argv
+    sys.argv = [sys.argv[0], *argv]
     try:
         yield
     finally:

@@ -143,7 +143,8 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     """Parse a command line and the configuration files that it names; print the options that a class replaces."""
     for word, after in pairwise([*underscored(argv), ""]):
         option, _, value = word.partition("=")
-        if (linked := option.removeprefix("--")) in LINKED:
+        linked = option.removeprefix("--")
+        if linked in LINKED:
             raise UserError(f"{option}: follows {LINKED[linked]}; leave it out")
         if option in ("--model.optimizer", "--model.scheduler"):
             check_class(option, value or after)
@@ -174,7 +175,7 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
         try:
             return cast(Namespace, parser.instantiate_classes(config))
         except Exception as error:
-            # jsonargparse tries every type of an option, and raises its own error if all types fail.
+            # jsonargparse tries every type of an option, and raises another error if all types fail.
             if isinstance(error.__cause__, UserError):  # of a link
                 raise error.__cause__ from error
             if not parser.refused:
@@ -187,12 +188,13 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
 def configuration_text(parser: RunParser, config: Namespace) -> str:
     """A configuration as YAML, without ``ckpt_path`` and ``overwrite``, which belong to one start of the run only."""
     config = config.clone()
-    config.ckpt_path, config.overwrite = None, False
+    config.ckpt_path = None
+    config.overwrite = False
     return str(parser.dump(config, skip_unset=False, skip_validation=True))
 
 
 def _add_run_options(parser: RunParser) -> None:
-    """Add lgx's own options: the run's folder, flags and best checkpoint."""
+    """Add the run's folder, flags and best checkpoint."""
     parser.add_argument("--runs_dir", type=str, default="runs", help="Folder of all experiments.")
     parser.add_argument("--experiment", type=str, default="default", help="Folder for runs that you will compare.")
     parser.add_argument("--name", type=str | None, default=None, help="Name of the run; default: the method.")
@@ -238,9 +240,8 @@ def _check_values(config: Namespace) -> None:
         value = config.trainer[name]
         if isinstance(value, int | float) and value <= 0:
             raise UserError(f"trainer.{name}: expected more than 0, got {value}")
-    if isinstance(strategy := config.trainer.strategy, str) and any(
-        word in strategy for word in ("notebook", "spawn", "fork")
-    ):
+    strategy = config.trainer.strategy
+    if isinstance(strategy, str) and any(word in strategy for word in ("notebook", "spawn", "fork")):
         raise UserError(f"trainer.strategy: the processes of {strategy} return no results; give ddp")
     for place, value in all_values(config.as_dict()):
         if place.endswith(".class_path") and (why := _UNSUITED.get(value.rpartition(".")[2])):

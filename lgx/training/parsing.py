@@ -146,8 +146,8 @@ def _explain(message: str, options: Sequence[str]) -> str:
     elif unknown := re.match(r"Expected a dot import path string: (\w+)$", reason):
         reason = f"class {unknown[1]!r} is unknown{_similar(unknown[1], _class_names())}"
     elif reason.endswith("is abstract"):
-        given = re.search(r"Given value: ([\w.]+)$", message, re.MULTILINE)
-        reason = f"{reason}, got {given[1]}" if given else _CLASS_FIRST
+        value = re.search(r"Given value: ([\w.]+)$", message, re.MULTILINE)
+        reason = f"{reason}, got {value[1]}" if value else _CLASS_FIRST
     elif reason.endswith("is not accepted"):
         helps = [f"--{group}.help" for group in (place, place.partition(".")[0])]
         reason += f"; see {next((help for help in helps if help in options), '--help')}"
@@ -161,8 +161,8 @@ def _explain(message: str, options: Sequence[str]) -> str:
     return f"{place}: {reason}" if place else reason
 
 
-def _similar(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
+def _similar(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=2, cutoff=0.7)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 

@@ -109,10 +109,10 @@ def find_checkpoint(
         name = weights_of_run(str(folder))
     path = name
     if name in ("best", "last"):
-        found = _own(folder / "checkpoints", command, name, overwrite)
-        if found is None:
+        file = _checkpoint_of_run(folder / "checkpoints", command, name, overwrite)
+        if file is None:
             return None
-        path = str(found)
+        path = str(file)
     content = load_checkpoint(path)
     _check(content, f"--ckpt_path {path}")
     return Checkpoint(path, identity_of(content, path), content["lgx"])
@@ -128,8 +128,8 @@ def _check(content: dict[str, Any], place: str) -> None:
     check_fields(about, {"start_flops": NUMBER}, f"{place}: is damaged")
 
 
-def _own(folder: Path, command: str, name: str, overwrite: bool) -> Path | None:
-    """The run's own checkpoint of that name; None where ``fit`` starts the run."""
+def _checkpoint_of_run(folder: Path, command: str, name: str, overwrite: bool) -> Path | None:
+    """The run's checkpoint of that name; None where ``fit`` starts the run."""
     file = folder / f"{name}.ckpt"
     if name == "last" and command != "fit" and (folder / FINAL).is_file():
         return folder / FINAL
@@ -139,7 +139,8 @@ def _own(folder: Path, command: str, name: str, overwrite: bool) -> Path | None:
         raise UserError(f"--ckpt_path {name}: {file} does not exist; run `lgx fit` with this configuration")
     best = folder / BEST
     # A run that is killed between its first validation and its first last.ckpt has a best.ckpt of epoch 0.
-    if best.is_file() and not overwrite and (epoch := load_checkpoint(best).get("epoch")) != 0:
+    epoch = load_checkpoint(best).get("epoch") if best.is_file() and not overwrite else 0
+    if epoch != 0:
         raise UserError(
             f"--ckpt_path last: {file} does not exist, but {best} of epoch {epoch} does; --ckpt_path best resumes from "
             f"it, --overwrite starts anew"
@@ -221,7 +222,10 @@ class FolderClaim(Callback):
     """
 
     def __init__(self, folder: Path, resumes: bool, overwrite: bool, writes: bool) -> None:
-        self.folder, self.resumes, self.overwrite, self.writes = folder, resumes, overwrite, writes
+        self.folder = folder
+        self.resumes = resumes
+        self.overwrite = overwrite
+        self.writes = writes
         self.resumed: RunIdentity | None = None
         self._replaces = False
         self._is_unchanged = False
@@ -277,7 +281,8 @@ class FolderClaim(Callback):
             if self.overwrite:
                 return False
             raise
-        self.resumed, self._is_unchanged = record, not options
+        self.resumed = record
+        self._is_unchanged = not options
         for line in (*code, *options) if self.writes else ():
             print(f"resumed    {line}")
         return True
@@ -342,7 +347,8 @@ def recover(folder: Path) -> None:
     folder = folder.resolve()
     for trash in folder.parent.glob(f"{glob.escape(_aside(folder).name)}.*tmp"):
         shutil.rmtree(trash, ignore_errors=True)
-    if (aside := _aside(folder)).is_dir():
+    aside = _aside(folder)
+    if aside.is_dir():
         shutil.rmtree(folder, ignore_errors=True)
         aside.rename(folder)
 

@@ -66,12 +66,13 @@ _FIELDS = {"config": _TEXT, **dict.fromkeys(("versions", "files", "data"), mappi
 
 def identity_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunIdentity | None:
     """The identity of the run that wrote a checkpoint; None if it holds none."""
-    if (found := checkpoint.get(IDENTITY)) is None:
+    stored = checkpoint.get(IDENTITY)
+    if stored is None:
         return None
     place = f"{path}: its record of the run is damaged"
-    check_fields({IDENTITY: found}, {IDENTITY: MAPPING}, place)
-    check_fields(found, _FIELDS, place, complete=True)
-    return RunIdentity(**{name: found[name] for name in _FIELDS})
+    check_fields({IDENTITY: stored}, {IDENTITY: MAPPING}, place)
+    check_fields(stored, _FIELDS, place, complete=True)
+    return RunIdentity(**{name: stored[name] for name in _FIELDS})
 
 
 @cache
@@ -82,7 +83,7 @@ def package_versions() -> dict[str, str]:
 
 
 def check_configuration(record: RunIdentity, now: RunIdentity, folder: Path) -> tuple[list[str], list[str]]:
-    """Compare a run's configuration, and the files of weights that it names, with those that are given now.
+    """Compare a run's configuration, and the files of weights that it names, with the present ones.
 
     Returns:
         Changed options that are applied, and changed versions of the code, one line each.
@@ -96,7 +97,7 @@ def check_configuration(record: RunIdentity, now: RunIdentity, folder: Path) -> 
 
 
 def check_optimizer(record: RunIdentity, now: RunIdentity, path: str) -> None:
-    """Refuse optimizer options that a checkpoint would silently replace by its own.
+    """Refuse optimizer options that a checkpoint would silently replace.
 
     Args:
         record: The identity of the run that wrote the checkpoint.
@@ -124,11 +125,12 @@ def _refuse(changes: Sequence[str], what: str, remedy: str) -> None:
 
 def _changes(record: RunIdentity, now: RunIdentity) -> dict[str, str]:
     """Key -> its change in words."""
-    former, options = (flat_options(load_plain(identity.config)) for identity in (record, now))
+    former = flat_options(load_plain(record.config))
+    options = flat_options(load_plain(now.config))
     same = record.versions == now.versions  # otherwise one of the two versions may not know an option
     every = dict.fromkeys(key for key in (*former, *options) if same or key.startswith(_AVERAGING))
-    former, options = every | former, every | options
-    return {key: line for key, line in _differences(former, options).items() if not key.startswith(_PLACES)}
+    changes = _differences(every | former, every | options)
+    return {key: line for key, line in changes.items() if not key.startswith(_PLACES)}
 
 
 def _differences(former: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:

@@ -39,8 +39,8 @@ class TrainingHealth(Callback):
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         """Log the norm of the gradient before it is clipped, in the logged steps; record that of the first step."""
-        step, is_logged = trainer.global_step, _is_logged(trainer, trainer.global_step + 1)
-        if step and not is_logged:
+        is_logged = _is_logged(trainer, trainer.global_step + 1)
+        if trainer.global_step and not is_logged:
             return
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if gradients:
@@ -91,8 +91,8 @@ class TrainingHealth(Callback):
 
     def numbers(self) -> dict[str, Any]:
         """The values as plain numbers; None where one is not finite."""
-        found = {name: float(value) for name, value in self.report.items()}
-        return {name: value if math.isfinite(value) else None for name, value in found.items()}
+        values = {name: float(value) for name, value in self.report.items()}
+        return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
     def _compare(self, trainer: Trainer) -> None:
         finite = [loss.isfinite().all().to(trainer.strategy.root_device) for *_, loss in self._noted]
