@@ -81,7 +81,7 @@ def _checked(
     from lgx.artifacts.task_embeddings import holds_task_embeddings
     from lgx.errors import UserError
     from lgx.host.files import check_output
-    from lgx.host.startup import silence_known_warnings
+    from lgx.host.warnings import silence_known_warnings
 
     silence_known_warnings()
     check_workers(num_workers, "--num_workers")

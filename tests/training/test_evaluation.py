@@ -41,7 +41,7 @@ def test_a_resumed_run_tests_at_its_own_last_step(fit, tmp_path):
 
 
 def test_the_final_weights_of_a_run_that_averages_are_tested(fit, tmp_path):
-    averages = ["--trainer.callbacks+=EMA", "--trainer.callbacks.decay=0.5"]
+    averages = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5"]
     assert fit("Finetune", "--name=e", *averages).code == 0
     ok(lgx("test", "--config", tmp_path / "runs/test/e/seed0/config.yaml", "--ckpt_path=last"))
 
