@@ -4,7 +4,7 @@ import difflib
 from pathlib import Path
 from typing import Any
 
-from data_modules.base import DatasetInfo
+from data_modules.base import SPLITS, DatasetInfo
 from data_modules.images.class_trees import TREE_NAMES, tree_split
 from data_modules.images.module import ImageDataModule
 from data_modules.own_images.class_folders import ImageFolderData
@@ -39,6 +39,22 @@ def markers(name: str) -> Markers:
     if suite := suite_of(name):
         return suite.markers(suite.tasks[name])
     return tuple(tuple(f"{name}/{place}" for place in alternative) for alternative in IMAGE_SETS[name].markers())
+
+
+def facts() -> list[dict[str, Any]]:
+    """Facts of every set as plain values, of which ``lgx/commands/data_sets.json`` is a copy."""
+    return [
+        {
+            "name": info.name,
+            "classes": info.num_classes,
+            "sizes": dict(zip(SPLITS, info.sizes, strict=True)),
+            "splits": info.splits,
+            "license": info.license,
+            "source": info.source,
+            "markers": [list(names) for names in markers(info.name)],
+        }
+        for info in infos()
+    ]
 
 
 def is_present(name: str, root: str | Path) -> bool:
