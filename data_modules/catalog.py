@@ -8,6 +8,7 @@ from data_modules.base import SPLITS, DatasetInfo
 from data_modules.images.class_trees import TREE_NAMES, tree_split
 from data_modules.images.module import ImageDataModule
 from data_modules.own_images.class_folders import ImageFolderData
+from data_modules.own_images.label_table import TABLE
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.suites.suite import Suite
 from data_modules.text.module import TextSet
@@ -82,7 +83,7 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
         return IMAGE_SETS[name](root=root)
     if suite := suite_of(name):
         return suite.module(suite.tasks[name], root)
-    if tree_split(Path(name), TREE_NAMES["train"]):
+    if tree_split(Path(name), TREE_NAMES["train"]) or (Path(name) / TABLE).is_file():
         return ImageFolderData(root=name)
     if suite := SUITES.get(name):
         raise UserError(f"{name} is a suite of data sets; name one: {', '.join(suite.tasks)}")
