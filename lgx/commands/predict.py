@@ -61,9 +61,9 @@ def predict(
 
     Images are scaled, resized and normalized as in the model's evaluation. The columns are file, class (index), name
     and probability. A column true_name follows if folders have names of classes. A model with several labels per image
-    has the columns file and one probability per label. Texts are the rows of .csv, .tsv, .jsonl, .parquet or .txt
-    files; the first column is then the row. `lgx predict --config FILE` predicts the test split of a data set instead;
-    add --help for its options.
+    has the columns file and one probability per label. Texts are the rows of .csv, .tsv, .jsonl or .parquet files,
+    or the lines of .txt files; the first column is then the row. `lgx predict --config FILE` predicts the test split
+    of a data set instead; add --help for its options.
 
     Example: lgx predict my_images --model small.onnx --out predictions.csv
 

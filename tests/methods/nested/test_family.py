@@ -167,7 +167,7 @@ def test_sizes_are_stored_exactly(tmp_path):
         (["--params", "10"], "the smallest measured network takes"),
         (["--arch", "depth=9"], "9 layers"),
         (["--params", "1M", "--arch", "mlp_ratio=3"], "this size was not measured"),
-        (["--params", "1M", "--arch", "depth=x"], "expected KEY=NUMBER"),
+        (["--params", "1M", "--arch", "depth=x"], "depth must be a number"),
     ],
 )
 def test_a_choice_that_the_family_does_not_have_is_refused(family, tmp_path, options, words):
