@@ -18,7 +18,7 @@ def compare(
     better than its alternatives, if its own training counts? All compute of a descendant is its training, the
     computation of its start, and its share of the training of all sources behind it.
 
-    Example: lgx compare runs/first --baseline random --out report
+    Example: lgx compare runs/demo_sws --baseline random --out report
 
     Args:
         runs: Folders (searched for results.csv at any depth) or results.csv files.

@@ -58,7 +58,7 @@ def fair_metric(rows: Sequence[Row], folders: Mapping[str, Path]) -> tuple[str, 
     }
     if not uneven:
         return ACCURACY, []
-    listed = "; ".join(f"{task}: always {words}" for task, words in sorted(uneven.items()))
+    listed = "; ".join(f"{task}: largest class {words}" for task, words in sorted(uneven.items()))
     plain, balanced = ({row.key[:5] for row in tests if row.metric == metric} for metric in (ACCURACY, BALANCED))
     if plain - balanced:
         return ACCURACY, [f"Classes are uneven ({listed}), but some runs have no balanced accuracy: test them again."]
