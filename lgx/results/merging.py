@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,32 +91,53 @@ def is_comparison(results: Path) -> bool:
 def merge(files: Sequence[Path], split: str = "test") -> Merged:
     """Read files. Of one run's rows with the same key, those in the file that was changed last are kept.
 
+    Two folders may hold runs of one name, for example of two projects. If they differ, each is named by its folder.
+
     Args:
         files: The files.
         split: Split that is compared: all runs must have measured the same examples of a task.
     """
-    newest: dict[_Measurement, tuple[Row, Path]] = {}
+    newest: dict[tuple[Path, _Measurement], tuple[Row, Path]] = {}
     replaced: list[tuple[Path, Path]] = []
-    folders: dict[str, Path] = {}
-    read: list[Row] = []
     for file in sorted(files, key=lambda file: (file.stat().st_mtime_ns, str(file))):
         rows = read_rows(file)
-        read += rows
-        is_of_one_run = len({row.run for row in rows}) == 1
+        folders_here = _folders_in(file, {row.run for row in rows})
         for row in rows:
-            old, place = newest.get(row.key, (row, file))
-            if place != file and old.value != row.value:  # two projects may have runs of one name
+            key = folders_here[row.run], row.key
+            old, place = newest.get(key, (row, file))
+            if place != file and old.value != row.value:
                 replaced.append((file, place))
-            newest[row.key] = row, file
-            # The run's name may be the path of a folder that was moved.
-            folders[row.run] = file.parent if is_of_one_run else Path(row.run)
-    _check_sets([row for row in read if row.split == split], folders)
+            newest[key] = row, file
+    ambiguous = _ambiguous_names(row for row, _ in newest.values())
+    merged: dict[_Measurement, Row] = {}
+    folders: dict[str, Path] = {}
+    for (folder, _), (row, _) in newest.items():
+        named = replace(row, run=str(folder)) if row.run in ambiguous else row
+        merged[named.key] = named
+        folders[named.run] = folder
+    _check_sets([row for row in merged.values() if row.split == split], folders)
     notes = [
-        f"{len(replaced)} value(s) of runs of one name are in several files, the newest is shown: for example from "
-        f"{shown}, not {hidden}."
+        f"{len(replaced)} value(s) of one run are in several files, the newest is shown: for example from {shown}, not "
+        f"{hidden}."
         for shown, hidden in replaced[:1]
     ]
-    return Merged([row for row, _ in newest.values()], folders, notes, tuple(files))
+    return Merged(list(merged.values()), folders, notes, tuple(files))
+
+
+def _folders_in(file: Path, runs: Collection[str]) -> dict[str, Path]:
+    """Folder of each run in a file of rows. A run's own file lies in its folder, which may have been moved."""
+    if file.name == RESULTS and len(runs) == 1:
+        return dict.fromkeys(runs, file.parent.resolve())
+    places = (*file.resolve().parents, Path.cwd())
+    return {run: next((above / run for above in places if (above / run).is_dir()), Path(run)) for run in runs}
+
+
+def _ambiguous_names(rows: Iterable[Row]) -> set[str]:
+    """Names of runs in several folders with different values; a copy of a run has the same values."""
+    values: dict[_Measurement, set[str]] = {}
+    for row in rows:
+        values.setdefault(row.key, set()).add(repr(row.value))
+    return {str(key[-1]) for key, several in values.items() if len(several) > 1}
 
 
 def names_of_runs(rows: Iterable[Row]) -> dict[tuple[str, str], str]:
@@ -130,8 +150,7 @@ def names_of_runs(rows: Iterable[Row]) -> dict[tuple[str, str], str]:
     for row in rows:
         values.setdefault(row.key[:-1], {})[_without_seed(row.run)] = row.value
     apart = {(key[0], place) for key, of_runs in values.items() if len({*of_runs.values()}) > 1 for place in of_runs}
-    short = Counter(_short(place) for place in {place for _, place in apart})
-    names = {place: _short(place) if short[_short(place)] == 1 else str(place) for _, place in apart}
+    names = _short_paths({place for _, place in apart})
     pairs = {(row.method, row.run): _without_seed(row.run) for row in rows}
     return {pair: f"{pair[0]} ({names[place]})" for pair, place in pairs.items() if (pair[0], place) in apart}
 
@@ -141,9 +160,12 @@ def _without_seed(run: str) -> Path:
     return Path(run).parent if re.fullmatch(r"seed\d+", Path(run).name) else Path(run)
 
 
-def _short(place: Path) -> str:
-    """Experiment and name: ``sws/first``."""
-    return "/".join(place.parts[-2:])
+def _short_paths(paths: Collection[Path]) -> dict[Path, str]:
+    """As many last parts of each path as tell them apart, at least experiment and name: ``sws/first``."""
+    count = 2
+    while len({path.parts[-count:] for path in paths}) < len(paths):
+        count += 1
+    return {path: "/".join(path.parts[-count:]) for path in paths}
 
 
 def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[Row], list[str]]:

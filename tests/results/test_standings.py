@@ -130,13 +130,29 @@ def test_results_are_found_at_any_depth_and_once(runs):
 
 
 def test_the_newest_of_two_files_of_one_run_is_used_and_reported(tmp_path):
-    for name, value, time in (("old", 0.1, 1_000_000), ("new", 0.9, 2_000_000), ("newest", 0.9, 3_000_000)):
-        file = tmp_path / name / "results.csv"
-        write_rows(file, [row(value=value)])
+    own = tmp_path / "runs/a/results.csv"
+    for file, value, time in ((tmp_path / "measured.csv", 0.1, 1_000_000), (own, 0.9, 2_000_000)):
+        write_rows(file, [row(value=value), *([row(run="runs/b")] if file != own else [])])
         os.utime(file, (time, time))
-    merged = merge(find_results([str(tmp_path)]))
-    assert [row.value for row in merged.rows] == [0.9]
-    assert f"from {tmp_path}/new/results.csv, not {tmp_path}/old/results.csv" in merged.notes[0]  # the copy is equal
+    merged = merge([tmp_path / "measured.csv", own])
+    assert {row.run: row.value for row in merged.rows} == {"runs/a": 0.9, "runs/b": 0.5}
+    assert f"from {own}, not {tmp_path}/measured.csv" in merged.notes[0]
+
+
+def test_two_runs_of_one_name_are_shown_by_their_folders_and_a_copy_is_not(tmp_path, capsys):
+    for project, value in (("one", 0.5), ("other", 0.7), ("copy", 0.7)):
+        for seed in (0, 1):
+            run = f"runs/mine/first/seed{seed}"
+            write_rows(tmp_path / project / run / "results.csv", [row(value=value + seed / 100, seed=seed, run=run)])
+    compare([str(tmp_path / "one"), str(tmp_path / "other")])
+    shown = capsys.readouterr().out
+    assert "sws (one/runs/mine/first)" in shown
+    assert "sws (other/runs/mine/first)" in shown
+    assert "70.50 ± 6.35 (2)" in shown
+    compare([str(tmp_path / "copy"), str(tmp_path / "other")])
+    shown = capsys.readouterr().out
+    assert "first" not in shown
+    assert "70.50 ± 6.35 (2)" in shown
 
 
 def test_runs_of_one_method_that_measured_the_same_are_shown_by_their_names(tmp_path, capsys):
