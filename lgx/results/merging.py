@@ -1,6 +1,5 @@
 """Merge the rows of runs: one row per measurement, at start and end of training."""
 
-import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +8,7 @@ from typing import Any
 
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
-from lgx.host.files import has_mark
+from lgx.host.files import has_mark, walk
 from lgx.host.safety import read_json
 
 RESULTS, MARKDOWN, REPORT = "results.csv", "results.md", "report.html"
@@ -70,17 +69,12 @@ def find_results(runs: Sequence[str]) -> list[Path]:
 
 
 def _results_below(folder: Path) -> list[Path]:
-    """Results files in a folder at any depth, and in linked folders of runs, names and experiments.
-
-    Deeper folders below a link are not searched, because links may lead to data sets with millions of files.
-    """
+    """Results files in a folder at any depth, also behind links."""
     found = []
-    for root, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]  # a run that is being deleted
-        found += [Path(root, RESULTS)] if RESULTS in files else []
-        links = (link for name in folders if (link := Path(root, name)).is_symlink())
-        found += [file for link in links for depth in ("", "*/", "*/*/") for file in link.glob(depth + RESULTS)]
-    return sorted(found)
+    for place, inner, names in walk(folder):
+        inner[:] = [name for name in inner if not name.startswith(".")]  # a run that is being deleted
+        found += [Path(place, RESULTS)] if RESULTS in names else []
+    return found
 
 
 def is_comparison(results: Path) -> bool:
