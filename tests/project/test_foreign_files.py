@@ -1,6 +1,8 @@
-"""Foreign checkpoints, configurations and folders run no code."""
+"""Foreign checkpoints, configurations and folders run no code, and archives write nothing outside their folder."""
 
+import io
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 import torch
 import yaml
 
+from data_modules.sets.torchvision_sets import FGVCAircraft
 from lgx.architectures import HFArchitecture, ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export import write_descendant
@@ -137,3 +140,17 @@ def test_own_packages_are_allowed_only_by_name(fit, tmp_path, evidence, monkeypa
     assert not evidence.exists()
     monkeypatch.setenv("LGX_ALLOW_IMPORTS", "a b")
     assert "LGX_ALLOW_IMPORTS" in refusal(fit())
+
+
+@pytest.mark.parametrize(("name", "link"), [("../evil", ""), ("a/link", "/etc/passwd")])
+def test_a_tar_file_writes_nothing_outside_its_folder(tmp_path, name, link):
+    source, root = tmp_path / "source", tmp_path / "data"
+    source.mkdir()
+    archive = source / FGVCAircraft.archives[0].filename
+    with tarfile.open(archive, "w:gz") as opened:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = (tarfile.SYMTYPE, link) if link else (tarfile.REGTYPE, "")
+        opened.addfile(member, io.BytesIO())
+    sentence = refusal(lgx("data", "prepare", "fgvc_aircraft", "--root", root, "--source", source))
+    assert f"{archive} is incomplete or corrupted" in sentence
+    assert {p.name for p in tmp_path.rglob("*")} <= {archive.name, "source", "data"}
