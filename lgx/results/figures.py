@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
-from lgx.components.figures import log_ticks, make_panels, plain, to_svg, whole_ticks
+from lgx.components.figures import log_ticks, make_panels, plain, to_svg
 from lgx.core.rows import Row
 from lgx.results.architecture_names import architecture_order, depth_of, family_of
 from lgx.results.compute import Curves
@@ -68,7 +69,7 @@ def _figure(name: str, title: str, panels: Mapping[str, Mapping[str, _Line]], un
         for number, method in enumerate(methods):
             _draw(axes, method, lines.get(method, ()), _MARKERS[number % len(_MARKERS)])
         if unit.startswith("depth"):
-            whole_ticks(axes, (int(x) for line in lines.values() for x, _ in line))
+            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         else:
             log_ticks(axes)
         axes.set_title(plain(panel), fontsize="small", wrap=True)

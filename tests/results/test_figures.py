@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from matplotlib.axes import Axes
 
-from lgx.components.figures import log_ticks, make_panels, to_svg, whole_ticks
+from lgx.components.figures import log_ticks, make_panels, to_svg
 from lgx.results.looks import method_order
 from lgx.results.report import Report, ReportFigure, Section, to_html
 
@@ -23,17 +23,6 @@ def overlapping(axes: Axes) -> list[str]:
     boxes = sorted(((label.get_window_extent(), label.get_text()) for label in shown), key=lambda pair: pair[0].x0)
     assert len(boxes) > 1
     return [f"{one[1]} {other[1]}" for one, other in pairwise(boxes) if one[0].x1 >= other[0].x0]
-
-
-@pytest.mark.parametrize("depths", [range(1, 37), (4, 6, 8), (1, 2, 3, 24), (12,), (96, 97, 98, 120)], ids=str)
-def test_ticks_of_depths_do_not_overlap(depths) -> None:
-    _, (axes,) = make_panels(1)
-    axes.plot(list(depths), [0.5] * len(depths), "o")
-    whole_ticks(axes, depths)
-    if len(depths) > 1:
-        assert overlapping(axes) == []
-    else:
-        assert list(axes.get_xticks()) == [12]
 
 
 @pytest.mark.parametrize("ends", [(0.21, 0.9), (0.9, 1.2), (3, 40), (0.01, 900), (1e-5, 1e6)], ids=str)
