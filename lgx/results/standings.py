@@ -8,7 +8,7 @@ from statistics import fmean
 
 from lgx.core.rows import UNLISTED, Row
 from lgx.methods import registry
-from lgx.results.looks import label_of, method_order
+from lgx.methods.registry import method_order
 from lgx.results.merging import Place
 from lgx.results.metrics import in_words, is_share, lower_is_better, scale_of
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
@@ -70,7 +70,7 @@ class Standing:
         """The best method and its lead, in a sentence that can be read alone."""
         best, *others = self.ranking
         mean = summary_text(self.summary(best), self.metric)
-        text = f"{state(self.epochs).capitalize()}, {label_of(best)} has the best mean {_quantity(self.metric)}, {mean}"
+        text = f"{state(self.epochs).capitalize()}, {best} has the best mean {_quantity(self.metric)}, {mean}"
         rival = self.reference if self.reference not in (None, best) else next(iter(others), None)
         lead = self.lead(best, rival) if rival else None
         if rival is None or lead is None:
@@ -78,7 +78,7 @@ class Standing:
         claim = "significant" if lead.claimable else "not significant"
         claim = "one seed supports no claim" if lead.summary.n == 1 else claim
         difference = summary_text(lead.summary, self.metric, "+")
-        return f"{text}: {difference} against {label_of(rival)} ({claim}), over {self.place}."
+        return f"{text}: {difference} against {rival} ({claim}), over {self.place}."
 
 
 def standings(rows: Iterable[Row], metric: str, baseline: str | None = None) -> list[Standing]:
@@ -116,9 +116,9 @@ def average_section(found: Sequence[Standing]) -> Section | None:
     places: list[str] = []
     for standing in found:
         name = state(standing.epochs)
-        columns += [name] if standing.reference is None else [name, f"{name}, minus {label_of(standing.reference)}"]
+        columns += [name] if standing.reference is None else [name, f"{name}, minus {standing.reference}"]
         places.append(f"{name} {standing.place}")
-    rows = [(label_of(m), tuple(cell for standing in found for cell in _cells(standing, m))) for m in methods]
+    rows = [(m, tuple(cell for standing in found for cell in _cells(standing, m))) for m in methods]
     text = f"Means of the methods that have all of these: {'; '.join(places)}."
     return Section(
         AVERAGES, [_HOW_TO_READ, text], [Table(f"mean {_quantity(found[0].metric)}", tuple(columns), tuple(rows))]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import inf, isfinite, nan
 
 from lgx.core.rows import Row
+from lgx.methods.registry import method_order
 from lgx.results.architecture_names import architecture_order, short_names
-from lgx.results.looks import method_order
 from lgx.results.metrics import heading, in_words, lower_is_better, number, scale_of
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 from lgx.results.statistics import Summary, is_equal, paired_difference, summarize
