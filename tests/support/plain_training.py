@@ -144,7 +144,7 @@ def evaluate(weights: dict[str, Tensor], inputs: Tensor, targets: Tensor, option
     logits, metrics = logits.float(), {}
     if options["kind"] == "multilabel":
         logits = logits.sigmoid()
-        metrics["acc"] = classification.MultilabelAccuracy(classes, average="micro", ignore_index=VOID)
+        metrics["label_acc"] = classification.MultilabelAccuracy(classes, average="micro", ignore_index=VOID)
         metrics["map"] = classification.MultilabelAveragePrecision(classes, average="macro", ignore_index=VOID)
     elif options["kind"] == "segmentation":
         metrics["acc"] = classification.MulticlassAccuracy(classes, average="micro", ignore_index=VOID)
