@@ -70,7 +70,7 @@ class Standing:
         """The best method and its lead, in a sentence that can be read alone."""
         best, *others = self.ranking
         mean = summary_text(self.summary(best), self.metric)
-        text = f"{state(self.epochs).capitalize()}, {best} has the best mean {_quantity(self.metric)}, {mean}"
+        text = f"{state(self.epochs).capitalize()}, {best} has the best {_quantity(self.metric)}, {mean}"
         rival = self.reference if self.reference not in (None, best) else next(iter(others), None)
         lead = self.lead(best, rival) if rival else None
         if rival is None or lead is None:
@@ -120,9 +120,7 @@ def average_section(found: Sequence[Standing]) -> Section | None:
         places.append(f"{name} {standing.place}")
     rows = [(m, tuple(cell for standing in found for cell in _cells(standing, m))) for m in methods]
     text = f"Means of the methods that have all of these: {'; '.join(places)}."
-    return Section(
-        AVERAGES, [_HOW_TO_READ, text], [Table(f"mean {_quantity(found[0].metric)}", tuple(columns), tuple(rows))]
-    )
+    return Section(AVERAGES, [_HOW_TO_READ, text], [Table(_quantity(found[0].metric), tuple(columns), tuple(rows))])
 
 
 def _cells(standing: Standing, method: str) -> list[Cell]:
@@ -140,7 +138,9 @@ def _cells(standing: Standing, method: str) -> list[Cell]:
 
 
 def _quantity(metric: str) -> str:
-    return in_words(metric) + (" (%)" if is_share(metric) else "")
+    """``mean accuracy (%)``, ``mean average precision (%)``."""
+    words = in_words(metric)
+    return ("" if words.startswith("mean ") else "mean ") + words + (" (%)" if is_share(metric) else "")
 
 
 def _standing(
