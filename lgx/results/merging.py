@@ -31,17 +31,11 @@ class Merged:
         rows: The rows.
         folders: Folder of each run by the run's name.
         notes: Sentences on runs of one name.
-        files: The files that hold the rows.
     """
 
     rows: list[Row]
     folders: dict[str, Path]
     notes: list[str]
-    files: tuple[Path, ...] = ()
-
-    def summary(self, run: str) -> dict[str, Any]:
-        """Summary of a finished run, see :func:`read_summary`."""
-        return read_summary(self.folders[run]) if run in self.folders else {}
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -115,7 +109,7 @@ def merge(files: Sequence[Path], split: str = "test") -> Merged:
         f"{hidden}."
         for shown, hidden in replaced[:1]
     ]
-    return Merged(list(merged.values()), folders, notes, tuple(files))
+    return Merged(list(merged.values()), folders, notes)
 
 
 def _folders_in(file: Path, runs: Collection[str]) -> dict[str, Path]:
