@@ -33,11 +33,13 @@ class ResolvedSources:
 
     def digests(self) -> dict[str, str]:
         """Digests of the files of weights: option -> SHA-256, 16 digits."""
-        found = {}
-        for option, file in self.weights().items():
-            with file.open("rb") as content:
-                found[option] = hashlib.file_digest(content, "sha256").hexdigest()[:16]
-        return found
+        return {option: digest_of(file) for option, file in self.weights().items()}
+
+
+def digest_of(file: Path) -> str:
+    """SHA-256 of a file, 16 digits."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()[:16]
 
 
 def resolve_sources(config: Namespace, download: bool = True) -> ResolvedSources:

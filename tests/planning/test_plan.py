@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from lgx.planning.cost import mean_over, spread
+from lgx.planning.networks import fake, fake_tensors
 from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.reproduce.hours import sweep_hours
@@ -14,8 +16,6 @@ from lgx.architectures import HFArchitecture, parse_any_architecture, parse_arch
 from lgx.architectures.cost import cost_of
 from lgx.planning import make_plan
 from lgx.planning.configured import configure
-from lgx.planning.cost import mean_over, spread
-from lgx.planning.networks import fake, fake_tensors
 from tests.planning.helpers import BASE, LOW_RANK, OFFLINE, VIT, plan, run_folder, steps_of
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.paths import EXPERIMENTS

@@ -147,7 +147,6 @@ class Family(SlicedNetwork):
     def setup(self, stage: str) -> None:
         """See :class:`~lgx.methods.base.Method`; with ``compute`` also set the number of passes over the data."""
         super().setup(stage)
-        self.average_macs = self.updates.macs
         if stage == "fit" and self.compute is not None:
             loop, passes = self.trainer.fit_loop, self._passes(self.compute)
             loop.max_epochs = passes if loop.max_epochs in (None, -1) else min(loop.max_epochs, passes)

@@ -5,20 +5,16 @@ Rows beside the accuracy of a run hold its cost: floating-point operations and s
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from math import ceil
 from pathlib import Path
 from statistics import fmean
 
 from lgx.core.rows import Row, read_rows
-from lgx.errors import UserError
-from lgx.planning.plan import make_plan
 from lgx.results.arena.arena_file import Arena
 from lgx.results.arena.points import FLOPS, LEARNING, SECONDS, SHARED, WITHIN
 from lgx.results.arena.verdicts import Curves
-from lgx.results.lineage import Lineage
 from lgx.results.merging import Place
-from lgx.results.run_records import CONFIG, RunRecord
+from lgx.results.run_records import RunRecord
 from lgx.runs.jobs import Job
 from lgx.runs.scheduler import run_rows
 from lgx.runs.sweeps import Sweep, all_behind, needed_runs
@@ -75,29 +71,13 @@ def cost_rows(record: RunRecord, sources: Mapping[str, int]) -> list[Row]:
     test = max((row for row in record.rows if row.split == "test"), key=lambda row: row.epochs, default=None)
     if test is None:
         return []
-    values = {
-        FLOPS: record.start_flops + (training_flops(record) if test.epochs else 0.0),
-        SECONDS: float(record.summary.get("seconds", 0.0)),
-    }
     behind = [(RunRecord.at(Path(folder)), cells) for folder, cells in sources.items()]
-    each = [(training_flops(run) + run.start_flops, run.summary.get("seconds", 0.0), cells) for run, cells in behind]
+    flops = record.flops if test.epochs else 0.0
+    if None in (flops, *(run.flops for run, _ in behind)):
+        return []
+    values = {FLOPS: flops, SECONDS: record.summary.get("seconds", 0.0)}
     for suffix, shared in ((LEARNING, False), (SHARED, True)):
-        values[FLOPS + suffix] = sum(flops / (cells if shared else 1) for flops, _, cells in each)
-        values[SECONDS + suffix] = sum(seconds / (cells if shared else 1) for _, seconds, cells in each)
-    return [replace(test, metric=metric, value=value) for metric, value in values.items()]
-
-
-@cache  # runs of many starts have the same sources
-def training_flops(record: RunRecord) -> float:
-    """FLOPs of a run's training.
-
-    For a plain network they follow from its MACs. A method with a teacher or with varying networks is counted by its
-    plan, which runs its loss.
-    """
-    macs = None if record.teacher else Lineage([record]).work(record).macs
-    if macs is not None:
-        return 2 * macs
-    plan = make_plan(["--config", str(record.folder / CONFIG)])
-    if plan.flops.teacher is None:
-        raise UserError(f"{record.folder}: its teacher {record.teacher} is needed to count the FLOPs of its training")
-    return plan.flops.example * (record.images or plan.steps.samples)
+        each = [(run, cells if shared else 1) for run, cells in behind]
+        values[FLOPS + suffix] = sum((run.flops or 0.0) / share for run, share in each)
+        values[SECONDS + suffix] = sum(run.summary["seconds"] / share for run, share in each)
+    return [replace(test, metric=metric, value=float(value or 0.0)) for metric, value in values.items()]
