@@ -8,7 +8,6 @@ are run instead, and where it is short, a whole real batch.
 import random
 from collections.abc import Sequence
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +30,8 @@ from lgx.training.step_flops import line, size_of
 
 ENOUGH = 0.01
 """Standard error of the mean FLOPs of a step at which no more steps are run: it is then known within 2 %."""
-FEWEST, MOST = 6, 200
-"""Steps that are run."""
+FEWEST, MOST = 4, 200
+"""Steps that are run, where steps draw networks at least twice as many."""
 DRAWS = 2000
 """Steps of a run whose networks are drawn; more would not change the mean."""
 _FEW = 8
@@ -98,7 +97,7 @@ class Trial:
         needs_values: Whether steps depend on values that follow from the inputs.
     """
 
-    def __init__(self, method: Method, trainer: SimpleNamespace, batch_size: int, precision: Precision) -> None:
+    def __init__(self, method: Method, trainer: Any, batch_size: int, precision: Precision) -> None:
         self.method, self.trainer, self.batch_size, self.precision = method, trainer, batch_size, precision
         self.task = largest_task(method)
         self.real, self.needs_values, self._batch_idx = 0, False, 0
@@ -118,7 +117,8 @@ class Trial:
         for place in order[: MOST + 1]:
             if place not in chosen:
                 chosen[place] = self.run(every[place])
-            if len(chosen) >= min(FEWEST, len(every)) and _error([sizes[p] for p in chosen], chosen) <= ENOUGH:
+            fewest = 2 * FEWEST if any(sizes) else FEWEST
+            if len(chosen) >= min(fewest, len(every)) and _error([sizes[p] for p in chosen], chosen) <= ENOUGH:
                 break
         slope, constant = line([sizes[p] for p in chosen], [step.flops for step in chosen.values()])
         most = max(chosen.values(), key=lambda step: step.saved)

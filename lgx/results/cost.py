@@ -210,7 +210,7 @@ def epochs_table(costs: Sequence[MethodCost]) -> Table:
 
     def cells(cost: MethodCost) -> list[str]:
         works = (cost.ancestor, cost.learning, cost.tuning)
-        others = (cost.scratch and cost.scratch.epochs, cost.separately)
+        others = (cost.scratch.epochs if cost.scratch else None, cost.separately)
         return [
             str(cost.descendants),
             *(f"{work.epochs:g}" for work in works),
@@ -231,7 +231,7 @@ def flops_table(costs: Sequence[MethodCost]) -> Table:
 
     def cells(cost: MethodCost) -> list[str]:
         hours = EMPTY_CELL if cost.total.seconds is None else f"{cost.total.seconds / 3600:.3g}"
-        ratio = _ratio(cost.scratch and cost.scratch.flops, cost.total.flops)
+        ratio = _ratio(cost.scratch.flops if cost.scratch else None, cost.total.flops)
         return [*(amount(work.flops) for work in (cost.ancestor, cost.learning, cost.tuning)), ratio, hours]
 
     columns = ("ancestor", "learngene", "tuning", "scratch needs", "hours")

@@ -6,6 +6,7 @@ import pytest
 
 from lgx.core.flops import flop_counter
 from lgx.methods import registry
+from lgx.methods.nested.family import Family
 from tests.planning.helpers import plan, run_folder
 from tests.support.command_line import arguments, lgx, ok
 
@@ -40,11 +41,12 @@ def test_every_method_is_in_the_table():
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_plan_and_run_count_what_torch_counts(name, images, ancestor, tmp_path, monkeypatch):
-    monkeypatch.setattr("lgx.cli._write_report", lambda *facts: "none")  # it measures latencies
+    monkeypatch.setattr("lgx.cli._write_report", lambda *facts: "none")  # it measures latencies, as does
+    monkeypatch.setattr(Family, "_duration", lambda method, steps: "")  # the announced time of a family
     options = [option.replace("{ancestor}", str(ancestor)) for option in OPTIONS[name]]
     args = arguments(
         "fit", name, images, tmp_path / "runs", "--name=run", *options, "--trainer.limit_val_batches=0",
-        "--trainer.max_epochs=6",
+        "--trainer.max_epochs=3",
     )  # fmt: skip
     with flop_counter() as counter:
         ok(lgx(*args))
@@ -52,5 +54,6 @@ def test_plan_and_run_count_what_torch_counts(name, images, ancestor, tmp_path, 
     planned = plan(*args[1:])
     training = counter.get_total_flops() - summary["start_flops"]
     assert planned.steps.total == summary["steps"]
-    print(name, training, summary.get("flops"), planned.total_flops, planned.total_flops / training)
     assert planned.total_flops == pytest.approx(training, rel=0.03)
+    assert summary["flops"] == pytest.approx(training, rel=0.03)
+    assert summary["examples"] == planned.steps.samples
