@@ -203,9 +203,17 @@ class TaskDataModule(LightningDataModule, ABC):
     def epoch_batches(self, sizes: Sequence[int]) -> int:
         """Batches of an epoch on each process, if the :meth:`members` have so many training examples.
 
-        By default the files decide: :meth:`setup` reads them.
+        By default the files decide, which :meth:`setup` reads.
+
+        Raises:
+            UserError: If this data module cannot have another number of examples than its files.
         """
         self.setup("fit")
+        if list(sizes) != [self.task.num_train]:
+            raise UserError(
+                f"data: {type(self).__name__} has {self.task.num_train} training examples and cannot be planned with "
+                f"{sum(sizes)}; leave out --samples"
+            )
         return self.train_dataloader().epoch_length
 
 

@@ -14,7 +14,11 @@ def compare(
 ) -> None:
     """Compare what runs have measured: methods × descendants × tasks, mean over seeds with a 95 % interval.
 
-    Example: lgx compare runs/first --baseline random --out report
+    Rows of a sweep with starts hold the costs of its runs. They are also compared at equal compute: is a learngene
+    better than its alternatives, if its own training counts? All compute of a descendant is its training, the
+    computation of its start, and its share of the training of all sources behind it.
+
+    Example: lgx compare runs/demo_sws --baseline random --out report
 
     Args:
         runs: Folders (searched for results.csv at any depth) or results.csv files.
@@ -24,14 +28,14 @@ def compare(
         baseline: Method with which all others are compared, paired by seed, e.g. random.
         methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
         tasks: Show only these tasks, separated by commas.
-        cost: Also show the cost of each method's descendants: stored parameters, and epochs and MACs of training.
+        cost: Also show the cost of each method's descendants: stored parameters, and epochs and FLOPs of training.
             Ratios compare it with training from scratch and with pretraining every architecture.
         force: Replace files in --out that lgx compare did not write. The compared files are never replaced.
     """
     from lgx.results.comparison import Options, compare_files
     from lgx.results.merging import find_results
+    from lgx.results.report import print_report
     from lgx.results.report_files import report_path, write_comparison
-    from lgx.results.terminal import print_report
 
     options = Options(metric or "acc", split, baseline, _names(methods), _names(tasks), cost, fair=metric is None)
     files = find_results(runs)

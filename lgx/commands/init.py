@@ -12,9 +12,10 @@ from lgx.architectures import Architecture, ViTArchitecture, name_of
 from lgx.artifacts.export import check_model_place, write_descendant
 from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.source_names import path_of, public_name
-from lgx.artifacts.sources import resolve_options
+from lgx.artifacts.sources import Source, resolve_options
 from lgx.commands.words import words_for
 from lgx.errors import UserError
+from lgx.host.files import digest_of
 from lgx.initialization import Initialization, Initializer, initialize
 from lgx.initialization.sizing import Budget, parse_budgets
 from lgx.methods.initializers import initializer_for, initializer_options, takes_option
@@ -51,10 +52,10 @@ def init(
         out: Folder, or file ending in .safetensors.
         arch: The descendant: a name (6-Small), a specification (depth=6,embed_dim=384,num_heads=6,img_size=224), or a
             ViT of timm (timm:vit_small_patch14_dinov2; timm:deit_tiny_patch16_224,img_size=64,in_chans=1).
-            Missing values are 12 layers, width 192, 3 heads, patches of 16 px and images of 224 px, for any source but
-            a family: its missing values are those of the whole network.
-            For text a name (6-GPT2) or a specification (hf:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
-            budget (--params, --macs, --latency) only the fixed values: depth=6, or a model of timm for form and inputs
+            Missing values are the source's; a narrower network has fewer heads of the same width. Without a source
+            they are 12 layers, width 192, 3 heads, patches of 16 px and images of 224 px. For text a name (6-GPT2) or
+            a specification (hf:depth=6,embed_dim=384,num_heads=6,max_len=128). With a budget (--params, --macs,
+            --latency) only the fixed values: depth=6, or a model of timm for form and inputs
             (timm:vit_small_patch14_dinov2,img_size=56).
         source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file.
             Without it, the start is random, or that of a --method without a source.
@@ -76,16 +77,18 @@ def init(
     reads = [path_of(place) for place in read.values() if isinstance(place, str)]
     check_model_place(out, "lgx init", force, [tokenizer, *reads], tokenizer)
     initializer = initializer_for(**read, seed=seed)
-    record = _record(initializer, named)
+    record = _record(initializer, named, read)
     architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, batch_size, data)
     place = read["source"]
     _write(out, initializer, architecture, start, record, named["source"], place, seed, tokenizer, keep_names=not head)
 
 
-def _record(initializer: Initializer, named: Mapping[str, Any]) -> StartRecord:
+def _record(initializer: Initializer, named: Mapping[str, Any], read: Mapping[str, Any]) -> StartRecord:
     """The record of its start that the descendant will contain."""
     arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
-    return initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments)
+    texts = {name: value for name, value in read.items() if isinstance(value, str)}
+    digests = {name: digest_of(file) for name, place in texts.items() if (file := Source("", place).weights)}
+    return initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments, digests)
 
 
 def _write(

@@ -305,14 +305,14 @@ def _counted(method: Method, steps: Steps, precision: Precision) -> tuple[Parame
     if method.teacher is not None and (request := method.teacher_request()) is not None:
         teacher = held(method.teacher.model)
         with flop_counter() as counter:
-            inputs = trial.batch(2).inputs
+            inputs = trial.batch(2, is_real=False).inputs
             (method.teacher.features if request.features_only else method.teacher)(inputs)
         of_teacher = counter.get_total_flops() / 2
     state, problems = optimizer_bytes(method), list[str]()
     if state is None:
         problems.append("Not counted: the optimizer's state, which its class creates for real parameters only.")
     if trial.needs_values:
-        problems.append("Counted on a few examples, because a step depends on the values of its inputs.")
+        problems.append("Some steps depend on the values of their inputs: they were counted on random images or texts.")
     trained = [p for p in network.parameters() if p.requires_grad]
     frozen = sum(p.numel() for p in network.parameters() if not p.requires_grad)
     parameters = Parameters(

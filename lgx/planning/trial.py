@@ -1,11 +1,10 @@
 """Run single training steps of a method to count them.
 
 The network and the teacher are real; the inputs of a batch have shapes but no memory (torch's fake tensors), so that
-all that follows from them takes no time. Where a step depends on values that follow from the inputs, a few real examples
-are run instead, and where it is short, a whole real batch.
+all that follows from them takes no time. Where a step depends on values that follow from the inputs, a few real
+examples are run instead, and where it is short, a whole real batch.
 """
 
-import random
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -30,12 +29,14 @@ from lgx.training.step_flops import line, size_of
 
 ENOUGH = 0.01
 """Standard error of the mean FLOPs of a step at which no more steps are run: it is then known within 2 %."""
-FEWEST, MOST = 4, 200
-"""Steps that are run, where steps draw networks at least twice as many."""
+FEWEST, MOST, MOST_REAL = 3, 200, 20
+"""Steps that are run, where steps draw networks at least twice as many; the most where steps need values."""
 DRAWS = 2000
 """Steps of a run whose networks are drawn; more would not change the mean."""
-_FEW = 8
+_FEW = 2
 """Examples of a real batch where steps need values."""
+_GOLDEN = (5**0.5 - 1) / 2
+"""Share of a run between two steps that are run, modulo 1, so that any number of them is spread evenly."""
 _SHORT = 1e10
 """FLOPs of a step below which real batches take less time than inputs without memory."""
 _NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)
@@ -93,15 +94,17 @@ class Trial:
         precision: Types of numbers.
 
     Attributes:
-        real: Examples of the real batches; 0 where inputs have no memory.
-        needs_values: Whether steps depend on values that follow from the inputs.
+        needs_values: Number of steps that depended on values which follow from the inputs.
     """
 
     def __init__(self, method: Method, trainer: Any, batch_size: int, precision: Precision) -> None:
         self.method, self.trainer, self.batch_size, self.precision = method, trainer, batch_size, precision
         self.task = largest_task(method)
-        self.real, self.needs_values, self._batch_idx = 0, False, 0
+        self.needs_values = 0
+        self._batch_idx = 0
+        self._is_short = False
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self._first = self.batch(1, is_real=False)
 
     def mean(self) -> tuple[float, Step]:
         """FLOPs of an average step of the run, and the step that takes most.
@@ -112,13 +115,14 @@ class Trial:
         total = self.trainer.total_steps
         every = np.linspace(0, total, min(total, DRAWS), endpoint=False).astype(int).tolist()
         sizes = [self._size(number) for number in every]
-        order = [int(np.argmax(sizes)), *random.Random(0).sample(range(len(every)), len(every))]
+        spread = [int(len(every) * (number * _GOLDEN % 1)) for number in range(4 * len(every))]
+        order = list(dict.fromkeys([int(np.argmax(sizes)), *spread, *range(len(every))]))
+        fewest = min(2 * FEWEST if any(sizes) else FEWEST, len(every))
         chosen: dict[int, Step] = {}
-        for place in order[: MOST + 1]:
-            if place not in chosen:
-                chosen[place] = self.run(every[place])
-            fewest = 2 * FEWEST if any(sizes) else FEWEST
-            if len(chosen) >= min(fewest, len(every)) and _error([sizes[p] for p in chosen], chosen) <= ENOUGH:
+        for place in order[:MOST]:
+            chosen[place] = self.run(every[place])
+            is_enough = len(chosen) >= fewest and _error([sizes[p] for p in chosen], chosen) <= ENOUGH
+            if is_enough or self.needs_values >= MOST_REAL:
                 break
         slope, constant = line([sizes[p] for p in chosen], [step.flops for step in chosen.values()])
         most = max(chosen.values(), key=lambda step: step.saved)
@@ -129,16 +133,18 @@ class Trial:
     def run(self, number: int) -> Step:
         """Run one step of the run."""
         self._size(number)
-        if not self.real:
+        if not self._is_short:
             try:
-                step = self._run(self.batch_size)
+                step = self._run(self.batch(self.batch_size, is_real=False))
             except _NEEDS_VALUES:
-                self.needs_values, self.real = True, min(_FEW, self.batch_size)
+                self.needs_values += 1
             else:
-                if step.flops < _SHORT:
-                    self.real = self.batch_size
+                self._is_short = step.flops < _SHORT
                 return step
-        step, share = self._run(self.real), self.batch_size / self.real
+        examples = self.batch_size if self._is_short else min(_FEW, self.batch_size)
+        step = self._run(self.batch(examples, is_real=True))
+        share = self.batch_size / examples
+        self._is_short = step.flops * share < _SHORT
         return step._replace(flops=step.flops * share, saved=step.saved * share)
 
     def _size(self, number: int) -> float:
@@ -146,11 +152,10 @@ class Trial:
         place = self.trainer.accumulate_grad_batches * number
         self.trainer.global_step = number
         self.trainer.current_epoch, self._batch_idx = divmod(place, self.trainer.batches_per_epoch)
-        self.method.on_train_batch_start(self.batch(1), self._batch_idx)
+        self.method.on_train_batch_start(self._first, self._batch_idx)
         return size_of(self.method.drawn)
 
-    def _run(self, examples: int) -> Step:
-        batch = self.batch(examples)
+    def _run(self, batch: Batch) -> Step:
         network, precision = self.method.network, self.precision
         saved: dict[int, int] = {}
 
@@ -171,10 +176,10 @@ class Trial:
         self.method.step_losses = {}
         return Step(float(counter.get_total_flops()), sum(saved.values()), gradients)
 
-    def batch(self, size: int) -> Batch:
+    def batch(self, size: int, is_real: bool) -> Batch:
         """A batch of the task: images, or texts of the maximum length; the inputs have no memory, unless real."""
         task = self.task
-        with nullcontext() if self.real else self._fake:
+        with nullcontext() if is_real else self._fake:
             if task.reads_text:
                 inputs = torch.ones(size, 3, task.max_len, dtype=torch.long)
             else:

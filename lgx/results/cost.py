@@ -7,6 +7,7 @@ from pathlib import Path
 from lgx.architectures.cost import cost_of
 from lgx.core.rows import Row
 from lgx.errors import UserError
+from lgx.host.files import digest_of
 from lgx.results.lineage import Lineage
 from lgx.results.looks import method_order
 from lgx.results.merging import Place
@@ -173,7 +174,7 @@ def _cost(
     starts = [run.start for run in runs if run.is_descendant]
     hypernets = [run for run in runs if not run.is_descendant]
     shared = not starts or any(start.is_shared for start in starts)
-    direct = [*hypernets, *(run for start in starts for run in lineage.behind(start.arguments, start.digests))]
+    direct = [*hypernets, *(source for run in runs if run.is_descendant for source in lineage.behind(run))]
     of_one_size = set() if shared else {run.folder for run in direct}
     learning: list[Work] = []
     ancestors: list[Work] = []
@@ -185,7 +186,10 @@ def _cost(
     # A stored source serves any number of descendants and tasks.
     needed = {lineage.source(start): lineage.stored(start) for start in starts}
     for run in hypernets:
-        needed[str(run.learngene_file.resolve())] = run.learngene.num_parameters if run.learngene else None
+        file = run.learngene_file
+        needed[digest_of(file) if file.is_file() else str(file)] = (
+            run.learngene.num_parameters if run.learngene else None
+        )
     known = [number for number in needed.values() if number is not None]
     stored = sum(known) if len(known) == len(needed) else None
     return method_cost(method, descendants, learning, ancestors, stored, scratch, shared)

@@ -35,6 +35,11 @@ class Work:
     flops: float | None = 0.0
     seconds: float | None = 0.0
 
+    def shared(self, number: int) -> "Work":
+        """The share of one of several descendants."""
+        parts = (None if amount is None else amount / number for amount in (self.flops, self.seconds))
+        return Work(self.epochs / number, *parts)
+
     def __add__(self, other: "Work") -> "Work":
         pairs = ((self.flops, other.flops), (self.seconds, other.seconds))
         return Work(self.epochs + other.epochs, *(None if a is None or b is None else a + b for a, b in pairs))
@@ -65,7 +70,7 @@ class Start:
             record = self.kind(**kept_arguments(self.arguments)).record if self.kind else None
         except (UserError, TypeError):
             return self
-        return Start(record.initializer, record.arguments) if record else self
+        return Start(record.initializer, record.arguments, record.digests) if record else self
 
     @property
     def is_random(self) -> bool:

@@ -15,7 +15,7 @@ from lgx.architectures import Architecture, full_name, name_of
 from lgx.architectures.class_order import class_order, with_class_order
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
-from lgx.components.metrics import metrics_for, was_measured
+from lgx.components.metrics import metric_names, metrics_for, was_measured
 from lgx.core.batch import Batch
 from lgx.core.readable import lasting
 from lgx.core.rows import Evaluation
@@ -39,7 +39,7 @@ _LEAST_UPDATES = 600
 """Fewest updates of the cheapest size that a budget gives."""
 _VALIDATIONS = 10
 """About how many validations a run with a budget has."""
-_PASSES = 4.5
+_FORWARDS = 4.5
 """Forward passes that take as long as an update, measured with DeiT-Tiny on a CPU."""
 
 
@@ -188,7 +188,7 @@ class Family(SlicedNetwork):
         watch = Stopwatch(self.data_module().batch_size, self.device.type)
         share = self.updates.macs / cost_of(self.architecture).macs
         left = (steps - self.global_step) * int(self.trainer.accumulate_grad_batches)
-        seconds = _PASSES * share * watch.measure(self.architecture) * left
+        seconds = _FORWARDS * share * watch.measure(self.architecture) * left
         return f"; about {lasting(seconds)} without validations"
 
     # -- network --------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ class Family(SlicedNetwork):
         assert self.task is not None
         metrics = [self.metrics_of(split, f"_{place}") for place in range(len(self.measured))]
         if all(map(was_measured, metrics)):
-            for name in dict.fromkeys((self.task.metric, "acc", "loss")):
+            for name in metric_names(self.task):
                 average = torch.stack([each[name].compute() for each in metrics]).mean()
                 self.log(f"{split}/{name}", average, prog_bar=name == self.task.metric)
 

@@ -1,5 +1,6 @@
 """Count what a run costs, while it runs."""
 
+import math
 from contextlib import ExitStack
 from resource import RUSAGE_SELF, getrusage
 from typing import Any
@@ -21,29 +22,33 @@ class CountCosts(Callback):
     are those of matrix products, two per multiply-accumulate: of forward and backward passes, and of a teacher.
 
     Attributes:
-        flops: FLOPs of the steps: on this process, at the end of training on all.
+        flops: FLOPs of the steps: of this process, at the end of training of all on the first process. NaN for a
+            compiled network, whose kernels torch does not count.
         examples: Training examples likewise.
     """
 
     def __init__(self) -> None:
-        self.flops, self.examples = 0.0, 0
-        self._steps, self._kind = StepFlops(), ("", torch.Size())
+        self.flops = 0.0
+        self.examples = 0
+        self._steps = StepFlops()
+        self._kind = ("", torch.Size())
         self._counting = ExitStack()
         self._counter: FlopCounterMode | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Continue the sums of a checkpoint on the first process."""
-        if not trainer.is_global_zero:
-            self.flops, self.examples = 0.0, 0
+        assert isinstance(pl_module, Method)
+        has_counted = bool(self.examples) or trainer.global_step == 0  # else by a version that did not count
+        self._keep_on_first(trainer)
+        if pl_module.compile_network or not has_counted:
+            self.flops = math.nan
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Batch, batch_idx: int) -> None:
         """Begin to count the step if it is due."""
-        assert isinstance(pl_module, Method)
         self._counting.close()
-        self._kind, self._counter = (batch.task, batch.inputs.shape), None
-        if self._steps.is_due(self._kind):
-            if pl_module.compile_network:  # the kernels of a compiled network are not counted
-                self._counting.enter_context(torch.compiler.set_stance("force_eager"))
+        self._counter = None
+        self._kind = (batch.task, batch.inputs.shape)
+        if not math.isnan(self.flops) and self._steps.is_due(self._kind):
             self._counter = self._counting.enter_context(flop_counter())
 
     def on_train_batch_end(
@@ -52,6 +57,9 @@ class CountCosts(Callback):
         """Add the step."""
         assert isinstance(pl_module, Method)
         self._counting.close()
+        self.examples += len(batch.inputs)
+        if math.isnan(self.flops):
+            return
         size = size_of(pl_module.drawn)
         if self._counter is None:
             self.flops += self._steps.expected(self._kind, size)
@@ -59,7 +67,6 @@ class CountCosts(Callback):
             flops = float(self._counter.get_total_flops())
             self._steps.add(self._kind, size, flops)
             self.flops += flops
-        self.examples += len(batch.inputs)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Stop counting."""
@@ -72,16 +79,27 @@ class CountCosts(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue the sums of a resumed run."""
-        self.flops, self.examples = state_dict["flops"], state_dict["examples"]
+        self.flops = state_dict["flops"]
+        self.examples = state_dict["examples"]
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Add up all processes."""
         self.flops, self.examples = self._sums(trainer)
+        self._keep_on_first(trainer)
+
+    def _keep_on_first(self, trainer: Trainer) -> None:
+        if not trainer.is_global_zero:
+            self.flops = 0.0
+            self.examples = 0
+
+    def numbers(self) -> dict[str, float | None]:
+        """The sums, after training; None where nothing was counted."""
+        return {"flops": None if math.isnan(self.flops) else self.flops, "examples": self.examples}
 
     def _sums(self, trainer: Trainer) -> tuple[float, int]:
         if trainer.world_size == 1:
             return self.flops, self.examples
-        mine = torch.tensor([self.flops, float(self.examples)], device=trainer.strategy.root_device)
+        mine = torch.tensor([self.flops, self.examples], dtype=torch.float64, device=trainer.strategy.root_device)
         flops, examples = trainer.strategy.reduce(mine, reduce_op="sum").tolist()
         return flops, round(examples)
 

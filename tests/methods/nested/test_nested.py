@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import partial
 from math import sqrt
-from statistics import fmean
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands.api import init
@@ -24,9 +22,9 @@ from lgx.core.batch import Batch
 from lgx.core.flops import flop_counter
 from lgx.errors import UserError
 from lgx.methods import Nested
+from lgx.methods.nested.sizes import KEYS
 from lgx.methods.nested.slicing import ordered, sliced, trained_share
 from lgx.methods.weight_subcloning.importance import on_inputs
-from lgx.planning import make_plan
 from tests.support.command_line import ACCELERATOR, lgx, ok
 from tests.support.families import EACH, tiny
 
@@ -264,17 +262,6 @@ def test_a_size_that_a_step_has_twice_counts_twice(trained):
 
 
 @pytest.mark.slow
-def test_a_plan_counts_a_step_of_mean_cost(tmp_path):
-    file, architecture, _ = ancestor("plain", tmp_path)
-    options = [f"--model.arch={architecture.spec()}", f"--model.ancestor={file}", "--model.least_depth=1"]
-    options += ["--model.optimizer=torch.optim.AdamW", "--data=CIFAR10", "--data.root=nowhere", "--data.img_size=16"]
-    planned = make_plan(["--model=Nested", *options, "--data.labels=false", "--data.batch_size=8"])
-    method = Nested(arch=architecture.spec(), optimizer=torch.optim.AdamW, ancestor=str(file), least_depth=1)
-    steps = [[cost_of(size).macs for size in method.draw(step)] for step in range(200)]
-    assert planned.flops.forward == pytest.approx(2 * fmean(map(sum, steps)), rel=0.1)  # and the projections
-
-
-@pytest.mark.slow
 def test_compiled_slices_compute_the_same(trained):
     method, _, _ = trained
     images, sizes = torch.randn(2, 3, 16, 16), method.draw(3, 1)
@@ -350,4 +337,4 @@ def test_heads_that_cannot_be_cut_are_refused(form, words):
 def test_sizes_beyond_the_learngene_are_refused(trained, changes, words):
     method, file, _ = trained
     with pytest.raises(UserError, match=words):
-        init(source=file, arch=method.architecture.replace(**changes).spec(), method="nested")
+        init(source=file, arch=method.architecture.replace(**changes).spec(KEYS), method="nested")
