@@ -29,7 +29,7 @@ from lgx.training.step_flops import line, size_of
 
 ENOUGH = 0.01
 """Standard error of the mean FLOPs of a step at which no more steps are run: it is then known within 2 %."""
-FEWEST, MOST, MOST_REAL = 3, 200, 20
+FEWEST, MOST, MOST_REAL = 3, 200, 10
 """Steps that are run, where steps draw networks at least twice as many; the most where steps need values."""
 DRAWS = 2000
 """Steps of a run whose networks are drawn; more would not change the mean."""

@@ -9,11 +9,11 @@ import numpy as np
 from lgx.architectures import Architecture
 from lgx.architectures.cost import cost_of
 
-WINDOW = 64
+WINDOW = 32
 """Counted steps of a kind from which its other steps are estimated; older ones may be of another phase."""
-AGREES = 0.02
+AGREES = 0.05
 """Largest relative difference of a counted step from its estimate with which fewer steps are counted."""
-SPARSE, DENSE = 64, 16
+SPARSE, DENSE = 64, 32
 """Steps of a kind between two counted ones: where estimates agree, and where they do not after ``WINDOW`` steps."""
 
 

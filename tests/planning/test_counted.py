@@ -16,10 +16,16 @@ HYPER = [
     '--model.panel=["depth=2,embed_dim=16,num_heads=2"]',
 ]  # fmt: skip
 LOW_RANK = [*HYPER, "--model.rank=4", "--model.max_size=1024"]
+NARROW = "depth=2,embed_dim=8,num_heads=1,patch_size=4,img_size=16"
 STAGES = "--model.stages=[2,2]"
 OPTIONS = {
     "Ancestor": ["--trainer.accumulate_grad_batches=2"],
-    "Finetune": ["--model.initializer=Pretrained", "--model.initializer.source={ancestor}/final.learngene.safetensors"],
+    "Finetune": [
+        "--model.initializer=WeightSubcloning",
+        "--model.initializer.data={images}/train",
+        "--model.arch=" + NARROW,
+        "--model.initializer.source={ancestor}/final.learngene.safetensors",
+    ],
     "Distill": [LEARNGENE],
     "SWS": [STAGES, LEARNGENE],
     "TLEG": [LEARNGENE],
@@ -43,7 +49,7 @@ def test_every_method_is_in_the_table():
 def test_plan_and_run_count_what_torch_counts(name, images, ancestor, tmp_path, monkeypatch):
     monkeypatch.setattr("lgx.cli._write_report", lambda *facts: "none")  # it measures latencies, as does
     monkeypatch.setattr(Family, "_duration", lambda method, steps: "")  # the announced time of a family
-    options = [option.replace("{ancestor}", str(ancestor)) for option in OPTIONS[name]]
+    options = [option.replace("{ancestor}", str(ancestor)).replace("{images}", str(images)) for option in OPTIONS[name]]
     args = arguments(
         "fit", name, images, tmp_path / "runs", "--name=run", *options, "--trainer.limit_val_batches=0",
         "--trainer.max_epochs=3",
@@ -53,6 +59,8 @@ def test_plan_and_run_count_what_torch_counts(name, images, ancestor, tmp_path, 
     summary = json.loads((run_folder(tmp_path / "runs", "run") / "summary.json").read_text())
     planned = plan(*args[1:])
     training = counter.get_total_flops() - summary["start_flops"]
+    if name == "Finetune":
+        assert summary["start_flops"] > 0
     assert planned.steps.total == summary["steps"]
     assert planned.total_flops == pytest.approx(training, rel=0.03)
     assert summary["flops"] == pytest.approx(training, rel=0.03)

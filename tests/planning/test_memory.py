@@ -235,7 +235,9 @@ def test_two_processes_share_the_steps_of_an_epoch(images, tmp_path, batch):
     done = python("-m", "lgx", *args, timeout=150)
     assert done.returncode == 0, done.stderr[-3000:]
     summary = json.loads((run_folder(tmp_path / "runs", "run") / "summary.json").read_text())
-    steps = plan(*args[1:]).steps
+    planned = plan(*args[1:])
+    steps = planned.steps
+    assert summary["flops"] == pytest.approx(planned.total_flops, rel=0.01)
     assert (steps.total, steps.processes) == (summary["steps"], summary["processes"]) == (4, 2)
     assert steps.effective_batch == 30
     # Four batches an epoch: three in one step and one in the next.
