@@ -190,6 +190,11 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         return {"class names": fingerprint_of_names(self.info.class_names), **found}
 
     @property
+    def has_class_counts(self) -> bool:
+        """See :class:`~data_modules.base.TaskDataModule`."""
+        return self.task.kind in ("classification", "text") and self.num_classes > 0
+
+    @property
     def class_counts(self) -> Sequence[int]:
         """See :class:`~data_modules.base.TaskDataModule`."""
         if self.task.kind not in ("classification", "text") or not self.num_classes:

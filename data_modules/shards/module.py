@@ -58,6 +58,11 @@ class ShardedImages(ImageDataModule):
             return super().content(examples)
         return (s.sha256.encode() + (b"" if s.chosen is None else s.chosen.tobytes()) for s in examples.shards)
 
+    @property
+    def has_class_counts(self) -> bool:
+        """See :class:`~data_modules.base.TaskDataModule`."""
+        return self.in_memory and super().has_class_counts
+
     def nominal_train_size(self) -> int | None:
         """Number of training examples in the index: the set was split when its shards were written."""
         return self.info.sizes[0]

@@ -118,7 +118,8 @@ class ImageReader:
                 return line, ""
             return "", f"data.value_range: {line}; give the range of the files"
         if values.dtype.kind != "u" or values.max() >= 2 ** (bits - 1) - 1:
-            return f"{line}; the whole range of their type becomes 0 to 255 (data.value_range)", ""
+            line += "; the whole range of their type becomes 0 to 255 (data.value_range)"
+            return line + _with_fewer_bits([sample for sample, _ in found], bits), ""
         top = 2 ** int(values.max()).bit_length() - 1
         few = f"{line}, and {bits} bits would leave few levels; give data.value_range [0, {top}]"
         return "", f"{few}, or [0, {2**bits - 1}] if they are only dark"
@@ -293,6 +294,15 @@ def _samples_of_png(source: Path | bytes, image: Image.Image, kind: int) -> NDAr
             half.tile = [tile._replace(args=f"{half.mode};16{order}") for tile in half.tile]  # type: ignore[attr-defined]
             halves.append(np.asarray(half, np.uint16))
     return halves[0] * 256 + halves[1]
+
+
+def _with_fewer_bits(samples: list[NDArray[Any]], bits: int) -> str:
+    """Words for files, at least an eighth of all, whose values take four bits less than those of others."""
+    most = 2 ** (bits - 4) - 1
+    low = sum(bool(sample.max(initial=0) <= most) for sample in samples) if samples[0].dtype.kind == "u" else 0
+    if 8 * low < len(samples):
+        return ""
+    return f"; {low} of {len(samples)} files have no value above {most:,}: of {bits - 4} bits, they would be dark"
 
 
 def _head(source: Path | bytes) -> bytes:
