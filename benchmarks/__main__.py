@@ -16,7 +16,6 @@ from benchmarks.shared_layers import measure_shared_layers
 from benchmarks.steps import PRECISIONS, device
 from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.errors import UserError
-from lgx.host.startup import keep_freed_memory
 from lgx.hypernet import HypernetConfig
 
 SIZES = {"tiny": "12-Tiny", "small": "12-Small", "base": "12-Base"}
@@ -222,9 +221,7 @@ def _loaders(pixels: int, batch: int, workers: int, repeats: int) -> Measurement
 
 
 def _settings(size: str, batch: str, precision: str) -> Iterator[tuple[str, int, str]]:
-    """Every size at every batch and precision. Steps on the CPU keep freed memory, as those of lgx fit do."""
-    if device() == "cpu":
-        keep_freed_memory()
+    """Every size at every batch and precision."""
     for option, text, known in (("size", size, SIZES), ("precision", precision, PRECISIONS)):
         if unknown := {*text.split(",")} - {*known}:
             raise UserError(f"--{option}: unknown value {', '.join(unknown)}; choose from {', '.join(known)}")

@@ -1,5 +1,5 @@
 """``python -m lgx``."""
 
-from lgx.cli import program
+from lgx.cli import main
 
-program()
+main()

@@ -6,8 +6,7 @@ import io
 import os
 import signal
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from lgx.core.version import __version__
@@ -15,7 +14,6 @@ from lgx.errors import Preempted, UserError
 from lgx.host import launcher
 from lgx.host.failures import describe
 from lgx.host.signals import one_interrupt
-from lgx.host.startup import collect_rarely
 
 TRAINING = {
     "fit": "train an ancestor, a learngene or a descendant",
@@ -36,7 +34,6 @@ _GROUPS = {
     "many runs": {
         "compare": "write tables and a report: methods x descendants x tasks, over seeds",
         "sweep": "execute many runs from one file, resumable, on one machine or a cluster",
-        "arena": "compare starts by accuracy against total compute",
         "plan": "print steps, memory, FLOPs and hours of a run before it starts",
     },
     "learngenes": {
@@ -49,8 +46,6 @@ _GROUPS = {
 COMMANDS = {name: text for commands in _GROUPS.values() for name, text in commands.items()}
 _LONGEST = 2000
 """Characters of an error message that are printed."""
-_PAUSE = 15.0
-"""Seconds in which the first of several processes may report a mistake before the others do."""
 
 
 def _help() -> str:
@@ -70,25 +65,17 @@ train and evaluate (configuration files with --config):
 a first run:
   make demo                                   (in a clone)
   lgx config own_images > mine.yaml           (anywhere, with images in class folders)
-  lgx fit --config mine.yaml --data.root my_images --model.initializer RandomStart
+  lgx fit --config mine.yaml --data.root my_images --model.initializer RandomStart \\
+    --model.arch depth=6,embed_dim=128,num_heads=2,patch_size=8,img_size=64
 """
 
 
-def program() -> None:
-    """Run the command line of this process, with fast start and exit: the ``lgx`` program.
-
-    Raises:
-        SystemExit: As :func:`main`.
-    """
-    collect_rarely()
-    main()
-
-
-def main(args: Sequence[str] | None = None) -> None:
-    """Run a command line.
+def main(args: Sequence[str] | None = None, run: Callable[[Sequence[str]], object] | None = None) -> None:
+    """Run a command line, and report its errors.
 
     Args:
         args: Arguments without the program's name; ``sys.argv`` by default.
+        run: What runs it; :func:`run_command` by default.
 
     Raises:
         SystemExit: With exit code 2 for a user's mistake, 1 for a failure of the system, 3 if ``lgx predict`` could not
@@ -103,13 +90,12 @@ def main(args: Sequence[str] | None = None) -> None:
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
         with one_interrupt():
-            run_command(argv)
+            (run or run_command)(argv)
     except KeyboardInterrupt:
         _fail(argv[0], "interrupted; finished files are complete", 130)
     except Exception as error:
         message = describe(error)  # called first: the cause of a UserError may be a killed data loading process
         if isinstance(error, UserError) and message is None:
-            _let_first_process_report(2)
             _fail(argv[0], _user_message(error), 2)
         if isinstance(error, Preempted):
             _fail(argv[0], str(error), error.code)
@@ -133,9 +119,7 @@ def run_command(argv: Sequence[str]) -> None:
             importlib.import_module("lgx.commands.training_help").print_help(command)
             return
         argv = ["--help" if word == "--help-all" else word for word in argv]
-        launcher.check_job()
-        with importlib.import_module("lgx.host.signals").STOP.requeue_noted():  # before long imports
-            importlib.import_module("lgx.training.cli").run(list(argv), _write_report)
+        importlib.import_module("lgx.training.cli").run(list(argv), _write_report)
     elif command in {**TRAINING, **COMMANDS}:
         importlib.import_module("lgx.commands.run").run(command, list(argv[1:]))
     else:
@@ -160,25 +144,11 @@ def _user_message(error: UserError) -> str:
     return text.splitlines()[-1].removeprefix("lgx.errors.UserError: ") if "Original Traceback" in text else text
 
 
-def _let_first_process_report(code: int) -> None:
-    """Let only one process report a mistake that all processes of srun or torchrun detect.
-
-    When the first process ends, torchrun and srun end the others. If a process still runs after a pause, it alone has
-    detected the mistake and reports it.
-    """
-    if launcher.rank() and launcher.is_launched():
-        signal.signal(signal.SIGTERM, lambda *_: os._exit(code))
-        time.sleep(_PAUSE)
-
-
 def _fail(command: str, message: str, code: int) -> NoReturn:
     # The message may quote a foreign file: control characters must not reach the terminal.
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message[:_LONGEST])
-    process = f" (process {number})" if (number := launcher.rank()) else ""
+    rank = launcher.rank()
+    process = f" (process {rank})" if rank else ""
     sys.stderr.write(f"lgx {command}{process}: {shown}\n")  # one call: lines of several processes stay whole
     sys.stderr.flush()
     raise SystemExit(code)
-
-
-if __name__ == "__main__":
-    main()

@@ -12,15 +12,12 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
-from lgx.host.startup import RARE
 from tests.support.command_line import Result, arguments, lgx, ok
 from tests.support.extras import import_transformers
 from tests.support.images import write_images
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-STARTUP = str(Path(__file__).parent / "support" / "startup")
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (STARTUP, os.environ.get("PYTHONPATH"))))
-gc.set_threshold(*RARE)  # as the program does while it imports, and for all runs in this process
+gc.set_threshold(50_000, 20, 100)  # a million objects of imports stay
 if "PYTEST_XDIST_WORKER" in os.environ:
     atexit.register(os._exit, 0)  # the system frees in no time what Python takes ten seconds to free
 

@@ -21,7 +21,7 @@ def compared(front: Path) -> list[list[object]]:
         Size, parameters and validation accuracy; points above the line, by parameters, between the trained sizes that
         are next in parameters: of the size itself, and of the best size with at most as many parameters.
     """
-    with front.open(newline="") as file:
+    with front.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     accuracy = {f"{row['depth']} {row['embed_dim']} {row['mlp_ratio']}": 100 * float(row["val_acc"]) for row in rows}
     parameters = {f"{row['depth']} {row['embed_dim']} {row['mlp_ratio']}": int(row["parameters"]) for row in rows}
@@ -39,7 +39,7 @@ def compared(front: Path) -> list[list[object]]:
 
 def main() -> None:
     """Write the table."""
-    with OUT.open("w", newline="") as file:
+    with OUT.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         heads = ["depth", "embed_dim", "mlp_ratio", "parameters", "accuracy", "size_above_line", "best_above_line"]
         writer.writerow(["task", "updates", "seed", *heads])

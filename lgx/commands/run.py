@@ -46,8 +46,8 @@ def call_one_of(program: str, functions: Mapping[str, Callable[..., None]], argv
     """Call the function that the first argument names, see :func:`call`; list them if there is none."""
     if not argv or argv[0] in ("-h", "--help"):
         texts = {name: (inspect.getdoc(function) or "").splitlines()[0] for name, function in functions.items()}
-        known = "\n".join(f"  {name:<12}{text}" for name, text in texts.items())
-        print(f"usage: {program} COMMAND [options]\n\n{known}")
+        listed = "\n".join(f"  {name:<12}{text}" for name, text in texts.items())
+        print(f"usage: {program} COMMAND [options]\n\n{listed}")
     elif argv[0] in functions:
         call(f"{program} {argv[0]}", functions[argv[0]], argv[1:])
     else:

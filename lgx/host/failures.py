@@ -60,7 +60,9 @@ def describe(error: BaseException) -> str | None:
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return _MEMORY_FULL
     if isinstance(error, OSError):
-        return f"{f'{os.fsdecode(error.filename)}: ' if error.filename else ''}{error.strerror or error}"
+        place = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        remedy = f"; free some space; {_RESUME}" if is_disk_full(error) else ""
+        return f"{place}{error.strerror or error}{remedy}"
     if isinstance(error, RuntimeError):
         return next((message for part, message in _MESSAGES.items() if part in str(error)), None)
     return None

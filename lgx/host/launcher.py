@@ -34,8 +34,3 @@ def rank() -> int:
 def job_rank() -> int:
     """Rank of this process in its SLURM job; 0 outside of jobs that lgx submitted."""
     return int(os.environ.get("SLURM_PROCID", 0)) if os.environ.get("SUBMITIT_EXECUTOR") == "slurm" else 0
-
-
-def is_launched() -> bool:
-    """Whether srun or torchrun has started this process; they start all processes of a run at the same time."""
-    return "SLURM_STEP_ID" in os.environ or "TORCHELASTIC_RUN_ID" in os.environ

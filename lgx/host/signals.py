@@ -1,9 +1,7 @@
 """Handle Ctrl-C, SIGTERM, and the signal by which a cluster announces the end of a run that it will requeue."""
 
-import atexit
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +18,8 @@ def requeue_signal() -> signal.Signals:
     A variable, not an option: a run must know it before it reads its command line, and its job's processes inherit it.
     """
     name = os.environ.get("LGX_REQUEUE_SIGNAL") or _CHOICES[0]
-    if (full := f"SIG{name.removeprefix('SIG')}") not in _CHOICES:
+    full = f"SIG{name.removeprefix('SIG')}"
+    if full not in _CHOICES:
         raise UserError(f"LGX_REQUEUE_SIGNAL: unknown signal {name!r}; choose from {', '.join(_CHOICES)}")
     return signal.Signals[full]
 
@@ -32,11 +31,8 @@ def stop_signals() -> set[signal.Signals]:
 
 @contextmanager
 def one_interrupt() -> Iterator[None]:
-    """Let only the first Ctrl-C interrupt the program; later ones would interrupt its exit, with a traceback.
-
-    Python drops an interrupt that comes inside a callback of a weak reference. It is repeated after 0.1 s.
-    """
-    is_interrupted, timers = False, list[threading.Timer]()
+    """Let only the first Ctrl-C interrupt the program; later ones would interrupt its exit, with a traceback."""
+    is_interrupted = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal is_interrupted
@@ -44,28 +40,15 @@ def one_interrupt() -> Iterator[None]:
             is_interrupted = True
             raise KeyboardInterrupt
 
-    def repeat(dropped: "sys.UnraisableHookArgs") -> None:
-        nonlocal is_interrupted
-        if dropped.exc_type is KeyboardInterrupt:
-            is_interrupted = False
-            timers.append(threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)))
-            timers[-1].start()
-        else:
-            former(dropped)
-
     # A job in a shell's background ignores Ctrl-C, and other threads may not set handlers.
     is_main_thread = threading.current_thread() is threading.main_thread()
     if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    former, sys.unraisablehook = sys.unraisablehook, repeat
     signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
-        sys.unraisablehook = former
-        for timer in timers:
-            timer.cancel()
         signal.signal(signal.SIGINT, signal.SIG_IGN if is_interrupted else signal.default_int_handler)
 
 
@@ -88,28 +71,17 @@ class StopSignals:
     def requeue_noted(self) -> Iterator[None]:
         """Record :func:`requeue_signal` inside the block; at its end restore the handlers of all stop signals.
 
-        Without a handler the signal ends the process. SLURM may send it while a run that has just started still imports
-        its packages, or while a finished run ends: its process would seem to have failed.
+        Without a handler the signal ends the process. SLURM may send it while a run that has just started builds its
+        network.
         """
-        requeue, before = requeue_signal(), {number: signal.getsignal(number) for number in stop_signals()}
-        self.listen(requeue)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {requeue})
+        before = {number: signal.getsignal(number) for number in stop_signals()}
+        self.listen(requeue_signal())
         try:
             yield
         finally:
-            atexit.register(signal.signal, requeue, signal.SIG_IGN)
             self.received = None
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-    @contextmanager
-    def requeue_delayed(self) -> Iterator[None]:
-        """Block :func:`requeue_signal` for processes that start inside the block, until they handle it."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {requeue_signal()})
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = self.received or number

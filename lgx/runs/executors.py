@@ -1,21 +1,21 @@
 """The interface of executors, which run jobs, and the executors of this machine: in this process or in several."""
 
-import json
 import os
 import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from lgx.errors import Preempted, UserError
 from lgx.host.failures import describe
-from lgx.runs.jobs import ELSEWHERE, GRACE, Job, run_in_process
+from lgx.runs.jobs import ELSEWHERE, Job, run_job
 
+GRACE = 30.0
+"""Seconds in which a run must save its state and end after SIGTERM."""
 _LONGEST = 200
 """Characters of a failure's reason that a summary shows."""
 
@@ -64,7 +64,7 @@ class Submission:
 
     Attributes:
         job: The job.
-        handle: The executor's own handle of it.
+        handle: The executor's handle of it.
         slot: Number of its slot among the jobs that run at the same time.
     """
 
@@ -112,7 +112,7 @@ class InProcessExecutor(Executor):
 
     def _run(self, job: Job) -> Outcome:
         try:
-            return "finished" if run_in_process(job) else "elsewhere"
+            return "finished" if run_job(job) else "elsewhere"
         except Preempted:  # ends the whole command, not only this job
             raise
         except Exception as error:
@@ -151,13 +151,15 @@ class LocalExecutor:
         gpus = ",".join(_share(self._gpus, slot, self.limit))
         environment = {"OMP_NUM_THREADS": threads, **os.environ, "CUDA_VISIBLE_DEVICES": gpus}
         with open(job.log, "ab") as log:
-            command = [sys.executable, "-m", "lgx.runs.jobs", json.dumps(asdict(job))]
-            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, process_group=0)
+            process = subprocess.Popen(
+                job.program, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, process_group=0
+            )
         return Submission(job, process, slot)
 
     def poll(self, submission: Submission) -> Outcome | None:
         """How the process ended; None while it runs."""
-        if (code := submission.handle.poll()) is None:
+        code = submission.handle.poll()
+        if code is None:
             return None
         self._slots.append(submission.slot)
         if code == ELSEWHERE:
@@ -165,13 +167,15 @@ class LocalExecutor:
         return failure_of(submission.job, reason="its process was killed" if code < 0 else "") if code else "finished"
 
     def cancel(self, submissions: Sequence[Submission]) -> None:
-        """Send SIGTERM to all processes, and wait until they have saved their state and ended."""
+        """Send SIGTERM to all processes, wait until they have saved their state, and end those that have not."""
         for submission in submissions:
             submission.handle.terminate()
-        deadline = time.monotonic() + GRACE + 5
+        deadline = time.monotonic() + GRACE
         for submission in submissions:
-            with suppress(subprocess.TimeoutExpired):
+            try:
                 submission.handle.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                submission.handle.kill()
 
 
 def _share(gpus: list[str], slot: int, slots: int) -> list[str]:
@@ -182,7 +186,8 @@ def _share(gpus: list[str], slot: int, slots: int) -> list[str]:
 
 
 def _visible_gpus() -> list[str]:
-    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
         return [gpu for gpu in visible.split(",") if gpu]
     import torch
 

@@ -7,20 +7,17 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.launcher import job_rank
-from lgx.host.locks import INHERITED, locked
+from lgx.host.locks import locked
 from lgx.host.safety import read_json
-from lgx.host.signals import STOP, requeue_signal
+from lgx.host.signals import requeue_signal
 
-GRACE = 30.0
-"""Seconds in which a run must save its state and end after SIGTERM."""
 ELSEWHERE = 75
 """Exit code of this module's program if another process works on the run."""
 
@@ -52,6 +49,11 @@ class Job:
         """The command line to run."""
         return [*self.arguments, *(["--overwrite"] if self.overwrite and self.arguments[0] == "fit" else [])]
 
+    @property
+    def program(self) -> list[str]:
+        """The command line of a new process that runs the job."""
+        return [sys.executable, "-m", "lgx.runs.jobs", "--job", json.dumps(asdict(self))]
+
 
 class RunFailed(Exception):
     """A run ended with an exit code other than 0."""
@@ -62,78 +64,54 @@ def jobs_folder(runs_dir: str, experiment: str) -> Path:
     return Path(runs_dir) / experiment / "jobs"
 
 
-def run_in_subprocess(job: Job, grace: float | None) -> bool:
-    """Run a job in a new process and wait for it.
+def run_job(job: Job) -> bool:
+    """Run a job in this process, and hold the lock of its folder.
 
-    The new process inherits the lock. The run therefore stays locked until its process ends, even if this process is
-    killed.
+    Returns:
+        True if the run is finished; False if another process works on it.
+    """
+    with locked(job.folder) as is_held:
+        if not is_held:
+            return False
+        if not is_finished(job):
+            from lgx.cli import run_command
 
-    Args:
-        job: The job.
-        grace: This process forwards SIGTERM, and sends SIGKILL after this number of seconds; None on a cluster, which
-            signals all processes of a job itself.
+            if job_rank() == 0:
+                _drop_former_rows(job)
+            try:
+                run_command(job.command)
+            finally:
+                _leave_process_group()
+            if job_rank() == 0:
+                mark_finished(job)
+    return True
+
+
+def run_on_cluster(job: Job) -> bool:
+    """Run a job in a new process and wait for it; the cluster signals both processes.
 
     Returns:
         True if the run is finished; False if another process works on it.
 
     Raises:
         RunFailed: If the run ended with an exit code other than 0.
-        SystemExit: On a cluster, if the cluster ended the run, or the run ended with exit code 0 but is not finished:
-            it may be queued again, and then has no result yet.
+        SystemExit: If the cluster ended the run, or it is not finished after exit code 0: it may be queued again,
+            and then has no result yet.
     """
     stop = threading.Event()
     signal.signal(requeue_signal(), lambda *_: None)  # meant for the run, which requeues itself
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    with locked(job.folder) as lock:
-        if lock is None:
-            return False
-        if is_finished(job):
-            return True
-        if job_rank() == 0:
-            _drop_former_rows(job)
-        Path(job.log).parent.mkdir(parents=True, exist_ok=True)
-        with open(job.log, "ab") as log, STOP.requeue_delayed():
-            child = subprocess.Popen(
-                [sys.executable, "-m", "lgx", *job.command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, INHERITED: str(lock)},
-                pass_fds=[lock],
-            )
-        code = _wait(child, stop, grace)
-        if code and grace is None and stop.is_set():
-            raise SystemExit(code if code > 0 else 128 - code)
-        if code:
-            raise RunFailed(f"{job.name} ended with exit code {code}; see {job.log}")
-        if job_rank() == 0:
-            # lgx fit writes its summary last, and removes it when it trains on.
-            if job.arguments[0] == "fit" and not (Path(job.folder) / "summary.json").exists():
-                raise SystemExit(0)
-            mark_finished(job)
-    return True
-
-
-def run_in_process(job: Job) -> bool:
-    """Run a job in this process.
-
-    Returns:
-        True if the run is finished; False if another process works on it.
-    """
-    with locked(job.folder) as lock:
-        if lock is None:
-            return False
-        if not is_finished(job):
-            from lgx.cli import run_command
-
-            _drop_former_rows(job)
-            os.environ[INHERITED] = str(lock)
-            try:
-                run_command(job.command)
-            finally:
-                del os.environ[INHERITED]
-                _leave_process_group()
-            mark_finished(job)
+    Path(job.log).parent.mkdir(parents=True, exist_ok=True)
+    with open(job.log, "ab") as log:
+        code = subprocess.run(job.program, stdin=subprocess.DEVNULL, stdout=log, stderr=log).returncode
+    if code == ELSEWHERE:
+        return False
+    if code and stop.is_set():
+        raise SystemExit(code if code > 0 else 128 - code)
+    if code:
+        raise RunFailed(f"{job.name} ended with exit code {code}; see {job.log}")
+    if job_rank() == 0 and not is_finished(job):
+        raise SystemExit(0)
     return True
 
 
@@ -147,7 +125,8 @@ def is_finished(job: Job) -> bool:
 
 def change_of(job: Job) -> str | None:
     """What has changed since the job finished, in words; None without a change, or before the end."""
-    if (mark := _read_mark(job)) is None:
+    mark = _read_mark(job)
+    if mark is None:
         return None
     former = mark["arguments"]
     if sorted(former) != sorted(job.arguments):
@@ -200,18 +179,6 @@ def _modified(file: Path) -> int:
         return 0
 
 
-def _wait(child: "subprocess.Popen[bytes]", stop: threading.Event, grace: float | None) -> int:
-    """Wait for a process and return its exit code; end the process when ``stop`` is set, unless ``grace`` is None."""
-    while True:
-        with suppress(subprocess.TimeoutExpired):
-            return child.wait(timeout=0.5)
-        if grace is not None and stop.is_set():
-            child.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                return child.wait(timeout=grace)
-            child.kill()
-
-
 def _leave_process_group() -> None:
     """Remove Lightning's process group and variables, which would make the next run join a group that has ended."""
     import torch.distributed
@@ -222,8 +189,16 @@ def _leave_process_group() -> None:
         os.environ.pop(name, None)
 
 
-if __name__ == "__main__":  # the process of a job on this machine
-    try:
-        sys.exit(0 if run_in_subprocess(Job(**json.loads(sys.argv[1])), GRACE) else ELSEWHERE)
-    except RunFailed:
-        sys.exit(1)  # its log has the reason
+def _run_program(job: Job) -> None:
+    if not run_job(job):
+        raise SystemExit(ELSEWHERE)
+
+
+if __name__ == "__main__":  # the process of a job, or a further process of its run, which Lightning starts
+    from lgx.cli import main
+
+    if sys.argv[1] == "--job":
+        described = Job(**json.loads(sys.argv[2]))
+        main(described.command, lambda _: _run_program(described))
+    else:
+        main()

@@ -26,7 +26,7 @@ def changed_runs(sweep: Sweep) -> dict[str, str]:
 def with_dependents(sweep: Sweep, folders: Iterable[str]) -> set[str]:
     """Some runs of a sweep, and all runs that need them."""
     needs = needed_runs(sweep)
-    return {found for folder in folders for found in (folder, *_dependents(needs, folder))}
+    return {run for folder in folders for run in (folder, *_dependents(needs, folder))}
 
 
 def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec], overwrite: bool = False) -> dict[str, Job]:
@@ -70,7 +70,8 @@ class Pool:
     """
 
     def __init__(self, executor: Executor, total: int) -> None:
-        self.executor, self.total = executor, total
+        self.executor = executor
+        self.total = total
         self._ended = self._failures = 0
         self._start_times: dict[str, float] = {}
         self._submissions: list[Submission] = []
@@ -220,18 +221,19 @@ def run_sweep(
 
 def _dependents(needs: dict[str, set[str]], failed: str) -> dict[str, str]:
     """All runs that need a failed run, directly or through others -> the run that each of them needs."""
-    found: dict[str, str] = {}
+    dependents: dict[str, str] = {}
     for folder in TopologicalSorter(needs).static_order():
         for needed in needs[folder]:
-            if needed == failed or needed in found:
-                found[folder] = needed
-    return found
+            if needed == failed or needed in dependents:
+                dependents[folder] = needed
+    return dependents
 
 
 def run_rows(job: Job) -> list[Row]:
     """The test rows of a finished run; rows of its final test have the run's epochs, not the best epoch."""
     rows = read_rows(Path(job.folder) / "results.csv")
-    last, tested = max((row.epochs for row in rows), default=0), [row for row in rows if row.split == "test"]
+    last = max((row.epochs for row in rows), default=0)
+    tested = [row for row in rows if row.split == "test"]
     final = max((row.epochs for row in tested), default=0)
     return [replace(row, epochs=last) if row.epochs == final > 0 else row for row in tested]
 

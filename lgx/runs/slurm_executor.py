@@ -14,7 +14,7 @@ from lgx.errors import UserError
 from lgx.host.extras import extra
 from lgx.host.signals import requeue_signal
 from lgx.runs.executors import Failure, Outcome, Submission, failure_of
-from lgx.runs.jobs import Job, RunFailed, run_in_subprocess
+from lgx.runs.jobs import Job, RunFailed, run_on_cluster
 
 _PATIENCE = 600.0
 """Seconds for which a submission is repeated while SLURM's controller does not answer, as during its restart."""
@@ -71,8 +71,8 @@ class SlurmExecutor:
         settings["srun_args"] = ["--kill-on-bad-exit=1", *parameters.get("srun_args", [])]
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            own = tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=folder)
-            self.executor = AutoExecutor(own, cluster="slurm")
+            files = tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=folder)
+            self.executor = AutoExecutor(files, cluster="slurm")
             self.executor.update_parameters(
                 **{key if key in _GENERAL else f"slurm_{key}": value for key, value in settings.items()}
             )
@@ -87,7 +87,7 @@ class SlurmExecutor:
         while True:
             try:
                 with self.executor.batch():
-                    handles = [self.executor.submit(run_in_subprocess, job, None) for job in jobs]
+                    handles = [self.executor.submit(run_on_cluster, job) for job in jobs]
                 break
             except RuntimeError as error:
                 answers = not any(part in str(error) for part in _UNREACHABLE)

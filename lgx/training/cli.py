@@ -23,10 +23,9 @@ from lgx.core.readable import lower_is_better
 from lgx.core.rows import keep_rows
 from lgx.errors import Preempted, UserError
 from lgx.host.extras import EXTRAS
-from lgx.host.failures import blame, is_disk_full, reason_of, refused_by_lightning, worker_was_killed
+from lgx.host.failures import blame, reason_of, refused_by_lightning, worker_was_killed
 from lgx.host.launcher import check_job
 from lgx.host.signals import STOP
-from lgx.host.startup import collect_as_usual, keep_freed_memory
 from lgx.methods.base import Method
 from lgx.training.callbacks.health import TrainingHealth
 from lgx.training.callbacks.results import SaveConfig
@@ -65,10 +64,6 @@ def run(argv: list[str], write_report: WriteReport | None = None) -> None:
             LgxCLI(argv[0], argv[1:], held, write_report).run()
     except MisconfigurationException as error:  # of Lightning's checks of its arguments
         raise UserError(" ".join(str(error).split())) from error
-    except SystemExit as end:
-        if isinstance(end.__context__, KeyboardInterrupt):  # Lightning ends an interrupted run with exit(1)
-            raise KeyboardInterrupt from end
-        raise
 
 
 _REFUSALS = (MisconfigurationException, ValueError, AttributeError, ImportError, NotImplementedError)
@@ -88,7 +83,9 @@ class LgxCLI(LightningCLI):
     def __init__(
         self, command: str, argv: Sequence[str], held: ExitStack, write_report: WriteReport | None = None
     ) -> None:
-        self.command, self.held, self.write_report = command, held, write_report
+        self.command = command
+        self.held = held
+        self.write_report = write_report
         super().__init__(
             Method,
             TaskDataModule,
@@ -115,8 +112,6 @@ class LgxCLI(LightningCLI):
         config = self.config
         self.run_dir = place_of_run(config)
         on_gpu = _has_gpu(config.trainer.accelerator)
-        if not on_gpu:
-            keep_freed_memory()
         config.trainer.precision = config.trainer.precision or ("bf16-mixed" if on_gpu else "32-true")
         self.sources = resolve_sources(config, download=self.command == "fit" or config.untrained)
         versions = {"commit": commit(), **package_versions()}
@@ -141,7 +136,8 @@ class LgxCLI(LightningCLI):
             config.trainer.logger = False
         place_loggers(config, self.run_dir)
         built = instantiate(self.run_parser, config)
-        self.datamodule, self.model = built.data, built.model
+        self.datamodule = built.data
+        self.model = built.model
         if self.checkpoint is not None:
             self.model.skip_start(self.checkpoint.about)
         resumed = self.checkpoint if self.checkpoint is not None and self.checkpoint.is_in(self.run_dir) else None
@@ -171,7 +167,8 @@ class LgxCLI(LightningCLI):
         if not best.monitor:
             best.monitor = f"val/{self.model.validated_as(self.datamodule.task).metric}"
             if lower_is_better(best.monitor):
-                best.mode, best.kth_value = "min", torch.tensor(torch.inf)
+                best.mode = "min"
+                best.kth_value = torch.tensor(torch.inf)
         if best.dirpath is None:
             # Absolute: a run that is resumed from another folder must recognize its best checkpoint.
             best.dirpath = str(self.run_dir.resolve() / "checkpoints")
@@ -181,27 +178,17 @@ class LgxCLI(LightningCLI):
         arguments: dict[str, Any] = {"ckpt_path": self.checkpoint.path if self.checkpoint else None}
         if self.command in ("validate", "test"):
             arguments["verbose"] = False  # Report prints the scores
-        collect_as_usual()
-        try:
+        if self.command == "fit":
+            if self.claim.is_finished():
+                print(f"finished   {self.run_dir}: nothing to do; --overwrite trains again")
+                return
+            self._before_fit()
+        else:
+            self._check_own_data([_EVALUATED[self.command]])
+        with self._blamed():
+            getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
             if self.command == "fit":
-                if self.claim.is_finished(self.config.test_end):
-                    print(f"finished   {self.run_dir}: nothing to do; --overwrite trains again")
-                    return
-                self._before_fit()
-            else:
-                self._check_own_data([_EVALUATED[self.command]])
-            with self._blamed():
-                getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
-                if self.command == "fit":
-                    self._after_fit()
-        except OSError as error:
-            if not is_disk_full(error):
-                raise
-            place = self.run_dir if error.filename is None else Path(os.fsdecode(error.filename))
-            reason = error.strerror or error
-            raise UserError(
-                f"cannot write {place}: {reason}; free some space, then resume with --ckpt_path last"
-            ) from error
+                self._after_fit()
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:
@@ -209,8 +196,11 @@ class LgxCLI(LightningCLI):
         try:
             yield
         except (KeyboardInterrupt, SystemExit) as end:
-            if self.command != "fit" or KeyboardInterrupt not in (type(end), type(end.__context__)):
+            # Lightning ends an interrupted run with exit(1).
+            if KeyboardInterrupt not in (type(end), type(end.__context__)):
                 raise
+            if self.command != "fit":
+                raise KeyboardInterrupt from end
             raise Preempted(
                 f"interrupted; finished files of the run are complete, {self._how_to_resume()}", 130
             ) from end
@@ -277,8 +267,9 @@ class LgxCLI(LightningCLI):
             tested = self.model.epochs_trained  # an earlier end of this run may have tested later weights
             keep_rows(self.run_dir / "results.csv", lambda row: row.split != "test" or row.epochs <= tested)
             page = self.write_report(self.run_dir, self.model) if self.write_report else None
-            numbers, cost = self.health.numbers(), (self.health.seconds, self.model.start_flops)
-            write_summary(self.run_dir, self.trainer, *cost, numbers, weights.kind)
+            seconds = self.health.seconds
+            numbers = self.health.numbers()
+            write_summary(self.run_dir, self.trainer, seconds, self.model.start_flops, numbers, weights.kind)
             print(f"weights    {weights.words}: {weights.path}{weights.other}")
             for sentence in self.model.conclusions():
                 print(f"result     {sentence}")
@@ -298,7 +289,8 @@ def _has_gpu(accelerator: Any) -> bool:
 @contextmanager
 def _command_line(argv: Sequence[str]) -> Iterator[None]:
     """Let ``sys.argv`` be this command line: DDP starts its other processes with ``sys.argv``."""
-    before, sys.argv = sys.argv, [sys.argv[0], *argv]
+    before = sys.argv
+    sys.argv = [sys.argv[0], *argv]
     try:
         yield
     finally:

@@ -28,11 +28,11 @@ from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
 from lgx.host import launcher
 from lgx.host.failures import blame
-from lgx.host.startup import silence_known_warnings
+from lgx.host.warnings import silence_known_warnings
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks.run_weights import BestCheckpoint
-from lgx.training.lightning_internals import read_whole_numbers_first, start_other_elements_afresh
+from lgx.training.lightning_internals import read_whole_numbers_first
 from lgx.training.parsing import LINKED, ConfigFile, DroppedOptions, parse, restrict_imports, underscored
 from lgx.training.trainer_parts import FOLLOW_RUN
 
@@ -42,8 +42,7 @@ _DROPPED = DroppedOptions()
 _UNSUITED = {
     "GradientAccumulationScheduler": "changes the number of steps during the run, which schedules and plans need; give "
     "trainer.accumulate_grad_batches",
-    "StochasticWeightAveraging": "replaces the schedule, and cannot resume; give EMA",
-    "EMAWeightAveraging": "has a constant decay, also in short runs; give EMA",
+    "StochasticWeightAveraging": "replaces the schedule, and cannot resume; give EMAWeightAveraging",
 }
 """Callbacks of Lightning -> why a run cannot have them."""
 
@@ -126,7 +125,6 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
     parser.add_argument("-c", "--config", action=ConfigFile, help="Configuration file in YAML.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of the run; false sets none.")
     read_whole_numbers_first(Trainer)
-    start_other_elements_afresh()
     parser.add_lightning_class_args(Trainer, "trainer")
     parser.add_lightning_class_args(Method, "model", subclass_mode=True)
     parser.add_lightning_class_args(TaskDataModule, "data", subclass_mode=True)
@@ -145,7 +143,8 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     """Parse a command line and the configuration files that it names; print the options that a class replaces."""
     for word, after in pairwise([*underscored(argv), ""]):
         option, _, value = word.partition("=")
-        if (linked := option.removeprefix("--")) in LINKED:
+        linked = option.removeprefix("--")
+        if linked in LINKED:
             raise UserError(f"{option}: follows {LINKED[linked]}; leave it out")
         if option in ("--model.optimizer", "--model.scheduler"):
             check_class(option, value or after)
@@ -176,7 +175,7 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
         try:
             return cast(Namespace, parser.instantiate_classes(config))
         except Exception as error:
-            # jsonargparse tries every type of an option, and raises its own error if all types fail.
+            # jsonargparse tries every type of an option, and raises another error if all types fail.
             if isinstance(error.__cause__, UserError):  # of a link
                 raise error.__cause__ from error
             if not parser.refused:
@@ -189,12 +188,13 @@ def instantiate(parser: RunParser, config: Namespace) -> Namespace:
 def configuration_text(parser: RunParser, config: Namespace) -> str:
     """A configuration as YAML, without ``ckpt_path`` and ``overwrite``, which belong to one start of the run only."""
     config = config.clone()
-    config.ckpt_path, config.overwrite = None, False
+    config.ckpt_path = None
+    config.overwrite = False
     return str(parser.dump(config, skip_unset=False, skip_validation=True))
 
 
 def _add_run_options(parser: RunParser) -> None:
-    """Add lgx's own options: the run's folder, flags and best checkpoint."""
+    """Add the run's folder, flags and best checkpoint."""
     parser.add_argument("--runs_dir", type=str, default="runs", help="Folder of all experiments.")
     parser.add_argument("--experiment", type=str, default="default", help="Folder for runs that you will compare.")
     parser.add_argument("--name", type=str | None, default=None, help="Name of the run; default: the method.")
@@ -240,9 +240,8 @@ def _check_values(config: Namespace) -> None:
         value = config.trainer[name]
         if isinstance(value, int | float) and value <= 0:
             raise UserError(f"trainer.{name}: expected more than 0, got {value}")
-    if isinstance(strategy := config.trainer.strategy, str) and any(
-        word in strategy for word in ("notebook", "spawn", "fork")
-    ):
+    strategy = config.trainer.strategy
+    if isinstance(strategy, str) and any(word in strategy for word in ("notebook", "spawn", "fork")):
         raise UserError(f"trainer.strategy: the processes of {strategy} return no results; give ddp")
     for place, value in all_values(config.as_dict()):
         if place.endswith(".class_path") and (why := _UNSUITED.get(value.rpartition(".")[2])):

@@ -6,11 +6,9 @@ Each function says why there is no public way, and what happens if the member is
 
 import inspect
 from argparse import ArgumentParser
-from functools import cache, reduce, wraps
+from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
-
-from jsonargparse import Namespace, _typehints
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 if TYPE_CHECKING:  # commands that do not train read command lines with this module, and need no Lightning
     from lightning.pytorch import Trainer
@@ -54,40 +52,6 @@ def read_whole_numbers_first(trainer: "type[Trainer]") -> None:
     for name, hint in hints.items():
         if {int, float} <= set(parts := get_args(hint)):
             hints[name] = reduce(or_, sorted(parts, key=lambda part: part is not int))
-
-
-@cache
-def start_other_elements_afresh() -> None:
-    """Let an element of a list start from the defaults of its class, unless the element before it is of this class.
-
-    jsonargparse gives an element the options of what a file has at its place, whatever its class. No option changes
-    this, and its parsers find the function by its name in the module. It is replaced once in a process.
-    """
-    adapt: Any = _typehints.adapt_typehints
-
-    @wraps(adapt)
-    def adapted(val: Any, *types: Any, **options: Any) -> Any:
-        before = options.get("prev_val")
-        if isinstance(val, list) and not options.get("append"):
-            if isinstance(before, list) and len(before) == len(val):
-                options["prev_val"] = [_continued(*pair) for pair in zip(before, val, strict=True)]
-            elif _class_name(before):  # one object instead of a list
-                options["prev_val"] = [_continued(before, element) for element in val]
-        return adapt(val, *types, **options)
-
-    _typehints.adapt_typehints = adapted
-
-
-def _continued(before: Any, element: Any) -> Any:
-    """What an element of a list continues: None if it names another class."""
-    name = _class_name(element)
-    return before if name in ("", _class_name(before)) else None
-
-
-def _class_name(value: Any) -> str:
-    """Name of the class, without its module, that a value of a configuration may give; empty without one."""
-    path = value if isinstance(value, str) else isinstance(value, dict | Namespace) and value.get("class_path")
-    return str(path or "").rpartition(".")[2]
 
 
 def option_strings(parser: ArgumentParser) -> list[str]:

@@ -36,7 +36,6 @@ from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.locks import run_lock
-from lgx.host.safety import load_plain
 from lgx.methods.base import Method
 from lgx.training.same_run import RunIdentity, check_configuration, check_optimizer, identity_of
 
@@ -110,10 +109,10 @@ def find_checkpoint(
         name = weights_of_run(str(folder))
     path = name
     if name in ("best", "last"):
-        found = _own(folder / "checkpoints", command, name, overwrite)
-        if found is None:
+        file = _checkpoint_of_run(folder / "checkpoints", command, name, overwrite)
+        if file is None:
             return None
-        path = str(found)
+        path = str(file)
     content = load_checkpoint(path)
     _check(content, f"--ckpt_path {path}")
     return Checkpoint(path, identity_of(content, path), content["lgx"])
@@ -129,8 +128,8 @@ def _check(content: dict[str, Any], place: str) -> None:
     check_fields(about, {"start_flops": NUMBER}, f"{place}: is damaged")
 
 
-def _own(folder: Path, command: str, name: str, overwrite: bool) -> Path | None:
-    """The run's own checkpoint of that name; None where ``fit`` starts the run."""
+def _checkpoint_of_run(folder: Path, command: str, name: str, overwrite: bool) -> Path | None:
+    """The run's checkpoint of that name; None where ``fit`` starts the run."""
     file = folder / f"{name}.ckpt"
     if name == "last" and command != "fit" and (folder / FINAL).is_file():
         return folder / FINAL
@@ -140,7 +139,8 @@ def _own(folder: Path, command: str, name: str, overwrite: bool) -> Path | None:
         raise UserError(f"--ckpt_path {name}: {file} does not exist; run `lgx fit` with this configuration")
     best = folder / BEST
     # A run that is killed between its first validation and its first last.ckpt has a best.ckpt of epoch 0.
-    if best.is_file() and not overwrite and (epoch := load_checkpoint(best).get("epoch")) != 0:
+    epoch = load_checkpoint(best).get("epoch") if best.is_file() and not overwrite else 0
+    if epoch != 0:
         raise UserError(
             f"--ckpt_path last: {file} does not exist, but {best} of epoch {epoch} does; --ckpt_path best resumes from "
             f"it, --overwrite starts anew"
@@ -222,7 +222,10 @@ class FolderClaim(Callback):
     """
 
     def __init__(self, folder: Path, resumes: bool, overwrite: bool, writes: bool) -> None:
-        self.folder, self.resumes, self.overwrite, self.writes = folder, resumes, overwrite, writes
+        self.folder = folder
+        self.resumes = resumes
+        self.overwrite = overwrite
+        self.writes = writes
         self.resumed: RunIdentity | None = None
         self._replaces = False
         self._is_unchanged = False
@@ -278,21 +281,15 @@ class FolderClaim(Callback):
             if self.overwrite:
                 return False
             raise
-        self.resumed, self._is_unchanged = record, not options
+        self.resumed = record
+        self._is_unchanged = not options
         for line in (*code, *options) if self.writes else ():
             print(f"resumed    {line}")
         return True
 
-    def is_finished(self, test_end: bool) -> bool:
-        """Whether the run is finished with exactly this configuration.
-
-        Args:
-            test_end: Whether the final weights must be tested.
-        """
-        if not self._is_unchanged or self.resumed is None:
-            return False
-        tested = bool((load_plain(self.resumed.config) or {}).get("test_end"))
-        return is_complete(self.folder) and (tested or not test_end)
+    def is_finished(self) -> bool:
+        """Whether the run is finished with exactly this configuration."""
+        return self._is_unchanged and is_complete(self.folder)
 
     def begin(self) -> None:
         """Move an earlier run aside, or mark the resumed run as unfinished."""
@@ -350,7 +347,8 @@ def recover(folder: Path) -> None:
     folder = folder.resolve()
     for trash in folder.parent.glob(f"{glob.escape(_aside(folder).name)}.*tmp"):
         shutil.rmtree(trash, ignore_errors=True)
-    if (aside := _aside(folder)).is_dir():
+    aside = _aside(folder)
+    if aside.is_dir():
         shutil.rmtree(folder, ignore_errors=True)
         aside.rename(folder)
 

@@ -24,23 +24,21 @@ _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsona
 
 _REMEDY = "give the former values, --overwrite to train anew, or --name to start another run"
 
-_WITHOUT_INFLUENCE = (
-    "ckpt_path", "overwrite", "runs_dir", "experiment", "name", "save_every", "early_stop", "split_batch", "untrained",
-    "test_start", "test_end", "data.root", "data.num_workers", "data.cache_dir",
-    "data.worker_timeout", "data.cache_gib", "trainer.logger", "trainer.enable_", "trainer.log_every_n_steps",
-    "trainer.default_root_dir", "trainer.profiler", "trainer.num_sanity_val_steps", "trainer.barebones",
-)  # fmt: skip
-"""Beginnings of the keys that do not change what is learned. The fingerprint guards ``data.root``."""
-
+_PLACES = ("runs_dir", "experiment", "name", "data.root", "data.cache_dir")
+"""Beginnings of the keys of places: a run and its data may be moved."""
 _APPLIED = (
+    "save_every", "early_stop", "split_batch", "test_start", "test_end", "untrained",
     "trainer.max_", "trainer.min_", "trainer.accelerator", "trainer.strategy", "trainer.devices", "trainer.num_nodes",
-    "trainer.plugins", "trainer.benchmark", "trainer.deterministic", "trainer.detect_anomaly",
-    "trainer.inference_mode", "model.compile", "checkpoint.", "data.eval_batch_size", "data.batch_size",
+    "trainer.plugins", "trainer.benchmark", "trainer.deterministic", "trainer.detect_anomaly", "trainer.inference_mode",
+    "trainer.logger", "trainer.enable_", "trainer.log_every_n_steps", "trainer.default_root_dir", "trainer.profiler",
+    "trainer.num_sanity_val_steps", "trainer.barebones", "trainer.callbacks", "model.compile", "checkpoint.",
+    "data.num_workers", "data.worker_timeout", "data.cache_gib", "data.eval_batch_size",
+    "data.batch_size",
 )  # fmt: skip
-"""Beginnings of the keys that count from the checkpoint on. The batch of a step is guarded as a whole."""
+"""Beginnings of the keys that count from the checkpoint on. Fingerprints guard the data and the batch of a step."""
 
-_AVERAGING = ("trainer.callbacks.EMA", "trainer.callbacks.WeightAveraging")
-"""Callbacks that change the weights. All others only observe, or stop the run, and count from the checkpoint on."""
+_AVERAGING = ("trainer.callbacks.EMAWeightAveraging", "trainer.callbacks.WeightAveraging")
+"""Callbacks that change the weights. All others only observe, or stop the run."""
 
 _OPTIMIZER = ("model.optimizer", "model.scheduler")
 
@@ -68,12 +66,13 @@ _FIELDS = {"config": _TEXT, **dict.fromkeys(("versions", "files", "data"), mappi
 
 def identity_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunIdentity | None:
     """The identity of the run that wrote a checkpoint; None if it holds none."""
-    if (found := checkpoint.get(IDENTITY)) is None:
+    stored = checkpoint.get(IDENTITY)
+    if stored is None:
         return None
     place = f"{path}: its record of the run is damaged"
-    check_fields({IDENTITY: found}, {IDENTITY: MAPPING}, place)
-    check_fields(found, _FIELDS, place, complete=True)
-    return RunIdentity(**{name: found[name] for name in _FIELDS})
+    check_fields({IDENTITY: stored}, {IDENTITY: MAPPING}, place)
+    check_fields(stored, _FIELDS, place, complete=True)
+    return RunIdentity(**{name: stored[name] for name in _FIELDS})
 
 
 @cache
@@ -84,23 +83,21 @@ def package_versions() -> dict[str, str]:
 
 
 def check_configuration(record: RunIdentity, now: RunIdentity, folder: Path) -> tuple[list[str], list[str]]:
-    """Compare a run's configuration, and the files of weights that it names, with those that are given now.
+    """Compare a run's configuration, and the files of weights that it names, with the present ones.
 
     Returns:
         Changed options that are applied, and changed versions of the code, one line each.
     """
     changes = _changes(record, now)
-    observes = [key for key in changes if key.startswith("trainer.callbacks") and not key.startswith(_AVERAGING)]
-    refused = [change for key, change in changes.items() if not key.startswith(_APPLIED) and key not in observes]
-    refused += _differences(
-        *({f"the file of {option}": digest for option, digest in run.files.items()} for run in (record, now))
-    ).values()
+    refused = [line for key, line in changes.items() if not key.startswith(_APPLIED) or key.startswith(_AVERAGING)]
+    files = [{f"the file of {option}": digest for option, digest in run.files.items()} for run in (record, now)]
+    refused += _differences(*files).values()
     _refuse(refused, f"{folder}: the run was started with other options", _REMEDY)
     return list(changes.values()), list(_differences(record.versions, now.versions).values())
 
 
 def check_optimizer(record: RunIdentity, now: RunIdentity, path: str) -> None:
-    """Refuse optimizer options that a checkpoint would silently replace by its own.
+    """Refuse optimizer options that a checkpoint would silently replace.
 
     Args:
         record: The identity of the run that wrote the checkpoint.
@@ -127,13 +124,13 @@ def _refuse(changes: Sequence[str], what: str, remedy: str) -> None:
 
 
 def _changes(record: RunIdentity, now: RunIdentity) -> dict[str, str]:
-    """Key -> its change in words, of all options that influence what is learned."""
-    former, options = (flat_options(load_plain(identity.config)) for identity in (record, now))
+    """Key -> its change in words."""
+    former = flat_options(load_plain(record.config))
+    options = flat_options(load_plain(now.config))
     same = record.versions == now.versions  # otherwise one of the two versions may not know an option
     every = dict.fromkeys(key for key in (*former, *options) if same or key.startswith(_AVERAGING))
-    former, options = every | former, every | options
-    changes = _differences(former, options)
-    return {key: change for key, change in changes.items() if not key.startswith(_WITHOUT_INFLUENCE)}
+    changes = _differences(every | former, every | options)
+    return {key: line for key, line in changes.items() if not key.startswith(_PLACES)}
 
 
 def _differences(former: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:

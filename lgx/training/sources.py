@@ -29,15 +29,15 @@ class ResolvedSources:
 
     def weights(self) -> dict[str, Path]:
         """The files of weights: option -> file."""
-        return {option: file for option, source in self.by_option.items() if (file := source.weights) is not None}
+        return {option: source.weights for option, source in self.by_option.items() if source.weights is not None}
 
     def digests(self) -> dict[str, str]:
         """Digests of the files of weights: option -> SHA-256, 16 digits."""
-        found = {}
+        digests = {}
         for option, file in self.weights().items():
             with file.open("rb") as content:
-                found[option] = hashlib.file_digest(content, "sha256").hexdigest()[:16]
-        return found
+                digests[option] = hashlib.file_digest(content, "sha256").hexdigest()[:16]
+        return digests
 
 
 def resolve_sources(config: Namespace, download: bool = True) -> ResolvedSources:
@@ -50,32 +50,35 @@ def resolve_sources(config: Namespace, download: bool = True) -> ResolvedSources
         config: A parsed configuration of ``lgx fit``; it is changed.
         download: Whether servers may be asked; otherwise a source that is not on this machine keeps its name.
     """
-    found: dict[str, Source] = {}
+    sources: dict[str, Source] = {}
     for option, entries, key in _texts(config.model, "model"):
         try:
-            found[option] = resolve(entries[key]) if download else resolve_kept(entries[key])
+            sources[option] = resolve(entries[key]) if download else resolve_kept(entries[key])
         except UserError as error:
             raise UserError(f"{option}: {error}") from error
-        entries[key] = found[option].name
-    _fill(config, found)
+        entries[key] = sources[option].name
+    _fill(config, sources)
     local = config.clone()
     for option, entries, key in _texts(local.model, "model"):
-        entries[key] = found[option].place if option in found else entries[key]
-    return ResolvedSources(local, found)
+        entries[key] = sources[option].place if option in sources else entries[key]
+    return ResolvedSources(local, sources)
 
 
-def _fill(config: Namespace, found: Mapping[str, Source]) -> None:
+def _fill(config: Namespace, sources: Mapping[str, Source]) -> None:
     """Give a configuration the architecture of its source, and its images the size of the network."""
-    model, data = config.model.init_args, config.get("data") or {}
-    if is_missing := model.get("arch", "") is None:
-        if (option := _arch_option(config.model)) not in found:
+    model = config.model.init_args
+    data = config.get("data") or {}
+    is_missing = model.get("arch", "") is None
+    if is_missing:
+        option = _arch_option(config.model)
+        if option not in sources:
             if option:
                 raise UserError(f"{option}: missing; give a file or a folder of a network, a run, or timm:NAME")
             raise UserError(
                 "model.arch: missing; name the network, e.g. 6-Small, or start from a whole network of `lgx init`"
             )
         try:
-            model.arch = architecture_of(found[option].place).spec()
+            model.arch = architecture_of(sources[option].place).spec()
         except UserError as error:
             raise UserError(f"model.arch: missing, and not known from {option} ({error}); name it") from error
     images = data.get("init_args", {})
@@ -89,7 +92,8 @@ def _fill(config: Namespace, found: Mapping[str, Source]) -> None:
 
 def _arch_option(model: Namespace) -> str:
     """The option that names a network of the very architecture that the run trains; empty without one."""
-    start, name = class_of(model.init_args.get("initializer")), getattr(class_of(model), "arch_option", None)
+    start = class_of(model.init_args.get("initializer"))
+    name = getattr(class_of(model), "arch_option", None)
     if start is not None and start.reads_source and not start.shared:
         return "model.initializer.source"
     return f"model.{name}" if name else ""

@@ -42,9 +42,12 @@ def every_callback(
     command: str, config: Namespace, built: Namespace, folder: Path, health: TrainingHealth, io: AtomicCheckpointIO
 ) -> list[Callback]:
     """The callbacks of a run, in their order."""
-    trainer, checkpoints, results = built.trainer, folder / "checkpoints", SaveResults()
+    trainer = built.trainer
+    checkpoints = folder / "checkpoints"
+    results = SaveResults()
     of_user = as_list(trainer.callbacks)
-    weights, classes = RunWeights(), ClassReport()
+    weights = RunWeights()
+    classes = ClassReport()
     callbacks: list[Callback] = [*of_user, health, FinalWeights(checkpoints), weights, results, classes]
     callbacks += [PrintProgress(results), Report(command, weights, classes)]
     if not any(isinstance(callback, ProgressBar) for callback in of_user):

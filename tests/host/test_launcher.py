@@ -1,7 +1,6 @@
 """Wrong variables of SLURM and torchrun, and the messages of several processes."""
 
 import os
-import signal
 import sys
 import warnings
 from unittest.mock import Mock
@@ -11,7 +10,7 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment
 
 from lgx.cli import main
 from lgx.host import launcher
-from lgx.host.startup import silence_known_warnings
+from lgx.host.warnings import silence_known_warnings
 from tests.support.command_line import lgx
 
 WITHIN = {"SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
@@ -85,18 +84,3 @@ def test_an_error_is_one_write_with_its_newline_and_names_the_process(variables,
         with pytest.raises(SystemExit):
             main(["oops"])
         stream.write.assert_called_once_with(f"lgx oops{name}: unknown command 'oops'; see lgx --help\n")
-
-
-def test_a_process_leaves_the_report_of_a_common_mistake_to_the_first_process(variables, monkeypatch):
-    """srun ends the other processes when the first has reported; its SIGTERM keeps the exit code."""
-    variables(SLURM_STEP_ID="0", SLURM_PROCID="1")
-    handlers = []
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("time.sleep", lambda _: handlers.append(signal.getsignal(signal.SIGTERM)))
-    monkeypatch.setattr(os, "_exit", lambda code: handlers.append(code))
-    try:
-        assert lgx("oops").code == 2  # nobody ended it: it reports
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    handlers[0](signal.SIGTERM, None)
-    assert handlers[1:] == [2]

@@ -4,25 +4,25 @@ import errno
 import fcntl
 import multiprocessing
 import os
+import subprocess
+import sys
 
 import pytest
 
 from lgx.core.rows import Row, add_rows, read_rows
 from lgx.errors import UserError
 from lgx.host.files import check_output
-from lgx.host.locks import INHERITED, is_locked, locked, run_lock
+from lgx.host.locks import is_locked, locked, run_lock
 
 
-def test_a_lock_that_a_sweep_holds_for_its_run_is_not_taken_again(tmp_path, monkeypatch):
+def test_a_process_takes_its_own_lock_again_and_another_is_refused(tmp_path):
     folder = tmp_path / "seed0"
-    with locked(folder) as lock:
-        with pytest.raises(UserError, match="another process trains this run"), run_lock(folder):
-            pass
-        monkeypatch.setenv(INHERITED, str(lock))
-        with run_lock(folder):
-            pass
-        monkeypatch.setenv(INHERITED, "99")
-        assert is_locked(folder)
+    with locked(folder) as is_held, run_lock(folder):
+        assert is_held
+        assert not is_locked(folder)
+        refused = "from lgx.host.locks import *\nwith run_lock(sys.argv[1]): pass"
+        done = subprocess.run([sys.executable, "-c", refused, folder], capture_output=True, text=True)
+        assert "another process trains this run" in done.stderr
 
 
 def test_nothing_is_left_of_a_run_that_never_began(tmp_path):
@@ -33,17 +33,6 @@ def test_nothing_is_left_of_a_run_that_never_began(tmp_path):
     with run_lock(tmp_path / "runs/e/a/seed0"):
         (tmp_path / "runs/e/a/seed0").mkdir()
     assert (tmp_path / "runs/e/a/.seed0.lock").exists()
-
-
-def test_a_removed_lock_file_does_not_let_two_in(tmp_path):
-    folder = tmp_path / "seed0"
-    with locked(folder) as first:
-        assert first is not None
-        (tmp_path / ".seed0.lock").unlink()
-        with locked(folder) as second:
-            assert second is not None  # the first holder has given its lock up by removing the file
-            with locked(folder) as third:
-                assert third is None
 
 
 def test_a_file_system_without_locks_is_named_and_used(tmp_path, monkeypatch, capsys):
@@ -58,8 +47,8 @@ def test_a_file_system_without_locks_is_named_and_used(tmp_path, monkeypatch, ca
 def _enter(folder, counter, barrier):
     barrier.wait()
     for _ in range(200):
-        with locked(folder) as lock:
-            if lock is not None:
+        with locked(folder) as is_held:
+            if is_held:
                 assert counter.value == 0
                 counter.value += 1
                 counter.value -= 1

@@ -42,7 +42,7 @@ def commands(
 ) -> dict[str, tuple[Command, Outcome]]:
     """Every command that writes, and the function that reads its results for the comparison."""
     fit = ["--name=r", "--trainer.max_epochs=3", "--save_every=1", "--data.augment=crop_flip", "--test_start=true"]
-    fit += ["--test_end=true", "--trainer.callbacks+=EMA", "--trainer.callbacks.decay=0.5"]
+    fit += ["--test_end=true", "--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5"]
     init = ["init", "--source", sws / "final.learngene.safetensors", "--arch", ARCH.replace("depth=4", "depth=7")]
     prepare = ["data", "prepare", "cifar10", "--source", zips]
     embed = ["embed", "--ancestor", ancestor / "final.learngene.safetensors", "--data", images]

@@ -1,7 +1,6 @@
 """Jobs in processes of this machine: logs, locks, restarts, GPUs."""
 
 import os
-import signal
 import threading
 import time
 from dataclasses import replace
@@ -14,6 +13,7 @@ from lgx.runs.executors import LocalExecutor, _share
 from lgx.runs.jobs import Job, change_of, is_finished, mark_finished
 from lgx.runs.scheduler import Pool
 from tests.support.command_line import wait_until
+from tests.support.forks import held_elsewhere
 
 
 @pytest.fixture
@@ -79,8 +79,7 @@ def test_a_run_counts_as_finished_until_its_inputs_or_outputs_change(make_job, t
 
 def test_a_locked_run_is_waited_for_and_not_started_twice(make_job, pool, capsys):
     one, found = make_job("one", "--version"), []
-    with locked(one.folder) as lock:
-        assert lock is not None
+    with held_elsewhere(one.folder):
         pool.start([one])
         assert "waiting    one: another process works on it" in capsys.readouterr().out
         assert pool.free == 1
@@ -96,29 +95,22 @@ def test_a_locked_run_is_waited_for_and_not_started_twice(make_job, pool, capsys
 
 def test_a_run_that_another_process_left_unfinished_is_started(make_job, pool):
     one = make_job("one", "--version")
-    with locked(one.folder):
+    with held_elsewhere(one.folder):
         pool.start([one])
     assert pool.wait() == [(one, "finished")]
     assert Path(one.log).exists()
 
 
-def children_of(pid):
-    return " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
-
-
-def test_a_run_stays_locked_when_its_parent_is_killed(make_job, pool):
+def test_a_killed_run_is_no_longer_locked(make_job, pool):
     """``fit --help-all`` takes as long as torch's import."""
     slow = make_job("slow", "fit", "--help-all")
     pool.start([slow])
     (submission,) = pool._submissions
-    wait_until(lambda: children_of(submission.handle.pid), 60, "the process of the run starts")
-    (run,) = children_of(submission.handle.pid)
+    wait_until(lambda: is_locked(slow.folder), 60, "the run starts")
     submission.handle.kill()
     ((_, outcome),) = pool.wait()
     assert outcome.reason == "its process was killed"
-    assert is_locked(slow.folder)
-    os.kill(int(run), signal.SIGKILL)
-    wait_until(lambda: not is_locked(slow.folder), 60, "the run ends")
+    assert not is_locked(slow.folder)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +135,8 @@ def test_every_process_of_a_run_that_slurm_starts_has_its_own_lock(make_job, mon
         assert [path.name for path in folder.parent.iterdir()] == [".seed0.lock"]
         monkeypatch.setenv("SUBMITIT_EXECUTOR", "slurm")
         monkeypatch.setenv("SLURM_PROCID", "2")
-        with locked(folder) as lock:
-            assert lock is not None
+        with locked(folder) as is_held:
+            assert is_held
             assert (folder.parent / ".seed0.rank2.lock").exists()
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from lgx.errors import Preempted, UserError
-from lgx.runs.jobs import Job, is_finished, run_in_subprocess
+from lgx.runs.jobs import Job, is_finished, run_on_cluster
 from lgx.runs.scheduler import Pool
 from lgx.runs.slurm_executor import SlurmExecutor, SlurmStates
 
@@ -110,7 +110,7 @@ def test_a_job_whose_run_sigterm_requeues_has_not_failed_if_the_requeue_is_refus
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setenv("LGX_REQUEUE_SIGNAL", "TERM")
     with pytest.raises(SystemExit, match="143"):
-        run_in_subprocess(make_job("a", "fit"), None)
+        run_on_cluster(make_job("a", "fit"))
 
 
 def test_a_requeued_run_has_not_ended(make_job, monkeypatch, own_handlers):
@@ -118,7 +118,7 @@ def test_a_requeued_run_has_not_ended(make_job, monkeypatch, own_handlers):
     again = make_job("a", "fit")
     monkeypatch.setattr(sys, "executable", "/bin/true")
     with pytest.raises(SystemExit):
-        run_in_subprocess(again, None)
+        run_on_cluster(again)
     assert not is_finished(again)
 
 
@@ -173,7 +173,7 @@ def test_a_run_that_the_cluster_ends_leaves_no_result(make_job, tmp_path, monkey
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
     with pytest.raises(SystemExit) as ended:
-        run_in_subprocess(stopped, None)
+        run_on_cluster(stopped)
     assert ended.value.code == 143
 
 

@@ -3,11 +3,14 @@
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 from lgx.cli import main
+from lgx.host.locks import locked
 
 Command = list[object]
 
@@ -57,3 +60,24 @@ def finish(args: Command, folder: Path) -> float:
     process.join()
     assert process.exitcode == 0, (folder / "log").read_text()[-3000:]
     return time.monotonic() - began
+
+
+def _hold(folder: Path, ready: Any, end: Any) -> None:
+    with locked(folder):
+        ready.set()
+        end.wait()
+
+
+@contextmanager
+def held_elsewhere(folder: str | Path) -> Iterator[None]:
+    """Let another process hold the lock of a run folder."""
+    context = multiprocessing.get_context("fork")
+    ready, end = context.Event(), context.Event()
+    holder = context.Process(target=_hold, args=(folder, ready, end))
+    holder.start()
+    ready.wait()
+    try:
+        yield
+    finally:
+        end.set()
+        holder.join()

@@ -220,7 +220,7 @@ def train(
             result.losses[epoch] += update(model.train(), optimizer, options, epoch, window, weights)
             result.steps += 1
             if options["average"] == "ema":
-                result.move_average(model, 1 - min(EMA_DECAY, result.steps / (9 + result.steps)))
+                result.move_average(model, 1 - EMA_DECAY)
         result.losses[epoch] /= sum(len(targets) for ranks in steps for _, targets in ranks)
         if validation is None:
             continue

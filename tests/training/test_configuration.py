@@ -95,39 +95,6 @@ def test_a_value_may_name_a_file_with_configuration(images, tmp_path):
     assert "ImageFolderData" in ok(lgx(*given, "--data", tmp_path / "data.yaml", "--print_config")).out
 
 
-def test_an_element_of_another_class_starts_from_the_defaults_of_its_class(images, tmp_path):
-    crop = {"class_path": "RandomErasing", "init_args": {"p": 0.9, "value": 3}}
-    content = {
-        "data": {"class_path": "ImageFolderData", "init_args": {"root": str(images), "transforms": [crop]}},
-        "trainer": {
-            "logger": {"class_path": "TensorBoardLogger", "init_args": {"name": "mine"}},
-            "callbacks": [{"class_path": "ModelCheckpoint", "init_args": {"verbose": True}}],
-        },
-    }
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(content))
-    more = {"trainer": {"callbacks": [{"class_path": "EarlyStopping", "init_args": {"monitor": "val/acc"}}]}}
-    (tmp_path / "more.yaml").write_text(yaml.safe_dump(more))
-
-    def printed(*options):
-        words = ["fit", "--model=Finetune", f"--config={tmp_path}/run.yaml", *options, "--print_config"]
-        config = yaml.safe_load(ok(lgx(*words)).out)
-        return config["data"]["init_args"]["transforms"], config["trainer"]["logger"], config["trainer"]["callbacks"]
-
-    other = "--data.transforms=[RandomHorizontalFlip]", "--trainer.logger=[CSVLogger]"
-    transforms, loggers, callbacks = printed(*other, f"--config={tmp_path}/more.yaml")
-    assert transforms[0]["init_args"] == {"p": 0.5}
-    assert loggers[0]["init_args"]["name"] == "lightning_logs"
-    assert (callbacks[0]["init_args"]["monitor"], callbacks[0]["init_args"]["verbose"]) == ("val/acc", False)
-    erasing = (
-        "--data.transforms=[{class_path: RandomErasing, init_args: {value: 4}}]",
-        "--data.transforms+=RandomErasing",
-    )
-    transforms, loggers, callbacks = printed(*erasing, "--trainer.logger=[TensorBoardLogger]")
-    assert [element["init_args"]["p"] for element in transforms] == [0.9, 0.5]
-    assert (transforms[0]["init_args"]["value"], loggers[0]["init_args"]["name"]) == (4, "mine")
-    assert callbacks[0]["init_args"]["verbose"] is True
-
-
 def test_a_flag_of_a_command_takes_no_positional_argument(tmp_path):
     for words in (["arch", "--json", "6-Small"], ["arch", "6-Small", "--json"]):
         assert [row["name"] for row in json.loads(lgx(*words).out)] == ["6-Small"]

@@ -1,18 +1,18 @@
 """A run folder is claimed by one process at a time, replaced in one step or not at all, and may be a symbolic link."""
 
 import contextlib
+import fcntl
 import hashlib
-import multiprocessing
 import shutil
 from pathlib import Path
 
 import pytest
 
 from lgx.core.rows import read_rows
-from lgx.host.locks import is_locked, locked
 from lgx.training.run_folder import FolderClaim, recover
 from lgx.training.same_run import RunIdentity
 from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
+from tests.support.forks import held_elsewhere
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -33,27 +33,6 @@ def run(finished, tmp_path):
     """Folder of a finished run called ``a``."""
     shutil.copytree(finished, tmp_path / "runs")
     return tmp_path / "runs/test/a/seed0"
-
-
-def _hold(folder, ready, end):
-    with locked(folder):
-        ready.set()
-        end.wait()
-
-
-@contextlib.contextmanager
-def held_elsewhere(folder):
-    """Let another process hold the lock of a run folder."""
-    context = multiprocessing.get_context("fork")
-    ready, end = context.Event(), context.Event()
-    holder = context.Process(target=_hold, args=(folder, ready, end))
-    holder.start()
-    ready.wait()
-    try:
-        yield
-    finally:
-        end.set()
-        holder.join()
 
 
 @pytest.mark.parametrize("options", [[], ["--overwrite"], ["--ckpt_path=last", "--trainer.max_epochs=2"]])
@@ -186,15 +165,25 @@ def _refuse(*_):
     raise PermissionError("no permission")
 
 
+def is_held(folder):
+    """Whether any process, also this one, holds the lock of a run folder."""
+    with (folder.parent / f".{folder.name}.lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def test_the_lock_is_released_if_the_earlier_run_cannot_be_put_back(replaced, monkeypatch):
-    assert is_locked(replaced.folder)
+    assert is_held(replaced.folder)
     monkeypatch.setattr(Path, "rename", _refuse)
     with pytest.raises(PermissionError):
         replaced.end.close()
-    assert not is_locked(replaced.folder)
+    assert not is_held(replaced.folder)
     with pytest.raises(PermissionError), replaced.held():
         pass
-    assert not is_locked(replaced.folder)
+    assert not is_held(replaced.folder)
 
 
 def test_a_saved_configuration_repeats_the_run_and_neither_resumes_nor_overwrites_by_itself(fit, tmp_path):

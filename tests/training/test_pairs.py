@@ -104,7 +104,7 @@ SCHEDULES = {
     "poly": "Poly",
     "steps": "StepLR --model.scheduler.step_size=2 --model.scheduler.gamma=0.5",
 }
-AVERAGES = {"ema": f"EMA --trainer.callbacks.decay={plain.EMA_DECAY}"}
+AVERAGES = {"ema": f"EMAWeightAveraging --trainer.callbacks.decay={plain.EMA_DECAY}"}
 
 
 @cache

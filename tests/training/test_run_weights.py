@@ -5,8 +5,6 @@ import json
 import pytest
 import timm
 import torch
-from torch import nn
-from torch.optim.swa_utils import AveragedModel
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
@@ -16,7 +14,7 @@ from lgx.core.rows import read_rows
 from lgx.results.model_facts import model_facts
 from lgx.runs.jobs import Job
 from lgx.runs.scheduler import run_rows
-from lgx.training.callbacks.run_weights import EMA, BestCheckpoint
+from lgx.training.callbacks.run_weights import BestCheckpoint
 from tests.support.command_line import lgx, ok, refusal
 
 CONSTANT = ["--name=c", "--model.scheduler=null", "--model.optimizer.lr=0.02", "--trainer.max_epochs=6", "--test_end"]
@@ -87,21 +85,9 @@ def test_tests_of_the_same_weights_have_the_epochs_that_trained_these_weights(we
     assert [f["acc (%), test split"] for f in facts] == pytest.approx([100 * tested] * 2, abs=1e-3)
 
 
-def test_the_decay_of_an_average_grows_with_its_steps():
-    network, expected = nn.Linear(1, 1), 0.0
-    average = AveragedModel(network, avg_fn=EMA(0.5).average)
-    for step in range(20):
-        with torch.no_grad():
-            network.weight.fill_(float(step))
-        average.update_parameters(network)
-        decay = min(0.5, (1 + step) / (10 + step)) if step else 0.0
-        expected = decay * expected + (1 - decay) * step
-    assert float(average.module.weight) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("words", ["StochasticWeightAveraging --trainer.callbacks.swa_lrs=0.01", "EMAWeightAveraging"])
-def test_an_average_that_a_run_cannot_have_is_refused(fit, words):
-    assert "give EMA" in refusal(fit("Ancestor", "--name=a", *f"--trainer.callbacks+={words}".split()))
+def test_an_average_that_cannot_resume_is_refused(fit):
+    words = ["--trainer.callbacks+=StochasticWeightAveraging", "--trainer.callbacks.swa_lrs=0.01"]
+    assert "give EMAWeightAveraging" in refusal(fit("Ancestor", "--name=a", *words))
 
 
 def test_the_last_weights_of_an_ended_schedule_need_no_validation_and_get_no_score_of_others(fit, tmp_path):

@@ -48,7 +48,7 @@ CHANGES = [
     ("--trainer.precision=bf16-mixed", "trainer.precision was 32-true, is bf16-mixed"),
     ("--trainer.gradient_clip_val=0.1", "trainer.gradient_clip_val"),
     ("--data.limit_train=32", "data.limit_train"),
-    ("--trainer.callbacks+=EMA", "trainer.callbacks.EMA was null"),
+    ("--trainer.callbacks+=EMAWeightAveraging", "trainer.callbacks.EMAWeightAveraging was null"),
     ("--data.batch_size=8", "data.batch_size x processes was 16, is 8"),
 ]
 
@@ -64,7 +64,9 @@ def test_a_change_of_what_the_run_learns_is_refused_by_name(run, option, sentenc
 
 def test_averaging_is_not_added_by_another_version(run, monkeypatch):
     monkeypatch.setattr("lgx.training.cli.commit", lambda: "another")
-    assert "trainer.callbacks.EMA was null" in refusal(run(RESUME, LONGER, "--trainer.callbacks+=EMA"))
+    assert "trainer.callbacks.EMAWeightAveraging was null" in refusal(
+        run(RESUME, LONGER, "--trainer.callbacks+=EMAWeightAveraging")
+    )
 
 
 def test_every_checkpoint_names_the_data_and_the_batch(finished):

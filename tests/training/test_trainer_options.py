@@ -62,7 +62,7 @@ def recommended():
     """The options in the table of own-images.md, and the average of training.md."""
     table = (ROOT / "docs/tutorials/own-images.md").read_text().partition("| option | when |")[2].partition("\n\n")[0]
     options = [option for row in table.splitlines() for option in re.findall(r"`(--[^`]+)`", row.partition(" | ")[0])]
-    options += re.findall(r"(--trainer\.callbacks\+=EMA)", (ROOT / "docs/training.md").read_text())
+    options += re.findall(r"(--trainer\.callbacks\+=EMAWeightAveraging)", (ROOT / "docs/training.md").read_text())
     assert len(options) > 8
     return options
 

@@ -17,7 +17,6 @@ from lgx.components.updates import UpdateMean
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments, lgx, ok
 from tests.support.images import write_images
-from tests.support.runs import curves
 from tests.training.test_pairs import write
 
 PLAIN = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "augment": "none"}
@@ -116,43 +115,3 @@ def test_a_teacher_has_the_precision_of_the_run(many: Path, tmp_path: Path, guid
     ok(lgx(*command, "--name=t", "--test_end"))
     rows = read_rows(tmp_path / "runs/test/t/seed0/results.csv")
     assert {row.n for row in rows if row.split == "test"} == {603}
-
-
-NORMS = ["--trainer.callbacks+=GradientNorms", "--trainer.callbacks.every_n_steps=1", "--trainer.log_every_n_steps=1"]
-
-
-def test_the_parts_of_a_loss_are_measured_and_the_training_stays_the_same(fit, ancestor, tmp_path):
-    options = ["--model.stages=[2,2]", f"--model.ancestor={ancestor}/final.learngene.safetensors", "--model.alpha=0.25"]
-    options.append("--trainer.log_every_n_steps=1")
-    for name, more in (("with", NORMS), ("without", [])):
-        ok(fit("SWS", f"--name={name}", *options, *more))
-    one, other = (tmp_path / f"runs/test/{name}/seed0" for name in ("with", "without"))
-    states = [load_checkpoint(run / "checkpoints/last.ckpt")["state_dict"] for run in (one, other)]
-    assert all(torch.equal(states[0][key], states[1][key]) for key in states[1])
-    found = curves(one)
-    parts = sorted(tag for tag in found if tag.startswith("gradients/"))
-    assert parts == ["gradients/loss_distillation", "gradients/loss_labels"]
-    assert not [tag for tag in curves(other) if tag.startswith("gradients/")]
-    loss, *of = ([value for _, value in found[f"train/{tag}"]] for tag in ("loss", "loss_labels", "loss_distillation"))
-    assert loss == pytest.approx([0.75 * a + 0.25 * b for a, b in zip(*of, strict=True)], rel=1e-5)
-    labels, distill, whole = (found[tag] for tag in (parts[1], parts[0], "train/gradient_norm"))
-    assert len(labels) == len(distill) == len(whole) == 3
-    for (_, a), (_, b), (_, c) in zip(labels, distill, whole, strict=True):  # loss = 0.75 labels + 0.25 distill
-        assert a > 0
-        assert b > 0
-        assert c <= 0.75 * a + 0.25 * b + 1e-5
-
-
-@pytest.mark.parametrize("options", [["--trainer.precision=bf16-mixed"], ["--trainer.accumulate_grad_batches=3"]])
-def test_it_works_with_other_ways_to_train(fit, tmp_path, options):
-    ok(fit("TLEG", "--name=t", *NORMS, *options))
-
-
-def test_values_stand_at_the_steps_that_they_were_measured_in(fit, tmp_path):
-    every = ["--trainer.callbacks.every_n_steps=4", "--trainer.log_every_n_steps=2", "--trainer.max_epochs=3"]
-    assert fit("TLEG", "--name=t", "--trainer.callbacks+=GradientNorms", *every).code == 0
-    assert fit("TLEG", "--name=all", *NORMS, "--trainer.max_epochs=3").code == 0
-    found, whole = (curves(tmp_path / f"runs/test/{name}/seed0") for name in ("t", "all"))
-    for tag, steps in (("gradients/loss_labels", [3, 7]), ("train/gradient_norm", [1, 3, 5, 7])):
-        if tag in whole:
-            assert found[tag] == [point for point in whole[tag] if point[0] in steps]

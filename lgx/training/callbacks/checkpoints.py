@@ -73,7 +73,9 @@ class LastCheckpoint(Checkpoint):
     """
 
     def __init__(self, folder: Path, every: int | None = None) -> None:
-        self.path, self.final, self.every = folder / LAST, folder / FINAL, every
+        self.path = folder / LAST
+        self.final = folder / FINAL
+        self.every = every
         self._waiting = folder / ".last.ckpt.waiting.tmp"
         self._started_at = self._saved_at = 0
         self._is_waiting = False
@@ -134,7 +136,8 @@ class LastCheckpoint(Checkpoint):
 
     def _save_for_the_end(self, trainer: Trainer) -> None:
         trainer.save_checkpoint(self._waiting, weights_only=False)
-        self._saved_at, self._is_waiting = trainer.global_step, True
+        self._saved_at = trainer.global_step
+        self._is_waiting = True
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save the final weights if they are averages, and rename the checkpoint of the last epoch."""
@@ -250,8 +253,10 @@ class Preemption(Checkpoint):
         if not trainer.is_global_zero:
             raise SystemExit(0)
         stop = requeue_signal() if wants_requeue else signal.SIGTERM
-        code, then = 128 + stop, "the run resumes with --ckpt_path last"
-        if wants_requeue and (job := _slurm_job()):
+        code: int = 128 + stop
+        then = "the run resumes with --ckpt_path last"
+        job = _slurm_job() if wants_requeue else None
+        if job:
             refused = _requeue(job)
             code = code if refused else 0
             then = f"{refused}; submit the job again, {then}" if refused else f"job {job} is requeued"
@@ -296,7 +301,8 @@ class Resume(Callback):
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Drop rows."""
-        folder, epochs = run_folder(trainer), checkpoint["lgx"]["epochs"]
+        folder = run_folder(trainer)
+        epochs = checkpoint["lgx"]["epochs"]
         if trainer.state.fn != "fit" or folder is None:
             return
         if trainer.is_global_zero:

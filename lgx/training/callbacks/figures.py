@@ -2,7 +2,7 @@
 
 - ``DrawFigures``: those of the method while it trains.
 - ``Gallery``: pictures of a test, the most confident mistakes and random predictions.
-- ``ClassReport``: what a test found of single classes, also as a table and in words.
+- ``ClassReport``: the scores of single classes in a test, also as a table and in words.
 
 The last two do this for each network of a test; its name ends the names of its files where there are several.
 """
@@ -22,7 +22,7 @@ from lgx.components.class_metrics import CONFUSION, COUNTS, ClassScores, confusi
 from lgx.components.metrics import was_measured
 from lgx.core.batch import Batch
 from lgx.core.predictions import predicted_classes
-from lgx.core.readable import clipped, measured
+from lgx.core.readable import clipped, in_cells, measured
 from lgx.core.rows import CLASSES, Evaluation
 from lgx.core.task import Task
 from lgx.host.files import atomic_path
@@ -102,7 +102,8 @@ class _Pictures:
     def __init__(self) -> None:
         self.mistakes: list[_Seen] = []
         self.others: list[_Seen] = []
-        self._count, self._random = 0, random.Random(0)
+        self._count = 0
+        self._random = random.Random(0)
 
     def add(self, logits: Tensor, batch: Batch) -> None:
         """Keep the images of a batch that will be drawn."""
@@ -131,7 +132,8 @@ class Gallery(Callback):
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the images of an earlier test."""
-        self.seen, self._networks = {}, pl_module.classifiers() if isinstance(pl_module, Method) else {}
+        self.seen = {}
+        self._networks = pl_module.classifiers() if isinstance(pl_module, Method) else {}
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int, *more: int
@@ -139,7 +141,8 @@ class Gallery(Callback):
         """Keep the images of a batch that will be drawn."""
         if not trainer.is_global_zero or not isinstance(pl_module, Method):
             return
-        tested, pl_module.tested = pl_module.tested, {}
+        tested = pl_module.tested
+        pl_module.tested = {}
         for name, network in self._networks.items():
             logits = tested.get(network.suffix)
             if logits is not None and (logits.ndim, batch.targets.ndim, batch.inputs.ndim) == (2, 1, 4):
@@ -229,7 +232,8 @@ class ClassReport(Callback):
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Read the tables on all processes, because the tables are summed over processes."""
-        self.scores, self._matrices = {}, {}
+        self.scores = {}
+        self._matrices = {}
         if not isinstance(pl_module, Method) or pl_module.probe:
             return
         for name, network in pl_module.classifiers().items():
@@ -253,30 +257,32 @@ class ClassReport(Callback):
             with atomic_path(file_name) as path, path.open("w", encoding="utf-8", newline="") as file:
                 table = csv.writer(file, lineterminator="\n")
                 table.writerow(["class", "precision", "recall", "f1", "examples"])
-                for label, own in zip(classes, scores, strict=True):
-                    table.writerow([label, own.precision, own.recall, own.f1, own.examples])
+                for label, score in zip(classes, scores, strict=True):
+                    table.writerow(in_cells([label, score.precision, score.recall, score.f1, score.examples]))
             if name in self._matrices and len(classes) <= _DRAWN:
                 draw(trainer, folder, {network.stem(FIGURE): confusion_figure(self._matrices[name], classes)})
 
     @property
     def majority(self) -> tuple[int, float] | None:
         """The largest class and its share of the examples: the accuracy of always predicting it; for one network."""
-        counts = [own.examples for own in self.scores.get("", [])]
+        counts = [score.examples for score in self.scores.get("", [])]
         return (counts.index(max(counts)), max(counts) / sum(counts)) if sum(counts) else None
 
     def lines(self, task: Task, network: str = "") -> list[str]:
         """The classes with the lowest recall, and the most frequent mistakes, in words; none without a test."""
-        if (scores := self.scores.get(network)) is None:
+        scores = self.scores.get(network)
+        if scores is None:
             return []
         names = [clipped(name) for name in task.class_names] or list(map(str, range(len(scores))))
-        tested = [number for number, own in enumerate(scores) if own.examples]
+        tested = [number for number, score in enumerate(scores) if score.examples]
         worst = sorted(tested, key=lambda number: scores[number].recall)[:3]
         shown = (f"{names[i]} {measured(scores[i].recall, 'acc')} of {scores[i].examples:,}" for i in worst)
         lines = [f"lowest recall: {', '.join(shown)}"]
         if network in self._matrices and (wrong := confusions(self._matrices[network])):
             mistakes = (f"{names[true]} as {names[guess]} {count:,}x" for true, guess, count in wrong)
             lines.append(f"mistakes: {', '.join(mistakes)}")
-        if absent := len(scores) - len(tested):
+        absent = len(scores) - len(tested)
+        if absent:
             lines.append(f"without examples: {absent} of {len(names)} classes; balanced accuracy leaves them out")
         return lines
 
@@ -293,7 +299,8 @@ def confusion_figure(matrix: Tensor, names: tuple[str, ...]) -> "Figure":
 
     from lgx.components.figures import plain
 
-    has_numbers, side = len(names) <= _NUMBERED, max(3.3, 0.3 * len(names))
+    has_numbers = len(names) <= _NUMBERED
+    side = max(3.3, 0.3 * len(names))
     figure = Figure(figsize=(side + 1.6, side), layout="constrained")
     shown = ConfusionMatrixDisplay(matrix.numpy(), display_labels=[plain(clipped(name, 20)) for name in names])
     shown.plot(

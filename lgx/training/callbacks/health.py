@@ -5,7 +5,6 @@ import time
 from typing import Any
 
 import torch
-from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import EarlyStopping
 from torch import Tensor
@@ -13,7 +12,6 @@ from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
-from lgx.components.sharding import ShardedStrategy
 from lgx.core.readable import lower_is_better
 from lgx.errors import UserError
 from lgx.methods.base import Method
@@ -41,8 +39,8 @@ class TrainingHealth(Callback):
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         """Log the norm of the gradient before it is clipped, in the logged steps; record that of the first step."""
-        step, is_logged = trainer.global_step, _is_logged(trainer, trainer.global_step + 1)
-        if step and not is_logged:
+        is_logged = _is_logged(trainer, trainer.global_step + 1)
+        if trainer.global_step and not is_logged:
             return
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if gradients:
@@ -93,8 +91,8 @@ class TrainingHealth(Callback):
 
     def numbers(self) -> dict[str, Any]:
         """The values as plain numbers; None where one is not finite."""
-        found = {name: float(value) for name, value in self.report.items()}
-        return {name: value if math.isfinite(value) else None for name, value in found.items()}
+        values = {name: float(value) for name, value in self.report.items()}
+        return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
     def _compare(self, trainer: Trainer) -> None:
         finite = [loss.isfinite().all().to(trainer.strategy.root_device) for *_, loss in self._noted]
@@ -112,39 +110,6 @@ class TrainingHealth(Callback):
             f"step {step}: not finite: {where}; lower model.optimizer.lr, clip gradients with "
             "trainer.gradient_clip_val or use another trainer.precision"
         )
-
-
-class GradientNorms(Callback):
-    """Log the norm of the gradient of each part of the loss as ``gradients/<part>``, before it is weighted and clipped.
-
-    Add it with ``--trainer.callbacks+=GradientNorms``. A logged step has one more backward pass for each part. With
-    several processes, the value is the mean of their norms. Training does not change, bit for bit.
-
-    Args:
-        every_n_steps: Steps between measurements.
-    """
-
-    def __init__(self, every_n_steps: PositiveInt = 50) -> None:
-        self.every_n_steps = every_n_steps
-
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse sharded networks."""
-        if isinstance(trainer.strategy, ShardedStrategy):
-            raise UserError("trainer.callbacks: GradientNorms needs whole parameters; leave it out or use ddp")
-
-    def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
-        """Measure the parts of the step's loss, before the step's backward pass."""
-        if not isinstance(pl_module, Method) or (trainer.global_step + 1) % self.every_n_steps:
-            return
-        parameters = [parameter for parameter in pl_module.parameters() if parameter.requires_grad]
-        for name, part in pl_module.step_losses.items():
-            if name == "loss" or not part.requires_grad:
-                continue
-            gradients = torch.autograd.grad(part, parameters, retain_graph=True, allow_unused=True)
-            norm = get_total_norm([gradient for gradient in gradients if gradient is not None])
-            mean = trainer.strategy.reduce(norm, reduce_op="mean")
-            for logger in trainer.loggers:  # `log` would repeat the value in all steps until the next measurement
-                logger.log_metrics({f"gradients/{name}": float(mean)}, step=trainer.global_step)
 
 
 def _is_logged(trainer: Trainer, step: int) -> bool:

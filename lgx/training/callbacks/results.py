@@ -23,6 +23,7 @@ from lgx.components.sharding import ShardedStrategy
 from lgx.core.batch import Batch
 from lgx.core.predictions import predicted_classes
 from lgx.core.provenance import commit, config_hash, hardware
+from lgx.core.readable import in_cells
 from lgx.core.rows import UNLISTED, Row, add_rows
 from lgx.core.seed import run_seed
 from lgx.errors import UserError
@@ -45,7 +46,8 @@ class SaveConfig(Callback):
     """
 
     def __init__(self, identity: RunIdentity, resumed: bool) -> None:
-        self.identity, self.resumed = identity, resumed
+        self.identity = identity
+        self.resumed = resumed
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save the configuration on the first process."""
@@ -53,7 +55,7 @@ class SaveConfig(Callback):
         folder = run_folder(trainer)
         if folder is None or not trainer.is_global_zero:
             return
-        about = "".join(f"# {name} {found}\n" for name, found in package_versions().items())
+        about = "".join(f"# {name} {version}\n" for name, version in package_versions().items())
         with atomic_path(folder / "config.yaml") as temporary:
             temporary.write_text(about + self.identity.config, encoding="utf-8")
         for logger in trainer.loggers:
@@ -107,16 +109,18 @@ def measured_rows(trainer: Trainer, method: Method, split: str) -> list[Row]:
     epochs = trainer.current_epoch + 1 if trainer.state.fn == "fit" else method.epochs_trained
     if method.evaluates_starts:
         epochs = 0
-    rows, row = [], _common(trainer, method, split, epochs)
-    found = trainer.callback_metrics
+    rows: list[Row] = []
+    row = _common(trainer, method, split, epochs)
+    metrics = trainer.callback_metrics
     for evaluation in method.evaluations(split):
         task, tag = evaluation.task, evaluation.tag
-        if (number := found.get(f"{tag}/n")) is None:
+        number = metrics.get(f"{tag}/n")
+        if number is None:
             continue  # limit_val_batches left no batch of this task
         label = method.label if evaluation.is_trained else f"{method.label}{UNLISTED}"
         of_network = partial(row, method=label, architecture=evaluation.architecture, task=task, n=int(number))
         rows += [
-            of_network(metric=name, value=float(found[f"{tag}/{name}"]))
+            of_network(metric=name, value=float(metrics[f"{tag}/{name}"]))
             for name in method.reported_metrics(method.tasks[task], split)
         ]
     return rows
@@ -136,13 +140,15 @@ class SaveResults(Callback):
 
     def __init__(self) -> None:
         self.epoch_loss: float | None = None
-        self._epoch, self._seen = -1, 0
+        self._epoch = -1
+        self._seen = 0
         self._mean: Any = 0.0  # a tensor after the first batch, so that no step waits for the device
         self._shares: list[tuple[int, float]] = []
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Continue an interrupted epoch with this process's share of it."""
-        shares, self._shares = self._shares, []
+        shares = self._shares
+        self._shares = []
         if len(shares) == trainer.world_size:
             self._seen, self._mean = shares[trainer.global_rank]
         elif shares:  # the number of processes has changed: the first process continues the sum of all
@@ -155,7 +161,9 @@ class SaveResults(Callback):
     ) -> None:
         """Add the batch to the epoch's mean."""
         if self._epoch != trainer.current_epoch:
-            self._epoch, self._seen, self._mean = trainer.current_epoch, 0, 0.0
+            self._epoch = trainer.current_epoch
+            self._seen = 0
+            self._mean = 0.0
         assert isinstance(pl_module, Method)
         self._seen += len(batch.inputs)
         loss = pl_module.step_losses["loss"]
@@ -186,14 +194,17 @@ class SaveResults(Callback):
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Add the shares of all processes; only the first process writes the checkpoint."""
         if trainer.world_size > 1:
-            gather, device = trainer.strategy.all_gather, pl_module.device
+            gather = trainer.strategy.all_gather
+            device = pl_module.device
             seen = gather(torch.tensor(self._seen, device=device)).tolist()
             mean = gather(torch.tensor(float(self._mean), device=device)).tolist()
             checkpoint["callbacks"][self.state_key]["shares"] = [list(share) for share in zip(seen, mean, strict=True)]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue an interrupted epoch."""
-        self._epoch, self._seen, self._mean = state_dict["epoch"], state_dict["seen"], state_dict["mean"]
+        self._epoch = state_dict["epoch"]
+        self._seen = state_dict["seen"]
+        self._mean = state_dict["mean"]
         self._shares = [(seen, mean) for seen, mean in state_dict.get("shares", [(self._seen, self._mean)])]
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -263,9 +274,9 @@ class SavePredictions(Callback):
             temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
         ):
             writer = csv.writer(file)
-            writer.writerow(["index", *next(table), *(["file"] if files else [])])
+            writer.writerow(in_cells(["index", *next(table), *(["file"] if files else [])]))
             for index, row in zip(indices, table, strict=True):
-                writer.writerow([index, *row, *([files[index]] if files else [])])
+                writer.writerow(in_cells([index, *row, *([files[index]] if files else [])]))
         print(f"predicted  {path}")
 
 
@@ -275,8 +286,8 @@ def _of_classes(logits: Tensor, names: Sequence[str], true: Sequence[int]) -> It
     labels = predicted_classes(logits)
     probabilities = logits.softmax(dim=1).gather(1, labels[:, None])
     for row, (label, value) in enumerate(zip(labels.tolist(), probabilities.flatten().tolist(), strict=True)):
-        known = (true[row], names[true[row]] if names else "") if true else ()
-        yield label, names[label] if names else "", f"{value:.6f}", *known
+        truth = (true[row], names[true[row]] if names else "") if true else ()
+        yield label, names[label] if names else "", f"{value:.6f}", *truth
 
 
 def _of_labels(probabilities: Tensor, names: Sequence[str]) -> Iterator[Sequence[object]]:
@@ -298,7 +309,7 @@ class RunProbe(Callback):
 
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
-        self._known: tuple[Tensor, Tensor] = (torch.empty(0), torch.empty(0))
+        self._of_training: tuple[Tensor, Tensor] = (torch.empty(0), torch.empty(0))
 
     def check(self, method: Method, data: TaskDataModule) -> None:
         """Refuse networks and tasks without features and classes of whole images."""
@@ -331,19 +342,19 @@ class RunProbe(Callback):
                 moved: Batch = trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
                 features.append(pl_module.features(moved.inputs).cpu())
                 labels.append(moved.targets.cpu())
-        self._known = torch.cat(features), torch.cat(labels)
+        self._of_training = torch.cat(features), torch.cat(labels)
         pl_module.probed = []
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Fit the probe on the first process with the features of all processes, and log its accuracy."""
         assert isinstance(pl_module, Method)
         features, labels = zip(*pl_module.probed, strict=True)
-        shares = _of_all((*self._known, torch.cat(features), torch.cat(labels)), trainer.world_size)
-        known, known_labels, tested, tested_labels = (torch.cat(parts) for parts in zip(*shares, strict=True))
+        shares = _of_all((*self._of_training, torch.cat(features), torch.cat(labels)), trainer.world_size)
+        trained, trained_labels, tested, tested_labels = (torch.cat(parts) for parts in zip(*shares, strict=True))
         result: Any = None
         if trainer.is_global_zero:
             try:
-                result = self.probe.accuracy(known, known_labels, tested, tested_labels)
+                result = self.probe.accuracy(trained, trained_labels, tested, tested_labels)
             except UserError as error:  # all processes end with it
                 result = str(error)
         result = trainer.strategy.broadcast(result)

@@ -2,7 +2,6 @@
 
 - ``BestCheckpoint`` keeps the best ones of its validations.
 - ``RunWeights`` chooses between the last and the best ones when training ends.
-- ``EMA`` averages the weights.
 """
 
 from collections import defaultdict
@@ -46,7 +45,8 @@ class BestCheckpoint(ModelCheckpoint):
     last_score: float | None = None
     examples = 0
     validated = -1
-    _best_loss, _best_error = inf, 0.0
+    _best_loss = inf
+    _best_error = 0.0
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Record the validated step."""
@@ -61,18 +61,21 @@ class BestCheckpoint(ModelCheckpoint):
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
         """Whether this score is kept; ``trainer`` has the validation's metrics."""
         metrics = trainer.callback_metrics
-        is_better, loss = super().check_monitor_top_k(trainer, current), float(metrics.get("val/loss", inf))
+        is_better = super().check_monitor_top_k(trainer, current)
+        loss = float(metrics.get("val/loss", inf))
         if current is None:
             return is_better
         self.last_score = float(current)
-        of_tasks, method = defaultdict[str, int](int), cast(Method, trainer.lightning_module)
+        of_tasks = defaultdict[str, int](int)
+        method = cast(Method, trainer.lightning_module)
         for task, _, tag, *_ in method.evaluations("val"):
             of_tasks[task] = max(of_tasks[task], int(metrics.get(f"{tag}/n", 0)))
         self.examples = sum(of_tasks.values())
         if self.save_top_k == 1 and self.best_model_score is not None and current == self.best_model_score:
             is_better = loss <= self._best_loss
         if is_better:
-            self._best_loss, self._best_error = loss, _error_of_balanced_accuracy(method)
+            self._best_loss = loss
+            self._best_error = _error_of_balanced_accuracy(method)
         return is_better
 
     def state_dict(self) -> dict[str, Any]:
@@ -82,14 +85,16 @@ class BestCheckpoint(ModelCheckpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue with the state of an interrupted run."""
-        former, now = state_dict["dirpath"], str(self.dirpath)
+        former = state_dict["dirpath"]
+        now = str(self.dirpath)
         if Path(now, Path(state_dict["best_model_path"]).name).is_file():  # the folder was moved; Lightning compares it
             state_dict = {name: _moved(value, former, now) for name, value in state_dict.items()}
         super().load_state_dict(state_dict)
         self._best_loss = float(state_dict.get("best_loss", inf))
         self._best_error = float(state_dict.get("best_error", 0.0))
         self.validated = int(state_dict.get("validated", -1))
-        self.last_score, self.examples = state_dict.get("last_score"), int(state_dict.get("examples", 0))
+        self.last_score = state_dict.get("last_score")
+        self.examples = int(state_dict.get("examples", 0))
 
     @property
     def margin(self) -> float:
@@ -141,17 +146,21 @@ class RunWeights(Callback):
                 self._save_learngene(pl_module, folder)
 
     def _choose(self, trainer: Trainer, pl_module: Method, folder: Path) -> None:
-        best, epoch = best_checkpoint(trainer), pl_module.epochs_trained or trainer.current_epoch
+        best = best_checkpoint(trainer)
+        epoch = pl_module.epochs_trained or trainer.current_epoch
         saved = (folder / "checkpoints" / name for name in (FINAL, LAST))
-        self.path, self.words = next((file for file in saved if file.is_file()), None), f"epoch {epoch}, last"
+        self.path = next((file for file in saved if file.is_file()), None)
+        self.words = f"epoch {epoch}, last"
         if not isinstance(best, BestCheckpoint) or best.best_model_score is None:
             return
-        tag, score = str(best.monitor), float(best.best_model_score)
+        tag = str(best.monitor)
+        score = float(best.best_model_score)
         last = best.last_score if best.validated == trainer.global_step else None  # of these weights
         scores = {"best": score, "last": last}
         if _may_load(trainer, pl_module, best):
             checkpoint = load_checkpoint(best.best_model_path)
-            of_best, is_same = checkpoint["lgx"]["epochs"], checkpoint["global_step"] == trainer.global_step
+            of_best = checkpoint["lgx"]["epochs"]
+            is_same = checkpoint["global_step"] == trainer.global_step
             is_level = last is not None and abs(score - last) <= best.margin
             if is_same:
                 self.words += " and best"
@@ -161,18 +170,23 @@ class RunWeights(Callback):
             else:
                 pl_module.load_state_dict(checkpoint["state_dict"])
                 pl_module.epochs_trained = of_best  # the tested weights, as in a test of the checkpoint
-                self.kind, self.path, self.words = "best", Path(best.best_model_path), f"epoch {of_best}, best"
+                self.kind = "best"
+                self.path = Path(best.best_model_path)
+                self.words = f"epoch {of_best}, best"
                 self.other = f"; last: {_shown(tag, last)} in epoch {epoch}"
-        if (own := scores[self.kind]) is not None and pl_module.learngene_of_best:
-            self.metrics = {tag: own}
+        chosen = scores[self.kind]
+        if chosen is not None and pl_module.learngene_of_best:
+            self.metrics = {tag: chosen}
 
     def _save_learngene(self, method: Method, folder: Path) -> None:
         prefix = "network."
         state = method.state_dict() if self.path is None else load_checkpoint(self.path)["state_dict"]
-        own = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
-        if (learngene := method.learngene(own)) is not None:
+        network = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+        learngene = method.learngene(network)
+        if learngene is not None:
             task = learngene.task or (method.task.to_dict() if method.task else {})
-            complete, path = replace(learngene, task=task, metrics=self.metrics), folder / FINAL_LEARNGENE
+            complete = replace(learngene, task=task, metrics=self.metrics)
+            path = folder / FINAL_LEARNGENE
             complete.save(path)
             print(f"{complete.describe()}\n  file      {path}")
 
@@ -184,7 +198,8 @@ def _error_of_balanced_accuracy(method: Method) -> float:
     """
     metrics = [metric for name, metric in method.named_modules() if name.startswith("eval_metrics.val")]
     errors = [metric.error for metric in metrics if isinstance(metric, BalancedAccuracy)]
-    evaluations, of_tasks = method.evaluations("val"), defaultdict[str, list[float]](list)
+    evaluations = method.evaluations("val")
+    of_tasks = defaultdict[str, list[float]](list)
     for (task, *_), error in zip(reversed(evaluations), reversed(errors), strict=False):  # a family's first is unused
         of_tasks[task].append(error)
     return hypot(*map(fmean, of_tasks.values())) / max(1, len(of_tasks))
@@ -205,22 +220,3 @@ def _has_ended(trainer: Trainer) -> bool:
     """Whether the learning rates have decayed to nearly zero."""
     groups = [group for optimizer in trainer.optimizers for group in optimizer.param_groups]
     return bool(groups) and all(group["lr"] <= _ENDED * group.get("initial_lr", group["lr"]) for group in groups)
-
-
-class EMA(WeightAveraging):
-    """Evaluate, and end with, the exponential moving average of the weights; buffers are copied.
-
-    The decay begins small: min(decay, (1 + t) / (10 + t)) after t steps, as in timm. With a constant decay of 0.999 the
-    average of some hundred steps is mostly the start. Add it with ``--trainer.callbacks+=EMA``.
-
-    Args:
-        decay: The largest share of the former average.
-    """
-
-    def __init__(self, decay: float = 0.999) -> None:
-        self.decay = decay
-        super().__init__(use_buffers=False, avg_fn=self.average)
-
-    def average(self, mean: Tensor, now: Tensor, steps: Tensor) -> Tensor:
-        """The next average, from the former one and the weights after so many steps."""
-        return mean + (1 - ((1 + steps) / (10 + steps)).clamp(max=self.decay)) * (now - mean)

@@ -178,7 +178,12 @@ def test_embeddings_of_another_ancestor_are_named_and_those_of_another_width_ref
 
 def test_a_descendant_starts_from_the_prediction_for_its_task_also_with_averaged_weights(tasks, tuned, tmp_path):
     source = f"--model.initializer.source={tuned}/final.learngene.safetensors"
-    start = ["--model.initializer=HypernetPrediction", source, "--trainer.callbacks+=EMA", "--test_start=true"]
+    start = [
+        "--model.initializer=HypernetPrediction",
+        source,
+        "--trainer.callbacks+=EMAWeightAveraging",
+        "--test_start=true",
+    ]
     ok(lgx(*arguments("fit", "Finetune", tasks["second"], tmp_path, *start, "--name=d")))
     assert {r.method for r in read_rows(tmp_path / "test/d/seed0/results.csv")} == {"tal"}
 

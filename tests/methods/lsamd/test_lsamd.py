@@ -295,7 +295,7 @@ def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path):
     [
         (["--model.mixup=0.5"], "no path of one data set"),
         (["--model.drop_path_rate=0.1"], "model.drop_path_rate: a dropped layer"),
-        (["--trainer.callbacks+=EMA"], "leave WeightAveraging"),
+        (["--trainer.callbacks+=EMAWeightAveraging"], "leave WeightAveraging"),
         (["--trainer.limit_val_batches=1"], "would leave out whole tasks"),
     ],
 )

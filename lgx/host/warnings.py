@@ -1,7 +1,5 @@
-"""Start of a program: garbage collection, memory allocation, and warnings of other packages."""
+"""Start of a run: warnings of other packages that do not apply."""
 
-import ctypes
-import gc
 import logging
 import os
 import threading
@@ -9,48 +7,6 @@ import warnings
 from pathlib import Path
 
 from lgx.host import launcher
-
-RARE = (50_000, 20, 100)
-"""Thresholds of Python's garbage collector with which it rarely inspects objects of imports."""
-
-_usual: tuple[int, int, int] | None = None
-"""The thresholds to return to; None unless the collector runs rarely."""
-
-
-def collect_rarely() -> None:
-    """Let Python's garbage collector run less often, until :func:`collect_as_usual`.
-
-    The imports of PyTorch and Lightning make a million objects, which all stay. With Python's thresholds the collector
-    inspects them repeatedly, which takes a fifth of the time before the first step.
-    """
-    global _usual
-    _usual = _usual or gc.get_threshold()
-    gc.set_threshold(*RARE)
-
-
-def collect_as_usual() -> None:
-    """Undo :func:`collect_rarely`, if it was called."""
-    global _usual
-    if _usual is not None:
-        gc.set_threshold(*_usual)
-        _usual = None
-
-
-_MALLOPT = {-3: 2**30, -1: 2**31 - 1, -2: 2**26}
-"""Numbers of glibc's parameters M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_TOP_PAD -> values."""
-
-
-def keep_freed_memory() -> None:
-    """Let glibc keep freed memory of any size for the next step, in this process.
-
-    By default glibc returns large blocks to the system, and every training step on the CPU pays page faults for all its
-    activations again. With another C library this function does nothing.
-    """
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "gnu_get_libc_version"):
-        for number, value in _MALLOPT.items():
-            libc.mallopt(number, value)
-
 
 _WARNINGS = (
     r".*does not have many workers.*",  # small sets load faster in the training process
