@@ -58,7 +58,8 @@ class DataOptions:
         self.check_options()
 
     def check_options(self) -> None:
-        """Refuse options that are out of range."""
+        """Refuse options that are out of range, and a ``root`` at a URL."""
+        _ = self.root_folder
         check_least(self, {"batch_size": 1, "eval_batch_size": 1, "worker_timeout": 0, "limit_train": 1})
         check_workers(self.num_workers, "data.num_workers")
         if not 0 <= self.val_fraction < 1:
@@ -66,7 +67,13 @@ class DataOptions:
 
     @property
     def root_folder(self) -> Path:
-        """``root`` as a path."""
+        """``root`` as a path.
+
+        Raises:
+            UserError: If it is a URL.
+        """
+        if "://" in self.root:
+            raise UserError("data.root: is a URL, and only --data ShardedData reads from one; give a local folder")
         return Path(self.root)
 
     @property

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lgx.errors import UserError
 from lgx.host.extras import extra
-from lgx.host.safety import FORMATS, error_line, open_image, open_undecoded
+from lgx.host.safety import FORMATS, check_file, error_line, open_image, open_undecoded
 
 MOST_CHANNELS = 16
 SOME = 64
@@ -80,6 +80,7 @@ class ImageReader:
     def damage(self, path: Path) -> str:
         """Why a file cannot be read; empty if its beginning, and of JPEG and PNG its end, are those of an image."""
         try:
+            check_file(path)
             with path.open("rb") as file:
                 head = file.read(32)
                 file.seek(-min(12, file.seek(0, io.SEEK_END)), io.SEEK_END)
@@ -309,6 +310,7 @@ def _head(source: Path | bytes) -> bytes:
     """The first bytes, which say the format."""
     if isinstance(source, bytes):
         return source[:32]
+    check_file(source)
     with source.open("rb") as file:
         return file.read(32)
 
