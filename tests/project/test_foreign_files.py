@@ -15,7 +15,7 @@ import yaml
 from PIL import Image
 
 from data_modules.own_images.class_folders import ImageFolderData
-from data_modules.sets.torchvision_sets import FGVCAircraft
+from data_modules.sets.torchvision_sets import Food101
 from data_modules.shards.module import ShardedData
 from data_modules.shards.writing import write_shards
 from lgx.architectures import HFArchitecture, ViTArchitecture
@@ -192,12 +192,12 @@ def test_members_of_shards_that_webdataset_would_decode_stay_bytes(tmp_path, evi
 def test_a_tar_file_writes_nothing_outside_its_folder(tmp_path, name, link):
     source, root = tmp_path / "source", tmp_path / "data"
     source.mkdir()
-    archive = source / FGVCAircraft.archives[0].filename
+    archive = source / Food101.archives[0].filename
     with tarfile.open(archive, "w:gz") as opened:
         member = tarfile.TarInfo(name)
         member.type, member.linkname = (tarfile.SYMTYPE, link) if link else (tarfile.REGTYPE, "")
         opened.addfile(member, io.BytesIO())
-    sentence = refusal(lgx("data", "prepare", "fgvc_aircraft", "--root", root, "--source", source))
+    sentence = refusal(lgx("data", "prepare", "food101", "--root", root, "--source", source))
     assert f"{archive} is incomplete or corrupted" in sentence
     assert {p.name for p in tmp_path.rglob("*")} <= {archive.name, "source", "data"}
 

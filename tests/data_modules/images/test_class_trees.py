@@ -118,6 +118,11 @@ def test_a_split_with_two_folders_and_a_hidden_class_are_named(tree: Path, caplo
         ImageFolderData(root=str(tree)).read("train")
 
 
+def _read(module: ImageFolderData) -> None:
+    module.setup("fit")
+    list(module.train_dataloader())
+
+
 @pytest.mark.parametrize("compared", [0, 100])
 def test_a_pipe_among_images_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch, compared: int) -> None:
     monkeypatch.setattr(base, "_COMPARED", compared)
@@ -126,5 +131,4 @@ def test_a_pipe_among_images_is_named(tree: Path, monkeypatch: pytest.MonkeyPatc
     os.mkfifo(pipe)
     module = ImageFolderData(root=str(tree), batch_size=6, img_size=16)
     with pytest.raises(UserError, match=rf"{pipe}.*not a file"):
-        module.setup("fit")
-        list(module.train_dataloader())
+        _read(module)
