@@ -19,6 +19,7 @@ from data_modules.loading.fingerprint import fingerprint, fingerprint_of_names
 from data_modules.loading.loaders import check_share, check_workers, eval_loader, train_batching, train_loader
 from data_modules.loading.samplers import Batching, TrainBatchSampler, TransformedExamples, unpadded_share
 from lgx.core.batch import Batch
+from lgx.core.schema import LINE
 from lgx.errors import UserError
 
 VAL_FRACTION = 0.1
@@ -89,6 +90,13 @@ def check_least(options: object, least: Mapping[str, int]) -> None:
         if value is not None and value < smallest:
             optional = " or null" if getattr(type(options), option) is None else ""
             raise UserError(f"data.{option}: expected at least {smallest}{optional}, got {value}")
+
+
+def task_name(name: str) -> str:
+    """Return the name of a user's set; refuse one that cannot be printed in one line."""
+    if not LINE.holds(name):
+        raise UserError(f"data.root: its name {name!a} cannot be printed in one line; give one with --data.name")
+    return name
 
 
 def copy_options(kind: type[DataOptions], source: DataOptions, target: DataOptions) -> None:

@@ -10,8 +10,8 @@ from PIL import Image
 
 from data_modules.base import Split
 from data_modules.files.errors import decoding, guarded
-from data_modules.files.tables import read_lines
 from data_modules.images.class_trees import in_order
+from data_modules.sets.tiny_imagenet import ANNOTATIONS, read_classes, read_labels
 from data_modules.splits import Indices, grouped_split, stratified_split
 from lgx.errors import UserError
 from lgx.host.images import ImageReader
@@ -125,16 +125,12 @@ def drawers(folder: Path) -> Splits:
 
 def tiny_imagenet(folder: Path) -> Splits:
     """Read training images by folder. The official val images, whose classes a text file gives, are the test."""
-    classes = " ".join(read_lines(folder / "wnids.txt")).split()
-    train = _labeled(folder / "train_50_per_class.zip", classes)
-    annotations = folder / "val_annotations.txt"
-    lines = [line.split("\t") for line in read_lines(annotations) if line]
-    wnid = {line[0]: line[1] for line in lines if len(line) > 1}
-    test = read_zip(folder / "val_all.zip")
-    unknown = [name.name for name, _ in test if wnid.get(name.name) not in classes]
-    if unknown:
-        raise UserError(f"{annotations}: gives no known class for {unknown[0]} of val_all.zip; fetch it again")
-    labels = np.array([classes.index(wnid[name.name]) for name, _ in test])
+    classes = read_classes(folder / "wnids.txt", 200)
+    train, test = _labeled(folder / "train_50_per_class.zip", classes), read_zip(folder / "val_all.zip")
+    label_of = read_labels(folder / ANNOTATIONS, classes)
+    if unknown := next((name.name for name, _ in test if name.name not in label_of), None):
+        raise UserError(f"{folder / ANNOTATIONS}: gives no class for {unknown} of val_all.zip; fetch it again")
+    labels = np.array([label_of[name.name] for name, _ in test])
     return _official(train, EncodedImages(test, labels))
 
 
