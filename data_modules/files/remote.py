@@ -104,14 +104,17 @@ class RemotePath:
                 with changing(place.parent):  # the first of several processes fetches it
                     if not has_size(place, size):
                         self._fetch(place, sha256, size)
-            os.utime(place)
-            return place.open("rb", buffering=0)
-        except FileNotFoundError:  # another process has removed it
-            return self.open(sha256, size)
         except DataError:
             raise
         except (OSError, UserError) as error:
-            raise DataError(f"data.cache_dir {place.parent}: {error}") from error
+            reason = getattr(error, "strerror", "") or error
+            raise DataError(f"data.cache_dir {place.parent}: {reason}; give a folder that can be written") from error
+        try:
+            with suppress(PermissionError):  # another user's file
+                os.utime(place)
+            return place.open("rb", buffering=0)
+        except FileNotFoundError:  # another process has removed it
+            return self.open(sha256, size)
 
     def _fetch(self, place: Path, sha256: str, size: int) -> None:
         if size > self.cache.limit:

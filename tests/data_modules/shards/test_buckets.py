@@ -155,6 +155,10 @@ def test_the_cache_keeps_whole_shards_within_its_limit(server, folder, tmp_path)
         with shard.open() as file:
             assert file.read() == (folder / shard.path.name).read_bytes()
     assert len(list(tmp_path.iterdir())) == 2
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file/x", Path("/proc/x")):
+        with pytest.raises(UserError, match=f"data.cache_dir {folder}: .*; give a folder"):
+            order(URL, Cache(folder, 10**6))
     with pytest.raises(UserError, match=f"cache_dir_gib: is less than the .* bytes of shard {URL}"):
         order(URL, Cache(tmp_path / "small", 100))
 
