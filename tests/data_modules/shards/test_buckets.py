@@ -47,10 +47,10 @@ def bucket():
 @pytest.fixture
 def server(bucket, folder, monkeypatch):
     """The server with the shards of ``folder``; blocks are small, so that a shard has several, and waits short."""
+    system().put(f"{folder}/", f"{URL}/", recursive=True)
     monkeypatch.setattr(remote, "WAITS", (0.01,) * 5)
     monkeypatch.setattr(remote, "BLOCK", 2048)
     monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)  # its own, within each try
-    system().put(f"{folder}/", f"{URL}/", recursive=True)
     return bucket
 
 
