@@ -6,7 +6,7 @@ SLURM := slurmctld slurmd munged srun
 
 unexport PYTHONDONTWRITEBYTECODE  # containers set it; the processes that tests start would compile all code anew
 
-.PHONY: help docs pages reproduce demo demo-full demo-ancestor demo-sws test lint types pytest sizes slow all-gates nightly minimum no-extras workflows wheel sbom \
+.PHONY: help docs pages reproduce demo demo-full demo-ancestor demo-sws test lint types pytest slow all-gates nightly minimum no-extras workflows wheel sbom \
   release-check mutants slurm slurm-programs gpu bench tensorboard clean
 
 help: ## list all targets
@@ -70,10 +70,7 @@ types: $(READY) ## mypy --strict
 pytest: $(READY) ## the fast tests, on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-sizes: $(READY) ## lines of each package, against the limits in tests/support/weight.py
-	$(BIN)/python -m tests.support.weight
-
-all-gates: test sizes docs slow slurm mutants no-extras minimum wheel ## every check of the project; takes hours
+all-gates: test docs slow slurm mutants no-extras minimum wheel ## every check of the project; takes hours
 
 slow: $(READY) ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow

@@ -4,10 +4,11 @@ import difflib
 from pathlib import Path
 from typing import Any
 
-from data_modules.base import DatasetInfo
+from data_modules.base import SPLITS, DatasetInfo
 from data_modules.images.class_trees import TREE_NAMES, tree_split
 from data_modules.images.module import ImageDataModule
 from data_modules.own_images.class_folders import ImageFolderData
+from data_modules.own_images.label_table import TABLE
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.suites.suite import Suite
 from data_modules.text.module import TextSet
@@ -41,6 +42,22 @@ def markers(name: str) -> Markers:
     return tuple(tuple(f"{name}/{place}" for place in alternative) for alternative in IMAGE_SETS[name].markers())
 
 
+def facts() -> list[dict[str, Any]]:
+    """Facts of every set as plain values, of which ``lgx/commands/data_sets.json`` is a copy."""
+    return [
+        {
+            "name": info.name,
+            "classes": info.num_classes,
+            "sizes": dict(zip(SPLITS, info.sizes, strict=True)),
+            "splits": info.splits,
+            "license": info.license,
+            "source": info.source,
+            "markers": [list(names) for names in markers(info.name)],
+        }
+        for info in infos()
+    ]
+
+
 def is_present(name: str, root: str | Path) -> bool:
     """Whether the files of the set called ``name`` are below ``root``."""
     return any_exist(Path(root), markers(name))
@@ -66,7 +83,7 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
         return IMAGE_SETS[name](root=root)
     if suite := suite_of(name):
         return suite.module(suite.tasks[name], root)
-    if tree_split(Path(name), TREE_NAMES["train"]):
+    if tree_split(Path(name), TREE_NAMES["train"]) or (Path(name) / TABLE).is_file():
         return ImageFolderData(root=name)
     if suite := SUITES.get(name):
         raise UserError(f"{name} is a suite of data sets; name one: {', '.join(suite.tasks)}")

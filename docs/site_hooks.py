@@ -1,11 +1,8 @@
-"""Hooks of the documentation's build: pages keep their places in the repository, and commands print their own help.
+"""Hook of the documentation's build: pages keep their places in the repository.
 
 Links between pages are those of the repository, so that they also work where the repository is browsed.
 """
 
-import contextlib
-import io
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ _LINKED = (
     "LICENSE",
     "docs/site.css",
     "docs/**/*.csv",
-    "docs/pictures/*.svg",
+    "docs/pictures/*",
     "docs/**/*.ipynb",
     "experiments/**/*",
     "lgx/**/*.py",
@@ -26,8 +23,6 @@ _LINKED = (
     "tests/**/*.py",
     "tests/**/*.toml",
 )
-_REFERENCE = "docs/commands.md"
-_UNFILLED = re.compile(r"^`make docs` fills this page.*\n\n", re.MULTILINE)
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -37,23 +32,3 @@ def on_files(files: Files, config: Any) -> Files:
     own = [path.relative_to(ROOT).as_posix() for path in sorted(found) if "__pycache__" not in path.parts]
     directories = config["use_directory_urls"]
     return Files([*theme, *(File(path, str(ROOT), config["site_dir"], directories) for path in own)])
-
-
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Add the help of every command to the reference of commands, and leave out what is true in the repository only."""
-    markdown = _UNFILLED.sub("", markdown)
-    if page.file.src_uri != _REFERENCE:
-        return markdown
-    from lgx.cli import COMMANDS, TRAINING
-
-    parts = [f"## lgx {name}\n\n```text\n{_help_of(name)}\n```" for name in {**TRAINING, **COMMANDS}]
-    return "\n\n".join([markdown.strip(), *parts]) + "\n"
-
-
-def _help_of(command: str) -> str:
-    from lgx.cli import main
-
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-        main([command, "--help"])
-    return out.getvalue().strip()

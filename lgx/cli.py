@@ -34,7 +34,6 @@ _GROUPS = {
     "many runs": {
         "compare": "write tables and a report: methods x descendants x tasks, over seeds",
         "sweep": "execute many runs from one file, resumable, on one machine or a cluster",
-        "arena": "compare starts by accuracy against total compute",
         "plan": "print steps, memory, FLOPs and hours of a run before it starts",
     },
     "learngenes": {
@@ -66,7 +65,8 @@ train and evaluate (configuration files with --config):
 a first run:
   make demo                                   (in a clone)
   lgx config own_images > mine.yaml           (anywhere, with images in class folders)
-  lgx fit --config mine.yaml --data.root my_images --model.initializer RandomStart
+  lgx fit --config mine.yaml --data.root my_images --model.initializer RandomStart \\
+    --model.arch depth=6,embed_dim=128,num_heads=2,patch_size=8,img_size=64
 """
 
 

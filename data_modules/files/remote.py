@@ -1,14 +1,14 @@
 """Files behind a URL, in a bucket or on a web server, through the file systems of fsspec."""
 
 import hashlib
-import io
 import os
-import shutil
+import re
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -16,8 +16,9 @@ from fsspec.core import url_to_fs
 
 from data_modules.files.errors import DataError
 from lgx.errors import UserError
-from lgx.host.cache import make_room
+from lgx.host.cache import cache_root, make_room
 from lgx.host.files import atomic_path
+from lgx.host.locks import changing
 from lgx.host.safety import error_line
 
 T = TypeVar("T")
@@ -25,11 +26,7 @@ T = TypeVar("T")
 WAITS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each further try; afterwards the run ends."""
 BLOCK = 2**24
-"""Bytes of one request."""
-
-_TAGS = ("ETag", "etag", "md5Hash", "content_md5")
-"""What file systems call a value that changes with the content. Times differ between listings and single files."""
-_REMEDY = "write the shards to another folder, and start anew from there"
+"""Bytes of one request; the blocks of a file are requested together."""
 
 
 class MissingDataError(DataError):
@@ -40,22 +37,22 @@ class MissingDataError(DataError):
 class Cache:
     """A local folder, of this class alone, that keeps the last used files, at most ``limit`` bytes together."""
 
-    folder: Path
-    limit: int
+    folder: Path = field(default_factory=lambda: cache_root() / "remote")
+    limit: int = 64 * 2**30
 
 
 @dataclass(frozen=True)
 class RemotePath:
     """A file or folder behind a URL, with the part of pathlib's interface that shards need.
 
-    ``cache`` keeps shards that were read; without one they are read anew each time.
+    ``cache`` keeps shards that were read. Its text, which messages show, has no password and no signature.
     """
 
     url: str
-    cache: Cache | None = None
+    cache: Cache = field(default_factory=Cache)
 
     def __str__(self) -> str:
-        return self.url
+        return without_secrets(self.url)
 
     def __truediv__(self, name: str | Path) -> "RemotePath":
         return replace(self, url=f"{self.url.rstrip('/')}/{name}")
@@ -75,55 +72,75 @@ class RemotePath:
             return bool(self._tried(lambda system, path: system.info(path)))
         return False
 
+    def size(self) -> int | None:
+        """Number of bytes; None if its server does not state it."""
+        size: int | None = self._tried(lambda system, path: system.info(path)).get("size")
+        return size
+
     def read_bytes(self) -> bytes:
         """All bytes of a small file."""
         return self._tried(lambda system, path: bytes(system.cat_file(path)))
 
-    def states(self) -> dict[str, tuple[int | None, str]]:
-        """Name -> size and tag of the files of a folder; empty if its file system or its rights list none."""
+    def sizes(self) -> dict[str, int | None]:
+        """Name and size of the files of a folder; empty if its file system or its rights list none."""
         if self.url.startswith("http"):  # web servers list links at best
             return {}
-        found = {}
         with suppress(DataError):
-            for info in self._tried(lambda system, path: system.ls(path, detail=True)):
-                found[RemotePath(info["name"]).name] = _state(info)
-        return found
+            files = self._tried(lambda system, path: system.ls(path, detail=True))
+            return {RemotePath(file["name"]).name: file.get("size") for file in files}
+        return {}
 
-    def check(self, size: int | None, tag: str) -> tuple[int, str]:
-        """Size and tag of a file, which is refused if it does not have those (None and empty: unknown)."""
-        found, now = self._tried(lambda system, path: _state(system.info(path)))
-        if found is None:
-            raise DataError(f"shard {self}: the server does not state its size; use another one")
-        if size not in (None, found):
-            raise DataError(f"shard {self} has {found:,} bytes instead of {size:,}; {_REMEDY}")
-        if tag and now and tag != now:
-            raise DataError(f"shard {self} changed while this run read it; {_REMEDY}")
-        return found, now
+    def open(self, sha256: str, size: int) -> BinaryIO:
+        """Open the local copy of a file of this checksum and size, which is fetched if the cache does not hold it.
 
-    def open(self, size: int | None, sha256: str, tag: str) -> BinaryIO:
-        """Open a file of this size, checksum and tag (None and empty: unknown); reading refuses other bytes."""
-        if self.cache is None:
-            return io.BufferedReader(_Blocks(self, size, sha256, tag), 2**16)
+        An open copy remains readable if another process removes it from the cache.
+
+        Raises:
+            DataError: If the file cannot be fetched or kept, or has another content.
+        """
         place = self.cache.folder / f"{hashlib.sha256(sha256.encode()).hexdigest()}.tar"  # an index may say anything
-        with suppress(FileNotFoundError):
-            kept = place.open("rb")  # an open file remains readable if another process evicts it
-            if size in (None, os.fstat(kept.fileno()).st_size):
-                os.utime(place)
-                return kept
-            kept.close()
-        source = _Blocks(self, size, sha256, tag)
-        if source.size > self.cache.limit:
-            raise DataError(f"data.cache_dir_gib: is less than the {source.size:,} bytes of shard {self}; raise it")
         try:
-            make_room(place, source.size, self.cache.limit)
-            with atomic_path(place) as temporary:
-                with temporary.open("wb") as target:
-                    shutil.copyfileobj(source, target, 2**20)
-                return temporary.open("rb")
+            if not has_size(place, size):
+                with changing(place.parent):  # the first of several processes fetches it
+                    if not has_size(place, size):
+                        self._fetch(place, sha256, size)
+            os.utime(place)
+            return place.open("rb", buffering=0)
+        except FileNotFoundError:  # another process has removed it
+            return self.open(sha256, size)
         except DataError:
             raise
         except (OSError, UserError) as error:
             raise DataError(f"data.cache_dir {place.parent}: {error}") from error
+
+    def _fetch(self, place: Path, sha256: str, size: int) -> None:
+        if size > self.cache.limit:
+            raise DataError(f"data.cache_dir_gib: is less than the {size:,} bytes of shard {self}; raise it")
+        blocks: dict[int, bytes] = {}
+
+        def fetch(system: Any, path: str) -> None:
+            starts = [start for start in range(0, size, BLOCK) if start not in blocks]
+            ends = [min(start + BLOCK, size) for start in starts]
+            parts = dict(zip(starts, system.cat_ranges([path] * len(starts), starts, ends), strict=True))
+            whole = [start for start, end in zip(starts, ends, strict=True) if _length(parts[start]) == end - start]
+            blocks.update({start: parts.pop(start) for start in whole})
+            for part in parts.values():
+                raise (
+                    part if isinstance(part, Exception) else ConnectionError(f"{len(part):,} bytes of a block arrived")
+                )
+
+        self._tried(fetch)
+        digest = hashlib.sha256()
+        for start in sorted(blocks):
+            digest.update(blocks[start])
+        if digest.hexdigest() != sha256:
+            raise DataError(
+                f"shard {self} does not have the checksum of its index; write the shards to another folder, and start "
+                f"anew from there"
+            )
+        make_room(place, size, self.cache.limit)
+        with atomic_path(place) as temporary, temporary.open("wb") as file:
+            file.writelines(blocks[start] for start in sorted(blocks))
 
     @contextmanager
     def written(self) -> Iterator[Path]:
@@ -150,7 +167,7 @@ class RemotePath:
                     raise MissingDataError(f"{self}: no such file, folder or bucket (404)") from error
                 if is_final or (wait := next(waits, None)) is None:
                     tries = "" if is_final else f"; tried {len(WAITS) + 1} times"
-                    raise DataError(f"{self}: {reason}{tries}") from error
+                    raise DataError(f"{self}: {without_secrets(reason)}{tries}") from error
             time.sleep(wait)
 
 
@@ -161,12 +178,24 @@ def place_of(place: str | Place, cache: Cache | None = None) -> Place:
     """The path of a local folder, or what stands for one behind a URL."""
     if isinstance(place, RemotePath):
         return place
-    return RemotePath(str(place), cache) if "://" in str(place) else Path(place)
+    return RemotePath(str(place), cache or Cache()) if "://" in str(place) else Path(place)
 
 
-def _state(info: dict[str, Any]) -> tuple[int | None, str]:
-    """Size and tag of a file, from what its file system says of it."""
-    return info.get("size"), next((str(info[tag]) for tag in _TAGS if info.get(tag)), "")
+def without_secrets(text: str) -> str:
+    """A text without the passwords and signatures of its URLs."""
+    return re.sub(r"\?[^\s'\"]*", "", re.sub(r"://[^/@\s]+@", "://…@", text))
+
+
+def has_size(path: Path, size: int) -> bool:
+    """Whether there is a regular file of this size; opening a pipe would wait for a writer."""
+    with suppress(OSError):
+        state = path.stat()
+        return stat.S_ISREG(state.st_mode) and state.st_size == size
+    return False
+
+
+def _length(part: bytes | Exception) -> int:
+    return len(part) if isinstance(part, bytes) else -1
 
 
 def _reason(error: Exception) -> tuple[str | None, bool]:
@@ -181,53 +210,3 @@ def _reason(error: Exception) -> tuple[str | None, bool]:
     if isinstance(error, TimeoutError):
         return f"no answer in time ({error_line(error)})", False
     return error_line(error), isinstance(error, ValueError | NotImplementedError)
-
-
-class _Blocks(io.RawIOBase):
-    """A remote file that is read in blocks, in order; its checksum is compared when the last one is read."""
-
-    def __init__(self, path: RemotePath, size: int | None, sha256: str, tag: str) -> None:
-        super().__init__()
-        self.path, self._sha256 = path, sha256
-        self.size, self._tag = path.check(size, tag)
-        self._digest, self._digested = hashlib.sha256(), 0
-        self._block, self._start, self._position = b"", -1, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        if self._position >= self.size:
-            return 0
-        if (start := self._position // BLOCK * BLOCK) != self._start:
-            self._load(start)
-        part = memoryview(self._block)[self._position - start :][: len(buffer)]
-        buffer[: len(part)] = part
-        self._position += len(part)
-        return len(part)
-
-    def _load(self, start: int) -> None:
-        wanted = min(BLOCK, self.size - start)
-
-        def fetch(system: Any, path: str) -> bytes:
-            data = bytes(system.cat_file(path, start=start, end=start + wanted))
-            if len(data) > wanted:
-                raise ValueError("the server sends whole files, not the parts that are asked for; use another one")
-            if len(data) < wanted:
-                raise ConnectionError(f"{len(data):,} of {wanted:,} bytes arrived")
-            return data
-
-        self._block, self._start = self.path._tried(fetch), start
-        self.path.check(self.size, self._tag)  # after the request: so the block is of the file that was opened
-        if start == self._digested:
-            self._digest.update(self._block)
-            self._digested += wanted
-            if self._digested == self.size and self._digest.hexdigest() != self._sha256:
-                raise DataError(f"shard {self.path} does not have the checksum of its index; {_REMEDY}")

@@ -70,7 +70,7 @@ class ImageOptions(DataOptions):
         std: Standard deviation of each channel, in the same units; give both or neither.
         cache_gib: Limit in GiB for the pixels of a split. Below it, images are decoded once into a file that processes
             and runs share, in ``$LGX_CACHE`` or ``~/.cache/lgx``. 0 decodes them in each epoch; ``resized_crop``,
-            ``randaugment``, masks and streams always do so.
+            ``randaugment`` and masks always do so.
         labels: ``false`` leaves out the labels, for methods that learn from an ancestor only.
         balanced: Draw the training images of an epoch with replacement, all classes equally often. Validation then
             follows balanced accuracy.

@@ -133,6 +133,8 @@ def identity(images: Any, folder: Path | None) -> Iterable[bytes] | None:
     if isinstance(images, ImageFiles) and images.is_plain:
         paths = [images.path(index) for index in range(len(images))]
         return [os.fsencode(images.folder.resolve()), *map(stamp, paths)]
+    if hasattr(images, "identity"):
+        return images.identity()  # type: ignore[no-any-return]
     if type(images) is LabeledImages:
         source = identity(images.source, folder)
         return None if source is None else [images.indices.tobytes(), *source]

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
@@ -22,7 +22,9 @@ from lgx.core.schema import LINE, shortened
 from lgx.errors import UserError
 
 _COMPARED = 20_000
-"""Largest number of images whose contents are compared; only files of equal size in two splits are read."""
+"""Largest number of images that are checked and compared; of contents only those of equal size in two splits."""
+_NAMED = 50
+"""Largest number of damaged files that a message names."""
 
 
 @dataclass(eq=False, repr=False)
@@ -41,6 +43,18 @@ class OwnImages(ImageDataModule):
     groups: str | None = None
     name: str | None = None
     sized_by_network: ClassVar = True
+
+    @property
+    def present_root(self) -> Path:
+        """``root`` as a path.
+
+        Raises:
+            UserError: If it is not a folder.
+        """
+        if not self.root_folder.is_dir():
+            wrong = "is not a folder" if self.root_folder.exists() else "does not exist"
+            raise UserError(f"data.root: {self.root} {wrong}; give the folder of your images")
+        return self.root_folder
 
     def describe(self, num_classes: int, splits: str, **facts: Any) -> DatasetInfo:
         """Facts of the user's set.
@@ -98,8 +112,11 @@ class OwnImages(ImageDataModule):
     def load(self, splits: Sequence[Split]) -> dict[Split, Images]:
         """See :class:`~data_modules.images.module.ImageDataModule`; also reports images in two splits."""
         found = super().load(splits)
+        files = {split: images for split, images in found.items() if isinstance(images, ImageFiles)}
+        if sum(map(len, files.values())) <= _COMPARED:
+            _refuse_damaged(files.values())
         if "train" in found:
-            self._say_leaks({split: images for split, images in found.items() if isinstance(images, ImageFiles)})
+            self._say_leaks(files)
         return found
 
     @rank_zero_only
@@ -134,6 +151,18 @@ class OwnImages(ImageDataModule):
                 f"{files.path(without[0])}"
             )
         return groups
+
+
+def _refuse_damaged(parts: Iterable[ImageFiles]) -> None:
+    """Refuse files that cannot be read, all in one message, before training."""
+    read = [(files.reader, files.path(index)) for files in parts for index in range(len(files))]
+    damaged = [f"{path} ({reason})" for reader, path in read if (reason := reader.damage(path))]
+    if damaged:
+        more = f" and {len(damaged) - _NAMED:,} more" if len(damaged) > _NAMED else ""
+        raise UserError(
+            f"data: {len(damaged):,} of {len(read):,} images cannot be read: {', '.join(damaged[:_NAMED])}{more}; "
+            f"restore or remove them"
+        )
 
 
 def _read_groups(path: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from data_modules.base import Split
 from data_modules.images.class_trees import class_folders, listed_classes, read_all, read_class_tree, say_unread_folders
 from data_modules.images.examples import Images
 from data_modules.own_images.base import OwnImages
+from data_modules.own_images.label_table import TABLE, read_label_table
 from lgx.core.eval_transforms import pixel_transform
 from lgx.errors import UserError
 from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
@@ -20,7 +21,10 @@ _MEASURED = 256
 
 @dataclass(eq=False, repr=False)
 class ImageFolderData(OwnImages):
-    """Images at ``root/{train,val,test}/<class>/<image>``.
+    """Images at ``root/{train,val,test}/<class>/<image>``, or in a table ``root/labels.csv``.
+
+    The table is read if there is no folder ``train``. It has a header and a row per image with the columns ``file``
+    (relative to ``root``), ``label`` (the name of its class), and perhaps ``split`` (train, val or test).
 
     Without a folder ``val``, a stratified share of the training images is held out. The classes are the folders in
     ``train``. Their order is that of numbers if all names are numbers, otherwise the alphabet. A file
@@ -38,16 +42,24 @@ class ImageFolderData(OwnImages):
     any_channels: ClassVar = True
 
     def __post_init__(self) -> None:
-        folder = self.root_folder
-        train = self.tree("train")
-        if train is None:
-            raise UserError(f"data.root: {folder} has no folder train/; expected {folder}/train/<class>/<image>")
-        self.classes = listed_classes(folder / "classes.txt") or class_folders(train)
+        folder = self.present_root
+        train, listed = self.tree("train"), listed_classes(folder / "classes.txt")
+        self.table = read_label_table(folder / TABLE, listed) if train is None and (folder / TABLE).is_file() else None
+        if self.table is not None and not self.table.is_single:
+            raise UserError(
+                f"{folder / TABLE}: has no column label; use --data MultiLabelFolderData for several labels"
+            )
+        if self.table is None and train is None:
+            raise UserError(
+                f"data.root: {folder} has no folder train/; expected {folder}/train/<class>/<image>, or a table "
+                f"{TABLE} with the columns file and label"
+            )
+        self.classes = list(self.table.classes) if self.table else listed or class_folders(train or folder)
         if len(self.classes) < 2:
             raise UserError(
                 f"data.root: expected at least 2 class folders in {train}, found {len(self.classes)} {self.classes}"
             )
-        splits = "the folders train, val (or a stratified share of train) and test"
+        splits = "the folders, or values of the column split, train, val (or a stratified share of train) and test"
         self.info = self.describe(len(self.classes), splits, class_names=tuple(self.classes))
         super().__post_init__()
 
@@ -64,6 +76,9 @@ class ImageFolderData(OwnImages):
     def read(self, split: Split) -> Images:
         """See :class:`~data_modules.images.module.ImageDataModule`."""
         name = self.info.name
+        if self.table is not None:
+            files = self.table.images(split, f"{name} {split}")
+            return self.part(files, files.labels, split, self.table.has_val)
         has_val = self.tree("val") is not None
         place = self.tree("train" if split == "val" and not has_val else split)
         if place is None:
@@ -103,8 +118,7 @@ class UnlabeledFolderData(OwnImages):
     def __post_init__(self) -> None:
         if self.labels:
             raise UserError("data.labels: UnlabeledFolderData has no labels; use ImageFolderData for class folders")
-        if not self.root_folder.is_dir():
-            raise UserError(f"data.root: {self.root} is not a folder; give a folder with images")
+        _ = self.present_root
         splits = "the folders train, val (or a share of train) and test, or a share of all images as val"
         self.info = self.describe(0, splits)
         super().__post_init__()

@@ -1,11 +1,11 @@
-"""Images with any number of labels each: the table ``labels.csv``, and ``MultiLabelFolderData``, which reads it."""
+"""The table ``labels.csv`` of one or of several labels for each image, and ``MultiLabelFolderData``, which reads it."""
 
 import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ from lgx.core.schema import LINE, refuse_doubles, shortened
 from lgx.core.task import IGNORE
 from lgx.errors import UserError
 
-FILE, LABELS, SPLIT = "file", "labels", "split"
+TABLE = "labels.csv"
+FILE, LABEL, LABELS, SPLIT = "file", "label", "labels", "split"
 _CELLS = {"0": 0, "1": 1, "": IGNORE, "-1": IGNORE}
 Cells = tuple[str, list[str]]
 """File and line of a row, and its cells."""
@@ -31,29 +32,63 @@ class LabelTable:
     """The images of a table with their labels.
 
     Attributes:
+        path: The file.
         classes: Names of the labels, in index order, K.
         files: Path of each image, relative to the folder of the table, N.
-        labels: 1 for each label that an image has, ``IGNORE`` for each that is unknown, else 0, (N, K).
+        labels: The class index of each image, (N,), if the table has a column ``label``. Else 1 for each label that an
+            image has, ``IGNORE`` for each that is unknown, and 0 for others, (N, K).
         splits: Split of each image, N; ``train`` where the table names none.
     """
 
+    path: Path
     classes: tuple[str, ...]
     files: list[str]
-    labels: NDArray[np.uint8]
+    labels: NDArray[Any]
     splits: list[str]
 
-    def rows_of(self, split: str) -> NDArray[np.int64]:
-        """Positions of the images of a split."""
-        return np.flatnonzero(np.asarray(self.splits) == split)
+    @property
+    def is_single(self) -> bool:
+        """Whether each image has exactly one label."""
+        return self.labels.ndim == 1
+
+    @property
+    def has_val(self) -> bool:
+        """Whether the table names validation images."""
+        return "val" in self.splits
+
+    def images(self, split: Split, where: str) -> ImageFiles:
+        """The images of a split; without val images, those of train from which they are held out.
+
+        Raises:
+            UserError: If there are none, one is missing, or no training image has one of the labels.
+        """
+        wanted = "train" if split == "val" and not self.has_val else split
+        rows = np.flatnonzero(np.asarray(self.splits) == wanted)
+        if len(rows) == 0:
+            raise UserError(f"{self.path}: has no {wanted} images; add a column split with train, val and test")
+        files = ImageFiles(self.path.parent, [self.files[row] for row in rows], self.labels[rows], where)
+        missing = [files.path(index) for index in range(len(files)) if not files.path(index).is_file()]
+        if missing:
+            raise UserError(
+                f"{self.path}: {len(missing):,} of {len(files):,} {wanted} images are missing, first {missing[0]}; "
+                f"restore them or remove their rows"
+            )
+        labels = files.labels
+        counts = np.bincount(labels, minlength=len(self.classes)) if self.is_single else (labels == 1).sum(axis=0)
+        if split == "train" and (absent := np.flatnonzero(counts == 0)).size:
+            raise UserError(
+                f"{self.path}: no training image has the label {self.classes[absent[0]]}; remove it or add some"
+            )
+        return files
 
 
 def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTable:
-    """Read a table with a header and a row per image, in one of two forms.
+    """Read a table with a header and a row per image, in one of three forms.
 
-    ``file,labels`` names the labels of an image, separated by semicolons; an empty cell means no label.
-    ``file,cat,dog,...`` has a column for each label, with 1 for present, 0 for absent, and blank or -1 for unknown.
-    Both may have a column ``split`` with train, val or test. Empty lines are skipped. ``known`` are all labels in index
-    order, the lines of ``classes.txt``; None takes the columns or, in the first form, the labels of the training
+    ``file,label`` names the class of an image. ``file,labels`` names the labels of an image, separated by semicolons;
+    an empty cell means no label. ``file,cat,dog,...`` has a column for each label, with 1 for present, 0 for absent,
+    and blank or -1 for unknown. All may have a column ``split`` with train, val or test. Empty lines are skipped. ``known`` are all labels in index
+    order, the lines of ``classes.txt``; None takes the columns of the third form, else the labels of the training
     images, sorted by name.
 
     Raises:
@@ -81,23 +116,29 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
     file, times = Counter(files).most_common(1)[0]
     if times > 1:
         raise UserError(f"{path}: names {file} {times} times; give one row per image")
-    if columns == [LABELS]:
-        cells = [(place, [part.strip() for part in cell.split(";") if part.strip()]) for place, (cell,) in cells]
+    if columns in ([LABEL], [LABELS]):
+        if columns == [LABELS]:
+            cells = [(place, [part.strip() for part in cell.split(";") if part.strip()]) for place, (cell,) in cells]
+        elif empty := next((place for place, (cell,) in cells if not cell), None):
+            raise UserError(f"{empty}: has no label; name the class of the image")
         of_train = {name for (_, names), split in zip(cells, splits, strict=True) if split == "train" for name in names}
         classes = _checked_classes(path, known or sorted(of_train))
         labels = _from_names(cells, classes, "labels of classes.txt" if known else "labels of the training images")
+        labels = labels.argmax(axis=1).astype(np.int64) if columns == [LABEL] else labels
     else:
         if known is not None and set(known) != set(columns):
             other = sorted(set(known) ^ set(columns))[0]
             raise UserError(f"{path}: its columns and classes.txt differ, first in {other!r}; make them agree")
         classes = _checked_classes(path, known or columns)
         labels = _from_columns(cells, columns)[:, [columns.index(name) for name in classes]]
-    return LabelTable(classes, files, labels, splits)
+    return LabelTable(path, classes, files, labels, splits)
 
 
 def _check_header(place: str, header: list[str], columns: list[str]) -> None:
     if FILE not in header or not columns:
-        expected = f"expected {FILE},{LABELS} or {FILE} and a column for each label, and perhaps {SPLIT}"
+        expected = (
+            f"expected {FILE},{LABEL}, {FILE},{LABELS} or {FILE} and a column for each label, and perhaps {SPLIT}"
+        )
         raise UserError(f"{place}: the header is {shortened(','.join(header))}; {expected}")
     refuse_doubles(header, place)
 
@@ -159,14 +200,15 @@ class MultiLabelFolderData(OwnImages):
     root: str = field()
 
     def __post_init__(self) -> None:
-        folder = self.root_folder
-        table = folder / "labels.csv"
+        table = self.present_root / TABLE
         if not table.is_file():
             raise UserError(
-                f"data.root: {folder} has no labels.csv; expected a table with the header file,labels and a row per "
+                f"data.root: {self.root} has no {TABLE}; expected a table with the header file,labels and a row per "
                 f"image, e.g. images/1.jpg,cat;dog"
             )
-        self.table = read_label_table(table, listed_classes(folder / "classes.txt"))
+        self.table = read_label_table(table, listed_classes(table.with_name("classes.txt")))
+        if self.table.is_single:
+            raise UserError(f"{table}: the column label gives each image one class; use --data ImageFolderData")
         splits = "the column split of labels.csv, or all train, with a share of train as val"
         names = self.table.classes
         self.info = self.describe(len(names), splits, class_names=names, kind="multilabel", metric="map")
@@ -174,24 +216,8 @@ class MultiLabelFolderData(OwnImages):
 
     def read(self, split: Split) -> Images:
         """See :class:`~data_modules.images.module.ImageDataModule`."""
-        has_val = len(self.table.rows_of("val")) > 0
-        rows = self.table.rows_of("train" if split == "val" and not has_val else split)
-        table = self.root_folder / "labels.csv"
-        if len(rows) == 0:
-            raise UserError(f"{table}: has no {split} images; add a column split with train, val and test")
-        names, where = [self.table.files[row] for row in rows], f"{self.info.name} {split}"
-        files = ImageFiles(self.root_folder, names, self.table.labels[rows], where)
-        missing = [files.path(index) for index in range(len(files)) if not files.path(index).is_file()]
-        if missing:
-            raise UserError(
-                f"{table}: {len(missing):,} of {len(files):,} {split} images are missing, first {missing[0]}; restore "
-                f"them or remove their rows"
-            )
-        if split == "train" and (absent := np.flatnonzero(~(files.labels == 1).any(axis=0))).size:
-            raise UserError(
-                f"{table}: no training image has the label {self.table.classes[absent[0]]}; remove it or add some"
-            )
-        return self.part(files, rarest_labels(files.labels), split, has_val)
+        files = self.table.images(split, f"{self.info.name} {split}")
+        return self.part(files, rarest_labels(files.labels), split, self.table.has_val)
 
     def first(self, examples: Images, count: int, split: Split) -> Images:
         """The first ``count`` examples of a seeded draw that is stratified by the rarest label of each image."""

@@ -1,12 +1,14 @@
 """The index of a folder of shards: ``index.json`` describes the set and lists the shards of each split."""
 
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from data_modules.base import SPLITS, DatasetInfo, Split
 from data_modules.files.errors import guarded
-from data_modules.files.remote import Place, place_of
+from data_modules.files.remote import Place, RemotePath, place_of
 from data_modules.splits import Indices
 from lgx.errors import UserError
 from lgx.host.safety import parse_json, read_json
@@ -24,9 +26,8 @@ class Shard:
         path: The file.
         count: Number of examples in it.
         sha256: Checksum of the file.
-        size: Bytes of the file; None if the index does not say.
-        tag: What its file system changes with the content of a remote file; empty if unknown.
         classes: Number of classes of the set.
+        size: Bytes of the file.
         chosen: Positions of the examples that belong to the split, in order; None if all do.
     """
 
@@ -34,8 +35,7 @@ class Shard:
     count: int
     sha256: str
     classes: int = 1_000_000
-    size: int | None = None
-    tag: str = ""
+    size: int = 0
     chosen: Indices | None = field(default=None, compare=False)
 
     @property
@@ -43,12 +43,18 @@ class Shard:
         """Positions in the file of the examples of the split."""
         return range(self.count) if self.chosen is None else self.chosen
 
+    def open(self) -> BinaryIO:
+        """Open the file, or its local copy."""
+        if isinstance(self.path, RemotePath):
+            return self.path.open(self.sha256, self.size)
+        return self.path.open("rb", buffering=0)
+
 
 def read_index(directory: str | Place) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
     """Facts of the set and shards of every split that the index of a folder names.
 
     Raises:
-        UserError: If there is no readable index, or a split is incomplete.
+        UserError: If there is no readable index, a split is incomplete, or a file is absent or has another size.
     """
     folder = place_of(directory)
     if not (folder / INDEX).exists():
@@ -56,8 +62,11 @@ def read_index(directory: str | Place) -> tuple[DatasetInfo, dict[Split, list[Sh
     index = load_index(folder)
     splits: dict[Split, list[Shard]]
     info, splits = guarded(lambda: _described(index, folder), str(folder / INDEX), "write the shards again")
-    states = {} if isinstance(folder, Path) else folder.states()
-    return info, {split: [_compared(shard, states) for shard in shards] for split, shards in splits.items()}
+    if isinstance(folder, RemotePath) and (sizes := folder.sizes()):
+        for shards in splits.values():
+            for shard in shards:
+                _compare(shard, sizes)
+    return info, splits
 
 
 def _described(index: dict[str, Any], folder: Place) -> tuple[DatasetInfo, dict[str, list[Shard]]]:
@@ -68,22 +77,23 @@ def _described(index: dict[str, Any], folder: Place) -> tuple[DatasetInfo, dict[
         raise ValueError(f"expected mean and std of {info.in_chans} channels and 3 sizes")
     for split, entry in index["splits"].items():
         splits[split] = [
-            Shard(folder / s["file"], s["count"], s["sha256"], info.num_classes, s.get("size")) for s in entry["shards"]
+            Shard(folder / s["file"], s["count"], s["sha256"], info.num_classes, s["size"]) for s in entry["shards"]
         ]
         if sum(shard.count for shard in splits[split]) != entry["count"]:
             raise UserError(f"{folder}: the {split} shards are incomplete; run the command that wrote them again")
+    files = Counter(shard.path.name for shards in splits.values() for shard in shards)
+    name, times = files.most_common(1)[0] if files else ("", 1)
+    if times > 1:
+        raise UserError(f"{folder / INDEX}: lists {name} {times} times; write the shards again")
     return info, splits
 
 
-def _compared(shard: Shard, states: dict[str, tuple[int | None, str]]) -> Shard:
-    """A shard with its present tag; it must be among the files of its folder, if these are listed, in its size."""
-    if not states:
-        return shard
-    size, tag = states.get(shard.path.name, (None, ""))
-    if shard.path.name not in states or (shard.size is not None and size not in (None, shard.size)):
-        now = f"has {size:,} bytes instead of {shard.size:,}" if size is not None else "is absent"
+def _compare(shard: Shard, sizes: Mapping[str, int | None]) -> None:
+    """Refuse a shard that is absent from a list of files, or has another size there."""
+    size = sizes.get(shard.path.name)
+    if shard.path.name not in sizes or size not in (None, shard.size):
+        now = "is absent" if size is None else f"has {size:,} bytes instead of {shard.size:,}"
         raise UserError(f"shard {shard.path} {now}; run the command that wrote its {INDEX} again")
-    return replace(shard, size=shard.size if size is None else size, tag=tag)
 
 
 def is_complete(directory: Path) -> bool:

@@ -1,27 +1,23 @@
 """Data modules that read shards."""
 
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from torch.utils.data import DataLoader, default_convert
+import numpy as np
 
-from data_modules.base import DatasetInfo, Split, TrainLoader, process_of
-from data_modules.files.remote import Cache, Place, RemotePath, place_of
-from data_modules.images.examples import Images, LabeledImages
+from data_modules.base import DatasetInfo, Split
+from data_modules.files.remote import Cache, Place, RemotePath, place_of, without_secrets
+from data_modules.images.examples import Images
 from data_modules.images.module import ImageDataModule
-from data_modules.images.transforms import train_transform
-from data_modules.loading.loaders import loader_arguments, train_batching
 from data_modules.loading.module import check_least
-from data_modules.loading.samplers import Batching
+from data_modules.loading.samplers import Batching, TrainBatchSampler
 from data_modules.shards.index import INDEX, Shard
+from data_modules.shards.order import ShardBatchSampler
 from data_modules.shards.reading import ShardImages
-from data_modules.shards.streaming import ShardBatches, StreamedShards, StreamLoader
 from data_modules.shards.unindexed import read_any_index
-from lgx.core.eval_transforms import eval_transform
 from lgx.errors import UserError
 
 
@@ -30,8 +26,8 @@ class ShardedImages(ImageDataModule):
     """Base of the data modules that read shards.
 
     Args:
-        in_memory: Draw images at random, so that order and resume are exact for any number of processes; fast where
-            the system can keep the shards in memory. False streams them, for larger sets.
+        in_memory: Draw images from all shards at random; fast where the system can keep the shards in memory. False
+            reads the shards one after the other in random order, and shuffles images within some 8,000.
     """
 
     in_memory: bool = True
@@ -51,17 +47,14 @@ class ShardedImages(ImageDataModule):
         _, splits = self._index
         if split not in splits:
             raise UserError(f"{self.info.name}: {self.folder} has no {split} shards, only {', '.join(splits)}")
-        where = f"{self.info.name} {split}"
-        if not self.in_memory:
-            return StreamedShards(splits[split], where)
-        images = ShardImages(splits[split], where)
-        if all(shard.chosen is None for shard in images.shards):
-            return images
-        return LabeledImages(images, images.labels[images.chosen], where, images.chosen)
+        images = ShardImages(splits[split], f"{self.info.name} {split}")
+        if self.in_memory:
+            np.asarray(images.labels)  # damaged shards are refused before training, and processes share the tables
+        return images
 
     def content(self, examples: Images) -> Iterable[bytes]:
-        """Of streamed shards their checksums, and which of their examples are chosen."""
-        if not isinstance(examples, StreamedShards):
+        """Of whole splits the checksums of the shards, and which of their examples are chosen."""
+        if not isinstance(examples, ShardImages):
             return super().content(examples)
         return (s.sha256.encode() + (b"" if s.chosen is None else s.chosen.tobytes()) for s in examples.shards)
 
@@ -69,45 +62,11 @@ class ShardedImages(ImageDataModule):
         """Number of training examples in the index: the set was split when its shards were written."""
         return self.info.sizes[0]
 
-    def train_dataloader(self) -> TrainLoader:
-        """Shuffled, augmented batches; the loader can resume in the middle of an epoch."""
-        images = self._splits["train"]
-        if not isinstance(images, StreamedShards):
-            return super().train_dataloader()
-        if self.balanced:
-            _ = images.labels  # refused
-        transform = train_transform(self.task, self.augment, self.pixel_transforms())
-        batching = train_batching(self, len(images), self.seed)
-        batches = ShardBatches(images, transform, self.info.name, batching)
-        return self._stream(batches, self.num_workers, train=True)
-
-    def eval_dataloader(self, split: Split, in_order: bool = False) -> DataLoader[Any]:
-        """Every example of a split once.
-
-        A stream that must stay in order is read in this process: several loader processes would interleave their parts.
-        """
-        images = self._splits[split]
-        if not isinstance(images, StreamedShards):
-            return super().eval_dataloader(split, in_order)
-        rank, world_size = process_of(self)
-        batching = Batching(self.evaluation_batch, rank=rank, world_size=world_size)
-        batches = ShardBatches(images, eval_transform(self.task), self.info.name, batching, train=False)
-        return self._stream(batches, 0 if in_order else self.num_workers, train=False)
-
-    @property
-    def predict_indices(self) -> Sequence[int]:
-        """See the base class; each rank of a stream reads one contiguous part of it."""
-        images = self._splits["test"]
-        if not isinstance(images, StreamedShards):
-            return super().predict_indices
-        rank, world_size = process_of(self)
-        return range(len(images) * rank // world_size, len(images) * (rank + 1) // world_size)
-
-    def _stream(self, batches: ShardBatches, num_workers: int, train: bool) -> StreamLoader:
-        # Lightning warns of the length of every iterable set, but this length is exact.
-        warnings.filterwarnings("ignore", "Your `IterableDataset` has `__len__` defined")
-        options = loader_arguments(self, default_convert, batches.batching.batch_size, num_workers)
-        return StreamLoader(batches, lambda: self.trainer.current_epoch if self.trainer and train else 0, **options)
+    def train_sampler(self, examples: Images, batching: Batching) -> TrainBatchSampler:
+        """See :class:`~data_modules.images.module.ImageDataModule`."""
+        if self.in_memory or self.balanced or not isinstance(examples, ShardImages):
+            return super().train_sampler(examples, batching)
+        return ShardBatchSampler(examples.sizes, batching)
 
 
 @dataclass(eq=False, repr=False)
@@ -120,7 +79,8 @@ class ShardedData(ShardedImages):
             ``jpg`` or ``png`` and ``cls`` (a class index) or ``json`` with ``label``; ``classes.txt`` may name classes.
         root: Folder that contains the data sets, one folder each, or its URL (``s3://…``, ``gs://…``, ``https://…``):
             then ``in_memory`` must be false, and lgx must have written the shards.
-        cache_dir: Local folder that keeps shards that were read from a URL; default: each epoch reads them anew.
+        cache_dir: Local folder that keeps shards that were read from a URL; default: ``remote`` in ``$LGX_CACHE`` or
+            ``~/.cache/lgx``.
         cache_dir_gib: Limit of this folder in GiB. The shards that were used least recently are removed.
     """
 
@@ -138,16 +98,26 @@ class ShardedData(ShardedImages):
         is_remote = isinstance(self._place, RemotePath)
         if is_remote and self.in_memory:
             raise UserError(
-                f"data.root: {self.root} is a URL, from which shards are streamed; add --data.in_memory false"
+                f"data.root: {self._place} is a URL, whose shards are read one after the other; add "
+                f"--data.in_memory false"
             )
-        if self.cache_dir is not None and not is_remote:
-            raise UserError("data.cache_dir: the shards below data.root are on a local disk already; leave it out")
+        if self.cache_dir is not None:
+            self._check_cache(self.cache_dir, is_remote)
         super(ShardedImages, self).check_options()
+
+    @staticmethod
+    def _check_cache(folder: str, is_remote: bool) -> None:
+        if not is_remote:
+            raise UserError("data.cache_dir: the shards below data.root are on a local disk already; leave it out")
+        if "://" in folder:
+            raise UserError(f"data.cache_dir: {without_secrets(folder)} is a URL; give a local folder")
+        if Path(folder).exists() and not Path(folder).is_dir():
+            raise UserError(f"data.cache_dir: {folder} is a file; give a folder")
 
     @property
     def _place(self) -> Place:
-        cache = Cache(Path(self.cache_dir) / "lgx_shards", int(self.cache_dir_gib * 2**30)) if self.cache_dir else None
-        return place_of(self.root, cache)
+        folder = Path(self.cache_dir) / "lgx_shards" if self.cache_dir else Cache().folder
+        return place_of(self.root, Cache(folder, int(self.cache_dir_gib * 2**30)))
 
     @cached_property
     def folder(self) -> Any:
@@ -166,5 +136,5 @@ def refuse_url(place: str | Path) -> Path:
         UserError: If it is a URL.
     """
     if "://" in str(place):
-        raise UserError(f"{place}: only local folders of shards are read; give a path, not a URL")
+        raise UserError(f"{without_secrets(str(place))}: only local folders of shards are read; give a path, not a URL")
     return Path(place)

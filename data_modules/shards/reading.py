@@ -1,19 +1,22 @@
 """Read webdataset shards: tar files of images with their class indices."""
 
+import os
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import webdataset as wds
+from numpy.typing import NDArray
 
 from data_modules.files.errors import DataError, decoding
 from data_modules.files.remote import RemotePath
 from data_modules.shards.index import UNKNOWN, Shard
 from data_modules.splits import Indices
+from lgx.core.progress import tracked
 from lgx.core.schema import shortened
 from lgx.errors import UserError
 from lgx.host.cache import cached_file, make_room, stamp
@@ -21,33 +24,31 @@ from lgx.host.files import atomic_path
 from lgx.host.images import SOME, ImageReader
 from lgx.host.safety import error_line, parse_json
 
-_VERSION = 2
+_VERSION = 3
 """Of the kept tables."""
 
 IMAGE_KEYS = ("png", "jpg", "jpeg", "webp")
 _NUMBER = re.compile(rb"[0-9]{1,9}[\r\n]*")
 """A class index as text; ``int`` would also take ``1_0`` and digits of other scripts."""
 
-Table = dict[str, Any]
-"""For each example of a shard: its name, its image's format, position and size in bytes, and its class."""
-_COLUMNS = {"keys": np.str_, "suffixes": np.str_, "offsets": np.int64, "sizes": np.int64, "labels": np.int64}
+Table = NDArray[np.void]
+"""Of each example of a shard: its name (``key``), ``offset`` and ``size`` of its image in bytes, and its ``label``."""
 
 
-def read_shard(shard: Shard, contents: bool = True) -> Iterator[dict[str, Any]]:
-    """Read the raw samples of a shard, in order: dictionaries of ``__key__`` and bytes per suffix.
-
-    Without ``contents`` each image is a pair of its position in the file and its size.
+def _read_rows(shard: Shard) -> Iterator[tuple[bytes, int, int, int]]:
+    """Name, position and size of the image, and label of each example of a shard, in order.
 
     Raises:
-        UserError: If the file is missing, truncated, or holds another number of samples than the index says.
+        UserError: If the file is missing, truncated, or holds another number of examples than the index says.
     """
     path, count = shard.path, 0
     remedy = "write the shards again (`lgx data prepare` resumes)"
     try:
-        for sample in wds.tariterators.group_by_keys(_members(shard, contents)):
-            sample["cls"] = str(_label(sample, shard.classes)).encode()
+        for sample in wds.tariterators.group_by_keys(_members(shard)):
+            label = _label(sample, shard.classes)
+            offset, size = next(place for place in sample.values() if isinstance(place, tuple))
             count += 1
-            yield sample
+            yield os.fsencode(sample["__key__"]), offset, size, label
     except OSError as error:
         raise DataError(f"shard {path} cannot be read ({error.strerror or error}); {remedy}") from error
     except (UserError, MemoryError):
@@ -80,18 +81,19 @@ def _label(sample: dict[str, Any], classes: int) -> int:
     return label
 
 
-def _members(shard: Shard, contents: bool) -> Iterator[dict[str, Any]]:
-    """Images and labels of a tar file, in order, as webdataset groups them.
+def _members(shard: Shard) -> Iterator[dict[str, Any]]:
+    """Positions of the images, and labels, of a tar file, in order, as webdataset groups them.
 
     webdataset's own reader gives no positions, and takes a truncated file for a complete one.
     """
     path = shard.path
-    with _opened(shard) as stream, tarfile.open(fileobj=stream, mode="r:") as tar:
+    with shard.open() as stream, tarfile.open(fileobj=stream, mode="r:") as tar:
         for member in tar:
             key, suffix = wds.tariterators.base_plus_ext(member.name)
-            if not member.isreg() or key is None or (suffix := suffix.lower()) not in (*IMAGE_KEYS, "cls", "json"):
+            suffix = suffix.lower() if suffix else ""
+            if not member.isreg() or key is None or suffix not in (*IMAGE_KEYS, "cls", "json"):
                 continue
-            if suffix in IMAGE_KEYS and not contents:
+            if suffix in IMAGE_KEYS:
                 yield {"fname": member.name, "data": (member.offset_data, member.size), "__url__": str(path)}
             elif content := tar.extractfile(member):
                 yield {"fname": member.name, "data": content.read(), "__url__": str(path)}
@@ -99,125 +101,146 @@ def _members(shard: Shard, contents: bool) -> Iterator[dict[str, Any]]:
         stream.seek(tar.offset)
         if len(end := stream.read(tarfile.BLOCKSIZE)) < tarfile.BLOCKSIZE or any(end):
             raise ValueError("no mark of the end of the archive after its last file")
-        # To the end of the file, where the checksum of a remote one is compared.
         if any(block.strip(b"\0") for block in iter(lambda: stream.read(2**20), b"")):
             raise ValueError("further files after the end of the archive")
-
-
-def _opened(shard: Shard) -> BinaryIO:
-    if isinstance(shard.path, RemotePath):
-        return shard.path.open(shard.size, shard.sha256, shard.tag)
-    return shard.path.open("rb")
-
-
-def with_image(sample: dict[str, Any]) -> dict[str, Any]:
-    """A raw sample with the bytes of its image instead of their position and size."""
-    suffix = next(key for key in IMAGE_KEYS if key in sample)
-    if isinstance(sample[suffix], bytes):
-        return sample
-    offset, size = sample[suffix]
-    try:
-        with open(sample["__url__"], "rb") as file:
-            file.seek(offset)
-            return sample | {suffix: file.read(size)}
-    except OSError as error:
-        raise DataError(f"shard {sample['__url__']} cannot be read ({error.strerror or error})") from error
-
-
-def decode(sample: dict[str, Any], where: str, reader: ImageReader) -> tuple[Any, int]:
-    """Decode one raw sample, see :class:`~lgx.host.images.ImageReader`.
-
-    Raises:
-        UserError: If it lacks an image or a class, or the image cannot be decoded.
-    """
-    with decoding(f"{where}: example {sample.get('__key__')} of {sample.get('__url__')}", "write the shards again"):
-        return reader(next(images_in([sample]))), int(sample["cls"])
-
-
-def images_in(samples: Iterable[dict[str, Any]]) -> Iterator[bytes]:
-    """The bytes of the image of each raw sample that has one."""
-    yield from (sample[key] for sample in samples for key in IMAGE_KEYS if key in sample)
 
 
 def read_table(shard: Shard) -> Table:
     """The table of a shard; from the cache, if the file has not changed.
 
     Raises:
-        UserError: As :func:`read_shard`.
+        UserError: If the shard is missing, damaged, or holds another number of examples than the index says.
     """
-    assert isinstance(shard.path, Path)  # others are streamed
-    place = cached_file("shards", "npz", [str(_VERSION).encode(), stamp(shard.path.resolve())])
-    if (known := _kept_table(place, shard)) is not None:
-        return known
-    rows = [(s["__key__"], *_image(s), int(s["cls"])) for s in read_shard(shard, contents=False)]
-    columns = zip(*rows, strict=True) if rows else [()] * len(_COLUMNS)
-    table: Table = {
-        name: np.asarray(column, kind) for (name, kind), column in zip(_COLUMNS.items(), columns, strict=True)
-    }
-    with suppress(OSError):  # without a place for it, it is read again
+    path = shard.path
+    mark = shard.sha256.encode() if isinstance(path, RemotePath) else stamp(path.resolve())
+    place = cached_file("shards", "npy", [str(_VERSION).encode(), mark])
+    if (kept := _kept_table(place, shard)) is not None:
+        return kept
+    rows = [*_read_rows(shard)]
+    longest = max((len(key) for key, *_ in rows), default=1)
+    integers = [(name, np.int64) for name in ("offset", "size", "label")]
+    table: Table = np.array(rows, [("key", f"S{longest}"), *integers])
+    with suppress(OSError, UserError):  # without a place for it, it is read again
         make_room(place)
         with atomic_path(place) as temporary, temporary.open("wb") as file:
-            np.savez(file, **table)
+            np.save(file, table)
     return table
 
 
 def _kept_table(place: Path, shard: Shard) -> Table | None:
-    try:
-        with np.load(place, allow_pickle=False) as file:
-            table = {name: file[name] for name in _COLUMNS}
-    except (OSError, ValueError, KeyError, EOFError):
+    if not place.is_file():
         return None
-    assert isinstance(shard.path, Path)
-    lengths, labels = {len(column) for column in table.values()}, table["labels"]
-    fits = len(lengths) == 1 and (shard.count == UNKNOWN or lengths == {shard.count})
-    fits = fits and int((table["offsets"] + table["sizes"]).max(initial=0)) <= shard.path.stat().st_size
+    try:
+        table: Table = np.load(place, allow_pickle=False)
+        labels, ends = table["label"], table["offset"] + table["size"]
+    except (OSError, ValueError, IndexError, EOFError):
+        return None
+    length = shard.path.stat().st_size if isinstance(shard.path, Path) else shard.size
+    fits = shard.count in (len(table), UNKNOWN) and int(ends.max(initial=0)) <= length
     return table if fits and 0 <= labels.min(initial=0) <= labels.max(initial=0) < shard.classes else None
 
 
-def _image(sample: dict[str, Any]) -> tuple[str, int, int]:
-    """Format, position and size of an example's image."""
-    return next((suffix, *place) for suffix, place in sample.items() if isinstance(place, tuple))
-
-
 class ShardImages:
-    """All examples of some shards, read one by one and decoded by ``reader``.
+    """The examples of some shards, read one by one and decoded by ``reader``.
 
-    Raises:
-        UserError: If a shard is missing, damaged, or holds another number of examples than the index says.
+    The headers of a shard are read when one of its examples is.
     """
 
     reader = ImageReader()
 
     def __init__(self, shards: Iterable[Shard], where: str) -> None:
         self.where, self.shards = where, list(shards)
-        self.tables = [read_table(shard) for shard in self.shards]
-        self.labels: Indices = np.concatenate([np.zeros(0, np.int64), *(table["labels"] for table in self.tables)])
-        self._ends = np.cumsum([len(table["labels"]) for table in self.tables])
+        self.sizes = [len(shard.rows) for shard in self.shards]
+        self._ends = np.cumsum(self.sizes)
+        self._tables: dict[int, Table] = {}
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return sum(self.sizes)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        return decode(self.sample(index), self.where, self.reader)
-
-    def sources(self) -> Iterator[bytes]:
-        """The bytes of some images, evenly spread."""
-        yield from images_in(map(self.sample, range(0, len(self), len(self) // SOME + 1)))
-
-    def sample(self, index: int) -> dict[str, Any]:
-        """An example as :func:`read_shard` gives it.
+        """Decode one example, see :class:`~lgx.host.images.ImageReader`.
 
         Raises:
-            UserError: If its shard cannot be read any more.
+            UserError: If its shard cannot be read, or the image cannot be decoded.
         """
-        number = int(np.searchsorted(self._ends, index, side="right"))
-        row = index - (int(self._ends[number - 1]) if number else 0)
-        key, suffix, offset, size, label = (column[row] for column in self.tables[number].values())
-        about = {"__key__": str(key), "__url__": str(self.shards[number].path), "cls": str(label).encode()}
-        return with_image({**about, str(suffix): (int(offset), int(size))})
+        shard, row = self._row(index)
+        key, _, _, label = row.item()
+        data = self.image_bytes(index)
+        with decoding(f"{self.where}: example {os.fsdecode(key)} of {shard.path}", "write the shards again"):
+            return self.reader(data), label
+
+    def image_bytes(self, index: int) -> bytes:
+        """The bytes of an image.
+
+        Raises:
+            UserError: If its shard cannot be read.
+        """
+        shard, row = self._row(index)
+        try:
+            with shard.open() as file:
+                file.seek(row["offset"])
+                return file.read(row["size"])
+        except OSError as error:
+            raise DataError(f"shard {shard.path} cannot be read ({error.strerror or error})") from error
 
     @property
-    def chosen(self) -> Indices:
-        """The positions of those examples that belong to the split."""
-        starts = [0, *self._ends.tolist()]
-        return np.array([at + row for at, s in zip(starts, self.shards, strict=False) for row in s.rows], np.int64)
+    def labels(self) -> "ShardLabels":
+        """Class index of every example."""
+        return ShardLabels(self)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether shards are fetched when they are read."""
+        return any(isinstance(shard.path, RemotePath) for shard in self.shards)
+
+    def sources(self) -> Iterator[bytes]:
+        """The bytes of some images: evenly spread, or the first ones if not all headers were read."""
+        step = len(self) // SOME + 1 if len(self._tables) == len(self.shards) else 1
+        yield from map(self.image_bytes, range(0, len(self), step))
+
+    def identity(self) -> Iterator[bytes]:
+        """What identifies the images: of local files also their times."""
+        for shard in self.shards:
+            yield shard.sha256.encode() + (b"" if shard.chosen is None else shard.chosen.tobytes())
+            if isinstance(shard.path, Path):
+                yield stamp(shard.path.resolve())
+
+    def table(self, number: int) -> Table:
+        """The rows of a shard that belong to the split.
+
+        Raises:
+            UserError: If the shard is missing, damaged, or holds another number of examples than the index says.
+        """
+        if number not in self._tables:
+            chosen, table = self.shards[number].chosen, read_table(self.shards[number])
+            self._tables[number] = table if chosen is None else table[chosen]
+        return self._tables[number]
+
+    def _row(self, index: int) -> tuple[Shard, Any]:
+        number = int(np.searchsorted(self._ends, index, side="right"))
+        start = int(self._ends[number]) - self.sizes[number]
+        return self.shards[number], self.table(number)[index - start]
+
+
+class ShardLabels(Sequence[int]):
+    """Labels of shards, which are read when they are needed; as an array, those of all shards."""
+
+    def __init__(self, images: ShardImages) -> None:
+        self._images = images
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, index: Any) -> Any:
+        return int(self._images._row(index)[1]["label"])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Indices:
+        images = self._images
+        if images.is_remote:
+            raise UserError(
+                f"{images.where}: the labels of shards behind a URL are not known in advance; for data.limit_train, "
+                f"data.balanced and model.class_weights copy the shards to a local folder"
+            )
+        numbers = tracked(range(len(images.shards)), f"reading headers of {images.where}", unit="shards")
+        parts = [images.table(number)["label"] for number in numbers]
+        return np.concatenate([np.zeros(0, np.int64), *parts]).astype(dtype or np.int64)

@@ -106,5 +106,5 @@ def _count_classes(folder: Path, labels: dict[Split, Indices], names: tuple[str,
 def _counted(path: Path) -> tuple[Shard, Indices]:
     """A shard with the number of its examples, and their labels."""
     table = read_table(Shard(path, UNKNOWN, ""))
-    digest = hashlib.sha256(table["labels"].tobytes() + table["sizes"].tobytes()).hexdigest()
-    return Shard(path, len(table["labels"]), digest), table["labels"]
+    digest = hashlib.sha256(table["label"].tobytes() + table["size"].tobytes()).hexdigest()
+    return Shard(path, len(table), digest), table["label"]

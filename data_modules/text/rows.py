@@ -59,6 +59,8 @@ def split_files(root: Path, option: str = "data.root") -> dict[Split, list[Path]
     Raises:
         UserError: If there is no training file.
     """
+    if not root.exists():
+        raise UserError(f"{option}: {root} does not exist; give a folder with texts, or a file")
     library()
     from datasets.data_files import NON_WORDS_CHARS, SPLIT_KEYWORDS
 
@@ -110,6 +112,8 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
         except Exception as error:  # readers raise errors of many kinds, within an error of datasets
             cause = error.__cause__
             reason, name = error_line(cause if isinstance(cause, Exception) else error), getattr(error, "filename", "")
+            if "corresponds to no data" in reason:
+                raise UserError(f"{place}: has no rows; remove the file, or copy it again") from error
             if str(name).startswith(folder):
                 raise UserError(f"cannot write {name}: {reason}; set LGX_CACHE to a folder with more space") from error
             remedy = f"correct the file or copy it again; if it is intact, remove {folder}"

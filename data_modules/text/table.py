@@ -46,8 +46,8 @@ class TextTable(TextDataModule):
         name = self.name or self.root_folder.resolve().stem
         if not LINE.holds(name):
             raise UserError(f"data.root: the name {name!a} cannot be printed in one line; give one with --data.name")
-        if not 1 <= len(self.columns) <= 2:
-            raise UserError(f"data.text: expected one column or two, got {self.text!r}")
+        if not 1 <= len({*self.columns}) == len(self.columns) <= 2:
+            raise UserError(f"data.text: expected one column or two different ones, got {self.text!r}")
         splits = "words in the paths of the files, or val_fraction of the training rows for each"
         kind: Kind = "multilabel" if self.labels else "text"
         facts = DatasetInfo(name, len(self.classes), (None,) * 3, "the user's own", self.root, splits)
@@ -68,6 +68,11 @@ class TextTable(TextDataModule):
         """Names of the classes, or of the labels, in index order."""
         column = self.labels or self.label
         rows = read_files(self.paths["train"], [column])
+        wrong = [] if self.labels else [row for row, value in enumerate(rows[column], 1) if _is_no_class(value)]
+        if wrong:
+            raise UserError(
+                f"{self.root}, row {wrong[0]}: has no class in column {column!r}; correct or remove the row"
+            )
         values = {name for value in rows[column] for name in (_names(value) if self.labels else [str(value)])}
         if len(values) == len(rows) > 2 and not self.labels:
             raise UserError(
@@ -105,6 +110,11 @@ def _names(value: Any) -> list[str]:
     """The labels of a cell: a list, or names between semicolons."""
     parts = value if isinstance(value, list) else str("" if value is None else value).split(";")
     return [name for part in parts if (name := str(part).strip())]
+
+
+def _is_no_class(value: Any) -> bool:
+    """Whether a cell is empty, not a number, or has several values."""
+    return value is None or isinstance(value, list | dict) or value != value or not str(value).strip()
 
 
 def _place(name: str) -> tuple[bool, float, str]:

@@ -13,8 +13,7 @@ from lgx.components.figures import make_panels
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.methods.spec import BLACK, GRAY, PINK, SKY
-from lgx.results.markdown import piped
-from lgx.results.report import EMPTY_CELL
+from lgx.results.report import EMPTY_CELL, piped
 from lgx.results.statistics import Summary, paired_difference, summarize
 
 PAPER_LEAD = 24.4

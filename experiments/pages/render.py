@@ -15,7 +15,7 @@ import jinja2
 
 from experiments.analyze import paths
 from experiments.analyze.length import in_words
-from experiments.pages import tables, values
+from experiments.pages import reference, tables, values
 from experiments.pages.sources import ArenaPage, Sources, selections
 from experiments.pages.values import Refuted
 
@@ -37,7 +37,7 @@ class Pages:
         own = self.sources
         functions: list[Callable[..., Any]] = [
             tables.grid, tables.cross, tables.leads, tables.depths, tables.tasks, tables.markdown,
-            tables.kinds_of_methods,
+            tables.kinds_of_methods, reference.commands, reference.interface,
             values.average, values.ahead, values.level, values.require, selections,
             own.rows, own.cells, own.mean, own.span, own.claim, own.paper, own.verdicts, own.counts, own.judged,
             own.verdicts_of, own.departures, own.source, own.costs, own.length_table, own.length_lead, own.length_mean,

@@ -1,4 +1,4 @@
-"""Committed rows, and what is computed from them: verdicts, the arena, LSAMD's selections, times."""
+"""Committed rows, and what is computed from them: verdicts, starts at equal compute, LSAMD's selections, times."""
 
 import csv
 from collections import defaultdict
@@ -20,12 +20,11 @@ from experiments.reproduce.verdicts import MEANINGS
 from lgx.core.rows import Row, read_rows
 from lgx.methods.lsamd.selection import Selection
 from lgx.methods.registry import specs
-from lgx.results.arena.arena_file import Arena, load_arena
-from lgx.results.arena.points import read_points
-from lgx.results.arena.sections import sections_of
-from lgx.results.arena.verdicts import against_scratch, best_within, setbacks
-from lgx.results.markdown import piped, to_markdown
+from lgx.results.compute import best_within, compute_sections, lead_at_equal_compute, read_curves
+from lgx.results.report import piped, to_markdown
 from lgx.results.statistics import Summary
+from lgx.results.sweep_costs import rows_by_start
+from lgx.runs.sweeps import load_sweep
 
 RESULTS = Path("experiments/results")
 DEPARTURES = {
@@ -192,42 +191,40 @@ def _read_cells(path: str) -> list[Cells]:
 
 
 class ArenaPage:
-    """An arena's tables, and its differences to training from scratch with the same total compute."""
+    """Tables of a sweep with starts, and differences to training from scratch with the same compute."""
 
     def __init__(self, sources: Sources, file: str, name: str) -> None:
-        self.arena: Arena = load_arena(file)
-        self.curves = read_points(self.arena, sources._file(name))
+        starts = load_sweep(file).starts
+        assert starts is not None
+        self.scratch = starts.scratch
+        curves = read_curves(rows_by_start(starts, sources._file(name)), "acc")
+        self.curves = {start: curves[start] for start in starts.content["starts"]}
 
     def table(self, number: int) -> str:
-        """A table of the report: 0 averages, 1 best starts, 2 compute to accuracy."""
-        (table,) = sections_of(self.arena, self.curves)[number].tables
-        return "\n".join(line for line in to_markdown(table).splitlines() if line.startswith("|"))
-
-    @property
-    def setbacks(self) -> list[str]:
-        """Where more training from scratch ended significantly worse."""
-        return setbacks(self.curves, self.arena.scratch)
+        """A table of the comparison: 0 best starts, 1 all starts against scratch."""
+        (table,) = compute_sections(self.curves, self.scratch)[number].tables
+        return to_markdown(table).strip()
 
     @property
     def winners(self) -> set[str]:
         """The best starts of all tasks and sizes, within each budget of scratch and without a bound."""
         found = set()
-        for place, curve in self.curves[self.arena.scratch].items():
-            for flops in (*(point.flops.total for point in curve), inf):
+        for place, curve in self.curves[self.scratch].items():
+            for flops in (*(point.flops for point in curve), inf):
                 choice = best_within(self.curves, place, flops)
-                found |= {choice.start} if choice else set()
+                found |= {choice.method} if choice else set()
         return found
 
     def accuracy(self, start: str, task: str, size: str, epochs: int = 4) -> Values:
         """Accuracy of descendants after some epochs."""
         for point in self.curves[start].get((task, size), ()):
-            if point.budget == epochs:
+            if point.epochs == epochs:
                 return Values(f"{start}, {task}, {size}, {epochs} epochs", point.accuracy)
         raise Refuted(f"{start} was not measured on {task}, {size}, {epochs} epochs")
 
     def lead(self, start: str, epochs: int) -> Lead:
         """Accuracy of a start minus that of scratch."""
-        found = against_scratch(self.curves, start, self.arena.scratch, epochs)
+        found = lead_at_equal_compute(self.curves, start, self.scratch, epochs)
         if found is None or found[0].summary.half_width is None:
             raise Refuted(f"scratch was not measured with the compute of {start} after {epochs} epochs")
         return Lead(found[0].summary.mean, found[0].summary.half_width, found[0].claimable, 1)

@@ -19,13 +19,13 @@ from experiments.reproduce.recipes import Recipe, Scale, load_recipe, load_recip
 from experiments.reproduce.steps import run_steps
 from lgx.cli import main as lgx
 from lgx.commands.run import call
+from lgx.core.readable import escape_markdown
 from lgx.errors import UserError
 from lgx.host.failures import describe
 from lgx.host.files import check_output
-from lgx.results.markdown import escape_markdown, piped
 from lgx.results.merging import find_results
+from lgx.results.report import piped, print_report
 from lgx.results.report_files import report_path, write_comparison
-from lgx.results.terminal import print_markdown, print_report
 
 PROGRAM = "python -m experiments.reproduce"
 ALL = "all"
@@ -166,7 +166,7 @@ def _list() -> None:
         scales = [scale + " (measured)" * bool(how.measured) for scale, how in recipe.scales.items()]
         lines.append([recipe.name, escape_markdown(recipe.title), ", ".join(scales), str(len(recipe.claims))])
     claims = claims_as_markdown(judged_claims(recipes.values(), "mini"))
-    print_markdown(piped(lines), "**Claims of the papers, measured at mini scale**", claims)
+    print(piped(lines), "**Claims of the papers, measured at mini scale**", claims, sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ import yaml
 
 from lgx.host.files import atomic_path
 from lgx.planning import make_plan
-from lgx.results.markdown import piped
-from lgx.results.report import EMPTY_CELL
+from lgx.results.report import EMPTY_CELL, piped
 
 FILE, PLANNED = Path("experiments/costs.yaml"), Path("experiments/costs.csv")
 _COLUMNS = ("part", "exaflops", "of_ancestor", "epochs")

@@ -10,9 +10,8 @@ from experiments.reproduce.recipes import Recipe
 from experiments.reproduce.verdicts import MEANINGS, Answer, Verdict
 from lgx.errors import UserError
 from lgx.results.comparison import Options
-from lgx.results.markdown import piped
 from lgx.results.merging import find_results
-from lgx.results.report import EMPTY_CELL
+from lgx.results.report import EMPTY_CELL, piped
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from experiments.reproduce.storage import judge_storage
 from experiments.reproduce.verdicts import MEANINGS, TaskMetrics, Verdict, judge
 from lgx.core.rows import Row
 from lgx.results.comparison import Comparison, Options, compare_files
-from lgx.results.headline import AVERAGES
 from lgx.results.merging import Merged
 from lgx.results.report import Cell, Section, Table
+from lgx.results.standings import AVERAGES
 
 
 @dataclass(frozen=True)

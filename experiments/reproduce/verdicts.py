@@ -20,7 +20,7 @@ _ROUNDING = 1e-4
 """Largest relative difference of two measurements of one network."""
 _MOST_SEEDS = 1000
 Answer = Literal[
-    "holds", "holds (smaller)", "reversed", "no difference found", "no difference found (paper's lead excluded)",
+    "holds", "holds (smaller)", "reversed", "no difference found", "smaller than the paper's lead, if any",
     "computed", "not comparable", "not measured",
 ]  # fmt: skip
 MEANINGS: Mapping[Answer, str] = {
@@ -28,7 +28,7 @@ MEANINGS: Mapping[Answer, str] = {
     "holds (smaller)": "the interval lies above 0 and below the paper's lead",
     "reversed": "the interval lies below 0: the second method is ahead",
     "no difference found": "the interval includes 0, or there is only one seed",
-    "no difference found (paper's lead excluded)": "the interval includes 0 and ends below the paper's lead",
+    "smaller than the paper's lead, if any": "the interval includes 0 and ends below the paper's lead",
     "computed": "arithmetic agrees with the claim; nothing was measured",
     "not comparable": "the two sides differ in more than the method, so there is no verdict",
     "not measured": "at least one of the two methods was not measured",
@@ -107,7 +107,7 @@ class Verdict:
     @property
     def seeds_needed(self) -> int | None:
         """Seeds whose interval would exclude 0, if mean and deviation stayed as measured; None where it does."""
-        is_open = self.answer.startswith("no difference found")
+        is_open = self.answer in ("no difference found", "smaller than the paper's lead, if any")
         return seeds_needed(self.measured.summary) if self.measured and is_open else None
 
     def line(self, of_paper: int = 2, digits: int = 2) -> tuple[str, str, str, str, str]:
@@ -192,7 +192,7 @@ def _answer(difference: Difference, printed: float | None) -> Answer:
         return "reversed"
     if difference.claimable:
         return "holds (smaller)" if is_smaller else "holds"
-    return "no difference found (paper's lead excluded)" if is_smaller else "no difference found"
+    return "smaller than the paper's lead, if any" if is_smaller else "no difference found"
 
 
 def _of_side(rows: Iterable[_Row], side: Side) -> list[_Row]:

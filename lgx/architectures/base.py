@@ -55,6 +55,7 @@ class Architecture(ABC):
             files, and larger values would exhaust time or memory.
         input_keys: Fields that the data determine; they are equal in all architectures of a set.
         shared_keys: Fields that :func:`lgx.architectures.parsing.parse_like` copies from its base.
+        source_keys: Fields of a descendant that come from its source, unless its specification names them.
         source_sizes: Fields in which a descendant must agree with its source, in words.
         equal_layers: Whether all layers cost the same.
         short_keys: Keys of a specification that are no fields, see :meth:`parse_option`.
@@ -77,6 +78,7 @@ class Architecture(ABC):
     limits: ClassVar[Mapping[str, int]]
     input_keys: ClassVar[tuple[str, ...]]
     shared_keys: ClassVar[tuple[str, ...]]
+    source_keys: ClassVar[tuple[str, ...]]
     source_sizes: ClassVar[str]
     equal_layers: ClassVar[bool] = False
     short_keys: ClassVar[tuple[str, ...]] = ()

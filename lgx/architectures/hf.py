@@ -32,10 +32,6 @@ _FIELDS = {
     "config": Field(lambda value: type(value) is str, "a configuration of transformers, as JSON"),
 }
 _CLASSES = Field(lambda value: value is None or isinstance(value, list), "a list of names of classes")
-_OF_SOURCE = (
-    "depth", "embed_dim", "num_heads", "heads_per_group", "mlp_ratio", "max_len", "vocab_size", "config",
-)  # fmt: skip
-"""Values of a descendant that come from its source, unless its specification names them."""
 GPT2 = '{"model_type":"gpt2"}'
 """The configuration of GPT-2."""
 
@@ -80,6 +76,7 @@ class HFArchitecture(Architecture):
     input_keys: ClassVar = ("max_len", "vocab_size")
     shared_keys: ClassVar = (*input_keys, "config")
     short_keys: ClassVar = ("type",)
+    source_keys: ClassVar = ("depth", "embed_dim", "num_heads", "heads_per_group", "mlp_ratio", *shared_keys)
     source_sizes: ClassVar = "embed_dim and vocab_size, and at most the max_len"
 
     def check(self) -> None:
@@ -210,7 +207,7 @@ class HFArchitecture(Architecture):
         if first in NAMED:
             return {key: getattr(self, key) for key in self.input_keys if key not in named}
         implied = {"config": config or "type" in named, "depth": "stages" in named}
-        values = {key: getattr(self, key) for key in _OF_SOURCE if key not in named and not implied.get(key)}
+        values = {key: getattr(self, key) for key in self.source_keys if key not in named and not implied.get(key)}
         if "head_dim" not in named and self.structure.has_free_head_dim:
             values["head_dim"] = self.head_width
         if "num_heads" not in named and named.get("embed_dim", "").strip().isdigit():

@@ -113,7 +113,7 @@ def _read_options(text: str, options: list[str], family: type[Architecture]) -> 
     known = [field.name for field in fields(family) if field.name != "kind"]  # the kind belongs to the task
     known += family.short_keys
     keys = [option.partition("=")[0] for option in options]
-    for option in options:
+    for option in sorted(options, key=lambda text: not text.startswith("stages=")):  # a depth must agree with them
         key, _, value = option.partition("=")
         if keys.count(key) > 1:
             raise UserError(f"architecture {text!r}: {key} is given twice; leave one out")

@@ -65,6 +65,7 @@ class ViTArchitecture(Architecture):
     limits: ClassVar = {"depth": 1000, "embed_dim": 65_536, "num_heads": 65_536, "patch_size": 65_536, "in_chans": 1000}
     input_keys: ClassVar = ("img_size", "in_chans")
     shared_keys: ClassVar = ("img_size", "patch_size", "in_chans", "form")
+    source_keys: ClassVar = ("depth", "embed_dim", "num_heads", "mlp_ratio", *shared_keys)
     source_sizes: ClassVar = "embed_dim, mlp_ratio, patch_size, in_chans and form"
     equal_layers: ClassVar = True
 
@@ -154,10 +155,21 @@ class ViTArchitecture(Architecture):
             )
 
     def inherited(self, text: str) -> dict[str, Any]:
-        """Form and MLP ratio, where the form is not plain and the text names neither."""
-        if self.is_plain or "form=" in text or text.startswith("timm:"):
+        """All sizes that the text does not name; heads keep their width, so a narrower network has fewer heads.
+
+        A name of the papers has all but images and patches, a model of timm has all values.
+        """
+        named = dict(part.strip().partition("=")[::2] for part in text.split(","))
+        if text.startswith("timm:"):
             return {}
-        return {"form": self.form} | ({} if "mlp_ratio=" in text else {"mlp_ratio": self.mlp_ratio})
+        if "=" not in text.partition(",")[0]:
+            return {key: getattr(self, key) for key in self.shared_keys if key not in named}
+        values = {key: getattr(self, key) for key in self.source_keys if key not in named}
+        if "stages" in named:
+            del values["depth"]
+        if "num_heads" not in named and named.get("embed_dim", "").isdigit():
+            values["num_heads"] = max(1, int(named["embed_dim"]) * self.num_heads // self.embed_dim)
+        return values
 
     def _one_layer(self) -> ViTNetwork:
         """The network with a single layer, on the meta device; only for a form that is not plain."""

@@ -28,7 +28,7 @@ from lgx.artifacts.sources import kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.artifacts.transformers_files import is_text_network, read_text_network
 from lgx.core.eval_transforms import resize_of_timm
-from lgx.core.schema import MAPPING, check_fields, shortened
+from lgx.core.schema import check_fields, shortened
 from lgx.core.task import AS_STORED, Reading
 from lgx.errors import UserError
 from lgx.host.failures import timm_errors
@@ -194,27 +194,14 @@ def _from_folder(name: str) -> PretrainedNetwork:
 
 
 def _weights_beside(config: Path) -> dict[str, Tensor]:
-    """The weights of a folder: ``model.safetensors``, or its shards, otherwise ``pytorch_model.bin``, timm's default.
-
-    Tensors of safetensors are read from the disk where they are used.
-    """
+    """The weights of a timm folder: ``model.safetensors``, otherwise ``pytorch_model.bin``, timm's default."""
     folder = config.parent
-    if (index := folder / f"{WEIGHTS}.index.json").is_file() and not (folder / WEIGHTS).exists():
-        files = check_fields(read_json(index, AGAIN), {"weight_map": MAPPING}, str(index), complete=True)["weight_map"]
-        if wrong := [file for file in files.values() if Path(str(file)).name != file or not file]:
-            raise UserError(f"{index}: names {shortened(wrong[0])}, expected files beside it; {AGAIN}")
-        shards = {file: read_safetensors(folder / file)[0] for file in sorted(set(files.values()))}
-        if lost := [name for name, file in files.items() if name not in shards[file]]:
-            raise UserError(
-                f"{folder / files[lost[0]]}: lacks {shortened(lost[0])}, which {index.name} places there; {AGAIN}"
-            )
-        return {name: shards[file][name] for name, file in files.items()}
-    if (folder / _PICKLED).is_file() and not (folder / "model.safetensors").exists():
+    if (folder / _PICKLED).is_file() and not (folder / WEIGHTS).exists():
         values = load_checkpoint(folder / _PICKLED)
         if wrong := [name for name, value in values.items() if not is_number_tensor(value)]:
             raise UserError(f"{folder / _PICKLED}: {shortened(wrong[0])} is no tensor; {AGAIN}")
         return values
-    return read_safetensors(folder / "model.safetensors")[0]
+    return read_safetensors(folder / WEIGHTS)[0]
 
 
 def _from_timm(name: str) -> PretrainedNetwork:

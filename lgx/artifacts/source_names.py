@@ -19,7 +19,8 @@ SAFETENSORS, LEARNGENE = ".safetensors", ".learngene.safetensors"
 FINAL_LEARNGENE = f"final{LEARNGENE}"
 """The learngene of a run, in its folder."""
 WEIGHTS, CONFIG, RECORD = "model.safetensors", "config.json", "lgx.json"
-"""Files of a model folder, which must have the first two; the third is lgx's own, see :mod:`.start_record`."""
+"""Files of a model folder, which must have the first two; the third is lgx's own, see
+:class:`~lgx.artifacts.safetensors_files.StartRecord`."""
 OF_TEXTS = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
     "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",

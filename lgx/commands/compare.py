@@ -14,7 +14,11 @@ def compare(
 ) -> None:
     """Compare what runs have measured: methods × descendants × tasks, mean over seeds with a 95 % interval.
 
-    Example: lgx compare runs/first --baseline random --out report
+    Rows of a sweep with starts hold the costs of its runs. They are also compared at equal compute: is a learngene
+    better than its alternatives, if its own training counts? All compute of a descendant is its training, the
+    computation of its start, and its share of the training of all sources behind it.
+
+    Example: lgx compare runs/demo_sws --baseline random --out report
 
     Args:
         runs: Folders (searched for results.csv at any depth) or results.csv files.
@@ -30,8 +34,8 @@ def compare(
     """
     from lgx.results.comparison import Options, compare_files
     from lgx.results.merging import find_results
+    from lgx.results.report import print_report
     from lgx.results.report_files import report_path, write_comparison
-    from lgx.results.terminal import print_report
 
     options = Options(metric or "acc", split, baseline, _names(methods), _names(tasks), cost, fair=metric is None)
     files = find_results(runs)

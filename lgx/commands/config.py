@@ -13,7 +13,9 @@ def config(name: str) -> None:
     Example: lgx config own_images > mine.yaml
 
     Args:
-        name: Its name: own_images fine-tunes a network, for example what `lgx init` wrote, on images in class folders.
+        name: own_images fine-tunes one network, for example what `lgx init` wrote, on images in class folders. family
+            trains finished networks of every size on them. nested trains starts of every size, on images without
+            labels.
     """
     files = {file.stem: file for file in FOLDER.glob("*.yaml")}
     if name not in files:

@@ -36,7 +36,7 @@ def embed(
     For texts, the ancestor is a GPT-2, and the feature of a text is the mean of its tokens after the last norm. TAL
     reads the file as --model.task_embeddings in training and as --task_embeddings in `lgx init`.
 
-    Example: lgx embed --ancestor vit_base_patch16_224 --data cifar100,dtd
+    Example: lgx embed --ancestor ancestor --data my_images --out task_embedding.safetensors
 
     Args:
         ancestor: Learngene file, folder, checkpoint of a run, or timm model name. For texts: a GPT-2, also by its name

@@ -51,10 +51,10 @@ def init(
         out: Folder, or file ending in .safetensors.
         arch: The descendant: a name (6-Small), a specification (depth=6,embed_dim=384,num_heads=6,img_size=224), or a
             ViT of timm (timm:vit_small_patch14_dinov2; timm:deit_tiny_patch16_224,img_size=64,in_chans=1).
-            Missing values are 12 layers, width 192, 3 heads, patches of 16 px and images of 224 px, for any source but
-            a family: its missing values are those of the whole network.
-            For text a name (6-GPT2) or a specification (hf:depth=6,embed_dim=384,num_heads=6,max_len=128). With a
-            budget (--params, --macs, --latency) only the fixed values: depth=6, or a model of timm for form and inputs
+            Missing values are the source's; a narrower network has fewer heads of the same width. Without a source
+            they are 12 layers, width 192, 3 heads, patches of 16 px and images of 224 px. For text a name (6-GPT2) or
+            a specification (hf:depth=6,embed_dim=384,num_heads=6,max_len=128). With a budget (--params, --macs,
+            --latency) only the fixed values: depth=6, or a model of timm for form and inputs
             (timm:vit_small_patch14_dinov2,img_size=56).
         source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file.
             Without it, the start is random, or that of a --method without a source.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from jsonargparse.typing import PositiveInt
 
+from lgx.core.readable import in_cells
 from lgx.errors import UserError
 from lgx.host.files import atomic_path, check_output, first_line
 
@@ -61,9 +62,9 @@ def predict(
 
     Images are scaled, resized and normalized as in the model's evaluation. The columns are file, class (index), name
     and probability. A column true_name follows if folders have names of classes. A model with several labels per image
-    has the columns file and one probability per label. Texts are the rows of .csv, .tsv, .jsonl, .parquet or .txt
-    files; the first column is then the row. `lgx predict --config FILE` predicts the test split of a data set instead;
-    add --help for its options.
+    has the columns file and one probability per label. Texts are the rows of .csv, .tsv, .jsonl or .parquet files,
+    or the lines of .txt files; the first column is then the row. `lgx predict --config FILE` predicts the test split
+    of a data set instead; add --help for its options.
 
     Example: lgx predict my_images --model small.onnx --out predictions.csv
 
@@ -74,7 +75,8 @@ def predict(
         params: Budget of parameters, e.g. 1.5M; chooses the network of a family with the best validation score.
         macs: Budget of multiply-accumulates of one example, e.g. 1.2G; chooses like --params.
         latency: Budget of time for one example on this machine, e.g. 5ms; chooses like --params.
-        out: CSV file to write. It names images relative to the given folder; without a folder, as on the command line.
+        out: CSV file to write. Images are named relative to their folder; single files by their
+            paths as you typed them.
         top_k: Number of classes per image, the most probable first, in the columns class_2, name_2, probability_2, ...
         batch_size: Images or texts per batch.
         text: Column with the texts; of pairs the two columns, separated by a comma.
@@ -116,9 +118,10 @@ def _write_texts(out: Path, answers: "Iterator[Tensor]", task: "Task", top_k: in
     count = 0
     with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as table:
         writer = csv.writer(table)
-        writer.writerow(["row", *_header(task, top_k)[1:]])
+        writer.writerow(in_cells(["row", *_header(task, top_k)[1:]]))
         for logits in answers:
-            writer.writerows([count + 1 + i, *row] for i, row in enumerate(_answers(logits, task, top_k)))
+            rows = enumerate(_answers(logits, task, top_k), start=count + 1)
+            writer.writerows(in_cells([number, *row]) for number, row in rows)
             count += len(logits)
     print(f"predicted {out}: {count:,} texts")
 
@@ -200,7 +203,7 @@ def _write(
         temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
     ):
         writer = csv.writer(file)
-        writer.writerow(_header(model.task, top_k, bool(true)))
+        writer.writerow(in_cells(_header(model.task, top_k, bool(true))))
         correct = known = 0
         for batch in tracked(_batches(files, model.task, size), "predicting", -(-len(files) // size)):
             read = {name: pixels for name, pixels in batch if not isinstance(pixels, str)}
@@ -208,7 +211,7 @@ def _write(
             if read:
                 inputs = normalized(torch.stack([*read.values()]), model.task)
                 for name, row in zip(read, _answers(model.logits(inputs), model.task, top_k), strict=True):
-                    writer.writerow([name, *row, *([true.get(name, "")] if true else [])])
+                    writer.writerow(in_cells([name, *row, *([true.get(name, "")] if true else [])]))
                     known += name in true
                     correct += name in true and model.task.class_names[int(str(row[0]))] == true[name]
         if len(unread) == len(files):
@@ -230,7 +233,7 @@ def _is_table(file: Path, task: "Task") -> bool:
     """Whether a file has exactly the columns of predictions, for any number of classes per image."""
     cells = next(csv.reader([first_line(file)]), [])
     expected = _header(task, max(1, (len(cells) - 1) // len(_HEADER)), "true_name" in cells)
-    return cells[:1] in (["file"], ["row"]) and cells[1:] == expected[1:]
+    return cells[:1] in (["file"], ["row"]) and cells[1:] == in_cells(expected[1:])
 
 
 def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[object]]:

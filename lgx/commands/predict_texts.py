@@ -19,7 +19,7 @@ def answered(
     """The logits of the texts of files, (B, K) each, in the order of the rows.
 
     Args:
-        files: The files.
+        files: Tables, or ``.txt`` files with a text in each line.
         model: The network.
         source: Its file or folder.
         tokenizer: Folder or name of its tokenizer; None for the one beside the network.
@@ -33,10 +33,20 @@ def answered(
     if tokenizer is None:
         raise UserError(f"{source}: has no tokenizer; give its folder or name with --tokenizer")
     words = load_tokenizer(tokenizer, model.task.vocab_size, "--tokenizer")
-    names = ["text"] if suffix_of(Path(files[0])) == ".txt" else [column.strip() for column in columns]
-    rows = read_files([Path(file) for file in files], names)
+    paths = [Path(file) for file in files]
+    are_lines = [suffix_of(path) == ".txt" for path in paths]
+    if len({*are_lines}) > 1:
+        raise UserError(f"{files[are_lines.index(True)]}: has a text in each line; give it and the tables one by one")
+    if are_lines[0]:
+        names, rows = ["text"], read_files(paths, ["text"], sample_by="line")
+    else:
+        names = [column.strip() for column in columns]
+        rows = read_files(paths, names)
     length = min(words.model_max_length, model.task.max_len)
     for start in tracked(range(0, len(rows), size), "predicting", -(-len(rows) // size)):
         part = rows[start : start + size]
         texts = words(*(part[name] for name in names), truncation=True, max_length=length, return_attention_mask=False)
+        if [] in texts["input_ids"]:
+            row = start + texts["input_ids"].index([]) + 1
+            raise UserError(f"{files[0]}, row {row}: an empty text has no token for this tokenizer; remove the row")
         yield model.logits(padded(words, [{key: texts[key][i] for key in texts} for i in range(len(part[names[0]]))]))

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, ViTArchitecture, name_of, vit_only
+from lgx.architectures import Architecture, ViTArchitecture, vit_only
 from lgx.components.features import NEIGHBORS, Probe, frozen_features
 from lgx.core.batch import Batch
 from lgx.core.progress import tracked
@@ -68,12 +68,12 @@ def choose_size(
         found.sort(key=lambda size: -scores[size.architecture])
         caption += f"\nk-NN: validation images of {data}, before training"
     _print_sizes(found, caption, scores)
-    chosen, why = found[0].architecture.spec(), "it is closest to the source's proportions"
+    chosen, why = initializer.size_text(found[0].architecture), "it is closest to the source's proportions"
     if scores:
         why = "its k-NN accuracy is the highest"
     elif found[0].keeps_layers:
         why = "it keeps whole layers of the source"
-    print(f"chosen    {why}: --arch {name_of(found[0].architecture)}")
+    print(f"chosen    {why}: --arch {chosen}")
     return chosen
 
 

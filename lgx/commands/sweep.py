@@ -33,6 +33,9 @@ def sweep(
     fails, the dependent run is skipped, and all other runs continue. Test results are added to a CSV file as runs
     finish. Runs with rows in this file are not repeated.
 
+    A file with starts trains descendants of several sizes on several tasks from each start. Their costs are added
+    beside the results, and training from scratch then gets as much compute as the costliest start.
+
     Example: lgx sweep experiments/sws/fashion_mnist.yaml --parallel 2
 
     Args:
@@ -51,9 +54,26 @@ def sweep(
 
     loaded = load_sweep(file, runs_dir)
     collected = Path(results) if results else Path(runs_dir) / loaded.experiment / "measured.csv"
-    run_pending(file, loaded, collected, Execution(parallel, cluster, slurm, overwrite, dry_run))
+    how = Execution(parallel, cluster, slurm, overwrite, dry_run)
+    if loaded.starts is None:
+        run_pending(file, loaded, collected, how)
+    else:
+        _run_starts(file, loaded, collected, how)
     if not dry_run:
         print(f"\nresults    {collected}; compare them with `lgx compare {collected}`")
+
+
+def _run_starts(file: str, sweep: "Sweep", results: Path, how: "Execution") -> None:
+    """Run all starts, then the longer training from scratch, with the costs beside the results."""
+    from lgx.core.rows import read_rows
+    from lgx.results.sweep_costs import longer_scratch, rows_with_costs
+    from lgx.runs.sweeps import load_sweep
+
+    run_pending(file, sweep, results, how, rows_with_costs(sweep))
+    if sweep.starts is not None and results.is_file() and not how.dry_run:
+        whole = load_sweep(file, sweep.runs_dir, longer_scratch(sweep.starts, read_rows(results)))
+        if len(whole.runs) > len(sweep.runs):
+            run_pending(file, whole, results, how, rows_with_costs(whole))
 
 
 @dataclass(frozen=True)

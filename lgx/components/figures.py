@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from lgx.host.files import atomic_path
 
@@ -96,12 +96,6 @@ def whole_ticks(axes: Axes, values: Iterable[int]) -> None:
         axes.set_xticks(places)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-
-
-def step_ticks(axes: Axes) -> None:
-    """Put few ticks, with short labels, at whole numbers of the horizontal axis: ``5 k``."""
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.xaxis.set_major_formatter(EngFormatter())
 
 
 def log_ticks(axes: Axes) -> None:

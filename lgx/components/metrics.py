@@ -11,9 +11,8 @@ A task reports its main metric, ``task.metric``, and ``acc``:
 - ``balanced_acc``: mean recall of the classes in the split; the main metric if training balances the classes.
 - ``map``: for several labels, the mean over the labels of the average precision, which ranks the examples by the
   probability of the label. Average precision is the area under the steps of precision over recall, as in scikit-learn.
-  It is 0 for a label that no example of the split has. ``acc`` is then the share of correct yes or no answers
-  (threshold 0.5) over all known labels; all metrics ignore unknown labels.
-
+  It is 0 for a label that no example of the split has. ``label_acc``, in place of ``acc``, is the share of correct yes
+  or no answers (threshold 0.5) over all known labels; all metrics ignore unknown labels.
 - ``perplexity``: for language, e to the mean loss of all tokens of the split. ``bpb``: bits per byte, the split's loss
   in bits per UTF-8 byte of its texts, which does not depend on the tokenizer; only known if the data module counts
   bytes. ``acc`` is then the share of tokens that are predicted correctly.
@@ -89,8 +88,11 @@ METRICS: dict[str, Callable[[int, int | None], Metric]] = {
 Larger values are better, except those that :func:`~lgx.core.readable.lower_is_better` names.
 """
 
+LABEL_ACCURACY = "label_acc"
+"""Share of right labels of tasks with several labels per example; it must not be averaged with shares of examples."""
+
 _MULTILABEL_METRICS: dict[str, Callable[[int, int | None], Metric]] = {
-    "acc": lambda labels, ignored: MultilabelAccuracy(labels, average="micro", ignore_index=ignored),
+    LABEL_ACCURACY: lambda labels, ignored: MultilabelAccuracy(labels, average="micro", ignore_index=ignored),
     "map": lambda labels, ignored: MultilabelAveragePrecision(labels, average="macro", ignore_index=ignored),
 }
 """The same for several labels per example; these metrics read scores between 0 and 1."""
@@ -103,7 +105,8 @@ def metric_names(task: Task, split: str = "val") -> list[str]:
     others = class_metric_names(task) if split == "test" else []
     if task.kind == "language":
         others = [BPB] if _bytes_per_token(task, split) else []
-    return list(dict.fromkeys((task.metric, *others, "acc", "loss")))
+    accuracy = LABEL_ACCURACY if task.kind == "multilabel" else "acc"
+    return list(dict.fromkeys((task.metric, *others, accuracy, "loss")))
 
 
 def _bytes_per_token(task: Task, split: str) -> float:

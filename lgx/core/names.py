@@ -27,7 +27,7 @@ def check_name(name: str, place: str) -> None:
 
 
 def check_line(text: str, place: str) -> None:
-    """Refuse text with tabs, newlines and other unprintable characters, for example characters that reverse text.
+    """Refuse unprintable characters, for example tabs and characters that reverse text, and shell variables.
 
     Args:
         text: The text.
@@ -35,6 +35,8 @@ def check_line(text: str, place: str) -> None:
     """
     if wrong := next((c for c in text if not c.isprintable()), None):
         raise UserError(f"{place}: {text[:100]!r} holds the character {wrong!r}, which cannot be printed; leave it out")
+    if "$" in text or text.startswith("~"):  # TensorBoard's logger would replace them, and write to another folder
+        raise UserError(f"{place}: {text[:100]!r} holds $, or begins with ~, which lgx does not replace; leave it out")
 
 
 def check_label(label: str | None, place: str) -> None:

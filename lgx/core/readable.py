@@ -1,10 +1,12 @@
-"""Metrics, numbers and times as a person reads them."""
+"""Metrics, numbers and times as a person reads them; texts that are safe in Markdown and in spreadsheets."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 _SHARES = (
-    "acc", "acc1", "acc5", "agreement", "balanced_acc", "f1", "knn_acc", "linear_acc", "map", "mcc", "miou", "score",
+    "acc", "acc1", "acc5", "agreement", "balanced_acc", "f1", "knn_acc", "label_acc", "linear_acc", "map", "mcc",
+    "miou", "score",
 )  # fmt: skip
 _WORDS = {
     "acc": "accuracy",
@@ -15,6 +17,7 @@ _WORDS = {
     "balanced_acc": "balanced accuracy",
     "ece": "calibration error",
     "knn_acc": "accuracy of nearest neighbors",
+    "label_acc": "accuracy of labels",
     "linear_acc": "accuracy of a linear classifier",
     "map": "mean average precision",
     "mcc": "Matthews correlation",
@@ -109,3 +112,18 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+def escape_markdown(text: str) -> str:
+    """Escape a text for Markdown."""
+    return re.sub(r"([\\|*<>`\[\]]|&(?=#?\w+;))", r"\\\1", text.replace("\n", " "))
+
+
+def in_cells(row: Iterable[object]) -> list[object]:
+    """A line of a CSV file, in which no text begins like a formula: spreadsheets would compute it."""
+    return [f"'{cell}" if isinstance(cell, str) and re.match(r"'*[=+\-@]", cell) else cell for cell in row]
+
+
+def from_cell(text: str) -> str:
+    """The text of a cell that :func:`in_cells` wrote."""
+    return text[1:] if re.match(r"'+[=+\-@]", text) else text

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lgx.core.readable import from_cell, in_cells
 from lgx.core.schema import LINE, refuse_doubles, shortened
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
@@ -94,9 +95,9 @@ def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
     """Write rows as CSV with a header, atomically; of rows with the same key the last one is kept."""
     unique = {row.key: row for row in rows}
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(map(asdict, unique.values()))
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerows(in_cells(asdict(row).values()) for row in unique.values())
 
 
 def read_rows(path: str | Path) -> list[Row]:
@@ -134,7 +135,7 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
 def _text(cell: str) -> str:
     if not LINE.holds(cell):
         raise ValueError(f"{shortened(cell)} is not {LINE.words}")
-    return cell
+    return from_cell(cell)
 
 
 _READERS: dict[str, Callable[[str], Any]] = {"epochs": int, "value": float, "seed": int, "n": int}

@@ -11,17 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from lgx.errors import UserError
 from lgx.host.extras import extra
-from lgx.host.safety import FORMATS, open_image, open_undecoded
+from lgx.host.safety import FORMATS, error_line, open_image, open_undecoded
 
 MOST_CHANNELS = 16
 SOME = 64
 """Largest number of files whose values are compared with the expected range."""
 _COLORS = ("MINISWHITE", "MINISBLACK", "RGB", "SEPARATED")
+_ENDS = {b"\xff\xd8\xff": b"\xff\xd9", b"\x89PNG\r\n\x1a\n": b"IEND\xaeB`\x82"}
+"""First and last bytes of JPEG and PNG files."""
+_NUMPY = b"\x93NUMPY"
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
@@ -74,6 +77,24 @@ class ImageReader:
         _check_shape(stored.values.shape, (self.channels,))
         return torch.from_numpy(np.ascontiguousarray(np.moveaxis(self._scaled(stored, stored.values), -1, 0)))
 
+    def damage(self, path: Path) -> str:
+        """Why a file cannot be read; empty if its beginning, and of JPEG and PNG its end, are those of an image."""
+        try:
+            with path.open("rb") as file:
+                head = file.read(32)
+                file.seek(-min(12, file.seek(0, io.SEEK_END)), io.SEEK_END)
+                tail = file.read()
+            end = next((end for start, end in _ENDS.items() if head.startswith(start)), None)
+            if end is not None and not tail.endswith(end):
+                self(path)  # other bytes may follow the image
+            elif end is None and not head.startswith(_NUMPY) and head[:4] not in _TIFF:
+                open_undecoded(path, _formats(head)).close()
+        except UnidentifiedImageError:  # whose message repeats the path
+            return "not an image"
+        except Exception as error:  # any of Pillow's
+            return error_line(error)
+        return ""
+
     def check_values(self, name: str, sources: Iterable[Path | bytes]) -> tuple[str, str]:
         """Compare the values of some images of more than 8 bits with the range of their scaling.
 
@@ -115,7 +136,7 @@ class ImageReader:
 
     def _open(self, source: Path | bytes) -> "_Stored | Image.Image":
         head = _head(source)
-        if head.startswith(b"\x93NUMPY") and isinstance(source, Path):
+        if head.startswith(_NUMPY) and isinstance(source, Path):
             return self._array(source)
         if head[:4] in _TIFF and (stored := self._tiff(source)) is not None:
             return stored

@@ -1,7 +1,7 @@
 """Build descendants and initialize them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ class Initialization:
         taken, random = sum(sizes[n] for n in self.taken), sum(sizes[n] for n in self.random)
         lines = (
             f"taken     {taken:,} parameters: {_summary(self.taken)}",
-            f"random    {random:,} parameters: {_summary(self.random)}",
+            f"random    {random:,} parameters: {_summary([name for name in self.random if sizes[name]])}",
             f"stored    {self.stored:,} parameters in the source; the descendant has {taken + random:,}",
             *self.notes,
         )
@@ -176,7 +176,7 @@ def _check_shapes(
             )
 
 
-def _summary(names: tuple[str, ...]) -> str:
+def _summary(names: Sequence[str]) -> str:
     """Names with the layers folded: ``blocks.0-5, cls_token, norm``."""
     found = [re.match(r"((?:\w+\.)*?)(?:blocks|layers?|h|block)\.(\d+)\.", name) for name in names]
     base = next((match[1].partition(".")[0] for match in found if match), "")  # transformers puts layers below a name

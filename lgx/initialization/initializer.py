@@ -140,7 +140,7 @@ class Initializer(ABC):
 
     def size_text(self, architecture: Architecture) -> str:
         """The text of a descendant's size, which :meth:`named_size` reads."""
-        return architecture.spec()
+        return architecture.spec(architecture.source_keys)
 
     @property
     def stored_parameters(self) -> int:

@@ -7,14 +7,15 @@ from typing import Any
 
 from lgx.core.rows import Row
 from lgx.errors import UserError
-from lgx.results.headline import average_section, headlines
-from lgx.results.markdown import to_markdown_page
-from lgx.results.merging import TITLE, Merged, count_whole_runs, find_results, last_epochs, merge
-from lgx.results.metrics import ACCURACY, fair_metric
-from lgx.results.provenance import health_section
-from lgx.results.report import Report
-from lgx.results.standings import Standing, chance_levels, standings
+from lgx.results.compute import Curves, compute_headline, compute_sections, read_curves
+from lgx.results.merging import TITLE, Merged, count_whole_runs, find_results, last_epochs, merge, names_of_runs
+from lgx.results.metrics import ACCURACY, fair_metric, lower_is_better
+from lgx.results.report import Report, Section, to_markdown_page
+from lgx.results.standings import average_section, random_start, standings
 from lgx.results.tables import difference_section, table_section
+
+_MOST = 3
+"""Largest number of sentences on averages."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,7 @@ class Comparison:
         of_split: Rows of the metric and the split, of all epochs.
         rows: The rows that the tables summarize.
         report: The tables and their text.
-        standings: Averages for each number of epochs, ascending.
-        levels: Chance levels by task, in percent.
+        curves: Curves over compute; empty without rows of costs.
     """
 
     options: Options
@@ -65,8 +65,7 @@ class Comparison:
     of_split: list[Row]
     rows: list[Row]
     report: Report
-    standings: list[Standing]
-    levels: dict[str, float]
+    curves: Curves
 
     def to_markdown(self) -> str:
         """The tables and their text in Markdown."""
@@ -117,36 +116,66 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
     if options.fair and split == "test":
         metric, fair_notes = fair_metric(merged.rows, merged.folders)
         options = replace(options, metric=metric)
-    chosen = _chosen(merged.rows, options)
-    shown, notes = last_epochs(chosen, options.epochs)
-    notes = fair_notes + notes
-    if split == "test":
-        shown, earlier = count_whole_runs(shown, merged.rows, options.epochs)
-        notes += earlier
+    of_split = _of_split(merged.rows, options)
+    shown, notes = _of_whole_runs(of_split, merged.rows, options)
+    names = names_of_runs(shown)
+    merged = replace(merged, rows=_named(merged.rows, names))
+    of_split = _chosen(_named(of_split, names), options)
+    shown = _chosen(_named(shown, names), options)
     found = standings(shown, options.metric, options.baseline)
-    levels = chance_levels(shown, merged)
-    averages = average_section(found, levels)
-    sections = [averages] if averages else []
-    for metric in dict.fromkeys((options.metric, *sorted({row.metric for row in shown}))):
-        if rows_of_metric := [row for row in shown if row.metric == metric]:
-            sections.append(table_section(rows_of_metric, metric, split))
-    if options.baseline:
-        sections.append(difference_section(shown, options.metric, options.baseline))
+    sections = _sections(shown, options, average_section(found))
+    compared = [standing for standing in found if len(standing.values) > 1] or found
+    headline = [standing.headline for standing in compared[::-1][:_MOST]]
+    curves = _curves(merged.rows, shown, options)
+    rival = options.baseline or random_start(curves)
+    if rival is not None and rival in curves and len(curves) > 1:
+        sections[:0] = compute_sections(curves, rival)
+        headline[:0] = compute_headline(curves, rival, options.metric)
     if options.cost:
         from lgx.results.cost import cost_section, method_costs  # reads networks, which others need not import
 
-        costs, unknown = method_costs(chosen, merged.rows, merged.folders)
+        costs, unknown = method_costs(of_split, merged.rows, merged.folders)
         notes += unknown
         sections.append(cost_section(costs))
-    if (health := health_section(shown, merged)) is not None:
-        sections.append(health)
-    report = Report(TITLE, headlines(found, levels), [_overview(shown), *merged.notes, *notes], sections)
-    return Comparison(options, merged, chosen, shown, report, found, levels)
+    introduction = [_overview(shown), *merged.notes, *fair_notes, *notes, *_left_out(merged.rows, shown, options)]
+    return Comparison(options, merged, of_split, shown, Report(TITLE, headline, introduction, sections), curves)
 
 
-def _chosen(rows: Sequence[Row], options: Options) -> list[Row]:
-    """Rows of the requested metric, split, methods and tasks."""
-    metric, split, baseline = options.metric, options.split, options.baseline
+def _of_whole_runs(of_split: Sequence[Row], every: Sequence[Row], options: Options) -> tuple[list[Row], list[str]]:
+    """The rows of untrained networks and of the last epochs, and notes on the others."""
+    shown, notes = last_epochs(of_split, options.epochs)
+    if options.split == "test":
+        shown, earlier = count_whole_runs(shown, every, options.epochs)
+        notes += earlier
+    return shown, notes
+
+
+def _named(rows: Iterable[Row], names: Mapping[tuple[str, str], str]) -> list[Row]:
+    return [replace(row, method=names.get((row.method, row.run), row.method)) for row in rows]
+
+
+def _sections(shown: Sequence[Row], options: Options, averages: Section | None) -> list[Section]:
+    """Averages, and the tables of each metric."""
+    sections = [averages] if averages else []
+    for metric in dict.fromkeys((options.metric, *sorted({row.metric for row in shown}))):
+        if of_metric := [row for row in shown if row.metric == metric]:
+            sections.append(table_section(of_metric, metric, options.split))
+    if options.baseline:
+        sections.append(difference_section(shown, options.metric, options.baseline))
+    return sections
+
+
+def _curves(rows: Sequence[Row], shown: Sequence[Row], options: Options) -> Curves:
+    """Curves over compute of the shown methods and tasks; empty for a metric whose smaller values are better."""
+    if options.split != "test" or lower_is_better(options.metric):
+        return {}
+    methods, tasks = {row.method for row in shown}, {row.task for row in shown}
+    return read_curves((row for row in rows if row.method in methods and row.task in tasks), options.metric)
+
+
+def _of_split(rows: Sequence[Row], options: Options) -> list[Row]:
+    """Rows of the requested metric and split."""
+    metric, split = options.metric, options.split
     of_metric = [row for row in rows if row.metric == options.task_metrics.get(row.task, options.metric)]
     if not of_metric:
         raise UserError(f"no {metric} was measured; give --metric {_listed((row.metric for row in rows), ' or ')}")
@@ -154,7 +183,13 @@ def _chosen(rows: Sequence[Row], options: Options) -> list[Row]:
     if not chosen:
         measured = _listed((row.split for row in of_metric), " or ")
         raise UserError(f"no {metric} was measured on the {split} split; give --split {measured}")
-    chosen = _only(_only(chosen, "task", options.tasks), "method", options.methods)
+    return chosen
+
+
+def _chosen(rows: Sequence[Row], options: Options) -> list[Row]:
+    """Rows of the requested methods and tasks."""
+    chosen = _only(_only(rows, "task", options.tasks), "method", options.methods)
+    baseline = options.baseline
     if baseline and baseline not in {row.method for row in chosen}:
         raise UserError(f"baseline {baseline!r} was not measured; methods are {_listed(row.method for row in chosen)}")
     return chosen
@@ -175,6 +210,14 @@ def _overview(rows: Sequence[Row]) -> str:
     counts = sorted({row.n for row in rows})
     examples = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"{len(rows)} values of {len({row.run for row in rows})} run(s), seeds {seeds}, {examples} examples each."
+
+
+def _left_out(rows: Sequence[Row], shown: Sequence[Row], options: Options) -> list[str]:
+    """A sentence on the tasks of the split that were not measured with the metric."""
+    tasks = {row.task for row in rows if row.split == options.split} - {row.task for row in shown}
+    if not tasks or options.tasks:
+        return []
+    return [f"Not shown, because their {options.metric} was not measured: {_listed(tasks)}; see --metric."]
 
 
 def _listed(words: Iterable[str], joint: str = ", ") -> str:

@@ -1,6 +1,8 @@
 """Merge the rows of runs: one row per measurement, at start and end of training."""
 
 import os
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,21 +27,19 @@ _Run = tuple[str, str, str, str, int]
 
 @dataclass(frozen=True)
 class Merged:
-    """Rows of all runs, one for each measurement.
+    """Rows of all runs, one for each measurement of a run.
 
     Attributes:
-        rows: The newest row of each measurement.
+        rows: The rows.
         folders: Folder of each run by the run's name.
-        notes: Sentences on measurements of several runs.
+        notes: Sentences on runs of one name.
         files: The files that hold the rows.
-        every: All rows of the files, also those that a newer run has measured again.
     """
 
     rows: list[Row]
     folders: dict[str, Path]
     notes: list[str]
     files: tuple[Path, ...] = ()
-    every: Sequence[Row] = ()
 
     def summary(self, run: str) -> dict[str, Any]:
         """Summary of a finished run, see :func:`read_summary`."""
@@ -90,16 +90,14 @@ def is_comparison(results: Path) -> bool:
 
 
 def merge(files: Sequence[Path], split: str = "test") -> Merged:
-    """Read files and keep the newest row of each method, architecture, task, split, epochs, metric and seed.
-
-    The newest row is the one in the file that was changed last.
+    """Read files. Of one run's rows with the same key, those in the file that was changed last are kept.
 
     Args:
         files: The files.
         split: Split that is compared: all runs must have measured the same examples of a task.
     """
     newest: dict[_Measurement, tuple[Row, Path]] = {}
-    replaced: dict[_Measurement, tuple[Row, Path]] = {}
+    replaced: list[tuple[Path, Path]] = []
     folders: dict[str, Path] = {}
     read: list[Row] = []
     for file in sorted(files, key=lambda file: (file.stat().st_mtime_ns, str(file))):
@@ -107,16 +105,45 @@ def merge(files: Sequence[Path], split: str = "test") -> Merged:
         read += rows
         is_of_one_run = len({row.run for row in rows}) == 1
         for row in rows:
-            what = row.key[:-1]
-            old, place = newest.get(what, (row, file))
-            # Two projects may have runs of one name.
-            if old.run != row.run or (place != file and old.value != row.value):
-                replaced[what] = newest[what]
-            newest[what] = row, file
+            old, place = newest.get(row.key, (row, file))
+            if place != file and old.value != row.value:  # two projects may have runs of one name
+                replaced.append((file, place))
+            newest[row.key] = row, file
             # The run's name may be the path of a folder that was moved.
             folders[row.run] = file.parent if is_of_one_run else Path(row.run)
     _check_sets([row for row in read if row.split == split], folders)
-    return Merged([row for row, _ in newest.values()], folders, _notes(newest, replaced), tuple(files), read)
+    notes = [
+        f"{len(replaced)} value(s) of runs of one name are in several files, the newest is shown: for example from "
+        f"{shown}, not {hidden}."
+        for shown, hidden in replaced[:1]
+    ]
+    return Merged([row for row, _ in newest.values()], folders, notes, tuple(files))
+
+
+def names_of_runs(rows: Iterable[Row]) -> dict[tuple[str, str], str]:
+    """(method, run) -> the method with the run's name, for runs of one method that have measured the same differently.
+
+    Args:
+        rows: The rows that are compared, of one split.
+    """
+    values: dict[_Measurement, dict[Path, float]] = {}
+    for row in rows:
+        values.setdefault(row.key[:-1], {})[_without_seed(row.run)] = row.value
+    apart = {(key[0], place) for key, of_runs in values.items() if len({*of_runs.values()}) > 1 for place in of_runs}
+    short = Counter(_short(place) for place in {place for _, place in apart})
+    names = {place: _short(place) if short[_short(place)] == 1 else str(place) for _, place in apart}
+    pairs = {(row.method, row.run): _without_seed(row.run) for row in rows}
+    return {pair: f"{pair[0]} ({names[place]})" for pair, place in pairs.items() if (pair[0], place) in apart}
+
+
+def _without_seed(run: str) -> Path:
+    """Folder of all seeds of a run."""
+    return Path(run).parent if re.fullmatch(r"seed\d+", Path(run).name) else Path(run)
+
+
+def _short(place: Path) -> str:
+    """Experiment and name: ``sws/first``."""
+    return "/".join(place.parts[-2:])
 
 
 def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[Row], list[str]]:
@@ -178,19 +205,6 @@ def _check_sets(rows: Iterable[Row], folders: Mapping[str, Path]) -> None:
                     f"{row.task} has different {fact} in {run} ({first}) and in {row.run} ({value}), so two sets have "
                     "this name; give folders of one set, or train on one of them with another --data.name"
                 )
-
-
-def _notes(newest: dict[_Measurement, tuple[Row, Path]], replaced: dict[_Measurement, tuple[Row, Path]]) -> list[str]:
-    if not replaced:
-        return []
-    what, (loser, file) = next(iter(replaced.items()))
-    winner, newest_file = newest[what]
-    names: Iterable[object] = (winner.run, loser.run) if winner.run != loser.run else (newest_file, file)
-    shown, hidden = names
-    return [
-        f"{len(replaced)} value(s) were measured by several runs, the newest is shown: for example {loser.method}, "
-        f"{loser.architecture}, {loser.task}, seed {loser.seed} from {shown}, not {hidden}."
-    ]
 
 
 def _run(row: Row) -> _Run:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from lgx.core.readable import clipped
+from lgx.core.readable import clipped, from_cell
 from lgx.core.readable import in_words as in_words
 from lgx.core.readable import is_share as is_share
 from lgx.core.readable import lower_is_better as lower_is_better
@@ -40,23 +40,25 @@ def number(value: float, metric: str) -> str:
 def fair_metric(rows: Sequence[Row], folders: Mapping[str, Path]) -> tuple[str, list[str]]:
     """The default metric of tests, and a sentence if it is not the main one.
 
-    It is perplexity if all runs measured it, and balanced accuracy, the mean of the classes' recalls, if a set has
-    uneven classes and all runs measured it.
+    It is perplexity or mean average precision if all runs measured it, and balanced accuracy, the mean of the classes'
+    recalls, if a set has uneven classes and all runs measured it.
 
     Args:
         rows: Rows of any splits and metrics.
         folders: Folder of each run by its name, with the examples of each class.
     """
+    tested = {row.run for row in rows if row.split == "test"}
+    for main in (PERPLEXITY, "map"):
+        if tested and tested == {row.run for row in rows if row.split == "test" and row.metric == main}:
+            return main, []
     tests = [row for row in rows if row.split == "test" and row.metric in (ACCURACY, BALANCED)]
     tasks = {row.run: row.task for row in tests}
-    if tests and tasks.keys() == {row.run for row in rows if row.split == "test" and row.metric == PERPLEXITY}:
-        return PERPLEXITY, []
     uneven = {
         task: words for run, task in tasks.items() if run in folders and (words := _largest(folders[run] / CLASS_TABLE))
     }
     if not uneven:
         return ACCURACY, []
-    listed = "; ".join(f"{task}: always {words}" for task, words in sorted(uneven.items()))
+    listed = "; ".join(f"{task}: largest class {words}" for task, words in sorted(uneven.items()))
     plain, balanced = ({row.key[:5] for row in tests if row.metric == metric} for metric in (ACCURACY, BALANCED))
     if plain - balanced:
         return ACCURACY, [f"Classes are uneven ({listed}), but some runs have no balanced accuracy: test them again."]
@@ -76,5 +78,5 @@ def _largest(table: Path) -> str:
 def examples_of(table: Path) -> dict[str, int]:
     """Examples of each class in a test, from the file beside its rows; empty without a file."""
     with suppress(OSError, ValueError, KeyError), table.open(encoding="utf-8", newline="") as file:
-        return {row["class"]: int(row["examples"]) for row in csv.DictReader(file)}
+        return {from_cell(row["class"]): int(row["examples"]) for row in csv.DictReader(file)}
     return {}

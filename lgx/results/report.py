@@ -1,11 +1,28 @@
-"""A report: sections of text, tables and figures, shown in Markdown, a page or a terminal."""
+"""A report: sections of text, tables and figures, shown as one page, in Markdown or in a terminal."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import jinja2
+from markupsafe import Markup
+
+from lgx.core.readable import escape_markdown
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 EMPTY_CELL = "–"
 """Text of an empty cell."""
+_UNBOUNDED = 10_000
+_NARROWEST = 12
+"""Characters to which the head of a terminal's column is folded at most."""
+_FOLDED, _LONGEST = 26, 32
+"""Characters to which a terminal's column is folded if one of its cells is longer than the second number: a text."""
+GENERATOR = '<meta name="generator" content="lgx report">'
+"""The mark of a page that lgx wrote."""
 
 
 class Cell(NamedTuple):
@@ -23,7 +40,7 @@ class Table:
         title: Its title.
         columns: Heads of the columns after the first.
         rows: For each line the text of the first column, usually a method, and the cells.
-        common: Sentence on common parts that the heads leave out; may be empty.
+        common: Sentence below the table; may be empty.
         first: Head of the first column.
     """
 
@@ -50,19 +67,10 @@ class ReportFigure:
     label: str
     caption: str
 
-
-class Item(NamedTuple):
-    """A term and its explanation.
-
-    Attributes:
-        term: The term.
-        text: Sentences on it.
-        url: Where to read more; empty for none.
-    """
-
-    term: str
-    text: str
-    url: str = ""
+    @property
+    def in_ink(self) -> Markup:
+        """The figure with black lines in the color of the page's text, which differs on a dark page."""
+        return Markup(re.sub(r"#000000\b", "currentColor", self.svg))
 
 
 @dataclass(frozen=True)
@@ -72,23 +80,19 @@ class Section:
     Attributes:
         title: Its title.
         text: Paragraphs before everything else.
-        items: Terms that are explained.
         tables: Tables.
         figures: Figures.
-        below: Paragraphs after everything else.
     """
 
     title: str
     text: Sequence[str] = ()
     tables: Sequence[Table] = ()
     figures: Sequence[ReportFigure] = ()
-    items: Sequence[Item] = ()
-    below: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a comparison or an arena tells its readers.
+    """What a comparison or a run tells its readers.
 
     Attributes:
         title: Its title.
@@ -101,3 +105,72 @@ class Report:
     headline: Sequence[str]
     introduction: Sequence[str]
     sections: Sequence[Section]
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    loader = jinja2.PackageLoader("lgx.results", "templates")
+    return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+
+
+def to_html(report: Report) -> str:
+    """One page without scripts, other files or network access. All text is escaped."""
+    return _templates().get_template("report.html").render(report=report, generator=Markup(GENERATOR))
+
+
+def to_markdown_page(report: Report) -> str:
+    """The whole report in Markdown; its figures are files beside it."""
+    parts = [f"# {escape_markdown(report.title)}", *map(escape_markdown, (*report.headline, *report.introduction))]
+    for section in report.sections:
+        parts += [f"## {escape_markdown(section.title)}", *map(escape_markdown, section.text)]
+        parts += [to_markdown(table).strip() for table in section.tables]
+        for figure in section.figures:
+            parts += [f"![{escape_markdown(figure.label)}]({figure.name}.svg)", escape_markdown(figure.caption)]
+    return "\n\n".join(parts) + "\n"
+
+
+def to_markdown(table: Table) -> str:
+    """The table below its title in bold."""
+    safe = escape_markdown
+    lines = [[safe(table.first), *map(safe, table.columns)], ["---", *["---:"] * len(table.columns)]]
+    for method, cells in table.rows:
+        lines.append([safe(method), *(f"**{safe(cell.text)}**" if cell.best else safe(cell.text) for cell in cells)])
+    title = f"**{safe(table.title)}**\n\n" if table.title else ""
+    return f"{title}{piped(lines)}\n\n{safe(table.common)}".strip() + "\n"
+
+
+def piped(lines: Iterable[Iterable[str]]) -> str:
+    """The lines of a table of Markdown texts; the second line aligns columns."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def print_report(report: Report) -> None:
+    """Print the sentences and tables. Tables keep their numbers whole, also beyond the terminal's width."""
+    from rich.console import Console
+
+    screen = Console()
+    tables = Console(width=_UNBOUNDED)
+    for sentence in (*report.headline, *report.introduction):
+        screen.print(sentence, "", sep="\n", markup=False, highlight=False)
+    for section in report.sections:
+        screen.print(section.title, style="bold", markup=False, highlight=False)
+        for sentence in section.text:
+            screen.print(sentence, markup=False, highlight=False)
+        for table in section.tables:
+            screen.print(table.title, style="bold", markup=False, highlight=False)
+            tables.print(_in_terminal(table), "", sep="\n")
+
+
+def _in_terminal(table: Table) -> "RichTable":
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    view = RichTable()
+    view.add_column(Text(table.first), no_wrap=True)
+    for number, head in enumerate(table.columns):
+        longest = max((len(cells[number].text) for _, cells in table.rows), default=0)
+        width = _FOLDED if longest > _LONGEST else max(longest, min(len(head), _NARROWEST))
+        view.add_column(Text(head), width=width, justify="right", overflow="fold")
+    for name, cells in table.rows:
+        view.add_row(Text(name), *(Text(cell.text, style="bold" if cell.best else "") for cell in cells))
+    return view

@@ -1,35 +1,34 @@
 """Write a report to a folder: ``report.html``, ``results.md`` and its figures."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lgx.core.rows import write_rows
+from lgx.core.rows import Row, write_rows
+from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.files import atomic_path, check_output, has_mark
+from lgx.methods import registry
 from lgx.results.comparison import Comparison
-from lgx.results.figures import average_figure, curve_section, curves_of_runs, depth_section, front_section
-from lgx.results.headline import AVERAGES
-from lgx.results.looks import styles
-from lgx.results.markdown import GENERATOR, to_html, to_markdown_page
+from lgx.results.figures import compute_section, size_section
+from lgx.results.looks import label_of, method_order
 from lgx.results.merging import MARKDOWN, REPORT, RESULTS, TITLE, is_comparison
-from lgx.results.provenance import method_section, origin_section
-from lgx.results.report import Report
+from lgx.results.report import GENERATOR, Report, Section, to_html, to_markdown_page
 
-_FIGURES = ("averages.svg", "depth-*.svg", "curves-*.svg", "sizes.svg")
+_FIGURES = ("depth-*.svg", "compute-*.svg")
+COMMAND = "lgx compare"
+_MOST = 12
+"""Largest number of listed commits and machines."""
 
 
-def report_path(
-    out: str | Path, files: Iterable[Path], force: bool, command: str = "lgx compare", title: str = TITLE
-) -> Path:
+def report_path(out: str | Path, files: Iterable[Path], force: bool) -> Path:
     """Path of the page.
 
     Args:
         out: Folder, or path ending in .html.
         files: Results files that are read.
         force: Whether files that lgx did not write may be replaced, except those that are read.
-        command: The command that writes it.
-        title: The title of its reports, by which their files in Markdown are known.
     """
     page = Path(out) if Path(out).suffix == ".html" else Path(out) / REPORT
     folder = page.parent
@@ -38,55 +37,55 @@ def report_path(
     # A comparison that is compared again keeps its rows.
     measured = [file for file in files if not is_comparison(file)]
     figures = (figure for name in _FIGURES for figure in folder.glob(name))
-    is_own = has_mark(folder / MARKDOWN, f"# {title}\n")
-    check_output(page, command, lambda file: has_mark(file, GENERATOR), force=force, reads=measured)
+    is_own = has_mark(folder / MARKDOWN, f"# {TITLE}\n")
+    check_output(page, COMMAND, lambda file: has_mark(file, GENERATOR), force=force, reads=measured)
     for path in (folder / RESULTS, folder / MARKDOWN, *figures):
-        check_output(path, command, lambda _: is_own, force=force, reads=measured)
+        check_output(path, COMMAND, lambda _: is_own, force=force, reads=measured)
     return page
-
-
-def write_report(report: Report, page: Path) -> list[str]:
-    """Write a report.
-
-    Args:
-        report: The report.
-        page: What :func:`report_path` gives; the other files are written beside it.
-
-    Returns:
-        Names of the other files.
-    """
-    figures = {f"{figure.name}.svg": figure.svg for section in report.sections for figure in section.figures}
-    # First the file by which a later report knows that it may replace the others, should one of them fail
-    for name, text in {MARKDOWN: to_markdown_page(report), **figures, page.name: to_html(report)}.items():
-        with atomic_path(page.parent / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    return [MARKDOWN, *figures]
 
 
 def write_comparison(comparison: Comparison, page: Path) -> list[str]:
     """Write a comparison with its figures and all of its rows.
 
+    Args:
+        comparison: The comparison.
+        page: What :func:`report_path` gives; the other files are written beside it.
+
     Returns:
         Names of the other files.
     """
-    others = write_report(whole_report(comparison), page)
+    report = whole_report(comparison)
+    figures = {f"{figure.name}.svg": figure.svg for section in report.sections for figure in section.figures}
+    # First the file by which a later report knows that it may replace the others, should one of them fail
+    for name, text in {MARKDOWN: to_markdown_page(report), **figures, page.name: to_html(report)}.items():
+        with atomic_path(page.parent / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     write_rows(page.parent / RESULTS, comparison.merged.rows)
-    return [RESULTS, *others]
+    return [RESULTS, MARKDOWN, *figures]
 
 
 def whole_report(comparison: Comparison) -> Report:
-    """The report of a comparison with figures, and with what is known of its methods and rows."""
-    options, merged, shown = comparison.options, comparison.merged, comparison.rows
-    looks = styles({row.method for row in merged.rows})
-    curves = curves_of_runs(merged.every, options.metric, options.split)
-    depths = depth_section(shown, options.metric, looks, comparison.levels)
-    figures = [depths, front_section(merged.files), curve_section(curves, looks)]
-    methods = method_section({row.method for row in shown})
-    first, *others = comparison.report.sections
-    if first.title == AVERAGES:
-        figure = average_figure(comparison.standings, looks, comparison.levels)
-        sections = [replace(first, figures=[figure] if figure else []), methods, *others]
-    else:
-        sections = [methods, first, *others]
-    origin = origin_section(shown, merged.files)
-    return replace(comparison.report, sections=[*sections, *filter(None, figures), origin])
+    """The report of a comparison with its figures and the origin of its rows."""
+    shown, metric = comparison.rows, comparison.options.metric
+    sections = [*comparison.report.sections, size_section(shown, metric)]
+    if comparison.curves:
+        sections.append(compute_section(comparison.curves, metric))
+    return replace(comparison.report, sections=[*filter(None, sections), _methods(shown), _origin(shown)])
+
+
+def _methods(rows: Sequence[Row]) -> Section:
+    """Summary and paper of the methods that an installed package declares."""
+    text = []
+    for name in sorted({row.method for row in rows}, key=method_order):
+        if spec := registry.find_spec(name.partition(" (")[0]):
+            text.append(f"{label_of(name)} ({name}): {spec.summary} {spec.paper} {spec.url}")
+    return Section("Methods", text)
+
+
+def _origin(rows: Sequence[Row]) -> Section:
+    """Runs, commits and machines of the rows."""
+    runs = {row.run: row for row in rows}
+    counted = (Counter(getattr(row, key) or "unknown" for row in runs.values()) for key in ("commit", "hardware"))
+    commits, machines = (", ".join(f"{name} ({count})" for name, count in each.most_common(_MOST)) for each in counted)
+    text = f"{len(runs)} run(s). Commits of the code, with the number of runs: {commits}. Hardware: {machines}."
+    return Section("Where the numbers come from", [text, f"Written by lgx {__version__}."])

@@ -13,9 +13,8 @@ from lgx.core.task import BALANCED
 from lgx.host.files import atomic_path
 from lgx.initialization.sizing import Stopwatch, amount
 from lgx.methods.base import Method
-from lgx.results.markdown import to_html
 from lgx.results.merging import REPORT
-from lgx.results.report import EMPTY_CELL, Cell, Report, ReportFigure, Section, Table
+from lgx.results.report import EMPTY_CELL, Cell, Report, ReportFigure, Section, Table, to_html
 
 
 def write_run_report(folder: Path, method: Method) -> Path | None:

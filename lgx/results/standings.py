@@ -1,4 +1,4 @@
-"""Averages of methods over the tasks and networks that most methods share, and chance levels."""
+"""Averages of methods over the tasks and networks that most methods share, and the result in a sentence each."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,20 @@ from statistics import fmean
 
 from lgx.core.rows import UNLISTED, Row
 from lgx.methods import registry
-from lgx.results.looks import method_order
-from lgx.results.merging import Merged, Place
-from lgx.results.metrics import lower_is_better, scale_of
-from lgx.results.statistics import Difference, Summary, paired_difference, summarize
+from lgx.results.looks import label_of, method_order
+from lgx.results.merging import Place
+from lgx.results.metrics import in_words, is_share, lower_is_better, number, scale_of, with_unit
+from lgx.results.report import EMPTY_CELL, Cell, Section, Table
+from lgx.results.statistics import Difference, Summary, is_equal, paired_difference, summarize
+from lgx.results.tables import state, summary_text
 
-_GUESSED = ("acc", "acc1", "balanced_acc")
-"""Metrics whose chance level follows from the number of classes."""
-_SPLITS = ("train", "val", "test")
+AVERAGES = "Averages"
+"""Title of the section with the averages."""
+_HOW_TO_READ = (
+    "The number in parentheses is the number of seeds, and ± is half of a 95 % confidence interval over seeds. A "
+    "difference to another method is paired by seed, and claimed (*) only if its interval excludes 0; intervals are "
+    "not corrected for the number of methods."
+)
 
 
 @dataclass(frozen=True)
@@ -26,8 +32,8 @@ class Standing:
         epochs: Epochs of training; 0 for untrained networks.
         metric: The metric.
         places: Tasks and architectures of the averages.
-        values: Mean over the places as shown (shares in percent), by method, then by seed.
-        left_out: Methods that were not measured on all places with any seed.
+        values: Mean over the places as shown (shares in percent), by method, then by seed; without methods that were
+            not measured on all places with any seed.
         reference: Method with which all others are compared; None without a named baseline and without a random start.
     """
 
@@ -35,7 +41,6 @@ class Standing:
     metric: str
     places: tuple[Place, ...]
     values: Mapping[str, Mapping[int, float]]
-    left_out: tuple[str, ...] = ()
     reference: str | None = None
 
     @cached_property
@@ -52,24 +57,33 @@ class Standing:
         """``method`` minus ``other``, paired by seed; None without a common seed. For a loss, negative is better."""
         return paired_difference(self.values[method], self.values[other])
 
-    def not_distinguished(self, method: str) -> list[str]:
-        """Methods without a significant difference from a method, or without a common seed, the best first."""
-        leads = {other: self.lead(method, other) for other in self.ranking if other != method}
-        return [other for other, lead in leads.items() if lead is None or not lead.claimable]
-
     @property
     def place(self) -> str:
-        """The places in words: ``6 tasks × 4 network sizes``."""
+        """The places in words: ``6 tasks × 4 networks``."""
         tasks, networks = ({place[i] for place in self.places} for i in (0, 1))
-        sizes = _count(len(networks), "network size")
         if len(self.places) < len(tasks) * len(networks):
-            return f"{len(self.places)} pairs of task and network size"
-        return f"{sizes} on {next(iter(tasks))}" if len(tasks) == 1 else f"{len(tasks)} tasks × {sizes}"
+            return f"{len(self.places)} pairs of task and network"
+        return f"{_count(len(tasks), 'task')} × {_count(len(networks), 'network')}"
 
-    def chance(self, levels: Mapping[str, float]) -> float | None:
-        """Chance level of the averages; None if a task's chance level is unknown."""
-        known = [levels[task] for task, _ in self.places if task in levels]
-        return fmean(known) if len(known) == len(self.places) and self.metric in _GUESSED else None
+    @property
+    def headline(self) -> str:
+        """The best method and its lead, in a sentence that can be read alone."""
+        best, *others = self.ranking
+        summary = self.summary(best)
+        value = f"{with_unit(summary.mean, self.metric)} {in_words(self.metric)}"
+        text = f"{state(self.epochs).capitalize()}, {label_of(best)} has the best mean, {value}"
+        rival = self.reference if self.reference not in (None, best) else next(iter(others), None)
+        if rival is None:
+            return f"{text} over {self.place} ({_count(summary.n, 'seed')}); no other method was measured there."
+        lead = self.lead(best, rival)
+        if lead is None:
+            return f"{text} over {self.place}, but no seed in common with {label_of(rival)}."
+        unit = " points" if is_share(self.metric) else ""
+        side = "below" if lead.summary.mean < 0 else "above"
+        size = "equal to" if lead.summary.mean == 0 else f"{_unsigned(lead.summary, self.metric)}{unit} {side}"
+        claim = "a significant difference" if lead.claimable else "no significant difference"
+        claim = "one seed supports no claim" if lead.summary.n == 1 else f"{claim} over {lead.summary.n} seeds"
+        return f"{text}, {size} {label_of(rival)}: {claim}, mean over {self.place}."
 
 
 def standings(rows: Iterable[Row], metric: str, baseline: str | None = None) -> list[Standing]:
@@ -91,44 +105,47 @@ def standings(rows: Iterable[Row], metric: str, baseline: str | None = None) -> 
     return [_standing(epochs, metric, states[epochs], baseline) for epochs in sorted(states)]
 
 
-def chance_levels(rows: Iterable[Row], merged: Merged) -> dict[str, float]:
-    """Accuracy of guessing with equal probability of each class, in percent, by task.
-
-    The number of classes comes from the run's summary. Without the run it comes from lgx's data set of the same name,
-    if the number of measured examples is equal.
-
-    Args:
-        rows: Rows of any metric; tasks with rows of other metrics than accuracy are left out.
-        merged: All rows, with the folders of their runs.
-    """
-    classes: dict[str, int] = {}
-    found = [row for row in rows if row.metric in _GUESSED]
-    for run in dict.fromkeys(row.run for row in found):
-        stored = merged.summary(run).get("classes")
-        if isinstance(stored, Mapping):
-            classes |= {str(task): count for task, count in stored.items() if type(count) is int and count > 1}
-    if unknown := [row for row in found if row.task not in classes]:
-        classes |= _classes_of_sets(unknown)
-    return {row.task: 100 / classes[row.task] for row in found if row.task in classes}
+def random_start(methods: Iterable[str]) -> str | None:
+    """The first of these methods that is a random start, if any."""
+    random = registry.find_spec("random")
+    starts = ((method, registry.find_spec(method)) for method in methods)
+    return next((method for method, spec in starts if random and spec and spec.initializer == random.initializer), None)
 
 
-def _classes_of_sets(rows: Iterable[Row]) -> dict[str, int]:
-    """Number of classes by task, if lgx's data set of this name has the measured number of examples."""
-    from data_modules.catalog import infos  # needed only without runs
+def average_section(found: Sequence[Standing]) -> Section | None:
+    """Averages of all methods, and their leads over the reference; None with a single method."""
+    methods = sorted({method for standing in found for method in standing.values}, key=method_order)
+    if len(methods) < 2:
+        return None
+    columns: list[str] = []
+    places: list[str] = []
+    for standing in found:
+        name = state(standing.epochs)
+        columns += [name] if standing.reference is None else [name, f"{name}, minus {label_of(standing.reference)}"]
+        places.append(f"{name} {standing.place}")
+    rows = [(label_of(m), tuple(cell for standing in found for cell in _cells(standing, m))) for m in methods]
+    quantity = in_words(found[0].metric) + (" (%)" if is_share(found[0].metric) else "")
+    text = f"Means of the methods that have all of these: {'; '.join(places)}."
+    return Section(AVERAGES, [_HOW_TO_READ, text], [Table(f"mean {quantity}", tuple(columns), tuple(rows))])
 
-    known = {info.name: info for info in infos() if info.kind != "segmentation"}
-    classes: dict[str, int] = {}
-    for row in rows:
-        info = known.get(row.task)
-        if info and row.split in _SPLITS and info.sizes[_SPLITS.index(row.split)] == row.n:
-            classes.setdefault(row.task, info.num_classes)
-    return classes
+
+def _cells(standing: Standing, method: str) -> list[Cell]:
+    """The mean of a method, and where there is a reference the lead over it."""
+    reference, metric = standing.reference, standing.metric
+    if method not in standing.values:
+        return [Cell(EMPTY_CELL)] * (1 if reference is None else 2)
+    summary = standing.summary(method)
+    best = standing.summary(standing.ranking[0])
+    mean = Cell(summary_text(summary, metric), best=len(standing.values) > 1 and is_equal(summary.mean, best.mean))
+    if reference is None:
+        return [mean]
+    lead = standing.lead(method, reference) if method != reference else None
+    return [mean, Cell(summary_text(lead.summary, metric, "+") + "*" * lead.claimable if lead else EMPTY_CELL)]
 
 
-def is_random(method: str) -> bool:
-    """Whether a name in results means a random start."""
-    spec, random = registry.find_spec(method), registry.find_spec("random")
-    return spec is not None and random is not None and spec.initializer == random.initializer
+def _unsigned(summary: Summary, metric: str) -> str:
+    width = "" if summary.half_width is None else f" ± {number(summary.half_width, metric)}"
+    return f"{number(abs(summary.mean), metric)}{width}"
 
 
 def _standing(
@@ -144,10 +161,8 @@ def _standing(
     for (method, seed), by_place in measured.items():
         if places <= by_place.keys():
             values.setdefault(method, {})[seed] = fmean(by_place[place] for place in sorted(places))
-    left_out = sorted({method for method, _ in measured} - values.keys(), key=method_order)
-    named: Sequence[str | None] = [baseline] if baseline else [name for name in values if is_random(name)]
-    reference = next((name for name in named if name in values), None)
-    return Standing(epochs, metric, tuple(sorted(places)), values, tuple(left_out), reference)
+    reference = baseline if baseline in values else None if baseline else random_start(values)
+    return Standing(epochs, metric, tuple(sorted(places)), values, reference)
 
 
 def _count(number: int, word: str) -> str:

@@ -131,23 +131,23 @@ def arrange(entries: Sequence[Entry], metric: str, mark_best: bool = True) -> li
         metric: Their metric, which determines whether larger or smaller values are better.
         mark_best: Whether to mark the best method of each column.
     """
-    architectures = sorted({entry.architecture for entry in entries}, key=architecture_order)
+    architectures = {entry.architecture for entry in entries}
     tasks = {entry.task for entry in entries}
-    short, common = short_names(architectures)
+    short = short_names(architectures)
     title: Callable[[Entry], str]
     head: Callable[[Entry], str]
     if len(architectures) == len(tasks) == 1:
-        title, head, common = (lambda e: _join(e.task, e.architecture)), (lambda e: state(e.epochs)), ""
+        title, head = (lambda e: _join(e.task, e.architecture)), (lambda e: state(e.epochs))
     elif len(tasks) <= len(architectures):
         title, head = (lambda e: _join(e.task, state(e.epochs))), (lambda e: short[e.architecture])
     else:
-        title, head, common = (lambda e: _join(e.architecture, state(e.epochs))), (lambda e: e.task), ""
+        title, head = (lambda e: _join(e.architecture, state(e.epochs))), (lambda e: e.task)
     groups: dict[str, list[Entry]] = {}
     for entry in sorted(
         entries, key=lambda e: (e.task, inf if e.epochs is None else e.epochs, architecture_order(e.architecture))
     ):
         groups.setdefault(title(entry), []).append(entry)
-    return [_table(name, group, head, metric if mark_best else None, common) for name, group in groups.items()]
+    return [_table(name, group, head, metric if mark_best else None) for name, group in groups.items()]
 
 
 def _by_seed(rows: Iterable[Row], metric: str) -> Mapping[tuple[str, str, str, int], dict[int, float]]:
@@ -158,9 +158,7 @@ def _by_seed(rows: Iterable[Row], metric: str) -> Mapping[tuple[str, str, str, i
     return values
 
 
-def _table(
-    title: str, entries: Sequence[Entry], head: Callable[[Entry], str], metric: str | None, common: str
-) -> Table:
+def _table(title: str, entries: Sequence[Entry], head: Callable[[Entry], str], metric: str | None) -> Table:
     columns = tuple(dict.fromkeys(head(entry) for entry in entries))
     best = _best(entries, head, metric) if metric else {}
     cells = {}
@@ -169,7 +167,7 @@ def _table(
         cells[entry.method, head(entry)] = Cell(entry.text, is_best)
     methods = sorted({entry.method for entry in entries}, key=method_order)
     rows = tuple((method, tuple(cells.get((method, c), Cell(EMPTY_CELL)) for c in columns)) for method in methods)
-    return Table(title, columns, rows, common)
+    return Table(title, columns, rows)
 
 
 def _best(entries: Sequence[Entry], head: Callable[[Entry], str], metric: str) -> dict[str, float]:

@@ -5,7 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from string import Formatter
@@ -19,6 +19,7 @@ from lgx.core.schema import LINE, MAPPING, Field, check_fields, mapping_of, one_
 from lgx.core.seed import check_seed
 from lgx.errors import UserError
 from lgx.host.safety import read_yaml
+from lgx.runs.starts import Cell, Starts, read_starts
 
 _VARIABLE = Field(
     lambda value: (
@@ -66,32 +67,44 @@ class Sweep:
         experiment: Folder below ``runs_dir``.
         runs_dir: Folder of all runs.
         runs: The runs, ordered by seed, so that a stopped sweep has finished whole seeds.
+        starts: The starts of descendants that the file compares; None in a file without starts.
     """
 
     experiment: str
     runs_dir: str
     runs: tuple[RunSpec, ...]
+    starts: Starts | None = None
 
 
-def load_sweep(file: str | Path, runs_dir: str = "runs") -> Sweep:
+def load_sweep(file: str | Path, runs_dir: str = "runs", longer: Mapping[Cell, int] | None = None) -> Sweep:
     """Read a sweep file and expand its matrices.
 
-    ``{seed}``, ``{runs}`` (the experiment's folder) and the variables of the matrix are replaced in names and options.
-    A matrix variable is a list of values, or a mapping from a value to the options that belong to it.
+    ``{seed}``, ``{runs}`` (the experiment's folder), ``{ancestor}`` and the variables of the matrix are replaced in
+    names and options. A matrix variable is a list of values, or a mapping from a value to the options that belong to
+    it. A file with ``starts`` describes runs by tasks, sizes and starts, see :class:`~lgx.runs.starts.Starts`.
+
+    Args:
+        file: The file.
+        runs_dir: Folder of all runs.
+        longer: Of a file with starts, further trainings, each with its number of epochs.
     """
     file = Path(file)
-    return expand_sweep(file, read_mapping(file, "a sweep file such as experiments/sws/demo.yaml"), runs_dir)
+    content = check_fields(read_yaml(file, "give a sweep file such as experiments/sws/demo.yaml"), {}, str(file))
+    if "starts" not in content:
+        return _expand_sweep(file, content, runs_dir)
+    starts = read_starts(file, content)
+    return replace(_expand_sweep(file, starts.sweep(longer), runs_dir), starts=starts)
 
 
-def expand_sweep(file: Path, content: Mapping[str, Any], runs_dir: str) -> Sweep:
+def _expand_sweep(file: Path, content: Mapping[str, Any], runs_dir: str) -> Sweep:
     """Expand the matrices of a sweep file's content.
 
     Args:
         file: The file, for messages; paths of configuration files are relative to its folder.
-        content: ``experiment``, ``seeds`` and ``runs``.
+        content: ``experiment``, ``seeds`` and ``runs``, and optionally ``ancestor``.
         runs_dir: Folder of all runs.
     """
-    if set(content) != {"experiment", "seeds", "runs"}:
+    if set(content) - {"ancestor"} != {"experiment", "seeds", "runs"}:
         raise UserError(f"{file}: a sweep file must have exactly the keys experiment, seeds and runs")
     seeds, entries = content["seeds"], content["runs"]
     if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
@@ -105,7 +118,8 @@ def expand_sweep(file: Path, content: Mapping[str, Any], runs_dir: str) -> Sweep
     for entry in entries:
         _check_entry(file, entry)
     parent = Path(runs_dir) / content["experiment"]
-    specs = tuple(spec for seed in seeds for entry in entries for spec in _expand(file, entry, seed, parent))
+    ancestor = str(content.get("ancestor", ""))
+    specs = tuple(spec for seed in seeds for entry in entries for spec in _expand(file, entry, seed, parent, ancestor))
     repeated = [folder for folder, count in Counter(spec.folder for spec in specs).items() if count > 1]
     if repeated:
         raise UserError(f"{file}: several runs have the folder {repeated[0][:200]}; give them different names")
@@ -115,16 +129,6 @@ def expand_sweep(file: Path, content: Mapping[str, Any], runs_dir: str) -> Sweep
     except CycleError as error:
         raise UserError(f"{file}: these runs depend on each other in a cycle: {', '.join(error.args[1])}") from error
     return sweep
-
-
-def read_mapping(file: Path, example: str) -> dict[str, Any]:
-    """Read a YAML file that holds a mapping.
-
-    Args:
-        file: The file.
-        example: Description of an expected file, for the message.
-    """
-    return check_fields(read_yaml(file, f"give {example}"), {}, str(file))
 
 
 def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
@@ -138,7 +142,7 @@ def _check_entry(file: Path, entry: Mapping[str, Any]) -> None:
     check_fields(values, _RUN, f"{file}: run {shortened(entry['name'])}")
 
 
-def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> Iterator[RunSpec]:
+def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path, ancestor: str) -> Iterator[RunSpec]:
     """The runs of an entry for one seed.
 
     Args:
@@ -146,11 +150,13 @@ def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path) -> It
         entry: A checked entry of ``runs``.
         seed: The seed.
         parent: The experiment's folder.
+        ancestor: Source of the ancestor; may be empty.
     """
     for values, extra in _combinations(entry.get("matrix") or {}):
         fill = {**values, "seed": seed, "runs": str(parent)}
         options = {**(entry.get("options") or {}), **extra}
         try:
+            fill["ancestor"] = _fill(ancestor, fill)
             name = _fill(str(entry["name"]), fill)
             filled = {option: _filled(value, fill) for option, value in options.items()}
         except (KeyError, ValueError) as error:
@@ -217,11 +223,6 @@ def texts_in(value: Any) -> Iterator[str]:
 def needed_runs(sweep: Sweep) -> dict[str, set[str]]:
     """Folder of every run -> folders of the runs that it needs."""
     return {spec.folder: set(needed_files(sweep, spec).values()) for spec in sweep.runs}
-
-
-def all_behind(needs: Mapping[str, set[str]], folder: str) -> set[str]:
-    """All runs that a run needs, directly or through others; no run needs itself."""
-    return needs[folder].union(*(all_behind(needs, other) for other in needs[folder]))
 
 
 def pending_runs(sweep: Sweep, results: Path) -> list[RunSpec]:

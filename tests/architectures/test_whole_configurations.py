@@ -1,6 +1,7 @@
 """Networks of transformers are read with all of their configuration: heads, tokens, kinds of layers, ties."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,20 +100,9 @@ def test_an_encoder_without_a_head_stays_one(name, tmp_path):
     with torch.no_grad():
         expected = base(inputs[:, 0], attention_mask=inputs[:, 1])[0]
         assert_close(network.model.tokens(inputs)[mask], expected[mask], atol=1e-5, rtol=1e-4)
-    size = f"depth={network.architecture.depth}"
-    ok(
-        lgx(
-            "init",
-            "--source",
-            tmp_path / "source",
-            "--method",
-            "layer_choice",
-            "--arch",
-            size,
-            "--out",
-            tmp_path / "out",
-        )
-    )
+    options = ["--method", "layer_choice", "--arch", f"depth={network.architecture.depth}", "--out", tmp_path / "out"]
+    result = ok(lgx("init", "--source", tmp_path / "source", *options))
+    assert not re.search(r"random +0 parameters: (?!none)", result.out)
     opened, about = transformers.AutoModel.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert not about["missing_keys"] | about["unexpected_keys"]
     assert type(opened).__name__ == type(base).__name__

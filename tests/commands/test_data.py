@@ -10,9 +10,11 @@ import pytest
 from torchvision import datasets
 
 from data_modules import CIFAR10, DTD, SVHN, Caltech101, FashionMNIST, Omniglot, ShardedData
+from data_modules.catalog import facts
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.sets import bring as preparing
 from data_modules.sets.official import Archive
+from lgx.commands import data
 from lgx.commands.data import list_sets, prepare
 from lgx.errors import UserError
 from tests.support import fake_data
@@ -63,6 +65,13 @@ def test_list_shows_every_set_as_a_table_and_as_json(tmp_path, zips, capsys, mon
     assert set(rows) == {*IMAGE_SETS, *TEXT_SETS, *(task for suite in SUITES.values() for task in suite.tasks)}
     assert [name for name, row in rows.items() if row["present"]] == ["cifar10"]
     assert rows["fashion_mnist"]["sizes"] == {"train": 54_000, "val": 6_000, "test": 10_000}
+
+
+def test_the_table_of_the_command_is_that_of_the_registry():
+    rows = facts()
+    expected = "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
+    table = Path(data.__file__).with_name("data_sets.json")
+    assert table.read_text("utf-8") == expected
 
 
 @pytest.mark.parametrize("kind", [*IMAGE_SETS.values()], ids=[*IMAGE_SETS])

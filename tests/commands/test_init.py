@@ -9,9 +9,10 @@ import timm
 import torch
 from safetensors.torch import load_file
 
-from lgx.architectures import parse_architecture
+from lgx.architectures import parse_architecture, parse_for
 from lgx.architectures.describing import describe_timm_model
 from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
+from lgx.artifacts.pretrained import architecture_of
 from lgx.commands.backbones import describe_backbone, names_of_backbones
 from lgx.initialization import initialize
 from lgx.methods import StagewiseExpansion
@@ -154,7 +155,7 @@ def test_help_lists_every_method_and_every_option_of_an_initializer():
     text = " ".join(lgx("init", "--help").out.split())
     methods = text.partition("How to use the source: ")[2].partition("; by default")[0]
     assert methods.split(", ") == names_with_initializer()
-    for option in ("source", "params", "data", "strategy", "order", "priority", "repeat", "layers", "noise", "task"):
+    for option in ("source", "params", "data", "strategy", "order", "priority", "layers", "noise", "task"):
         assert f"--{option} {option.upper()} " in text
     assert "--name" not in text
 
@@ -170,6 +171,17 @@ def test_the_folder_of_a_run_is_a_source_and_names_its_architecture(ancestor, tm
         assert arch in refusal(lgx("init", "--source", ancestor, "--method", method, *other))
     seeds = lgx("init", "--source", ancestor.parent, "--arch", arch, "--out", tmp_path / "x")
     assert "give one of them" in seeds.sentence
+
+
+@pytest.mark.parametrize("size", ["depth=2", "embed_dim=8", "mlp_ratio=2"])
+def test_what_an_architecture_leaves_open_is_the_sources(ancestor, tmp_path, size):
+    whole = architecture_of(weights_of_run(str(ancestor)))
+    key, _, value = size.partition("=")
+    heads = {"num_heads": whole.num_heads // 2} if key == "embed_dim" else {}
+    ok(lgx("init", "--source", ancestor, "--method", "weight_selection", "--arch", size, "--out", tmp_path / "small"))
+    assert architecture_of(str(tmp_path / "small")) == whole.replace(**{key: int(value)}, **heads)
+    named = parse_for("6-Small", whole.kind, 3, whole)
+    assert named == parse_architecture("6-Small", img_size=whole.img_size, patch_size=whole.patch_size, num_classes=3)
 
 
 def test_lgx_arch_prints_parameters_and_macs():

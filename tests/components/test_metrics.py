@@ -67,7 +67,7 @@ def test_class_255_is_a_class_and_logits_of_several_labels_are_no_probabilities(
         metrics_for(Task("t", 3, metric="speed"))
     metrics = metrics_for(Task("t", 2, kind="multilabel", metric="map"))
     update_metrics(metrics, torch.tensor([[0.2, 0.3]]), torch.tensor([[1, 1]]))
-    assert float(metrics["acc"].compute()) == 1
+    assert float(metrics["label_acc"].compute()) == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -81,7 +81,7 @@ def test_the_average_precision_ranks_logits_also_where_probabilities_would_be_eq
         update_metrics(metrics, part, part_targets)
     expected = average_precision_score(targets, logits.double().numpy(), average="macro")
     assert float(metrics["map"].compute()) == pytest.approx(expected, abs=1e-6)
-    assert float(metrics["acc"].compute()) == pytest.approx(float(((logits > 0) == targets).double().mean()))
+    assert float(metrics["label_acc"].compute()) == pytest.approx(float(((logits > 0) == targets).double().mean()))
 
 
 def test_metrics_without_an_example_were_not_measured():

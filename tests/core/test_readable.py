@@ -73,7 +73,23 @@ def test_ordinary_names_are_accepted(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "../x", "a/../../x", "/etc", "a//b", "a/", "a/./b", "a\0b", "a\tb", "a\u202eb", "\ud800", "a/seed0"]
+    "name",
+    [
+        "",
+        "../x",
+        "a/../../x",
+        "/etc",
+        "a//b",
+        "a/",
+        "a/./b",
+        "a\0b",
+        "a\tb",
+        "a\u202eb",
+        "\ud800",
+        "a/seed0",
+        "$HOME/a",
+        "~/a",
+    ],
 )
 def test_other_names_are_refused_with_their_place(name):
     with pytest.raises(UserError, match=r"^--name: "):

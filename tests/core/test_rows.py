@@ -126,3 +126,9 @@ def test_the_commit_is_marked_when_the_code_was_changed(tmp_path: Path) -> None:
     assert (root / ".git/index").read_bytes() == index
     (root / "lgx/errors.py").write_text((root / "lgx/errors.py").read_text() + "\n")
     assert version() == f"{head}+\n"
+
+
+def test_no_text_of_a_table_begins_like_a_formula(tmp_path):
+    write_rows(tmp_path / "r.csv", [Row("=1+1", "@x", "-t", "test", 1, "loss", -0.5, 0, 10, "+run")])
+    _, line = (tmp_path / "r.csv").read_text().splitlines()
+    assert line.startswith("'=1+1,'@x,'-t,test,1,loss,-0.5,0,10,'+run")

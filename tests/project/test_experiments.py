@@ -11,24 +11,17 @@ from data_modules.text.tokenizer import load_tokenizer
 from experiments.text.movie_texts import write_texts
 from lgx.architectures import parse_any_architecture
 from lgx.cli import TRAINING
-from lgx.results.arena.arena_file import load_arena
-from lgx.runs.sweeps import RunSpec, Sweep, load_sweep, run_arguments
+from lgx.runs.sweeps import RunSpec, load_sweep, run_arguments
 from lgx.training.configuration import RunParser, make_parser, parse_configuration
 from tests.support.command_line import lgx
 from tests.support.paths import EXPERIMENTS
 
 TABLES = ("paper_numbers.yaml", "index.yaml", "departures.yaml", "costs.yaml")
 FILES = sorted(p for p in EXPERIMENTS.rglob("*.yaml") if p.name not in TABLES)
-ARENAS = [p for p in FILES if "\nstarts:" in f"\n{p.read_text()}"]
-SWEEPS = [p for p in FILES if "\nseeds:" in f"\n{p.read_text()}" and p not in ARENAS]
+SWEEPS = [p for p in FILES if "\nseeds:" in f"\n{p.read_text()}"]
 HARDWARE = [p for p in FILES if p.parent.name == "hardware"]
 TAL_PLUS = EXPERIMENTS / "tal/tal_plus.yaml"
-CONFIGS = [p for p in FILES if p not in [*ARENAS, *SWEEPS, *HARDWARE, TAL_PLUS]]
-
-
-def runs_of(path: Path) -> Sweep:
-    """All runs of a sweep or an arena."""
-    return load_arena(path).sweep() if path in ARENAS else load_sweep(path)
+CONFIGS = [p for p in FILES if p not in [*SWEEPS, *HARDWARE, TAL_PLUS]]
 
 
 @cache
@@ -42,7 +35,7 @@ def parsed_model(command: str, *arguments: str | Path) -> str:
     return str(parse_configuration(parser_of(command), [str(argument) for argument in arguments]).model.class_path)
 
 
-SWEPT = {Path(spec.config).resolve() for path in SWEEPS + ARENAS for spec in runs_of(path).runs}
+SWEPT = {Path(spec.config).resolve() for path in SWEEPS for spec in load_sweep(path).runs}
 
 
 @pytest.mark.parametrize(
@@ -87,11 +80,11 @@ def classes(spec: RunSpec) -> set[object]:
     return {(key, spec.options.get(key), *spec.options) for key in ("data", "model", "model.initializer")}
 
 
-@pytest.mark.parametrize("path", SWEEPS + ARENAS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda p: str(p.relative_to(EXPERIMENTS)))
 @pytest.mark.parametrize("kinds_of", [option_names, pytest.param(classes, marks=pytest.mark.slow)])
 def test_every_option_and_every_class_of_every_sweep_parses(path, kinds_of):
     """Parse runs until each configuration was parsed with each kind: those that differ in plain values parse alike."""
-    sweep = runs_of(path)
+    sweep = load_sweep(path)
     for spec in sweep.runs:
         if arch := spec.options.get("model.arch"):
             parse_any_architecture(arch)

@@ -47,9 +47,7 @@ def test_imports_go_one_way(rooms: tuple[str, ...], room: Callable[[str], str]):
     assert not upward
 
 
-def test_packages_have_few_imports_of_each_other_and_modules_none_in_a_circle():
-    print(house.diagram())
-    assert len(house.arrows()) <= 72
+def test_no_modules_import_each_other_in_a_circle():
     assert not house.circle({module: house.imports_of(module) for module in house.modules()})
 
 
@@ -96,12 +94,6 @@ def test_nobody_else_asks_for_the_class_of_a_method():
         f"{relative(path)}:{line} {name}" for path in OUTSIDE for line, name in house.kinds_checked(path) if name in own
     }
     assert found == set()
-
-
-def test_contributing_shows_the_arrows_as_they_are():
-    page = (house.ROOT / "CONTRIBUTING.md").read_text()
-    assert house.diagram() in page
-    assert house.diagram(house.ROOMS_OF_DATA, house.room_of_data) in page
 
 
 def test_survivors_with_reasons_are_mutants_of_the_code():

@@ -23,6 +23,7 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.cli import COMMANDS, TRAINING
 from lgx.commands.predict import is_for_exported
+from lgx.commands.training_help import EXAMPLES
 from lgx.core.rows import Row, write_rows
 from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
@@ -48,25 +49,14 @@ def commands(pages: list[Path]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES + RESULTS, ids=lambda page: page.stem)
-def test_what_a_page_names_exists(page):
+def test_the_targets_and_files_that_a_page_names_exist(page):
+    """The strict build of the site checks links, anchors and the navigation."""
     text, makefile = page.read_text(), (ROOT / "Makefile").read_text()
     for target in re.findall(r"`make ([\w-]+)`|^make ([\w-]+)", text, re.MULTILINE):
         assert f"\n{''.join(target)}:" in makefile
-    for link, anchor in re.findall(r"\]\(([^)#:]*)(#[^)]*)?\)", text):
-        target = (page.parent / link).resolve() if link else page
-        assert target.is_file(), link  # the site has no page of a folder
-        if anchor:
-            titles = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
-            assert anchor[1:] in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, anchor
-    for path in re.findall(
-        r"`((?:lgx|data_modules|experiments|tests)/[\w./*]+)`", re.sub(r"```.*?```", "", text, flags=re.S)
-    ):
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    for path in re.findall(r"`((?:lgx|data_modules|experiments|tests)/[\w./*]+)`", prose):
         assert list(ROOT.glob(path)), path
-
-
-def test_every_page_is_in_the_navigation():
-    navigation = (ROOT / "mkdocs.yml").read_text()
-    assert [page for page in PAGES + RESULTS if f" {page.relative_to(ROOT).as_posix()}\n" not in navigation] == []
 
 
 def test_the_tables_of_methods_give_every_method_with_the_paper_that_it_declares():
@@ -167,6 +157,7 @@ def _write_text(folder: Path) -> None:
     (folder / "my_texts").mkdir()
     (folder / "my_texts/train.txt").write_text("\n\n".join(f"the cat sat on mat {n}" for n in range(2000)))
     write_vocabulary(write_sets(folder / "data") / "gpt2_vocab", size=50257)
+    write_tokenizer(folder / "data/pocket_vocab", "bare", 1024)
     gpt2 = HFArchitecture(1, 8, 2, max_len=64)
     runs = folder / "runs/text_mini"
     ancestor = Learngene("ancestor", gpt2, gpt2.build().state_dict())
@@ -182,13 +173,13 @@ def _write_text(folder: Path) -> None:
 
 @pytest.mark.usefixtures("workplace")
 def test_every_lgx_command_of_the_readme_runs():
-    assert run_commands(PAGES[:1]) >= {"import", "fit", "export", "doctor", "arena"}
+    assert run_commands(commands(PAGES[:1])) >= {"import", "fit", "export", "doctor", "sweep"}
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("workplace")
 def test_every_lgx_command_of_the_documentation_runs():
-    ran = run_commands(PAGES)
+    ran = run_commands(commands(PAGES))
     assert ran >= {
         "fit", "test", "init", "export", "compare", "sweep", "data", "arch", "sample", "doctor", "plan", "embed",
         "extract",
@@ -196,10 +187,41 @@ def test_every_lgx_command_of_the_documentation_runs():
     assert ran <= {*TRAINING, *COMMANDS}
 
 
-def run_commands(pages: list[Path]) -> set[str]:
-    """Run the commands of pages as far as small files allow it; returns their names."""
+def examples_of_help() -> list[str]:
+    """The first run of ``lgx --help``, and the example of every command's help."""
+    first_run = lgx("--help").out.partition("a first run:")[2].replace("\\\n", " ").splitlines()
+    lines = [re.sub(r" {2,}\(.*", "", line).strip() for line in first_run]
+    first = ("import", "export", "fit")  # the others read what these write
+    names = [*first, *(name for name in {**TRAINING, **COMMANDS} if name not in first)]
+    for command in (*([name] for name in names), ["data", "list"], ["data", "prepare"]):
+        example = re.split(r"an example:\s|example: ", lgx(*command, "--help").out)[1:]
+        lines += [" ".join(text.partition("\n\n")[0].replace("\\\n", " ").split()) for text in example]
+    return [line for line in lines if line]
+
+
+@pytest.mark.usefixtures("workplace")
+def test_the_first_run_and_every_example_of_a_help_run():
+    config = Path("runs/first/net/seed0/config.yaml")
+    config.parent.mkdir(parents=True)
+    config.write_text(lgx(*EXAMPLES["fit"].split(), "--print_config").out)
+    ran = run_commands(examples_of_help())
+    assert ran >= {*TRAINING, *COMMANDS} - {"doctor", "plan"}
+
+
+@pytest.mark.usefixtures("workplace")
+def test_the_first_run_of_the_help_trains(tmp_path):
+    for folder in ("runs/mine", "my_images"):
+        shutil.rmtree(folder)
+    write_images(tmp_path / "my_images", {"train": 60})
+    for line in examples_of_help()[1:3]:
+        run_line(line)
+    assert Path("runs/mine/small/seed0/checkpoints/last.ckpt").is_file()
+
+
+def run_commands(lines: list[str]) -> set[str]:
+    """Run command lines as far as small files allow it; returns the names of the commands."""
     ran = []
-    for line in commands(pages):
+    for line in lines:
         program, *words = shlex.split(line)
         if program in ("srun", "torchrun"):
             program, *words = words[words.index("lgx") :]
@@ -216,7 +238,8 @@ def run_commands(pages: list[Path]) -> set[str]:
         if ">" in words:
             Path(words.pop()).write_text(lgx(*words[:-1]).out)
             words.pop()
-        if "text_pocket" in line and command not in TRAINING:  # need what the commands before them have trained
+        untrained = any(run in line for run in ("runs/text_pocket/", "runs/mine/lm/"))
+        if untrained and command not in TRAINING:  # needs what the commands before it have trained
             continue
         images = command == "predict" and is_for_exported(words[1:])
         small = {"my_images/test": "my_images", "runs/mine/reviews/seed0": "minilm"}
@@ -225,9 +248,9 @@ def run_commands(pages: list[Path]) -> set[str]:
             del words[words.index("--int8") : words.index("--int8") + 2]
         if command in TRAINING and not images:  # parsed and checked completely, not trained
             words = [w for w in words if w not in ("--ckpt_path", "last", "best")] + ["--print_config"]
-        elif command in ("sweep", "arena"):
+        elif command == "sweep":
             words += ["--dry_run"]
-        elif command == "init":  # several pages use the same place
+        elif command in ("init", "export"):  # several pages use the same place
             words += ["--force"]
         elif command == "extract":  # the replacement was selected on two data sets
             words = ["1" if w == "2" else w for w in words]

@@ -11,94 +11,91 @@ from experiments.reproduce.verdicts import judge
 from lgx.commands.compare import compare
 from lgx.core.rows import Row, write_rows
 from lgx.errors import UserError
-from lgx.results.headline import average_section, headlines
-from lgx.results.merging import Merged, count_whole_runs, find_results, last_epochs, merge
-from lgx.results.standings import chance_levels, is_random, standings
+from lgx.results.merging import count_whole_runs, find_results, last_epochs, merge
+from lgx.results.standings import average_section, random_start, standings
 from tests.results.helpers import row
 
-LEVELS = {"pocket": 10.0, "other": 50.0}
+TASKS = ("pocket", "other")
 
 
 def rows_of(method: str, values: dict[int, float], **changes: object) -> list[Row]:
     return [row(method, value=value, seed=seed, **changes) for seed, value in values.items()]
 
 
-def words(rows: list[Row], metric: str = "acc", baseline: str | None = None) -> list[str]:
-    return headlines(standings(rows, metric, baseline), LEVELS)
+def headlines(rows: list[Row], metric: str = "acc", baseline: str | None = None) -> list[str]:
+    return [standing.headline for standing in standings(rows, metric, baseline)[::-1]]
 
 
 def test_the_result_names_the_best_method_its_lead_and_the_number_of_seeds():
-    rows = (
-        rows_of("random", {0: 0.30, 1: 0.32}) + rows_of("sws", {0: 0.50, 1: 0.53}) + rows_of("tleg", {0: 0.4, 1: 0.41})
-    )
-    (sentence,) = words(rows)
-    assert sentence.startswith("Untrained, SWS is best: 51.50 % accuracy, 20.50 ± 6.35 points above random start")
-    assert "(95 % interval over 2 seeds, mean over 1 network size on pocket)" in sentence
-    assert "TLEG does not differ from it significantly." in sentence  # 10 and 12 points: 11 ± 12.7
-    assert sentence.endswith("Chance is 10.00 %.")
+    rows = rows_of("random", {0: 0.30, 1: 0.32}) + rows_of("sws", {0: 0.50, 1: 0.53})
+    (sentence,) = headlines(rows)
+    assert sentence.startswith("Untrained, SWS has the best mean, 51.50 % accuracy, 20.50 ± 6.35 points above random")
+    assert sentence.endswith("a significant difference over 2 seeds, mean over 1 task × 1 network.")
 
 
 @pytest.mark.parametrize(
-    ("other", "values", "random", "begins"),
+    ("other", "values", "random", "words"),
     [
-        ("sws", (0.5, 0.41), (0.3, 0.4), "there is no significant difference: SWS has the best mean, 45.50 %"),
-        ("tleg", (0.4, 0.421), (0.5, 0.52), "random start is best: 51.00 % accuracy, 9.95 ± 0.64 points above TLEG"),
-        ("tleg", (0.4, 0.42), (0.5, 0.52), "there is no significant difference: random start has the best mean"),
+        ("sws", (0.5, 0.41), (0.3, 0.4), ("SWS has the best mean, 45.50 %", "no significant difference")),
+        ("tleg", (0.4, 0.421), (0.5, 0.52), ("random start has the best mean", "9.95 ± 0.64 points above TLEG: a sig")),
+        ("tleg", (0.4, 0.42), (0.5, 0.52), ("random start has the best mean", "no significant difference")),
     ],
     ids=["no significant lead", "the reference is best", "equal leads of all seeds"],
 )
-def test_the_result_of_two_methods_says_which_is_better_if_that_can_be_said(other, values, random, begins):
+def test_the_result_of_two_methods_says_which_is_better_if_that_can_be_said(other, values, random, words):
     rows = rows_of("random", dict(enumerate(random))) + rows_of(other, dict(enumerate(values)))
-    assert words(rows)[0].startswith(f"Untrained, {begins}")
+    assert all(word in headlines(rows)[0] for word in words)
 
 
 def test_values_that_are_not_finite_take_no_place():
     rows = rows_of("tleg", {0: nan, 1: nan}) + rows_of("sws", {0: 0.9, 1: 0.92}) + rows_of("random", {0: 0.7, 1: 0.71})
-    assert words(rows)[0].startswith("Untrained, SWS is best: 91.00 % accuracy, 20.50 ± 6.35 points above random start")
+    assert headlines(rows)[0].startswith("Untrained, SWS has the best mean, 91.00 % accuracy, 20.50 ± 6.35 points")
 
 
 def test_one_seed_allows_no_claim():
-    (sentence,) = words(rows_of("random", {0: 0.1}) + rows_of("sws", {0: 0.9}))
-    assert sentence.startswith("Untrained, one seed supports no claim: SWS has the best mean")
-    assert "interval" not in sentence
+    (sentence,) = headlines(rows_of("random", {0: 0.1}) + rows_of("sws", {0: 0.9}))
+    assert "one seed supports no claim" in sentence
+    assert "±" not in sentence
 
 
 def test_without_a_random_start_the_second_best_is_the_reference_and_a_named_baseline_replaces_both():
     rows = rows_of("sws", {0: 0.5, 1: 0.52}) + rows_of("tleg", {0: 0.4, 1: 0.421}) + rows_of("tal", {0: 0.3, 1: 0.321})
-    assert "9.95 ± 0.64 points above the second best, TLEG" in words(rows)[0]
-    assert "19.95 ± 0.64 points above TAL" in words(rows, baseline="tal")[0]
-    assert "Its lead over the other method is significant too." in words(rows)[0]
+    assert "9.95 ± 0.64 points above TLEG" in headlines(rows)[0]
+    assert "19.95 ± 0.64 points above TAL" in headlines(rows, baseline="tal")[0]
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 3])
 def test_a_tie_over_two_tasks_is_one_though_its_means_differ_in_the_last_bit(seeds):
     values = {"tal": (0.1, 0.7), "random": (0.3, 0.5)}  # 0.4 and 0.39999999999999997
     rows = [
-        row for method, of_task in values.items() for task, value in zip(LEVELS, of_task, strict=True)
+        row for method, of_task in values.items() for task, value in zip(TASKS, of_task, strict=True)
         for row in rows_of(method, dict.fromkeys(range(seeds), value), task=task)
     ]  # fmt: skip
     (standing,) = standings(rows, "acc")
-    assert "have the same mean, 40.00 % accuracy" in words(rows)[0]
-    section = average_section([standing], LEVELS)
-    assert [cells[0].best for name, cells in section.tables[0].rows if name != "chance"] == [True, True]
+    assert "40.00 % accuracy, equal to" in headlines(rows)[0]
+    section = average_section([standing])
+    assert [cells[0].best for _, cells in section.tables[0].rows] == [True, True]
 
 
 def test_a_single_method_is_not_compared_and_has_no_table_of_averages():
     found = standings(rows_of("sws", {0: 0.5, 1: 0.6}), "acc")
-    assert "nothing is compared" in headlines(found, LEVELS)[0]
-    assert average_section(found, LEVELS) is None
+    assert "no other method was measured" in found[0].headline
+    assert average_section(found) is None
 
 
 def test_of_losses_the_smallest_is_best():
     rows = rows_of("random", {0: 3.0, 1: 3.2}, metric="loss") + rows_of("sws", {0: 1.0, 1: 1.21}, metric="loss")
-    (sentence,) = words(rows, "loss")
-    assert sentence.startswith("Untrained, SWS is best: 1.1050 loss, 1.9950 ± 0.0635 below random start")
-    assert "Chance" not in sentence
+    (sentence,) = headlines(rows, "loss")
+    assert sentence.startswith("Untrained, SWS has the best mean, 1.1050 loss, 1.9950 ± 0.0635 below random start")
 
 
-def test_the_most_trained_networks_come_first_and_at_most_three_sentences():
-    rows = [r for epochs in (0, 1, 2, 5) for m in ("random", "sws") for r in rows_of(m, {0: 0.5}, epochs=epochs)]
-    assert [sentence.split(",")[0] for sentence in words(rows)] == ["After 5 epochs", "After 2 epochs", "Untrained"]
+def test_the_most_trained_networks_come_first_and_at_most_three_sentences(tmp_path, capsys):
+    every = [r for n in (0, 1, 2, 5) for m in ("random", "sws") for r in rows_of(m, {0: 0.5}, epochs=n, run=f"{m}{n}")]
+    write_rows(tmp_path / "results.csv", every)
+    compare([str(tmp_path)])
+    shown = capsys.readouterr().out
+    first = [line.split(",")[0] for line in shown.splitlines() if "has the best mean" in line]
+    assert first == ["After 5 epochs", "After 2 epochs", "After 1 epoch"]
 
 
 def test_averages_are_over_what_most_methods_share():
@@ -115,33 +112,16 @@ def test_averages_are_over_what_most_methods_share():
     assert standing.places == (("other", "6-Small"), ("pocket", "6-Small"))
     assert set(standing.values) == {"random", "sws", "tleg"}
     assert standing.values["random"] == pytest.approx({0: 20.0, 1: 40.0})
-    assert standing.left_out == ("tal",)
-    assert standing.place == "2 tasks × 1 network size"
-    assert standing.chance(LEVELS) == 30.0
-    assert standing.chance({"pocket": 10.0}) is None
-    section = average_section([standing], LEVELS)
-    ((last, cells),) = section.tables[0].rows[-1:]
-    assert (last, cells[0].text) == ("chance", "30.00")
-    assert any("TAL is left out" in text for text in section.below)
+    assert standing.place == "2 tasks × 1 network"
 
 
-def test_the_chance_level_follows_from_the_runs_or_from_the_data_set_of_that_name_and_size(tmp_path):
-    rows = [
-        row(task="mini_flowers12", n=240, run="a"),
-        row(task="mini_gtsrb", n=500, run="b"),  # lgx's has 843 test images: another data set of the name
-        row(task="mine", n=7, run="c"),
-        row(task="mine", n=7, metric="mcc", run="c"),
-    ]
-    assert chance_levels(rows, Merged(rows, {}, [])) == pytest.approx({"mini_flowers12": 100 / 12})
-    (tmp_path / "summary.json").write_text('{"classes": {"mine": 4, "mini_gtsrb": true}}')
-    merged = Merged(rows, {"c": tmp_path}, [])
-    assert chance_levels(rows, merged) == pytest.approx({"mini_flowers12": 100 / 12, "mine": 25.0})
-
-
-def test_random_starts_are_known_by_their_initializer():
-    assert [name for name in ("random", "trained", "sws", "mimetic", "ancestor", "mine") if is_random(name)] == [
-        "random", "trained",
-    ]  # fmt: skip
+def test_random_starts_are_recognized_by_their_initializer():
+    names = ("sws", "mimetic", "ancestor", "mine")
+    assert (random_start(names), random_start([*names, "trained"]), random_start(["random"])) == (
+        None,
+        "trained",
+        "random",
+    )
 
 
 def test_results_are_found_at_any_depth_and_once(runs):
@@ -149,18 +129,26 @@ def test_results_are_found_at_any_depth_and_once(runs):
     assert len(find_results([str(runs), str(runs / "sws"), str(runs / "sws/4/0/results.csv")])) == 27
 
 
-@pytest.mark.parametrize("named", ["runs/{}", "runs/a"])
-def test_the_newest_of_two_runs_is_used_and_reported_by_its_file_if_their_names_are_the_same(tmp_path, named):
+def test_the_newest_of_two_files_of_one_run_is_used_and_reported(tmp_path):
     for name, value, time in (("old", 0.1, 1_000_000), ("new", 0.9, 2_000_000), ("newest", 0.9, 3_000_000)):
         file = tmp_path / name / "results.csv"
-        write_rows(file, [row(value=value, run=named.format(name))])
+        write_rows(file, [row(value=value)])
         os.utime(file, (time, time))
     merged = merge(find_results([str(tmp_path)]))
-    assert [(row.value, row.run) for row in merged.rows] == [(0.9, named.format("newest"))]
-    if named == "runs/{}":
-        assert "from runs/newest, not runs/new." in merged.notes[0]
-    else:  # the copy of the new one has the same value
-        assert f"from {tmp_path}/newest/results.csv, not {tmp_path}/old/results.csv" in merged.notes[0]
+    assert [row.value for row in merged.rows] == [0.9]
+    assert f"from {tmp_path}/new/results.csv, not {tmp_path}/old/results.csv" in merged.notes[0]  # the copy is equal
+
+
+def test_runs_of_one_method_that_measured_the_same_are_shown_by_their_names(tmp_path, capsys):
+    for name, value in (("low_rate", 0.5), ("high_rate", 0.6)):
+        for seed in (0, 1):
+            run = f"runs/mine/{name}/seed{seed}"
+            write_rows(tmp_path / run / "results.csv", [row(value=value + seed / 100, seed=seed, run=run)])
+    compare([str(tmp_path)])
+    shown = capsys.readouterr().out
+    assert "sws (mine/low_rate)" in shown
+    assert "sws (mine/high_rate)" in shown
+    assert "60.50 ± 6.35 (2)" in shown
 
 
 def test_tables_contain_the_start_and_the_last_epoch_of_each_run():

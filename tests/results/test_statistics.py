@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lgx.results.architecture_names import architecture_order, depth_of, family_of, short_names
-from lgx.results.markdown import to_markdown
+from lgx.results.report import Report, Section, print_report, to_markdown
 from lgx.results.statistics import caveat, paired_difference, summarize
 from lgx.results.tables import arrange, differences, measured
-from lgx.results.terminal import print_markdown
 from tests.results.helpers import row
 
 SPEC = "depth={},embed_dim=64,num_heads=4,img_size=32"
@@ -104,7 +103,7 @@ def test_untrained_and_trained_have_separate_tables_ordered_by_depth() -> None:
     rows = [row(architecture=name, epochs=epochs) for name in ("10-Small", "6-Small", "12-Tiny") for epochs in (0, 10)]
     tables = arrange(measured(rows, "acc"), "acc")
     assert [table.title for table in tables] == ["pocket, untrained", "pocket, after 10 epochs"]
-    assert all(table.columns == ("12-Tiny", "6-Small", "10-Small") for table in tables)
+    assert all(table.columns == ("6-Small", "10-Small", "12-Tiny") for table in tables)
 
 
 def test_of_one_descendant_tasks_become_columns_and_of_one_task_epochs() -> None:
@@ -122,13 +121,6 @@ def test_a_missing_cell_is_a_dash() -> None:
     }
 
 
-def test_common_parts_of_specifications_are_left_out() -> None:
-    short, common = short_names([SPEC.format(4), SPEC.format(6)])
-    assert list(short.values()) == ["depth=4", "depth=6"]
-    assert common == "all with embed_dim=64,num_heads=4,img_size=32"
-    assert short_names(["6-Small"]) == ({"6-Small": "6-Small"}, "")
-
-
 @pytest.mark.parametrize(
     ("name", "depth", "family"),
     [
@@ -144,9 +136,11 @@ def test_depth_and_family_come_from_the_name(name: str, depth: int | None, famil
     assert (depth_of(name), family_of(name)) == (depth, family)
 
 
-def test_architectures_are_ordered_by_width_then_depth() -> None:
-    names = ["12-Base", "3-Tiny", "10-Small", "9-Small", "12-Tiny"]
-    assert sorted(names, key=architecture_order) == ["3-Tiny", "12-Tiny", "9-Small", "10-Small", "12-Base"]
+def test_names_are_short_where_depth_and_width_tell_them_apart() -> None:
+    assert short_names([SPEC.format(4), SPEC.format(6)]) == {SPEC.format(4): "4x64", SPEC.format(6): "6x64"}
+    alike = [SPEC.format(4), SPEC.format(4) + ",mlp_ratio=2"]
+    assert short_names([*alike, SPEC.format(6)]) == {name: name for name in alike} | {SPEC.format(6): "6x64"}
+    assert sorted(["10-Small", "9-Small"], key=architecture_order) == ["9-Small", "10-Small"]
 
 
 def test_differences_are_paired_by_seed() -> None:
@@ -176,7 +170,7 @@ def test_markdown_and_terminal_show_hostile_names_as_they_are(monkeypatch, capsy
     lines = [line for line in to_markdown(table).splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
     assert "<script>" not in to_markdown(table).replace("\\<", "")
-    print_markdown(to_markdown(table))
+    print_report(Report("", [], [], [Section("", tables=[table])]))
     assert HOSTILE in capsys.readouterr().out
 
 

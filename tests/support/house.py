@@ -1,9 +1,9 @@
-"""The structure of the code, read from its own imports: ``python -m tests.support.house`` prints it as a diagram."""
+"""The structure of the code, read from its own imports."""
 
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -113,25 +113,3 @@ def kinds_checked(path: Path) -> Iterator[tuple[int, str]]:
             if node.func.id in ("isinstance", "issubclass"):
                 for name in re.findall(r"[A-Za-z_]\w*", ast.unparse(node.args[1])):
                     yield node.lineno, name
-
-
-def diagram(rooms: Sequence[str] = ROOMS, room: Callable[[str], str] = room_of) -> str:
-    """The arrows between rooms as a Mermaid flowchart; an arrow that follows from others is left out."""
-    direct = defaultdict(set)
-    for source, target in arrows(room):
-        direct[source].add(target)
-
-    def reaches(start: str, end: str) -> bool:
-        below = [room for room in direct[start] if rooms.index(room) > rooms.index(start)]
-        return any(room == end or reaches(room, end) for room in below)
-
-    lines = ["```mermaid", "flowchart TD"]
-    for source in rooms:
-        for target in sorted(direct[source], key=rooms.index):
-            if not any(reaches(other, target) for other in direct[source] - {target}):
-                lines.append(f"    {source} --> {target}")
-    return "\n".join([*lines, "```"])
-
-
-if __name__ == "__main__":
-    print(diagram(), diagram(ROOMS_OF_DATA, room_of_data), sep="\n\n")

@@ -59,7 +59,7 @@ def test_a_fit_learns_more_than_chance_and_writes_rows_with_the_metric(trained: 
     chance = np.mean([[name in line for name in SHAPES] for line in lines if line.endswith("test")])
     assert tested[6] > chance + 0.25, "the average precision of a random order is the share of the label"
     assert tested[6] > tested[0] + 0.1
-    assert {row.metric for row in rows if row.split == "val"} == {"map", "acc", "loss"}
+    assert {row.metric for row in rows if row.split == "val"} == {"map", "label_acc", "loss"}
     assert (trained / "test/ancestor/seed0/checkpoints/best.ckpt").is_file()
 
 

@@ -69,7 +69,6 @@ _OF_CLASSES = ("class_weights", "balanced", "mixup", "cutmix")
 REFUSED = [
     {"class_weights": True, "balanced": True},
     *({"data": data, name: FACTORS[name][1]} for data in ("masks", "multilabel") for name in _OF_CLASSES),
-    *({"data": "stream", name: FACTORS[name][1]} for name in ("class_weights", "balanced", "limit_train")),
     *({"data": data, "absent": True} for data in ("folder", "cache", "multilabel")),
     {"early_stop": 1, "val": "none"},
 ]

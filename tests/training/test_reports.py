@@ -20,7 +20,7 @@ def shown(rows, split, epochs):
     low, high = (100 * limit for limit in interval(accuracy, n))
     always, of_classes = "", ""
     if split == "test":
-        always = ", always circle 33.3 %"
+        always = ", largest class circle 33.3 %"
         of_classes = f", balanced accuracy {100 * own['balanced_acc'].value:.1f} %"
         of_classes += f", calibration error {own['ece'].value:#.4g}"
     place = f"(95 %: {low:.1f} to {high:.1f}) of {n} images of shapes (chance 33.3 %{always})"

@@ -7,6 +7,7 @@ from typing import Any
 
 from lgx.artifacts.safetensors_files import read_metadata
 from lgx.artifacts.source_names import BESIDE, CONFIG, LEARNGENE, WEIGHTS
+from lgx.core.readable import escape_markdown
 from lgx.errors import UserError
 from lgx.host.files import check_output, has_mark
 
@@ -33,8 +34,8 @@ def model_card(
         writer: The command that writes the model.
     """
     rows = {**sizes, **{key: json.dumps(value) for key, value in facts.items() if value is not None}}
-    table = "\n".join("| {} | {} |".format(key, value.replace("|", "\\|")) for key, value in rows.items())
-    title = "".join(c if c.isprintable() else "\ufffd" for c in title)
+    table = "\n".join(f"| {escape_markdown(key)} | {escape_markdown(value)} |" for key, value in rows.items())
+    title = escape_markdown("".join(c if c.isprintable() else "\ufffd" for c in title))
     return f"""\
 ---
 library_name: {library}

@@ -15,7 +15,7 @@ from lgx.architectures import Architecture, full_name, name_of
 from lgx.architectures.class_order import class_order, with_class_order
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
-from lgx.components.metrics import metrics_for, was_measured
+from lgx.components.metrics import metric_names, metrics_for, was_measured
 from lgx.core.batch import Batch
 from lgx.core.readable import lasting
 from lgx.core.rows import Evaluation
@@ -269,7 +269,7 @@ class Family(SlicedNetwork):
         assert self.task is not None
         metrics = [self.metrics_of(split, f"_{place}") for place in range(len(self.measured))]
         if all(map(was_measured, metrics)):
-            for name in dict.fromkeys((self.task.metric, "acc", "loss")):
+            for name in metric_names(self.task):
                 average = torch.stack([each[name].compute() for each in metrics]).mean()
                 self.log(f"{split}/{name}", average, prog_bar=name == self.task.metric)
 

@@ -1,10 +1,8 @@
 """Sizes of slices as a user lists them, and those that are listed by default."""
 
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import Any
 
-from lgx.architectures import Architecture
+from lgx.architectures import Architecture, parse_for
 from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.methods.nested.slicing import sliced
@@ -33,31 +31,13 @@ def parse_size(text: str, whole: Architecture) -> Architecture:
     """
     if text.strip() == ANCESTOR:
         return whole
-    values: dict[str, Any] = {}
-    known = [field.name for field in fields(whole)]
-    for part in text.removeprefix(f"{whole.family}:").split(","):
-        key, _, value = (piece.strip() for piece in part.partition("="))
-        try:
-            read = type(whole).parse_option(key, value) if key in known and key not in values else {}
-        except (ValueError, UserError):
-            read = {}
-        if key not in read:
-            raise UserError(f"size {text}: expected KEY=NUMBER, each of {', '.join(KEYS)} once, got {part[:50]!r}")
-        values |= read
-    if "embed_dim" in values and "num_heads" not in values:
-        sizes = Sizes.within(whole)
-        if values["embed_dim"] % sizes.head:
-            raise UserError(
-                f"size {text}: heads have width {sizes.head}; give a multiple as embed_dim, or also num_heads"
-            )
-        values["num_heads"] = sizes.network(1, values["embed_dim"], whole.mlp_ratio).num_heads
     try:
-        size = whole.replace(**values)
+        size = parse_for(text, whole.kind, whole.num_classes, whole)
         sliced({}, whole, size, range(whole.depth))
     except UserError as error:
         raise UserError(f"size {text}: {error}") from error
-    if wrong := [key for key in values if key not in KEYS and getattr(size, key) != getattr(whole, key)]:
-        raise UserError(f"size {text}: {wrong[0]} is {getattr(whole, wrong[0])} in all slices; leave it out")
+    if size.replace(**{key: getattr(whole, key) for key in KEYS}) != whole:
+        raise UserError(f"size {text}: slices differ in {', '.join(KEYS)} alone; leave out all other values")
     return size
 
 

@@ -22,7 +22,7 @@ from lgx.components.class_metrics import CONFUSION, COUNTS, ClassScores, confusi
 from lgx.components.metrics import was_measured
 from lgx.core.batch import Batch
 from lgx.core.predictions import predicted_classes
-from lgx.core.readable import clipped, measured
+from lgx.core.readable import clipped, in_cells, measured
 from lgx.core.rows import CLASSES, Evaluation
 from lgx.core.task import Task
 from lgx.host.files import atomic_path
@@ -258,7 +258,7 @@ class ClassReport(Callback):
                 table = csv.writer(file, lineterminator="\n")
                 table.writerow(["class", "precision", "recall", "f1", "examples"])
                 for label, score in zip(classes, scores, strict=True):
-                    table.writerow([label, score.precision, score.recall, score.f1, score.examples])
+                    table.writerow(in_cells([label, score.precision, score.recall, score.f1, score.examples]))
             if name in self._matrices and len(classes) <= _DRAWN:
                 draw(trainer, folder, {network.stem(FIGURE): confusion_figure(self._matrices[name], classes)})
 

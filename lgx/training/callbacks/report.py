@@ -160,7 +160,7 @@ class Report(Callback):
             task, always = method.tasks[first[0].task], ""
             if split == "test" and (majority := self.classes.majority) is not None:
                 name = task.class_names[majority[0]] if task.class_names else str(majority[0])
-                always = f", always {clipped(name)} {measured(majority[1], 'acc')}"
+                always = f", largest class {clipped(name)} {measured(majority[1], 'acc')}"
             print(f"{label:<11}{place}{_sentence(first, task, always)}{weights}", flush=True)
             for line in self.classes.lines(task) if split == "test" and trained else ():
                 print(f"{'':<11}{line}", flush=True)

@@ -19,11 +19,10 @@ from PIL import ExifTags, Image
 from data_modules import VOC12, ImageFolderData, MultiLabelFolderData, ShardedData, UnlabeledFolderData
 from data_modules.images.examples import ImageFiles, LabeledImages
 from data_modules.images.transforms import MaskTransform, train_transform
-from data_modules.loading.samplers import Batching, TransformedExamples
+from data_modules.loading.samplers import TransformedExamples
 from data_modules.sets.segmentation import MaskedImages
 from data_modules.shards.index import read_index
 from data_modules.shards.reading import ShardImages
-from data_modules.shards.streaming import ShardBatches
 from data_modules.shards.writing import write_shards
 from lgx.architectures import parse_architecture
 from lgx.artifacts.export.program import task_of
@@ -121,10 +120,7 @@ def read(path: str, root: Path, names: list[str], channels: int, values: Any) ->
     module = kind(root=str(folder), **own, **options)
     module.setup("fit")
     images, task = module.examples("train"), module.task
-    if path == "stream":
-        batches = ShardBatches(images, eval_transform(task), "x", Batching(8), train=False)
-        return each(names, [(pixels,) for batch in batches for pixels in batch.inputs])
-    if path == "shards":
+    if path in ("shards", "stream"):
         return each(names, TransformedExamples(images, eval_transform(task)))
     images = images.take(np.arange(len(images))) if path == "table" else images
     files = {images.path(k).name: images.path(k) for k in range(len(images))}

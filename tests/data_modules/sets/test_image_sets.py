@@ -14,7 +14,7 @@ from data_modules import CIFAR10, FER2013, GTSRB, FashionMNIST, ImageDataModule,
 from data_modules.catalog import infos, open_set
 from data_modules.images.examples import ImageFiles, LabeledImages
 from data_modules.registry import IMAGE_SETS
-from data_modules.shards.streaming import StreamedShards
+from data_modules.shards.reading import ShardImages
 from data_modules.shards.writing import write_shards
 from data_modules.splits import grouped_split, stratified_order, stratified_split
 from lgx.commands.data import prepare
@@ -75,7 +75,7 @@ def test_imagenet_tests_on_the_official_val_folder(tmp_path: Path, monkeypatch: 
         write_shards(module.read(split), tmp_path / "imagenet_shards", split, kind.info, shard_size=4)
     streamed = kind(root=str(tmp_path), batch_size=4)
     streamed.setup("fit")
-    assert [type(streamed.examples(split)) for split in ("train", "val")] == [StreamedShards] * 2
+    assert [type(streamed.examples(split)) for split in ("train", "val")] == [ShardImages] * 2
     assert streamed.task.num_train == len(module.read("train"))
     assert {tuple(batch.inputs.shape[1:]) for batch in streamed.train_dataloader()} == {(3, 224, 224)}
 

@@ -13,7 +13,7 @@ from data_modules import MiniDecathlon
 from data_modules.base import SPLITS
 from data_modules.catalog import infos, is_present
 from data_modules.shards.index import read_index
-from data_modules.shards.reading import read_shard
+from data_modules.shards.reading import ShardImages
 from data_modules.suites import mini_decathlon as mini
 from data_modules.suites.mini_decathlon import FACTS, MINI, MINI_TASKS
 from lgx.commands.data import prepare
@@ -108,8 +108,8 @@ def test_every_task_is_split_without_an_image_in_two_splits(root: Path, task: mi
     module = MiniDecathlon(task=task, root=str(root), batch_size=8)
     images = {split: module.read(split) for split in SPLITS}
     assert tuple(len(images[split]) for split in SPLITS) == SIZES[task]
-    stored = [sample.get("png") or sample["jpg"] for p in read_index(module.folder)[1].values()
-              for shard in p for sample in read_shard(shard)]  # fmt: skip
+    splits = [ShardImages(shards, task) for shards in read_index(module.folder)[1].values()]
+    stored = [part.image_bytes(k) for part in splits for k in range(len(part))]
     assert len(set(stored)) == len(stored)
     assert set(np.asarray(images["train"].labels).tolist()) == set(range(FACTS[task].num_classes))
     assert all(min(images["test"][k][0].size) <= 64 for k in range(3))
@@ -122,7 +122,8 @@ def test_every_task_is_split_without_an_image_in_two_splits(root: Path, task: mi
 def test_large_images_keep_their_aspect_ratio_and_small_ones_their_bytes(root: Path, source: Path) -> None:
     flowers, cifar = (MiniDecathlon(task=t, root=str(root)) for t in ("flowers12", "cifar10"))
     assert {flowers.read("test")[k][0].size for k in range(5)} == {(72, 64)}
-    stored = {s["jpg"] for shard in read_index(cifar.folder)[1]["test"] for s in read_shard(shard)}
+    images = ShardImages(read_index(cifar.folder)[1]["test"], "cifar10")
+    stored = {images.image_bytes(k) for k in range(len(images))}
     with zipfile.ZipFile(source / "cifar10/test.zip") as archive:
         assert stored == {archive.read(name) for name in archive.namelist()}
 

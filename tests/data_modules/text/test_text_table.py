@@ -95,6 +95,9 @@ def test_several_labels_are_lists_or_names_between_semicolons(tmp_path, words):
         (ROWS, {"label": "text"}, "every row is another class"),
         (ROWS[:1], {}, "has 1 different values, expected 2 to"),
         (ROWS, {"text": "text,stars,x"}, "expected one column or two"),
+        (ROWS, {"text": "text,text"}, "expected one column or two"),
+        ([*ROWS, ("a text", "")], {}, f"row {len(ROWS) + 1}: has no class in column 'stars'"),
+        ([], {}, "reviews.csv: has no rows"),
     ],
 )
 def test_a_wrong_table_is_refused_with_one_sentence(tmp_path, words, rows, options, message):
@@ -130,6 +133,11 @@ def test_from_a_table_over_training_and_export_to_the_predictions_of_a_pipeline(
     pipeline = transformers.pipeline("text-classification", str(tmp_path / "small"), device="cpu")
     answers = pipeline([text for text, _ in ROWS], batch_size=7)
     assert [row["name"] for row in predictions] == [answer["label"] for answer in answers]
+    (tmp_path / "lines.txt").write_text("".join(f"{text}\n" for text, _ in ROWS[:3]) + "\n\n" + ROWS[3][0])
+    ok(lgx("predict", tmp_path / "lines.txt", "--model", tmp_path / "small", "--out", tmp_path / "lines.csv"))
+    lines = [row["name"] for row in csv.DictReader((tmp_path / "lines.csv").open())]
+    of_nothing = pipeline("")[0]["label"]
+    assert lines == [*(answer["label"] for answer in answers[:3]), of_nothing, of_nothing, answers[3]["label"]]
     scores = torch.tensor([answer["score"] for answer in answers])
     torch.testing.assert_close(
         torch.tensor([float(row["probability"]) for row in predictions]), scores, atol=2e-6, rtol=0

@@ -200,8 +200,8 @@ def test_a_plan_counts_the_updates_of_every_size(ancestor, images):
     [
         (['--model.sizes=["depth=5"]'], "5 layers, but the learngene has 4"),
         (['--model.sizes=["embed_dim=24"]'], "24 dimensions"),
-        (['--model.sizes=["img_size=32"]'], "img_size is 16 in all slices"),
-        (['--model.sizes=["depth=two"]'], "expected KEY=NUMBER"),
+        (['--model.sizes=["img_size=32"]'], "slices differ in depth"),
+        (['--model.sizes=["depth=two"]'], "depth must be a number"),
         (['--model.sizes=["depth=2","depth=2"]'], "lists a size twice"),
         (["--model.sizes=[]"], "at least one size"),
         (["--model.compute=0"], "model.compute"),

@@ -24,6 +24,7 @@ from lgx.core.batch import Batch
 from lgx.core.flops import flop_counter
 from lgx.errors import UserError
 from lgx.methods import Nested
+from lgx.methods.nested.sizes import KEYS
 from lgx.methods.nested.slicing import ordered, sliced, trained_share
 from lgx.methods.weight_subcloning.importance import on_inputs
 from lgx.planning import make_plan
@@ -350,4 +351,4 @@ def test_heads_that_cannot_be_cut_are_refused(form, words):
 def test_sizes_beyond_the_learngene_are_refused(trained, changes, words):
     method, file, _ = trained
     with pytest.raises(UserError, match=words):
-        init(source=file, arch=method.architecture.replace(**changes).spec(), method="nested")
+        init(source=file, arch=method.architecture.replace(**changes).spec(KEYS), method="nested")

@@ -7,8 +7,8 @@ import pytest
 
 from lgx.core.flops import flop_counter
 from lgx.errors import UserError
-from lgx.results.arena.rounds import training_flops
 from lgx.results.run_records import RunRecord
+from lgx.results.sweep_costs import training_flops
 from tests.support.command_line import arguments, lgx, ok
 
 ARCH = "--model.arch=depth={depth},embed_dim=192,num_heads=3,patch_size=8,img_size=64"

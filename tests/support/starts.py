@@ -1,19 +1,18 @@
-"""A measured arena on the tiny images."""
+"""A sweep with starts on the tiny images."""
 
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
-from tests.support.command_line import ARCH, Result, lgx, ok
+from tests.support.command_line import ARCH
 
 QUIET = "enable_progress_bar", "enable_model_summary", "logger"
 SMALL = "depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 
 
-def arena_content(images: Path, folder: Path) -> dict[str, Any]:
-    """An arena of a random start, its twin, and a learngene of SWS; its configurations are written to the folder."""
+def starts_content(images: Path, folder: Path) -> dict[str, Any]:
+    """A sweep of a random start, its twin, and a learngene of SWS; its configurations are written to the folder."""
     data = {"class_path": "ImageFolderData", "init_args": {"root": str(images), "img_size": 16, "batch_size": 16}}
     trainer = {"max_epochs": 1, "accelerator": "cpu"} | dict.fromkeys(QUIET, False)
     optimizer = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
@@ -33,7 +32,6 @@ def arena_content(images: Path, folder: Path) -> dict[str, Any]:
         "sizes": {"full": {"model.arch": ARCH}, "half": {"model.arch": SMALL}},
         "budgets": [1, 2],
         "scratch": "random",
-        "rival": "sws",
         "sources": {
             "ancestor": {"config": "Ancestor.yaml"},
             "sws": {"config": "SWS.yaml", "options": {"model.ancestor": "{runs}/ancestor/seed{seed}"}},
@@ -54,16 +52,8 @@ def arena_content(images: Path, folder: Path) -> dict[str, Any]:
     }
 
 
-def write_arena(content: dict[str, Any], folder: Path) -> Path:
-    """Write an arena file."""
-    path = folder / "arena.yaml"
+def write_starts(content: dict[str, Any], folder: Path) -> Path:
+    """Write a sweep file with starts."""
+    path = folder / "starts.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False))
     return path
-
-
-@pytest.fixture(scope="session")
-def measured(images: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """Folder of an arena that was run, with ``arena.yaml`` and ``runs``, and what the command printed."""
-    folder = tmp_path_factory.mktemp("arena")
-    file = write_arena(arena_content(images, folder) | {"seeds": [0]}, folder)
-    return folder, ok(lgx("arena", file, "--runs_dir", folder / "runs"))

@@ -1,15 +1,17 @@
-"""Arena files: mistakes, and runs."""
+"""Sweep files with starts: mistakes, runs, and shares of sources."""
 
 import pytest
 
-from lgx.results.arena.arena_file import Measurement, load_arena
-from tests.results.arena.conftest import arena_content, write_arena
+from lgx.core.rows import read_rows
+from lgx.runs.starts import Cell
+from lgx.runs.sweeps import load_sweep, needed_runs
 from tests.support.command_line import lgx, refusal
+from tests.support.starts import starts_content, write_starts
 
 
 @pytest.fixture
 def content(images, tmp_path):
-    return arena_content(images, tmp_path)
+    return starts_content(images, tmp_path)
 
 
 MISTAKES = {
@@ -19,7 +21,6 @@ MISTAKES = {
     "empty": (lambda c: c.update(sizes={}), "sizes is {}, expected a mapping from each name"),
     "number": (lambda c: c["sizes"].update({8: {}}), "sizes is {"),
     "negative": (lambda c: c.update(budgets=[-1]), "whole numbers of epochs"),
-    "repeated": (lambda c: c.update(budgets=[2, 1]), "increasing"),
     "scratch": (lambda c: c.update(scratch="rand"), "scratch is 'rand', expected random or twin or sws"),
     "start": (lambda c: c["starts"]["sws"].update(option={}), "starts.sws: unknown key"),
     "sizes": (
@@ -36,53 +37,49 @@ MISTAKES = {
 def test_mistakes_get_one_sentence(content, tmp_path, mistake):
     change, words = MISTAKES[mistake]
     change(content)
-    result = lgx("arena", write_arena(content, tmp_path), "--runs_dir", tmp_path / "runs")
+    result = lgx("sweep", write_starts(content, tmp_path), "--runs_dir", tmp_path / "runs")
     assert result.code != 0
     assert words in result.sentence
-    assert "arena.yaml" in result.sentence
+    assert "starts.yaml" in result.sentence
 
 
 def test_a_missing_file_and_a_list_are_named(tmp_path):
     (tmp_path / "list.yaml").write_text("[1]")
     for name in ("none.yaml", "list.yaml"):
-        assert name in refusal(lgx("arena", tmp_path / name))
+        assert name in refusal(lgx("sweep", tmp_path / name))
 
 
 def test_every_start_trains_every_size_with_every_budget(content, tmp_path):
-    arena = load_arena(write_arena(content, tmp_path))
-    runs = arena.sweep()
-    cells = arena.measurements(runs)
+    runs = load_sweep(write_starts(content, tmp_path))
+    cells = {spec.folder: cell for spec in runs.runs if (cell := runs.starts.cell_of(spec.name))}
     assert len(cells) == len(runs.runs) - 4
     assert sum(cell.start == "random" for cell in cells.values()) == 2 * 2 * 2
-    assert {cell for cell in cells.values() if cell.start == "pretrained"} == {
-        Measurement("shapes", "whole", "pretrained", 0, seed) for seed in (0, 1)
-    }
-    assert all(
-        (spec.command == "test") == (cells[spec.folder].budget == 0) for spec in runs.runs if spec.folder in cells
-    )
+    tests = {spec.folder for spec in runs.runs if spec.command == "test"}
+    assert tests == {folder for folder, cell in cells.items() if cell == Cell("shapes", "whole", "pretrained")}
+    assert len(tests) == 2
+    assert {spec.options.get("model.label") for spec in runs.runs if spec.folder in cells} == {*content["starts"]}
 
 
 def test_the_ancestor_is_given_and_a_source_of_one_size_is_its_own(content, tmp_path):
     content["sources"]["small-{size}"] = content["sources"].pop("sws")
     content["starts"]["sws"]["options"]["model.initializer.source"] = "{runs}/small-{size}/seed{seed}/best"
-    arena = load_arena(write_arena(content, tmp_path))
-    runs = arena.sweep()
-    sharing = arena.sharing(runs)
+    runs = load_sweep(write_starts(content, tmp_path))
+    sharing = runs.starts.shares(needed_runs(runs), "runs")
     assert sharing["runs/tiny/shapes-half-sws-1/seed1"] == {"runs/tiny/small-half/seed1": 1}
     assert sharing["runs/tiny/shapes-whole-pretrained-0/seed1"] == {}
 
 
-@pytest.mark.parametrize(("source", "cells", "tasks"), [("sws", 4, 2), ("sws-{task}", 2, 1), ("sws-{size}", 2, 2)])
-def test_all_tasks_and_sizes_that_start_from_a_source_share_its_cost(source, cells, tasks, content, tmp_path):
+@pytest.mark.parametrize(("source", "cells"), [("sws", 4), ("sws-{task}", 2), ("sws-{size}", 2)])
+def test_all_tasks_and_sizes_that_start_from_a_source_share_its_cost(source, cells, content, tmp_path):
     content["tasks"]["again"] = content["tasks"]["shapes"]
     content["sources"][source] = content["sources"].pop("sws")
     content["starts"]["sws"]["options"]["model.initializer.source"] = f"{{runs}}/{source}/seed{{seed}}/best"
-    arena = load_arena(write_arena(content, tmp_path))
-    (shared,) = arena.sharing(arena.sweep())["runs/tiny/again-half-sws-1/seed1"].values()
-    assert (shared, arena.tasks_sharing("sws")) == (cells, tasks)
+    runs = load_sweep(write_starts(content, tmp_path))
+    (shared,) = runs.starts.shares(needed_runs(runs), "runs")["runs/tiny/again-half-sws-1/seed1"].values()
+    assert shared == cells
 
 
-def test_a_failing_start_leaves_the_others_and_the_report(content, tmp_path):
+def test_a_failing_start_leaves_the_others(content, tmp_path):
     content["starts"] = {
         "random": content["starts"]["random"],
         "broken": {
@@ -93,9 +90,8 @@ def test_a_failing_start_leaves_the_others_and_the_report(content, tmp_path):
         },
     }
     content |= {"seeds": [0], "budgets": [1], "sizes": {"half": content["sizes"]["half"]}}
-    del content["rival"], content["sources"], content["ancestor"]
-    result = lgx("arena", write_arena(content, tmp_path), "--runs_dir", tmp_path / "runs")
+    del content["sources"], content["ancestor"]
+    result = lgx("sweep", write_starts(content, tmp_path), "--runs_dir", tmp_path / "runs")
     assert result.code != 0
     assert "none.safetensors" in result.sentence
-    assert "What to choose" in result.out
-    assert (tmp_path / "runs/tiny/report.html").is_file()
+    assert {row.method for row in read_rows(tmp_path / "runs/tiny/measured.csv")} == {"random"}
