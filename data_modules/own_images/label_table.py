@@ -87,9 +87,9 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
 
     ``file,label`` names the class of an image. ``file,labels`` names the labels of an image, separated by semicolons;
     an empty cell means no label. ``file,cat,dog,...`` has a column for each label, with 1 for present, 0 for absent,
-    and blank or -1 for unknown. All may have a column ``split`` with train, val or test. Empty lines are skipped. ``known`` are all labels in index
-    order, the lines of ``classes.txt``; None takes the columns of the third form, else the labels of the training
-    images, sorted by name.
+    and blank or -1 for unknown. All may have a column ``split`` with train, val or test. Empty lines are skipped.
+    ``known`` are all labels in index order, the lines of ``classes.txt``; None takes the columns of the third form,
+    else the labels of the training images, sorted by name.
 
     Raises:
         UserError: If the table cannot be read or is wrong; the sentence names the file and, for a wrong cell, the line.
