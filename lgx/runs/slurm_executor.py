@@ -180,7 +180,7 @@ def _outcome(submission: Submission, tasks: Sequence[Any]) -> Outcome:
     """The outcome of a job, from those of its processes that have left a result."""
     errors = [str(error) for task in tasks if (error := task.exception()) is not None]
     if not errors:
-        return "finished" if all(task.result() for task in tasks) else "elsewhere"
+        return "finished"
     if not any(RunFailed.__name__ in error for error in errors):  # the run did not start
         return Failure("the run could not be started", _stderr(submission))
     return failure_of(submission.job, _stderr(submission))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lgx.host.locks import is_locked
 from tests.support.command_line import wait_until
+from tests.support.forks import is_locked
 from tests.support.slurm_sweeps import STEPS, outcome
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(900)]
