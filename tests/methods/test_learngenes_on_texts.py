@@ -170,7 +170,7 @@ def test_plain_transformers_read_the_networks_of_a_family(fit, text_root, tmp_pa
     if kind == "language":
         return
     ok(lgx("predict", "--config", run / "config.yaml", f"--ckpt_path={run}/checkpoints/last.ckpt"))
-    (tmp_path / "a.txt").write_text("the sentence\n\na word")
+    (tmp_path / "a.txt").write_text("the sentence\na word")
     words = ["--top_k", 2]
     ok(lgx("predict", tmp_path / "a.txt", "--model", run, "--arch", size, "--out", tmp_path / "p.csv", *words))
     tokenizer = load_tokenizer(text_root / "gpt2_vocab")

@@ -308,7 +308,7 @@ def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path, network,
     assert not result.random
     assert start._sample.shape[0] == 2
     assert result.notes[1] == f"ranked    by activation on 2 texts of {texts}"
-    with pytest.raises(UserError, match=r"data: .*nothing has no training texts"):
+    with pytest.raises(UserError, match=r"data: .*nothing does not exist"):
         WeightSubcloning(str(folder), str(tmp_path / "nothing")).ranked  # noqa: B018
     (folder / "tokenizer.json").unlink()
     with pytest.raises(UserError, match=r"source: .* has only special tokens"):

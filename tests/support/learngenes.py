@@ -1,6 +1,5 @@
 """A learngene file for any initializer, made from what its methods declare."""
 
-from inspect import signature
 from pathlib import Path
 
 import torch
@@ -40,10 +39,10 @@ def learners_of(kind: type[Initializer]) -> list[str]:
 
 def start_from(kind: type[Initializer], source: Path) -> Initializer:
     """The initializer, with a few images if it needs some."""
-    if "evaluations" not in signature(kind).parameters:
+    if kind.method != "snapvit":
         return kind(str(source))  # type: ignore[call-arg]
     images = write_images(source.parent / "photos", {"train": 2})
-    return kind(str(source), data=str(images), images=2, evaluations=1)  # type: ignore[call-arg]
+    return kind(str(source), data=str(images), images=2)  # type: ignore[call-arg]
 
 
 def save_source(

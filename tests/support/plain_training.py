@@ -43,7 +43,7 @@ class Trained:
         """Move the average of the weights by a share of the way to those of a network."""
         now = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         before = self.average or now
-        self.average = {name: before[name] + share * (tensor - before[name]) for name, tensor in now.items()}
+        self.average = {name: before[name].lerp(tensor, share) for name, tensor in now.items()}
 
     def best_epoch(self, metric: str) -> int:
         """Epoch, from 1, of the best score; of equal scores the lower loss, of equal losses the later one."""
@@ -144,7 +144,7 @@ def evaluate(weights: dict[str, Tensor], inputs: Tensor, targets: Tensor, option
     logits, metrics = logits.float(), {}
     if options["kind"] == "multilabel":
         logits = logits.sigmoid()
-        metrics["acc"] = classification.MultilabelAccuracy(classes, average="micro", ignore_index=VOID)
+        metrics["label_acc"] = classification.MultilabelAccuracy(classes, average="micro", ignore_index=VOID)
         metrics["map"] = classification.MultilabelAveragePrecision(classes, average="macro", ignore_index=VOID)
     elif options["kind"] == "segmentation":
         metrics["acc"] = classification.MulticlassAccuracy(classes, average="micro", ignore_index=VOID)

@@ -139,9 +139,9 @@ def test_a_truncated_image_ends_with_one_sentence_even_in_a_worker(tmp_path: Pat
     for k, split in enumerate(("train", "val")):
         fake_data.class_tree(tmp_path / "own" / split, ["a", "b"], 4, k)
     broken = tmp_path / "own" / "train" / "b" / "002.png"
-    broken.write_bytes(broken.read_bytes()[:100])
     module = ImageFolderData(root=str(tmp_path / "own"), img_size=16, batch_size=2, num_workers=workers)
     module.setup("fit")
+    broken.write_bytes(broken.read_bytes()[:100])
     with pytest.raises(UserError) as error:
         list(module.train_dataloader())
     assert str(error.value).startswith(f"own train: {broken} cannot be decoded")

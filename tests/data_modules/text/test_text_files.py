@@ -159,7 +159,7 @@ def test_texts_are_tokenized_again_only_if_they_changed(tmp_path, vocabulary, ca
 
 
 BAD = {
-    "no text": ({"b.csv": "text\n"}, r"b\.csv: cannot be read"),
+    "no text": ({"b.csv": "text\n"}, r"b\.csv: has no rows"),
     "another field": ({"a.jsonl": '{"body": "x"}'}, r"a\.jsonl: no column 'text' among body"),
     "no object": ({"a.jsonl": "[1]"}, "has no texts"),
     "broken JSON": ({"a.jsonl": OBJECTS + "{"}, r"a\.jsonl: cannot be read .*row 60"),
@@ -182,7 +182,7 @@ def test_a_bad_file_is_named_in_one_sentence(tmp_path, vocabulary, case):
 
 
 def test_absent_texts_tokenizers_and_folders_are_named(tmp_path, vocabulary, monkeypatch):
-    with pytest.raises(UserError, match=r"data.root: .*absent has no training texts"):
+    with pytest.raises(UserError, match=r"data.root: .*absent does not exist"):
         opened(tmp_path / "absent", vocabulary)
     root = write(tmp_path / "set", {"a.jsonl": OBJECTS})
     with pytest.raises(UserError, match=r"data.tokenizer: give the folder"):
