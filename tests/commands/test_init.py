@@ -190,13 +190,6 @@ def test_lgx_arch_prints_parameters_and_macs():
     assert (row["parameters"], row["depth"]) == (parse_architecture("Des-B-5", num_classes=100).count_parameters(), 5)
 
 
-def test_sample_writes_reproducible_json_lines(tmp_path):
-    assert lgx("sample", "ViTs+-1K", "--count", 20, "--out", tmp_path / "set.jsonl").code == 0
-    lines = (tmp_path / "set.jsonl").read_text().splitlines()
-    assert len(lines) == 20
-    assert lgx("sample", "ViTs+-1K", "--count", 3).out.splitlines() == lines[:3]
-
-
 def listed(pattern):
     head, *lines = ok(lgx("backbones", pattern)).out.splitlines()
     assert head.split() == ["backbone", "read", "parameters", "px", "license"]
