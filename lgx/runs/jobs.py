@@ -16,7 +16,7 @@ from lgx.host.files import atomic_path
 from lgx.host.launcher import job_rank
 from lgx.host.locks import locked
 from lgx.host.safety import read_json
-from lgx.host.signals import requeue_signal
+from lgx.host.signals import REQUEUE
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def run_on_cluster(job: Job) -> None:
             and then has no result yet.
     """
     stop = threading.Event()
-    signal.signal(requeue_signal(), lambda *_: None)  # meant for the run, which requeues itself
+    signal.signal(REQUEUE, lambda *_: None)  # meant for the run, which requeues itself
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     Path(job.log).parent.mkdir(parents=True, exist_ok=True)
     with open(job.log, "ab") as log:

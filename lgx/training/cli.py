@@ -144,7 +144,8 @@ class LgxCLI(LightningCLI):
         self.health = TrainingHealth()
         self._monitor(built.checkpoint)
         options: Any = built.trainer
-        plugins, self.checkpoint_io = every_plugin(options.plugins)
+        with blame(REFUSED):
+            plugins, self.checkpoint_io = every_plugin(options.plugins)
         self.saved = SaveConfig(self.identity, resumed is not None)
         first = [self.claim, self.saved] if self.command == "fit" else []
         callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health, self.checkpoint_io)

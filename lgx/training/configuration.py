@@ -21,7 +21,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules import TaskDataModule  # the import registers the short names of data modules
 from data_modules.module_checks import check_options, check_task
-from lgx.components.features import NEIGHBORS, ProbeName
+from lgx.components.features import ProbeName
 from lgx.components.optim import check_class, length_argument
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
@@ -132,7 +132,6 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
     if command == "test":
         text = "Accuracy of a classifier on the features, in place of the head: k nearest neighbors, or linear."
         parser.add_argument("--probe", type=ProbeName | None, default=None, help=text)
-        parser.add_argument("--probe_k", type=int, default=NEIGHBORS, help="Number of neighbors of --probe knn.")
     if extra is not None:
         _add_fields(parser, extra)
     _link(parser)

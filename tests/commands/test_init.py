@@ -106,7 +106,7 @@ MISTAKES = [
     (["--arch", "6-Small"], ("embed_dim 384", "must not be wider than the learngene", "embed_dim 16")),
     (["--num_classes", 9], ("3 classes", "--head 9")),
     (["--method", "weight_selection"], ("not a whole network",)),
-    (["--noise", "0.1"], ("--noise: method sws does not take it; use --method ghn3 or logah",)),
+    (["--spectrum", "random"], ("--spectrum: method sws does not take it; use --method ghn3 or logah",)),
     (["--method", "swss"], ("swss", "did you mean sws?")),
     (["--source", "nowhere.learngene.safetensors"], ("nowhere.learngene.safetensors", "no such file")),
     (["--out", "/tmp/x.learngene.safetensors"], ("is for learngenes",)),
@@ -155,7 +155,7 @@ def test_help_lists_every_method_and_every_option_of_an_initializer():
     text = " ".join(lgx("init", "--help").out.split())
     methods = text.partition("How to use the source: ")[2].partition("; by default")[0]
     assert methods.split(", ") == names_with_initializer()
-    for option in ("source", "params", "data", "strategy", "order", "priority", "layers", "noise", "task"):
+    for option in ("source", "params", "data", "strategy", "order", "priority", "layers", "spectrum", "task"):
         assert f"--{option} {option.upper()} " in text
     assert "--name" not in text
 

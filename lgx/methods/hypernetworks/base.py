@@ -23,7 +23,7 @@ from lgx.core.schema import check_option
 from lgx.core.seed import run_seed
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.hypernet import Hypernet, HypernetConfig, Layout, LowRankTensor, SizeEmbedding, meta_batch_loss, skeleton
+from lgx.hypernet import Hypernet, HypernetConfig, Layout, LowRankTensor, meta_batch_loss, skeleton
 from lgx.methods import hypernetworks as specs
 from lgx.methods.hypernetworks.initializer import method_of
 from lgx.methods.hypernetworks.panel_evaluation import PanelEvaluation
@@ -126,8 +126,6 @@ class HypernetMethod(PanelEvaluation):
         max_shape: Largest (out, in, kernel height, kernel width) that is predicted; larger targets are tiled.
         attention_gain: Factor on the contribution of attention in predicted networks, relative to the other
             contributions; 1 as published, 6 for short texts.
-        size_embedding: How the encoder reads the sizes of a parameter: ``table`` as published, with a row for each
-            size, or ``fourier`` (ours), a smooth function that also covers sizes between training sizes.
         kwargs: Arguments of every method.
     """
 
@@ -146,7 +144,6 @@ class HypernetMethod(PanelEvaluation):
         heads: int = 16,
         max_shape: tuple[int, int, int, int] = (2048, 2048, 16, 16),
         attention_gain: float = 1.0,
-        size_embedding: SizeEmbedding = "table",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -164,7 +161,6 @@ class HypernetMethod(PanelEvaluation):
         self.decoder_options: dict[str, Any] = {}  # beside max_shape
         self._config_options: dict[str, Any] = {
             "width": width, "layers": layers, "heads": heads, "max_shape": max_shape, "attention_gain": attention_gain,
-            "size_embedding": size_embedding,
         }  # fmt: skip
 
     @cached_property
@@ -374,5 +370,5 @@ class LoGAH(HypernetMethod):
 
     @property
     def method(self) -> str:
-        """``logah``; ``logah_residual`` or ``logah_aligned`` for the other layouts."""
+        """``logah``, or ``logah_aligned`` for that layout."""
         return method_of(self.config)
