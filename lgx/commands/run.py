@@ -46,9 +46,12 @@ class SizeOptions:
 
     def budgets(self) -> "list[Budget]":
         """The upper limits that are given."""
+        limits = (self.params, self.macs, self.latency)
+        if limits == (None, None, None):
+            return []
         from lgx.initialization.sizing import parse_budgets
 
-        return parse_budgets(self.params, self.macs, self.latency)
+        return parse_budgets(*limits)
 
 
 def run(command: str, argv: list[str]) -> None:
@@ -113,7 +116,7 @@ def call(
     if options is not None:
         arguments["options"] = {option.name: arguments[option.name] for option in options}
     if "size" in parameters:
-        arguments["size"] = SizeOptions(*(arguments[field.name] for field in fields(SizeOptions)))
+        arguments["size"] = SizeOptions(**{field.name: parsed[field.name] for field in fields(SizeOptions)})
     function(**{name: arguments[name] for name in parameters})
 
 
