@@ -13,10 +13,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from data_modules.loading.fingerprint import fingerprint_of_names
-from lgx.artifacts.checkpoints import FINAL as FINAL
-from lgx.artifacts.checkpoints import LAST as LAST
-from lgx.artifacts.checkpoints import SUMMARY as SUMMARY
-from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
+from lgx.artifacts.checkpoints import FINAL, SUMMARY, load_checkpoint, weights_of_run
 from lgx.artifacts.source_names import LEARNGENE
 from lgx.artifacts.sources import learngene_of
 from lgx.core.provenance import commit, hardware

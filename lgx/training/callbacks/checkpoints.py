@@ -18,7 +18,7 @@ from lightning.pytorch.callbacks import Checkpoint, WeightAveraging
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.checkpoints import FINAL, LAST, load_checkpoint
 from lgx.components.optim import check_length
 from lgx.core.rows import keep_rows
 from lgx.errors import Preempted, UserError
@@ -27,7 +27,7 @@ from lgx.host.files import atomic_path
 from lgx.host.signals import REQUEUE, STOP, STOPS
 from lgx.methods.base import Method
 from lgx.training.lightning_internals import callbacks_of
-from lgx.training.run_folder import FINAL, LAST, run_folder
+from lgx.training.run_folder import run_folder
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
