@@ -186,7 +186,7 @@ class FolderClaim(Callback):
         self.overwrite = overwrite
         self.writes = writes
         self.resumed: RunIdentity | None = None
-        self._outdated: list[Path] = []
+        self._outdated: dict[Path, int] = {}  # time of the last change of each
         self._is_unchanged = False
 
     def check(
@@ -204,14 +204,15 @@ class FolderClaim(Callback):
         """
         if checkpoint is not None and checkpoint.is_in(self.folder):
             if self._may_resume(checkpoint.identity, now):
-                self._outdated = [self.folder / SUMMARY] if self.writes else []
+                summary = self.folder / SUMMARY
+                self._outdated = _changed([summary]) if self.writes and summary.exists() else {}
                 return checkpoint
             checkpoint = None
         elif checkpoint is not None and checkpoint.identity is not None:
             start = f"--model.initializer Pretrained --model.initializer.source {checkpoint.path}"
             check_same(checkpoint.identity, now, checkpoint.path, f"give these, or start from its weights: {start}")
         if self.writes:
-            self._outdated = files_of_run(self.folder)
+            self._outdated = _changed(files_of_run(self.folder))
             names = [path.name for path in self._outdated]
             has_run = any(name.endswith(".ckpt") or name == "results.csv" for name in names)
             is_finished = any(name == SUMMARY or name.endswith(LEARNGENE) for name in names)
@@ -247,12 +248,20 @@ class FolderClaim(Callback):
         return self._is_unchanged and is_complete(self.folder)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Delete the files of the run that is replaced, or the summary of the run that continues."""
-        for file in self._outdated:
-            file.unlink(missing_ok=True)
-        self._outdated = []
+        """Delete the files of the run that is replaced, or the summary of the run that continues.
+
+        A logger of the new run may have begun to write to a file of the earlier one.
+        """
+        for file, changed in self._outdated.items():
+            if file.lstat().st_mtime_ns == changed:
+                file.unlink()
+        self._outdated = {}
 
     on_test_start = on_fit_start  # of the start, before training
+
+
+def _changed(files: Iterable[Path]) -> dict[Path, int]:
+    return {file: file.lstat().st_mtime_ns for file in files}
 
 
 def files_of_run(folder: Path) -> list[Path]:
