@@ -1,7 +1,6 @@
 """Parse the configuration of a training command, and build the objects that it describes."""
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache
@@ -26,7 +25,6 @@ from lgx.components.optim import check_class, length_argument
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
-from lgx.host import launcher
 from lgx.host.failures import blame
 from lgx.host.warnings import silence_known_warnings
 from lgx.methods import registry
@@ -147,12 +145,8 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
             raise UserError(f"{option}: follows {LINKED[linked]}; leave it out")
         if option in ("--model.optimizer", "--model.scheduler"):
             check_class(option, value or after)
-    _DROPPED.messages.clear()
-    try:
-        config = parse(parser, argv)
-    finally:
-        for message in _DROPPED.messages if launcher.rank() == 0 else ():
-            print(f"dropped   {message}", file=sys.stderr)
+    _DROPPED.printed.clear()
+    config = parse(parser, argv)
     for name in ("optimizer", "scheduler"):
         check_class(f"model.{name}", str(getattr(config.model.init_args.get(name), "class_path", "")))
     _check_values(config)
