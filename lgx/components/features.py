@@ -186,15 +186,11 @@ class Probe:
 
     Args:
         name: ``knn`` or ``linear``.
-        neighbors: Number of neighbors, k.
+        neighbors: Number of neighbors, k; all training images if there are fewer.
     """
 
     name: ProbeName
     neighbors: int = NEIGHBORS
-
-    def __post_init__(self) -> None:
-        if self.neighbors < 1:
-            raise UserError(f"--probe_k: expected at least 1, got {self.neighbors}")
 
     @property
     def metric(self) -> str:
@@ -222,10 +218,6 @@ class Probe:
                 f"--probe {self.name}: all {len(known)} training images are of class {int(classes[0])}; give images "
                 "of at least two classes"
             )
-        if self.name == "knn" and self.neighbors > len(known):
-            raise UserError(
-                f"--probe_k {self.neighbors}: there are only {len(known)} training images; give at most this number"
-            )
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
         from sklearn.neighbors import KNeighborsClassifier
@@ -234,7 +226,8 @@ class Probe:
 
         classifier: Any = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         if self.name == "knn":
-            classifier = KNeighborsClassifier(self.neighbors, weights=_votes, algorithm="brute", metric="cosine")
+            neighbors = min(self.neighbors, len(known))
+            classifier = KNeighborsClassifier(neighbors, weights=_votes, algorithm="brute", metric="cosine")
         with warnings.catch_warnings(category=ConvergenceWarning, action="ignore"):
             classifier.fit(known.numpy(), known_labels.numpy())
         return float(classifier.score(tested.numpy(), tested_labels.numpy()))
