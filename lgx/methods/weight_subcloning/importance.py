@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from lgx.architectures import Architecture
-from lgx.architectures.axes import Axis, input_dim, parts_of
+from lgx.architectures.axes import Axis, input_dim, values_by_part
 from lgx.architectures.parameter_axes import axes_of
 from lgx.core.progress import tracked
 
@@ -47,7 +47,7 @@ def of_weights(tensors: Mapping[str, Tensor], architecture: Architecture) -> Imp
         for dim, axis in enumerate(axes_of(architecture, name)):
             if axis is None or axis.kind == "head":
                 continue
-            norms = parts_of(tensor.double().transpose(0, dim).flatten(1).norm(dim=1), axis).mean(0)
+            norms = values_by_part(tensor.double().transpose(0, dim).flatten(1).norm(dim=1), axis).mean(0)
             key, share = (axis.kind, axis.owner), _of_query_heads(norms, axis, architecture)
             share = share / share.mean().clamp_min(1e-12)
             sums[key] = sums.get(key, torch.zeros_like(share)) + share
