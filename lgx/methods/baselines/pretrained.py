@@ -83,7 +83,7 @@ class Pretrained(FromSource):
         """The source's own size."""
         if self._file is not None:
             raise UserError(f"{self.source}: a weights file does not contain its size; give --arch instead of a budget")
-        return Sizes.own(self.of_source)
+        return Sizes.fixed(self.of_source)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """All parameters of the source."""
