@@ -33,7 +33,7 @@ def make_panels(
         The figure and its panels.
     """
     figure = Figure(figsize=(size[0] * count + legend, size[1]), layout="constrained")
-    panels = [axes for row in figure.subplots(1, count, sharey=share_y, squeeze=False) for axes in row]
+    panels = list(figure.subplots(1, count, sharey=share_y, squeeze=False).flat)
     for axes in panels:
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
@@ -90,10 +90,10 @@ _CLOSEST = 0.05
 
 def whole_ticks(axes: Axes, values: Iterable[int]) -> None:
     """Put ticks of the horizontal axis at whole numbers: at the values if their labels do not overlap."""
-    places = sorted(set(values))
-    gaps = [high - low for low, high in pairwise(places)]
-    if len(places) < 2 or min(gaps) / (places[-1] - places[0]) > _CLOSEST * len(str(places[-1])):
-        axes.set_xticks(places)
+    positions = sorted(set(values))
+    gaps = [high - low for low, high in pairwise(positions)]
+    if len(positions) < 2 or min(gaps) / (positions[-1] - positions[0]) > _CLOSEST * len(str(positions[-1])):
+        axes.set_xticks(positions)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 

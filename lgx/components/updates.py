@@ -43,9 +43,9 @@ class UpdateMean:
         """
         self._is_complete = trainer.is_last_batch or (batch_idx + 1) % trainer.accumulate_grad_batches == 0
         ignored = ignored_target(kind)
-        known = loss.new_ones((), dtype=torch.float) if ignored is None else targets.ne(ignored).float().mean()
-        self._weights.append(known)
-        return loss if ignored is None else loss * known
+        weight = loss.new_ones((), dtype=torch.float) if ignored is None else targets.ne(ignored).float().mean()
+        self._weights.append(weight)
+        return loss if ignored is None else loss * weight
 
     def correct(self, network: nn.Module, trainer: Trainer, kinds: set[Kind]) -> None:
         """Divide the gradients of a complete update by the sum of its weights, not by the number of its batches.
@@ -57,7 +57,8 @@ class UpdateMean:
         """
         if not self._is_complete:
             return
-        weights, self._weights = self._weights, []
+        weights = self._weights
+        self._weights = []
         total: Any = len(weights)
         if any(ignored_target(kind) is not None for kind in kinds):
             total = float(trainer.strategy.reduce(torch.stack(weights).sum(), reduce_op="mean"))
