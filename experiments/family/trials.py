@@ -23,9 +23,9 @@ from data_modules.images.transforms import CropFlip
 from lgx.architectures import Architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
-from lgx.methods.nested.front import grid
-from lgx.methods.nested.sizes import default_sizes, parse_size, short_names
-from lgx.methods.nested.slicing import ordered, skeleton, sliced
+from lgx.methods.nested.front import size_grid
+from lgx.methods.nested.sizes import default_sizes, parse_size, size_names
+from lgx.methods.nested.slicing import ordered, slice_network, sliced
 from lgx.methods.weight_subcloning.importance import on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change
 
@@ -146,7 +146,7 @@ class Trial:
 
 @cache
 def _network(size: Architecture) -> nn.Module:
-    return skeleton(size, torch.device("cpu"), torch.float32)
+    return slice_network(size, torch.device("cpu"), torch.float32)
 
 
 def equal_compute(costs: list[float], total: float) -> list[int]:
@@ -167,7 +167,7 @@ def run(
     layers, listed = layers_of(rule, trial.whole.depth, trial.by_change), default_sizes(trial.whole)
     costs = [float(cost_of(size).macs) for size in listed]
     total = updates * len(costs) / sum(1 / cost for cost in costs)
-    names = dict(zip([*listed, trial.whole], short_names([*listed, trial.whole], trial.whole), strict=True))
+    names = dict(zip([*listed, trial.whole], size_names([*listed, trial.whole], trial.whole), strict=True))
     if is_separate:
         for size, cost in zip(listed, costs, strict=True):
             tensors = trial.train([size], [0] * round(total / len(costs) / cost), layers)
@@ -176,7 +176,7 @@ def run(
     sizes = [*listed, *([trial.whole] if whole else [])]
     costs = [float(cost_of(size).macs) for size in sizes]
     if has_random:
-        others = grid(trial.whole, 3, 128)
+        others = size_grid(trial.whole, 3, 128)
         weights = [1 / cost_of(size).macs for size in others]
         generator, mean, first = random.Random(trial.seed), len(others) / sum(weights), len(sizes)
         sequence = equal_compute([*costs, mean], total)

@@ -23,15 +23,15 @@ def class_order(names: Sequence[str], wanted: Sequence[str], source: str) -> lis
         return None
     if set(names) != set(wanted) or len(names) != len(wanted):
         raise UserError(
-            f"{source}: its classes differ from the classes of the data, which lacks {_listed({*names} - {*wanted})} "
-            f"and has {_listed({*wanted} - {*names})} instead; rename the classes of the data as in training, or train "
-            f"a new head"
+            f"{source}: its classes differ from the classes of the data, which lacks "
+            f"{_first_names({*names} - {*wanted})} and has {_first_names({*wanted} - {*names})} instead; rename the "
+            f"classes of the data as in training, or train a new head"
         )
     positions = {name: index for index, name in enumerate(names)}
     return [positions[name] for name in wanted]
 
 
-def _listed(names: set[str]) -> str:
+def _first_names(names: set[str]) -> str:
     return ", ".join(map(ascii, sorted(names)[:5])) or "none"
 
 

@@ -42,7 +42,7 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
     sizes, equals, config = rest.partition(",config=")  # the last value of an hf: network, in which are commas
     first, *options = [part.strip() for part in sizes.split(",")]
     options += [f"config={config}"] if equals else []
-    family = family_of(text)
+    family = family_of_text(text)
     values = {}
     if first.startswith(_TIMM):
         described = describe_timm_model(first.removeprefix(_TIMM))
@@ -75,15 +75,15 @@ def parse_for(
     Raises:
         UserError: If the family cannot predict the kind, or the text is malformed.
     """
-    if source is not None and source.family != DEFAULT_FAMILY and family_of(text).family == DEFAULT_FAMILY:
+    if source is not None and source.family != DEFAULT_FAMILY and family_of_text(text).family == DEFAULT_FAMILY:
         text = f"{source.family}:{text}" if "=" in text.partition(",")[0] else text
     _check_kind(text, kind)
     overrides: dict[str, Any] = {}
-    if source is not None and source.family == family_of(text).family:
+    if source is not None and source.family == family_of_text(text).family:
         overrides |= source.inherited(text)
     if num_classes is not None:
         overrides["num_classes"] = num_classes
-    if kind is not None and "kind" in (field.name for field in fields(family_of(text))):
+    if kind is not None and "kind" in (field.name for field in fields(family_of_text(text))):
         overrides["kind"] = kind
     return parse_any_architecture(text, **overrides)
 
@@ -127,7 +127,7 @@ def _read_options(text: str, options: list[str], family: type[Architecture]) -> 
     return values
 
 
-def family_of(text: str) -> type[Architecture]:
+def family_of_text(text: str) -> type[Architecture]:
     """The family of a name or specification; it need not be valid otherwise."""
     prefix, rest = _split(text)
     named = NAMED.get(rest.split(",")[0].strip())
@@ -150,7 +150,7 @@ def _unknown_name(name: str, names: list[str]) -> UserError:
 
 
 def _check_kind(text: str, kind: Kind | None) -> None:
-    if kind is None or kind in family_of(text).kinds:
+    if kind is None or kind in family_of_text(text).kinds:
         return
     fitting = next(family for family in reversed(FAMILIES.values()) if kind in family.kinds)  # the simplest is last
     reads, gets = ("images", "text") if kind == "text" else ("text", "images")

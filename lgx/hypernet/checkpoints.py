@@ -168,7 +168,7 @@ def load(
         name = str(source)
         state, stored = _read(name)
     elif isinstance(source, Learngene):
-        state, stored = _of_learngene(source, name)
+        state, stored = _config_in_learngene(source, name)
     else:
         state = dict(source)
         stored = None
@@ -192,7 +192,7 @@ def load(
 def _read(name: str) -> tuple[Any, Any]:
     """State dict and stored configuration of a file, not checked; the configuration is None if there is none."""
     if is_learngene(name):
-        return _of_learngene(Learngene.load(name), name)
+        return _config_in_learngene(Learngene.load(name), name)
     if name.endswith(".safetensors"):
         return read_safetensors(name)[0], None
     checkpoint = load_checkpoint(name, [Namespace])  # the official code stores its options as a Namespace
@@ -206,7 +206,7 @@ def _read(name: str) -> tuple[Any, Any]:
     return state, stored
 
 
-def _of_learngene(learngene: Learngene, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _config_in_learngene(learngene: Learngene, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if learngene.hypernet is None:
         raise UserError(f"{name}: a learngene of {learngene.method}, not a hypernetwork")
     return learngene.weights, learngene.hypernet

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -110,8 +111,8 @@ def heads_whole(source: Axis, target: Axis) -> list[int]:
         return within
     groups = evenly_spaced(source.heads // source.heads_per_group, target.heads // target.heads_per_group)
     of_group = evenly_spaced(source.heads_per_group, target.heads_per_group)
-    elements = torch.arange(source.size).view(-1, source.heads_per_group, source.size // source.heads)
-    return elements[groups][:, of_group][:, :, within].flatten().tolist()
+    elements = np.arange(source.size).reshape(-1, source.heads_per_group, source.size // source.heads)
+    return list(map(int, elements[groups][:, of_group][:, :, within].flat))
 
 
 def of_head(source: Axis, target: Axis, choose: Callable[[list[list[int]], int], Sequence[int]]) -> list[int]:

@@ -20,7 +20,7 @@ class Look:
     """How tables and figures show one name of the results.
 
     Attributes:
-        name: The name in ``results.csv``: the method's own, or that of a variant, e.g. ``sws_order2``.
+        name: The name in ``results.csv``, of the method or of a variant, e.g. ``sws_order2``.
         label: Words for a legend, e.g. ``SWS, order 2``.
         color: Color of its lines, ``#rrggbb``.
         dash: Dash of its lines.
@@ -41,8 +41,8 @@ class MethodSpec:
         paper: Authors, title, venue and year of the paper.
         url: Where the paper can be read.
         summary: One sentence for readers of a report who do not know the method: where the weights come from.
-        looks: How tables and figures show the method and its variants, in the order of tables. Without an own entry
-            the method is shown by its name.
+        looks: How tables and figures show the method and its variants, in the order of tables. Without an entry the
+            method is shown by its name.
         module: Path of the class that ``lgx fit --model`` trains, ``package.module:Class``; None for a pure start.
         initializer: Path of the default initializer of a descendant, likewise; None where the method gives no start.
         learngene: What the method's learngene holds; None without one.

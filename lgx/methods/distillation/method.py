@@ -22,7 +22,7 @@ from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.methods.distillation import SPEC
 from lgx.methods.distillation.guidance import PROJECTION, classes_of, projected_features, stored_widths
-from lgx.methods.distillation.start import Start, stage_shares, start_from_ancestor
+from lgx.methods.distillation.start import StudentStart, stage_shares, start_from_ancestor
 
 Guidance = Literal["logits", "features"]
 
@@ -72,7 +72,7 @@ class Distill(Method):
         alpha: float = 0.5,
         temperature: float = 1.0,
         guidance: Guidance = "logits",
-        start: Start = "random",
+        start: StudentStart = "random",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

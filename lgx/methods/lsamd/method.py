@@ -24,7 +24,7 @@ from lgx.methods.base import Method
 from lgx.methods.baselines.pretrained import Pretrained
 from lgx.methods.evaluation import refuse_parts
 from lgx.methods.lsamd import SPEC
-from lgx.methods.lsamd.selection import SelectionRun, extract, headless
+from lgx.methods.lsamd.selection import SelectionRun, extract_learngene, headless
 from lgx.methods.lsamd.super_ancestor import (
     Gate,
     Gating,
@@ -309,7 +309,7 @@ class LSAMD(Method):
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:
         """The selected base blocks and all parameters outside the layers; None where τ selects none or all."""
         try:
-            return extract([SelectionRun(self.describe(), state)], self.threshold)
+            return extract_learngene([SelectionRun(self.describe(), state)], self.threshold)
         except UserError as error:
             self.print(f"no learngene yet: {error}; then `lgx extract`")
             return None

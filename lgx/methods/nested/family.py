@@ -26,11 +26,11 @@ from lgx.errors import UserError
 from lgx.initialization import Front
 from lgx.initialization.sizing import Stopwatch
 from lgx.methods.nested import FAMILY
-from lgx.methods.nested.front import compared, describe, front_figure, grid, knee, measured_front, write_table
+from lgx.methods.nested.front import compared, front_figure, front_text, knee, measured_front, size_grid, write_table
 from lgx.methods.nested.shares import EqualCompute
-from lgx.methods.nested.sizes import ANCESTOR, default_sizes, parse_size, short_names, size_text
+from lgx.methods.nested.sizes import WHOLE_NETWORK, default_sizes, parse_size, size_names, slice_text
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
-from lgx.methods.nested.slicing import skeleton
+from lgx.methods.nested.slicing import slice_network
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,7 +132,7 @@ class Family(SlicedNetwork):
     @cached_property
     def _grid(self) -> list[Architecture]:
         least = min(size.depth for size in self.listed), min(size.embed_dim for size in self.listed)
-        return grid(self.architecture, *least)
+        return size_grid(self.architecture, *least)
 
     def draw(self, *parts: int) -> list[Architecture]:
         """The size of one update, whose number ends ``parts``."""
@@ -178,7 +178,7 @@ class Family(SlicedNetwork):
         steps = self.known_steps()
         if steps is None or not self.trainer.is_global_zero:
             return
-        names = [*(name or ANCESTOR for name in short_names(self.measured, self.architecture)), "random sizes"]
+        names = [*(name or WHOLE_NETWORK for name in size_names(self.measured, self.architecture)), "random sizes"]
         counts = [f"{round(share * steps):,} of {name}" for name, share in zip(names, self.updates.shares, strict=True)]
         print(f"updates    {', '.join(counts)}{self._duration(steps)}", flush=True)
         if self.compute is not None and steps < (wanted := self._passes(self.compute) * self._updates_of_pass):
@@ -243,10 +243,12 @@ class Family(SlicedNetwork):
     def evaluations(self, split: str) -> list[Evaluation]:
         """Every listed size under its own tags."""
         task = self.task.name if self.task else ""
-        short = short_names(self.measured, self.architecture)
-        trained = self._trained or [size_text(size) for size in self.measured]
+        short = size_names(self.measured, self.architecture)
+        trained = self._trained or [slice_text(size) for size in self.measured]
         return [
-            Evaluation(task, full_name(size), f"{split}/{name_of(size)}", name, f"_{place}", size_text(size) in trained)
+            Evaluation(
+                task, full_name(size), f"{split}/{name_of(size)}", name, f"_{place}", slice_text(size) in trained
+            )
             for place, (size, name) in enumerate(zip(self.measured, short, strict=True))
         ]
 
@@ -296,7 +298,7 @@ class Family(SlicedNetwork):
             write_table(self.front, self.architecture, table := folder / "front.csv")
             count = len(self.front.scores)
             print(f"front      {count} sizes in validation, {table}; sizes better than every smaller size:")
-            print(describe(self.front), flush=True)
+            print(front_text(self.front), flush=True)
         return {"front": front_figure(self.front, self.measured)}
 
     def conclusions(self) -> list[str]:
@@ -306,22 +308,22 @@ class Family(SlicedNetwork):
     def next_command(self, folder: Path) -> str:
         """See :class:`~lgx.methods.base.Method`: export the smallest network that is as good as the best."""
         size = self.measured[0] if self.front is None else knee(self.front)
-        return f"lgx export {shlex.quote(str(folder))} --arch {size_text(size)} --out small.onnx"
+        return f"lgx export {shlex.quote(str(folder))} --arch {slice_text(size)} --out small.onnx"
 
     def describe(self) -> dict[str, Any]:
         """The checkpoint's description, with the trained sizes."""
-        return super().describe() | {"sizes": [size_text(size) for size in self.listed]}
+        return super().describe() | {"sizes": [slice_text(size) for size in self.listed]}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """See :class:`~lgx.methods.base.Method`; also learn which sizes were trained."""
         super().on_load_checkpoint(checkpoint)
-        self._trained = [*checkpoint["lgx"].get("sizes", []), size_text(self.architecture)]
+        self._trained = [*checkpoint["lgx"].get("sizes", []), slice_text(self.architecture)]
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The whole network, the order of its layers, and the front."""
         tensors = {name: tensor for name, tensor in state.items() if name != ORDER}
         scores = self.front.scores if self.front else {}
-        selection = {"layers": list(self.layer_order), "front": {size_text(size): s for size, s in scores.items()}}
+        selection = {"layers": list(self.layer_order), "front": {slice_text(size): s for size, s in scores.items()}}
         ancestor = self.ancestor or ""
         return Learngene(self.method, self.architecture, tensors, ancestor, selection=selection, content="family")
 
@@ -331,7 +333,7 @@ def _network(
     size: Architecture, drop_rate: float, compiled: bool, device: torch.device, dtype: torch.dtype
 ) -> nn.Module:
     """A network without weights, which come with each call."""
-    network: Any = skeleton(size, device, dtype, drop_rate)
+    network: Any = slice_network(size, device, dtype, drop_rate)
     for block in size.blocks(network) if compiled else ():  # networks of all depths share compiled blocks
         block.compile()
     return cast(nn.Module, network)

@@ -17,7 +17,7 @@ from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import WHOLE, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import FeatureProjection, Features, feature_losses
-from lgx.components.losses import of_known
+from lgx.components.losses import labeled_logits
 from lgx.components.metrics import agreement_with
 from lgx.core.batch import Batch
 from lgx.core.schema import check_option
@@ -27,7 +27,7 @@ from lgx.initialization import Sizes
 from lgx.methods.distillation.guidance import projected_features
 from lgx.methods.nested import SPEC
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
-from lgx.methods.nested.slicing import skeleton
+from lgx.methods.nested.slicing import slice_network
 
 _LARGEST = torch.finfo(torch.float16).max
 _SHARES = (0.5, 0.75, 1.0)
@@ -199,7 +199,7 @@ class Nested(SlicedNetwork):
             features, logits = self.outputs(size, batch.inputs, real)
             losses, agreement = feature_losses(features, wanted, real)
             if self.architecture.num_classes:
-                predicted, wanted_ones = (of_known(part, batch.targets) for part in (logits, answers))
+                predicted, wanted_ones = (labeled_logits(part, batch.targets) for part in (logits, answers))
                 agreement = agreement_with(predicted, wanted_ones)[1]
             found.append((losses, agreement))
             name = f"{split}/agreement_{size.depth}x{size.embed_dim}"
@@ -251,4 +251,4 @@ class _Slice(nn.Module):
 def _slice(
     size: Architecture, summary: int, patches: int, compiled: bool, device: torch.device, dtype: torch.dtype
 ) -> _Slice:
-    return _Slice(skeleton(size, device, dtype), size, summary, patches, compiled)
+    return _Slice(slice_network(size, device, dtype), size, summary, patches, compiled)

@@ -38,7 +38,8 @@ class SWS(Distill):
     def __init__(self, stages: tuple[int, ...] = (3, 3, 4, 3, 3), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.stages = tuple(stages)
-        whole, depth = self.parsed_architecture, sum(stages)
+        whole = self.parsed_architecture
+        depth = sum(stages)
         if whole.depth != depth or whole.stages not in (None, self.stages):
             layers = f"stages {'-'.join(map(str, whole.stages))}" if whole.stages else f"{whole.depth} layers"
             raise UserError(

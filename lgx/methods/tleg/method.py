@@ -27,8 +27,8 @@ def linearly_expanded(architecture: Architecture, drop_rate: float = 0.0) -> nn.
             nn.init.zeros_(parameter)
     network.depth = architecture.depth
     whole = architecture.build("meta", drop_rate)
-    found: nn.Module = computed(network, _LinearlyExpanded, whole, architecture.layers)
-    return found
+    expanded: nn.Module = computed(network, _LinearlyExpanded, whole, architecture.layers)
+    return expanded
 
 
 class _LinearlyExpanded(ComputedNetwork):
