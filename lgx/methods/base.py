@@ -58,7 +58,7 @@ class Method(EvaluatedModule):
         drop_path_rate: Stochastic depth of an image model's last layer, rising linearly from 0.
         dropout: Dropout rate of a text model's embeddings, attention weights and residual updates; GPT-2 has 0.1.
         compile: Compile the network with torch.compile; saves time in long runs.
-        label: Name in results for a variant of the method, e.g. ``tal_plus``; by default the method's own name.
+        label: Name in results for a variant of the method, e.g. ``tal_plus``; by default the method's name.
 
     Attributes:
         spec: The method's declaration.
@@ -130,13 +130,15 @@ class Method(EvaluatedModule):
         self.step_losses: dict[str, Tensor] = {}
         self.epochs_trained, self.start_flops, self.skips_start = 0, 0.0, False
         self.assumed: list[str] | None = None
-        self._label, self._printed, self._update = label, {""}, UpdateMean()
+        self._label = label
+        self._printed = {""}
+        self._update = UpdateMean()
 
     # -- what a subclass provides -------------------------------------------------------------------------------
 
     @property
     def method(self) -> str:
-        """Name of the method, e.g. ``sws``; variants by an option may have a name of their own."""
+        """Name of the method, e.g. ``sws``; variants by an option may have another name."""
         return self.spec.name
 
     @property
@@ -146,7 +148,7 @@ class Method(EvaluatedModule):
 
     @property
     def label(self) -> str:
-        """Name in results: ``label``, if given."""
+        """Name in results: ``label``, or the method's."""
         return self._label or self.method
 
     @cached_property
@@ -224,9 +226,10 @@ class Method(EvaluatedModule):
             self._follow(*start)
 
     def _read_tasks(self) -> None:
-        task, own = self.validated_as(self.data_module().task), self.architecture
-        if own.kind != task.kind:
-            raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")
+        task = self.validated_as(self.data_module().task)
+        architecture = self.architecture
+        if architecture.kind != task.kind:
+            raise UserError(f"model.kind: the network is for {architecture.kind}, but task {task.name} is {task.kind}")
         self.check_task(task)
         if self.mix is not None and self.data_module().batch_size % 2:
             raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
@@ -234,7 +237,8 @@ class Method(EvaluatedModule):
         self.set_tasks({name: self.validated_as(task) for name, task in self.data_module().all_tasks.items()})
 
     def _follow(self, wanted: Normalization | None, start: str) -> None:
-        if (line := follow_normalization(self.data_module(), wanted, start)) not in self._printed:
+        line = follow_normalization(self.data_module(), wanted, start)
+        if line not in self._printed:
             self.print(line)  # once: a test reads the tasks again
         self._printed.add(line)
         self._read_tasks()
@@ -338,13 +342,14 @@ class Method(EvaluatedModule):
         Raises:
             UserError: If neither ``trainer.max_steps`` nor ``trainer.max_epochs`` gives an end.
         """
-        if (total := self.known_steps()) is None:
+        total = self.planned_steps()
+        if total is None:
             raise UserError(
                 "trainer.max_epochs or trainer.max_steps: a schedule needs the length of the run; give one of them"
             )
         return total
 
-    def known_steps(self) -> int | None:
+    def planned_steps(self) -> int | None:
         """Optimizer steps of the whole run; None if only time or the user ends it."""
         trainer = self.trainer
         limits = [int(trainer.max_steps)] if trainer.max_steps > 0 else []
@@ -383,18 +388,22 @@ class Method(EvaluatedModule):
         Raises:
             UserError: If the checkpoint is of another method or architecture.
         """
-        check_resumable(about := checkpoint.get("lgx", {}), self.method, self.architecture)
+        about = checkpoint.get("lgx", {})
+        check_resumable(about, self.method, self.architecture)
         fits = self._trainer is not None and self._trainer.state.fn == "fit"
         order_classes(checkpoint, self.architecture, self.tasks, is_mapped=not (fits or self.evaluates_starts))
-        self.epochs_trained, self.start_flops = int(about["epochs"]), float(about.get("start_flops", 0.0))
-        if self.follows_normalization and self._trainer is not None and (own := stored_normalization(about)):
-            self._follow(own, "the checkpoint's network")
+        self.epochs_trained = int(about["epochs"])
+        self.start_flops = float(about.get("start_flops", 0.0))
+        normalization = stored_normalization(about)
+        if self.follows_normalization and self._trainer is not None and normalization:
+            self._follow(normalization, "the checkpoint's network")
 
 
 def may_be_read(trainer: Any) -> bool:
     """Whether a logger or callback may read the losses of this step; logging takes a percent of a small step."""
-    step, every, ends = trainer.global_step + 1, trainer.log_every_n_steps, trainer.is_last_batch or trainer.should_stop
-    if ends or step == trainer.max_steps or (every and step % every == 0):
+    step = trainer.global_step + 1
+    every = trainer.log_every_n_steps
+    if trainer.is_last_batch or trainer.should_stop or step == trainer.max_steps or (every and step % every == 0):
         return True
     names = [(type(c).__module__, f"{vars(c).get('monitor')} {vars(c).get('filename')}") for c in trainer.callbacks]
     return any(not module.startswith(("lgx.", "lightning.")) or "train/" in name for module, name in names)

@@ -89,7 +89,7 @@ class Nested(SlicedNetwork):
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def own_architecture(self) -> Architecture:
+    def task_architecture(self) -> Architecture:
         """The architecture in ``arch`` with the classes of the ancestor's head."""
         try:
             source = load_pretrained(self.ancestor or "")
@@ -98,17 +98,18 @@ class Nested(SlicedNetwork):
                 raise
             self.assumed.append(f"model.ancestor: {self.ancestor} cannot be read yet; the plan assumes no head.")
             return self.parsed_architecture
-        own = self.parsed_architecture
-        known = source.require_known("model.ancestor")
-        has_head = source.has_head and (known.kind == own.kind or not own.reads_text)
-        return own.replace(num_classes=known.num_classes if has_head else 0)
+        architecture = self.parsed_architecture
+        ancestor = source.require_known("model.ancestor")
+        has_head = source.has_head and (ancestor.kind == architecture.kind or not architecture.reads_text)
+        return architecture.replace(num_classes=ancestor.num_classes if has_head else 0)
 
     @cached_property
     def measured(self) -> list[Architecture]:
         """Sizes that validation measures: half of the layers, a quarter, half at two thirds of the width, and small."""
         depth, width = self.architecture.depth, self.architecture.embed_dim
         head = Sizes.within(self.architecture).head
-        half, quarter, narrower = max(1, depth // 2), max(1, depth // 4), max(head, 2 * width // 3 // head * head)
+        half, quarter = max(1, depth // 2), max(1, depth // 4)
+        narrower = max(head, 2 * width // 3 // head * head)
         sizes = (half, width), (quarter, width), (half, narrower), (quarter, head)
         return list(dict.fromkeys(self.size(*each, share=1.0) for each in sizes))
 
@@ -120,7 +121,8 @@ class Nested(SlicedNetwork):
 
     def draw(self, *parts: int) -> list[Architecture]:
         """See :class:`SlicedNetwork`: the smallest size, and random ones up to the whole network."""
-        widths, generator = Sizes.within(self.architecture).widths(), random.Random(repr(parts))
+        widths = Sizes.within(self.architecture).widths()
+        generator = random.Random(repr(parts))
         sizes = [self.size(self.least_depth, widths[0], _SHARES[0])]
         for _ in range(self.draws):
             depth = generator.randint(self.least_depth, self.architecture.depth)
@@ -168,17 +170,22 @@ class Nested(SlicedNetwork):
     def prepare(self, size: Architecture) -> nn.Module:
         """A slice with its projection, without weights; it is built once."""
         projection: Any = self.network.projection
-        widths, weight = (projection.summary.out_features, projection.patches.out_features), projection.summary.weight
+        widths = projection.summary.out_features, projection.patches.out_features
+        weight = projection.summary.weight
         return _slice(self.with_kinds(size), *widths, self.compile_network, weight.device, weight.dtype)
 
     # -- losses ---------------------------------------------------------------------------------------------------
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss``, the mean over the sizes of the step, and its parts."""
-        sizes, inputs, real = self.drawn or self.draw(0), batch.inputs, self.real_tokens(batch)
-        answers = self._teacher_of(batch).features_and_logits(inputs, real)
-        parts = [self._losses(*self.outputs(size, inputs, real), *answers, batch) for size in sizes]
-        return {name: torch.stack([part[name] for part in parts]).mean() for name in parts[0]}
+        real = self.real_tokens(batch)
+        answers = self._teacher_of(batch).features_and_logits(batch.inputs, real)
+        sizes = self.drawn or self.draw(0)
+        parts = [self._losses(*self.outputs(size, batch.inputs, real), *answers, batch) for size in sizes]
+        means: dict[str, Tensor] = {}
+        for name in parts[0]:
+            means[name] = torch.stack([part[name] for part in parts]).mean()
+        return means
 
     def _losses(
         self, features: Features, logits: Tensor, wanted: Features, answers: Tensor, batch: Batch
@@ -194,17 +201,17 @@ class Nested(SlicedNetwork):
         """The average over the measured sizes: loss, and agreement of predictions or features."""
         real = self.real_tokens(batch)
         wanted, answers = self._teacher_of(batch).features_and_logits(batch.inputs, real)
-        found = []
+        scores = []
         for size in self.measured:
             features, logits = self.outputs(size, batch.inputs, real)
             losses, agreement = feature_losses(features, wanted, real)
             if self.architecture.num_classes:
                 predicted, wanted_ones = (labeled_logits(part, batch.targets) for part in (logits, answers))
                 agreement = agreement_with(predicted, wanted_ones)[1]
-            found.append((losses, agreement))
+            scores.append((losses, agreement))
             name = f"{split}/agreement_{size.depth}x{size.embed_dim}"
             self.log(name, agreement.mean(), on_step=False, on_epoch=True, sync_dist=True, batch_size=len(agreement))
-        losses, agreement = (torch.stack(values).mean(0) for values in zip(*found, strict=True))
+        losses, agreement = (torch.stack(values).mean(0) for values in zip(*scores, strict=True))
         metrics = self.metrics_of(split)
         for name, value in (("loss", losses), (AGREEMENT, agreement), ("n", torch.tensor(len(losses)))):
             metrics[name].update(value)
@@ -219,10 +226,13 @@ class Nested(SlicedNetwork):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The trained weights, in float16, and beside them those of the ancestor in the same order."""
-        own = {name: tensor for name, tensor in self.without_projection(state).items() if name != ORDER}
-        own = {name: tensor if name.startswith(WHOLE) else _in_half(tensor) for name, tensor in own.items()}
-        selection, ancestor = {"layers": list(self.layer_order)}, self.ancestor or ""
-        return Learngene(self.method, self.architecture, own, ancestor, selection=selection, content="slices")
+        tensors = {}
+        for name, tensor in self.without_projection(state).items():
+            if name != ORDER:
+                tensors[name] = tensor if name.startswith(WHOLE) else _in_half(tensor)
+        selection = {"layers": list(self.layer_order)}
+        ancestor = self.ancestor or ""
+        return Learngene(self.method, self.architecture, tensors, ancestor, selection=selection, content="slices")
 
 
 def _in_half(tensor: Tensor) -> Tensor:
