@@ -128,7 +128,7 @@ def _matrices(network: nn.Module) -> dict[str, list[Any]]:
 
 
 class WAVE(Distill):
-    """Learn weight templates from an ancestor, or, with given templates, only how a network of any size uses them.
+    """Learn weight templates from an ancestor, or, with stored templates, only how a network of any size uses them.
 
     Every matrix of a layer is ``W = Σ_t S_t ⊗ T_t``: all layers share the templates T_t, each has its own scalers S_t
     ([0], Fig. 2). Without ``templates`` an auxiliary net learns both by distillation; the learngene is the templates.
@@ -201,7 +201,7 @@ class WAVE(Distill):
         return use_templates(network, templates, learned=self.templates is None)
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
-        """The templates and all parameters outside of the layers; with given templates the whole network."""
+        """The templates and all parameters outside of the layers; with stored templates the whole network."""
         tensors = plain_parameters(self.without_projection(state))
         if self.templates is not None:
             return Learngene(self.method, self.architecture, tensors, ancestor=self.ancestor or "", content="network")
