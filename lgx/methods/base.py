@@ -20,7 +20,7 @@ from lgx.components.normalization import follow_normalization
 from lgx.components.optim import SchedulerCallable, fuse, make_scheduler, parameter_groups, scale_rates
 from lgx.components.sharding import shard
 from lgx.components.teacher import Teacher, TeacherRequest
-from lgx.components.updates import UpdateMean
+from lgx.components.updates import UpdateMean, losses_may_be_read
 from lgx.core.batch import Batch
 from lgx.core.names import check_label
 from lgx.core.schema import check_option
@@ -227,9 +227,9 @@ class Method(EvaluatedModule):
 
     def _read_tasks(self) -> None:
         task = self.validated_as(self.data_module().task)
-        architecture = self.architecture
-        if architecture.kind != task.kind:
-            raise UserError(f"model.kind: the network is for {architecture.kind}, but task {task.name} is {task.kind}")
+        kind = self.architecture.kind
+        if kind != task.kind:
+            raise UserError(f"model.kind: the network is for {kind}, but task {task.name} is {task.kind}")
         self.check_task(task)
         if self.mix is not None and self.data_module().batch_size % 2:
             raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
@@ -303,7 +303,7 @@ class Method(EvaluatedModule):
             batch = Batch(inputs, targets, batch.task)
         self.step_losses = losses = self.training_losses(batch)
         has_bar = self.trainer.progress_bar_callback is not None  # for it Lightning waits for the GPU at every step
-        for name, value in losses.items() if has_bar or may_be_read(self.trainer) else ():
+        for name, value in losses.items() if has_bar or losses_may_be_read(self.trainer) else ():
             self.log(f"train/{name}", value.detach(), prog_bar=has_bar and name == "loss", batch_size=len(batch.inputs))
         kind = self.tasks[batch.task].kind
         return self._update.weighted(losses["loss"], batch.targets, self.trainer, batch_idx, kind)
@@ -397,13 +397,3 @@ class Method(EvaluatedModule):
         normalization = stored_normalization(about)
         if self.follows_normalization and self._trainer is not None and normalization:
             self._follow(normalization, "the checkpoint's network")
-
-
-def may_be_read(trainer: Any) -> bool:
-    """Whether a logger or callback may read the losses of this step; logging takes a percent of a small step."""
-    step = trainer.global_step + 1
-    every = trainer.log_every_n_steps
-    if trainer.is_last_batch or trainer.should_stop or step == trainer.max_steps or (every and step % every == 0):
-        return True
-    names = [(type(c).__module__, f"{vars(c).get('monitor')} {vars(c).get('filename')}") for c in trainer.callbacks]
-    return any(not module.startswith(("lgx.", "lightning.")) or "train/" in name for module, name in names)
