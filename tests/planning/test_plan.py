@@ -33,7 +33,7 @@ def test_a_plan_needs_no_data_and_writes_no_files(tmp_path, monkeypatch):
     planned = plan(*tal)
     assert min(planned.flops.example, planned.memory.activations, planned.parameters.trained) > 0
     for option in ("start=no.learngene.safetensors", "task_embeddings=no.safetensors", "ancestor=no.ckpt"):
-        assert f"{option.partition('=')[2]}: no such file" in refusal(lgx("plan", *tal, f"--model.{option}"))
+        assert f"{option.partition('=')[2]}: no such " in refusal(lgx("plan", *tal, f"--model.{option}"))
     assert list(tmp_path.iterdir()) == []
 
 
