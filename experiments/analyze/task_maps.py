@@ -191,7 +191,7 @@ def map_learngene(
             or of another width, or the classes of tasks are needed and unknown.
     """
     source = HypernetPrediction(learngene, task_embeddings=task_embeddings)
-    hypernet, where, known = source.loaded, task_embeddings or learngene, source.known_tasks
+    hypernet, where, known = source.loaded, task_embeddings or learngene, source.embedded_tasks
     if source.learngene is None or hypernet.config.task_width is None:
         raise UserError(f"{learngene}: does not read task embeddings; give a learngene that TAL tuned with them")
     names = list(tasks or known.tensors)

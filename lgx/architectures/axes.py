@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-Kind = Literal["embed", "heads", "head", "hidden"]
+AxisKind = Literal["embed", "heads", "head", "hidden"]
 
 _OUTPUT, _LATENT, _QUERY = "proj", "latent", "q"
 """timm's names in an attention: the projection back to the residual stream; the learned query of attention pooling and
@@ -40,7 +40,7 @@ class Axis:
             positions turn, and the distance of the two elements of a pair. None: any elements may be selected.
     """
 
-    kind: Kind
+    kind: AxisKind
     size: int
     parts: int = 1
     owner: str = ""
@@ -76,7 +76,7 @@ def renamed(axis: Axis, old: str, new: str) -> Axis:
     return replace(axis, owner=new + axis.owner.removeprefix(old)) if axis.owner.startswith(old) else axis
 
 
-Choice = Callable[[Axis, Axis], Sequence[int]]
+ElementChoice = Callable[[Axis, Axis], Sequence[int]]
 """Chooses elements of an axis: (of the source, of the target) -> indices in the source, one per target element.
 
 Both axes describe one part. The indices depend on the axes' kind and owner alone, so that parameters which share the
@@ -84,7 +84,7 @@ axis get the same elements.
 """
 
 
-def gathered(tensor: Tensor, dim: int, source: Axis, target: Axis, choose: Choice) -> Tensor:
+def gathered(tensor: Tensor, dim: int, source: Axis, target: Axis, choose: ElementChoice) -> Tensor:
     """Select elements of one dimension of a parameter, in each of its parts.
 
     Args:
@@ -94,28 +94,31 @@ def gathered(tensor: Tensor, dim: int, source: Axis, target: Axis, choose: Choic
         target: The axis of the selection.
         choose: Chooses the elements.
     """
-    if shared := source.shared or target.shared:  # without groups, all parts are equally long
+    shared = source.shared or target.shared
+    if shared:  # without groups, all parts are equally long
         source, target = (replace(axis, parts=1, shared=shared) for axis in (source, target))
         pieces = zip(tensor.split(_lengths(source), dim), source.sections, target.sections, strict=True)
         return torch.cat([gathered(piece, dim, ours, theirs, choose) for piece, ours, theirs in pieces], dim)
-    own, wanted = (axis.size // axis.heads if axis.is_by_head else axis.size for axis in (source, target))
-    elements, parts = (
-        torch.tensor(choose(source, target), device=tensor.device),
-        torch.arange(source.parts, device=tensor.device),
-    )
-    places = (elements // own * source.parts + parts[:, None]) * own + elements % own  # (parts, elements)
-    whole = places.unflatten(1, (-1, wanted)).transpose(0, 1).flatten()
+    length = _run_length(source)
+    elements = torch.tensor(choose(source, target), device=tensor.device)
+    parts = torch.arange(source.parts, device=tensor.device)
+    indices = (elements // length * source.parts + parts[:, None]) * length + elements % length  # (parts, elements)
+    whole = indices.unflatten(1, (-1, _run_length(target))).transpose(0, 1).flatten()
     return tensor.index_select(dim, whole)
 
 
-def parts_of(values: Tensor, axis: Axis) -> Tensor:
+def values_by_part(values: Tensor, axis: Axis) -> Tensor:
     """Values (N,) of all elements of a dimension, for each of its parts, (parts, axis.size)."""
     if axis.shared:
-        own, *shared = values.split(_lengths(axis))
+        queries, *shared = values.split(_lengths(axis))
         by_group = [value.reshape(axis.groups, 1, -1).expand(-1, axis.heads_per_group, -1) for value in shared]
-        return torch.stack([own, *(value.flatten() for value in by_group)])
-    together = axis.size // axis.heads if axis.is_by_head else axis.size
-    return values.reshape(-1, axis.parts, together).transpose(0, 1).flatten(1)
+        return torch.stack([queries, *(value.flatten() for value in by_group)])
+    return values.reshape(-1, axis.parts, _run_length(axis)).transpose(0, 1).flatten(1)
+
+
+def _run_length(axis: Axis) -> int:
+    """Number of consecutive elements that belong to one part."""
+    return axis.size // axis.heads if axis.is_by_head else axis.size
 
 
 def _lengths(axis: Axis) -> list[int]:
@@ -146,7 +149,7 @@ def read_axes(
     ratio = mlp_ratio + 64 if mlp_ratio <= 100 else mlp_ratio / 2  # some MLPs round their neurons up to multiples of 64
     other_mlp = _shapes(build(embed_dim, num_heads, ratio))
     attentions = {name: m for name, m in model.named_modules() if hasattr(m, "num_heads") and hasattr(m, "head_dim")}
-    found: dict[str, Axes] = {}
+    by_name: dict[str, Axes] = {}
     for name, shape in _shapes(model).items():
         axes: list[Axis | None] = []
         for dim, size in enumerate(shape):
@@ -158,8 +161,8 @@ def read_axes(
                 axes.append(Axis("head", size, owner=_attention_of(name, attentions)))
             else:
                 axes.append(_wide_axis(name, dim, size, embed_dim, attentions))
-        found[name] = tuple(axes)
-    return _with_parts(found)
+        by_name[name] = tuple(axes)
+    return _with_parts(by_name)
 
 
 def _shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
@@ -195,19 +198,17 @@ def _wide_axis(name: str, dim: int, size: int, width: int, attentions: dict[str,
     return stream if pooling_norm else heads
 
 
-def _with_parts(found: dict[str, Axes]) -> dict[str, Axes]:
+def _with_parts(by_name: dict[str, Axes]) -> dict[str, Axes]:
     """Divide the hidden dimensions of each MLP by its neurons: a gated MLP computes two values for each neuron."""
     neurons: dict[str, int] = {}
-    for axes in found.values():
+    for axes in by_name.values():
         for axis in axes:
             if axis is not None and axis.kind == "hidden":
                 neurons[axis.owner] = min(axis.size, neurons.get(axis.owner, axis.size))
-    return {
-        name: tuple(
-            Axis("hidden", neurons[axis.owner], axis.size // neurons[axis.owner], axis.owner)
-            if axis is not None and axis.kind == "hidden"
-            else axis
-            for axis in axes
-        )
-        for name, axes in found.items()
-    }
+
+    def divided(axis: Axis | None) -> Axis | None:
+        if axis is None or axis.kind != "hidden":
+            return axis
+        return replace(axis, size=neurons[axis.owner], parts=axis.size // neurons[axis.owner])
+
+    return {name: tuple(map(divided, axes)) for name, axes in by_name.items()}

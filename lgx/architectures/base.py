@@ -134,8 +134,8 @@ class Architecture(ABC):
 
     def tensors(self, model: nn.Module) -> dict[str, Tensor]:
         """The tensors of a network; one that is tied to another outside of layers is left out."""
-        own = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
-        return {n: tensor for n, tensor in model.state_dict().items() if n in own or n.startswith(self.layers)}
+        stored = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
+        return {n: tensor for n, tensor in model.state_dict().items() if n in stored or n.startswith(self.layers)}
 
     @property
     def head_width(self) -> int:
@@ -187,14 +187,13 @@ class Architecture(ABC):
             layers: The layers.
             numbers: The layer of the network whose kind each of them has.
         """
-        whole, place = self.blocks(model), self.layers.rstrip(".")
-        model.set_submodule(
-            place, nn.ModuleList(layers) if isinstance(whole, nn.ModuleList) else nn.Sequential(*layers)
-        )
+        whole = self.blocks(model)
+        path = self.layers.rstrip(".")
+        model.set_submodule(path, nn.ModuleList(layers) if isinstance(whole, nn.ModuleList) else nn.Sequential(*layers))
         try:
             yield
         finally:
-            model.set_submodule(place, whole)
+            model.set_submodule(path, whole)
 
     @property
     def usual_layers(self) -> Self:
@@ -224,7 +223,8 @@ class Architecture(ABC):
         Args:
             model: The network; its layers are replaced.
         """
-        blocks, first = self.blocks(model), 0
+        blocks = self.blocks(model)
+        first = 0
         for size in self.stages or ():
             for layer in range(first, first + size):
                 blocks[layer] = blocks[first]
@@ -302,11 +302,13 @@ class Architecture(ABC):
         Args:
             also: More values that are always named.
         """
-        default, parts = type(self)(), []
+        default = type(self)()
+        parts = []
         for name in (each.name for each in fields(self)):
-            value, is_named = getattr(self, name), name in (*_ALWAYS_NAMED, *also)
+            value = getattr(self, name)
+            is_named = name in (*_ALWAYS_NAMED, *also)
             if name not in _OF_THE_TASK and (is_named or value != getattr(default, name)):
-                parts.append(f"{name}={size_text(value) if name == 'img_size' else _text(value)}")
+                parts.append(f"{name}={size_text(value) if name == 'img_size' else _option_text(value)}")
         return ("" if self.family == DEFAULT_FAMILY else f"{self.family}:") + ",".join(parts)
 
     @property
@@ -316,8 +318,9 @@ class Architecture(ABC):
 
     def without_task(self) -> Self:
         """A copy with the family's default number of classes and kind."""
-        default, known = type(self)(), {field.name for field in fields(self)}
-        return self.replace(**{key: getattr(default, key) for key in _OF_THE_TASK if key in known})
+        default = type(self)()
+        keys = {field.name for field in fields(self)}
+        return self.replace(**{key: getattr(default, key) for key in _OF_THE_TASK if key in keys})
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some values changed."""
@@ -332,10 +335,11 @@ class Architecture(ABC):
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Inverse of :meth:`to_dict`; refuses unknown keys."""
         fields_of_class = {key: value for key, value in values.items() if (key, value) != ("family", cls.family)}
-        known = [field.name for field in fields(cls)]
-        if unknown := set(fields_of_class) - set(known):
+        keys = [field.name for field in fields(cls)]
+        unknown = set(fields_of_class) - set(keys)
+        if unknown:
             raise UserError(
-                f"architecture: unknown key(s) {', '.join(sorted(unknown))[:200]}; known are {', '.join(known)}"
+                f"architecture: unknown key(s) {', '.join(sorted(unknown))[:200]}; known are {', '.join(keys)}"
             )
         return cls(**fields_of_class)
 
@@ -350,16 +354,18 @@ class Architecture(ABC):
 
 @cache
 def _tied_names(architecture: Architecture) -> dict[str, str]:
-    model, own = architecture.build("meta"), dict[int, str]()
-    pairs = list(model.named_parameters(remove_duplicate=False))
-    return {name: first for name, p in pairs if (first := own.setdefault(id(p), name)) != name}
+    model = architecture.build("meta")
+    first_names = {parameter: name for name, parameter in model.named_parameters()}
+    pairs = model.named_parameters(remove_duplicate=False)
+    return {name: first_names[parameter] for name, parameter in pairs if first_names[parameter] != name}
 
 
-def _text(value: Any) -> str:
+def _option_text(value: Any) -> str:
     if isinstance(value, tuple):
         return "-".join(map(str, value))
     if isinstance(value, float):
-        return short if float(short := f"{value:g}") == value else repr(value)
+        short = f"{value:g}"
+        return short if float(short) == value else repr(value)
     return str(value)
 
 
@@ -382,7 +388,8 @@ def register_family(family: type[A], named: Mapping[str, A]) -> None:
     Raises:
         ValueError: If the name of the family or of an architecture is taken.
     """
-    if taken := sorted({family.family} & FAMILIES.keys() | named.keys() & NAMED.keys()):
+    taken = sorted({family.family} & FAMILIES.keys() | named.keys() & NAMED.keys())
+    if taken:
         raise ValueError(f"{family.__name__}: already registered: {', '.join(taken)}")
     FAMILIES[family.family] = family
     NAMED.update(named)

@@ -55,5 +55,6 @@ def fill_buffers(model: nn.Module, device: str = "cpu") -> None:
             if f"{path}.{name}" not in stored:
                 setattr(module, name, torch.empty_like(buffer, device=device))
     for module in model.modules():
-        if (compute := getattr(module, "init_non_persistent_buffers", None)) is not None:
+        compute = getattr(module, "init_non_persistent_buffers", None)
+        if compute is not None:
             compute()

@@ -8,27 +8,31 @@ from lgx.architectures.base import Architecture
 from lgx.errors import UserError
 
 
-def class_order(known: Sequence[str], wanted: Sequence[str], place: str) -> list[int] | None:
+def class_order(names: Sequence[str], wanted: Sequence[str], source: str) -> list[int] | None:
     """Find the index of each class of a task among a trained network's classes.
 
     Args:
-        known: Names of the network's classes, in index order; empty if unknown.
+        names: Names of the network's classes, in index order; empty if unknown.
         wanted: Names of the task's classes, in index order; empty if unknown.
-        place: Source of the network, for the message.
+        source: Source of the network, for the message.
 
     Returns:
-        The index of each wanted class among the known classes; None if both orders are equal or one is unknown.
+        The index of each wanted class among the network's; None if both orders are equal or one is unknown.
     """
-    if not known or not wanted or tuple(known) == tuple(wanted):
+    if not names or not wanted or tuple(names) == tuple(wanted):
         return None
-    if set(known) != set(wanted) or len(known) != len(wanted):
-        gone, new = (", ".join(map(ascii, sorted(names)[:5])) for names in ({*known} - {*wanted}, {*wanted} - {*known}))
+    if set(names) != set(wanted) or len(names) != len(wanted):
         raise UserError(
-            f"{place}: its classes differ from the classes of the data, which lacks {gone or 'none'} and has "
-            f"{new or 'none'} instead; rename the classes of the data as in training, or train a new head"
+            f"{source}: its classes differ from the classes of the data, which lacks "
+            f"{_first_names({*names} - {*wanted})} and has {_first_names({*wanted} - {*names})} instead; rename the "
+            f"classes of the data as in training, or train a new head"
         )
-    places = {name: index for index, name in enumerate(known)}
-    return [places[name] for name in wanted]
+    positions = {name: index for index, name in enumerate(names)}
+    return [positions[name] for name in wanted]
+
+
+def _first_names(names: set[str]) -> str:
+    return ", ".join(map(ascii, sorted(names)[:5])) or "none"
 
 
 def with_class_order(

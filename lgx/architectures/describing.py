@@ -66,17 +66,18 @@ def describe_vit(model: nn.Module) -> Description:
     Returns:
         The architecture (for segmentation if the head reads every token), or the part without a description.
     """
-    if reason := _foreign_part(model):
+    reason = _foreign_part(model)
+    if reason:
         return Description(None, reason)
     network: Any = model
     base = str((getattr(network, "pretrained_cfg", None) or {}).get("architecture") or "")
-    found = Description(None, "")
+    description = Description(None, "")
     for form in ("", base) if base else ("",):
         for ratio in _mlp_ratios(network):
-            found = _described(network, form, ratio)
-            if found.architecture is not None:
-                return found
-    return found
+            description = _describe_with_form(network, form, ratio)
+            if description.architecture is not None:
+                return description
+    return description
 
 
 @cache
@@ -102,7 +103,8 @@ def _foreign_part(model: nn.Module) -> str:
         return f"patch_embed is a {type(patches).__name__}, not one projection of patches"
     if len({*patches.patch_size}) > 1:
         return f"patch_embed cuts patches of {patches.patch_size} px, which are not square"
-    if wrong := next((block for block in network.blocks if type(block) not in _BLOCKS), None):
+    wrong = next((block for block in network.blocks if type(block) not in _BLOCKS), None)
+    if wrong:
         return f"blocks have a {type(wrong).__name__}"
     if getattr(network, "rope_mixed", False):
         return "rope is a RotaryEmbeddingMixed, whose frequencies are shared by all layers"
@@ -121,22 +123,23 @@ def _mlp_ratios(model: Any) -> list[float]:
     if not isinstance(first, nn.Linear):
         return []
     hidden = first.out_features
-    return [_ratio(size, model.embed_dim) for size in ((hidden,) if type(mlp) is Mlp else (hidden, hidden // 2))]
+    return [_short_ratio(size, model.embed_dim) for size in ((hidden,) if type(mlp) is Mlp else (hidden, hidden // 2))]
 
 
-def _ratio(hidden: int, width: int) -> float:
+def _short_ratio(hidden: int, width: int) -> float:
     """A short ratio for which ``int(width * ratio)`` is ``hidden``."""
     ratio = hidden / width
     candidates = [float(f"{ratio:.{digits}g}") for digits in range(1, 18)]
     return next(candidate for candidate in (*candidates, ratio * (1 + 1e-15)) if int(width * candidate) == hidden)
 
 
-def _described(model: ViTNetwork, form: str, mlp_ratio: float) -> Description:
+def _describe_with_form(model: ViTNetwork, form: str, mlp_ratio: float) -> Description:
     """Describe a model by its sizes and a form, with arguments that differ from the form."""
     try:
         candidate = _candidate(model, form, mlp_ratio)
         built = candidate.build("meta")
-        if (reason := difference(built, model)) is None:
+        reason = difference(built, model)
+        if reason is None:
             return Description(candidate)
         if not form:
             return Description(None, reason)

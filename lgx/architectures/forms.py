@@ -34,7 +34,8 @@ _ERRORS = (RuntimeError, AssertionError, TypeError, ValueError, ZeroDivisionErro
 
 
 def _registers(text: str) -> int:
-    if not 0 <= (count := int(text)) <= _MOST_REGISTERS:
+    count = int(text)
+    if not 0 <= count <= _MOST_REGISTERS:
         raise ValueError(text)
     return count
 
@@ -132,15 +133,17 @@ def difference(ours: nn.Module, theirs: nn.Module) -> str | None:
     Returns:
         The first part of ``theirs`` that differs, in words; None if none differs.
     """
-    expected, found = dict(ours.named_modules()), dict(theirs.named_modules())
-    for path, module in found.items():
-        name, kind = path or "network", type(module).__name__
+    expected, modules = dict(ours.named_modules()), dict(theirs.named_modules())
+    for path, module in modules.items():
+        name = path or "network"
+        kind = type(module).__name__
         if path not in expected or (path and type(expected[path]) is not type(module)):
             return f"{name} is a {kind}"
         wanted, built = _facts(expected[path]), _facts(module)
-        if wrong := next((key for key in built.keys() | wanted.keys() if wanted.get(key) != built.get(key)), None):
+        wrong = next((key for key in built.keys() | wanted.keys() if wanted.get(key) != built.get(key)), None)
+        if wrong:
             return f"{name} has {wrong} {built.get(wrong)}, not {wanted.get(wrong)}"
-    missing = next((path for path in expected if path not in found), None)
+    missing = next((path for path in expected if path not in modules), None)
     return f"{missing} is missing" if missing else None
 
 

@@ -126,7 +126,8 @@ class HFArchitecture(Architecture):
         """What the structure depends on."""
         from lgx.architectures.hf_config import kinds_of, structural_text
 
-        kind, kinds = "language" if self.kind == "language" else "text", kinds_of(self.model_type)
+        kind = "language" if self.kind == "language" else "text"
+        kinds = kinds_of(self.model_type)
         return structural_text(self.config), kind if kind in kinds or not kinds else kinds[0], self.heads_per_group
 
     @property
@@ -181,7 +182,8 @@ class HFArchitecture(Architecture):
         if not isinstance(source, HFArchitecture):
             return
         ours, theirs = (json.loads(structural_text(each.config)) for each in (self, source))
-        if wrong := sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)):
+        wrong = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key))
+        if wrong:
             raise UserError(
                 f"{method}: the descendant has {wrong[0]} {ours.get(wrong[0])!r}, but the source "
                 f"{theirs.get(wrong[0])!r}; name only sizes in the architecture"
@@ -310,45 +312,46 @@ class HFArchitecture(Architecture):
 
     def axes_of_one_layer(self) -> Mapping[str, Axes]:
         """See :class:`~lgx.architectures.base.Architecture`."""
-        return _axes(self)
+        return _axes_by_name(self)
 
 
 @lru_cache(maxsize=256)
-def _axes(architecture: HFArchitecture) -> dict[str, Axes]:
+def _axes_by_name(architecture: HFArchitecture) -> dict[str, Axes]:
     from lgx.architectures.hf_structure import axes_with_sizes
 
     sizes = {field.name: getattr(architecture, field.name) for field in fields(architecture)}
     return {name: axes_with_sizes(templates, sizes) for name, templates in architecture.structure.axes.items()}
 
 
-def described_network(place: str) -> HFArchitecture:
+def described_network(name: str) -> HFArchitecture:
     """The architecture of a model of transformers, a classifier of texts or a language model.
 
     Args:
-        place: Folder with its ``config.json``, or its name on the Hugging Face hub.
+        name: Folder with its ``config.json``, or its name on the Hugging Face hub.
     """
     remedy = "give a folder that transformers' save_pretrained wrote"
-    folder = Path(place)
+    folder = Path(name)
     if not folder.is_dir():
-        with foreign_errors(f"hf:{place}", "could not be downloaded", remedy), hub_or_cache(f"hf:{place}", remedy):
-            folder = Path(hf_hub_download(place.removeprefix("hf://"), "config.json")).parent
+        with foreign_errors(f"hf:{name}", "could not be downloaded", remedy), hub_or_cache(f"hf:{name}", remedy):
+            folder = Path(hf_hub_download(name.removeprefix("hf://"), "config.json")).parent
     config = folder / "config.json"
     if not config.is_file():
-        raise UserError(f"hf:{place}: has no config.json; {remedy}")
+        raise UserError(f"hf:{name}: has no config.json; {remedy}")
     return describe_config(read_json(config, remedy), str(config))
 
 
-def describe_config(about: Any, place: str) -> HFArchitecture:
+def describe_config(about: Any, path: str) -> HFArchitecture:
     """The architecture of a configuration of transformers: a classifier, a language model, or an encoder without head.
 
     Args:
         about: What ``config.json`` holds.
-        place: The file, for messages.
+        path: The file, for messages.
     """
-    with extra("nlp", place):
+    with extra("nlp", path):
         from lgx.architectures.hf_config import kinds_of, split_config
-    about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING, "architectures": _CLASSES}, place)
-    values, classes = split_config(about, place), about.get("architectures") or ()
+    about = check_fields(about, {"num_labels": CLASSES, "id2label": MAPPING, "architectures": _CLASSES}, path)
+    values = split_config(about, path)
+    classes = about.get("architectures") or ()
     is_classifier = any("Classification" in str(name) for name in classes)
     try:
         if "language" in kinds_of(str(about["model_type"])) and not is_classifier:
@@ -362,7 +365,7 @@ def describe_config(about: Any, place: str) -> HFArchitecture:
         kind: Kind = "multilabel" if about.get("problem_type") == "multi_label_classification" else "text"
         return HFArchitecture(**values, kind=kind, num_classes=outputs if is_classifier or not classes else 0)
     except UserError as error:
-        raise UserError(f"{place}: {str(error).removeprefix('architecture: ')}") from error
+        raise UserError(f"{path}: {str(error).removeprefix('architecture: ')}") from error
 
 
 register_family(HFArchitecture, {f"{depth}-GPT2": HFArchitecture(depth) for depth in range(1, 25)})

@@ -52,7 +52,7 @@ _MOST = 4096
 Values = dict[str, Any]
 
 
-def known_types() -> list[str]:
+def text_model_types() -> list[str]:
     """Types of models that transformers can build as language models or as classifiers of texts."""
     names = {*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES}
     return sorted(names & set(CONFIG_MAPPING.keys()))
@@ -82,16 +82,16 @@ def network_class(config: PretrainedConfig, kind: str) -> Any:
 @cache
 def default_values(model_type: str) -> Values:
     """The configuration of a type that no option changes."""
-    if model_type not in known_types():
+    if model_type not in text_model_types():
         raise UserError(
             f"architecture: {shortened(model_type)} is not the type of a language model or of a classifier of texts "
             f"that transformers knows, such as gpt2, llama or bert"
         )
     with foreign_errors(f"architecture of type {model_type}", "is not supported", "choose another type"):
-        return _plain(CONFIG_MAPPING[model_type]())
+        return _plain_values(CONFIG_MAPPING[model_type]())
 
 
-def _plain(config: PretrainedConfig) -> Values:
+def _plain_values(config: PretrainedConfig) -> Values:
     values: Values = json.loads(json.dumps(config.to_dict(), default=str))
     return values
 
@@ -107,7 +107,7 @@ def key_of(model_type: str, name: str) -> str | None:
 
 def hidden_key(model_type: str) -> str | None:
     """The key of the number of neurons."""
-    return next((key for name in _HIDDEN if (key := key_of(model_type, name))), None)
+    return next(filter(None, (key_of(model_type, name) for name in _HIDDEN)), None)
 
 
 @cache
@@ -115,27 +115,23 @@ def keys_by_layer(model_type: str) -> tuple[str, ...]:
     """The keys of lists with a value for each layer, such as the kind of its attention."""
     depth = key_of(model_type, "num_hidden_layers") or "num_hidden_layers"
     try:
-        values = [_plain(CONFIG_MAPPING[model_type](**{depth: n})) for n in (5, 7)]
+        five, seven = (_plain_values(CONFIG_MAPPING[model_type](**{depth: n})) for n in (5, 7))
     except Exception:  # a type without networks of these depths is refused where its structure is read
-        values = [{}, {}]
-    lists = [{key: len(value) for key, value in each.items() if _is_list(value)} for each in values]
-    return (
-        "layer_types",
-        "attention_window",
-        *(key for key in lists[0] if (lists[0][key], lists[1].get(key)) == (5, 7)),
-    )
+        five, seven = {}, {}
+    by_layer = [key for key in five if _has_length(five[key], 5) and _has_length(seven.get(key), 7)]
+    return ("layer_types", "attention_window", *by_layer)
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+def _has_length(value: Any, length: int) -> bool:
+    return isinstance(value, list) and len(value) == length
 
 
-def split_config(about: Mapping[str, Any], place: str) -> Values:
+def split_config(about: Mapping[str, Any], path: str) -> Values:
     """Divide a configuration into its sizes and all other values.
 
     Args:
         about: What ``config.json`` holds.
-        place: The file, for messages.
+        path: The file, for messages.
 
     Returns:
         The fields of :class:`~lgx.architectures.hf.HFArchitecture`, without classes and kind; all other values are the
@@ -144,30 +140,31 @@ def split_config(about: Mapping[str, Any], place: str) -> Values:
     model_type = str(about.get("model_type"))
     default_values(model_type)
     if about.get("quantization_config"):
-        raise UserError(f"{place}: the weights are quantized; give the weights of bf16, float16 or float32")
+        raise UserError(f"{path}: the weights are quantized; give the weights of bf16, float16 or float32")
     kept = {key: value for key, value in about.items() if key not in _OF_THE_FILE}
-    with foreign_errors(place, "transformers cannot read it", "copy the folder again"):
+    with foreign_errors(path, "transformers cannot read it", "copy the folder again"):
         config = CONFIG_MAPPING[model_type]
-        values = _plain(config(**config._decode_special_floats(kept)))
-    return {**_sizes(model_type, values, place), "config": config_text(values)}
+        values = _plain_values(config(**config._decode_special_floats(kept)))
+    return {**_sizes(model_type, values, path), "config": config_text(values)}
 
 
-def _sizes(model_type: str, values: Values, place: str) -> Values:
+def _sizes(model_type: str, values: Values, path: str) -> Values:
     def of(name: str, default: Any = None) -> Any:
         key = key_of(model_type, name)
         return default if key is None or values.get(key) is None else values[key]
 
     width, heads, tokens = of("hidden_size"), of("num_attention_heads"), of("vocab_size")
     sizes = {"hidden_size": width, "num_attention_heads": heads, "vocab_size": tokens}
-    if (hidden := hidden_key(model_type)) and values.get(hidden):
+    hidden = hidden_key(model_type)
+    if hidden and values.get(hidden):
         sizes[hidden] = values[hidden]
     for name, size in sizes.items():
         if type(size) is not int or not 1 <= size <= 2**24:
             right = "one whole number for all layers, at most 2**24"
-            raise UserError(f"{place}: {name} is {shortened(size)}, expected {right}")
+            raise UserError(f"{path}: {name} is {shortened(size)}, expected {right}")
     groups, head_dim = of("num_key_value_heads", heads), of("head_dim", 0)
     if type(groups) is not int or groups < 1 or heads % groups:
-        raise UserError(f"{place}: num_key_value_heads {shortened(groups)} does not divide the {heads} heads")
+        raise UserError(f"{path}: num_key_value_heads {shortened(groups)} does not divide the {heads} heads")
     return {
         "depth": of("num_hidden_layers"), "embed_dim": width, "num_heads": heads, "heads_per_group": heads // groups,
         "head_dim": 0 if head_dim == width / heads else head_dim,
@@ -187,10 +184,8 @@ def config_text(values: Mapping[str, Any]) -> str:
     Tokens are always there: those of a type may lie outside of a small vocabulary.
     """
     model_type = str(values["model_type"])
-    default, sizes = (
-        default_values(model_type),
-        {key_of(model_type, name) for name in _SIZES} | {hidden_key(model_type)},
-    )
+    default = default_values(model_type)
+    sizes = {key_of(model_type, name) for name in _SIZES} | {hidden_key(model_type)}
     width_key = key_of(model_type, "hidden_size") or ""
     like_width = {key for key in _LIKE_WIDTH if key in values and values[key] == values.get(width_key)}
     usual = {key: None if default.get(key) == default.get(width_key) else default.get(key) for key in like_width}
@@ -204,7 +199,7 @@ def config_text(values: Mapping[str, Any]) -> str:
         for key, value in kept.items()
         if key == "model_type" or is_token(key) or key not in default or value != usual.get(key, default[key])
     }
-    return _text(kept)
+    return _json_text(kept)
 
 
 def is_token(key: str) -> bool:
@@ -238,12 +233,12 @@ def usual_text(text: str, depth: int, tokens: int) -> str:
         if type(value) is int and _COUNTS.match(key) and value > _MOST:
             raise UserError(f"architecture: config: {key} must be at most {_MOST:,}, got {value}")
     lists = {key: values.pop(key) for key in keys_by_layer(model_type) if key in values}
-    lists = {key: value for key, value in lists.items() if _is_list(value) and len(value) == depth}
+    lists = {key: value for key, value in lists.items() if _has_length(value, depth)}
     usual = lists_of(values, depth) if lists else {}
     lists = {key: value for key, value in lists.items() if value != usual.get(key)}
     special = {key: value for key, value in values.items() if is_token(key)}
     same = [key for key, value in special.items() if value == usual_token(model_type, key, tokens)]
-    return _text({**{key: value for key, value in values.items() if key not in same}, **lists})
+    return _json_text({**{key: value for key, value in values.items() if key not in same}, **lists})
 
 
 def usual_token(model_type: str, key: str, tokens: int) -> Any:
@@ -260,19 +255,20 @@ def lists_of(values: Values, depth: int) -> Values:
     model_type = values["model_type"]
     name = key_of(model_type, "num_hidden_layers") or "num_hidden_layers"
     others = {key: value for key, value in values.items() if key != "model_type"}
-    full = _plain(CONFIG_MAPPING[model_type](**others, **{name: depth}))
-    return {key: full[key] for key in keys_by_layer(model_type) if _is_list(full.get(key))}
+    full = _plain_values(CONFIG_MAPPING[model_type](**others, **{name: depth}))
+    return {key: full[key] for key in keys_by_layer(model_type) if isinstance(full.get(key), list)}
 
 
-def _text(values: Values) -> str:
+def _json_text(values: Values) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 
 def of_layers(text: str, depth: int, layers: tuple[int, ...]) -> str:
     """The text for some layers of a network of a depth."""
     values = json.loads(text)
-    lists = {key: [value[i] for i in layers] for key, value in lists_of(values, depth).items()}
-    return _text({**values, **lists})
+    for key, value in lists_of(values, depth).items():
+        values[key] = [value[layer] for layer in layers]
+    return _json_text(values)
 
 
 @lru_cache(maxsize=1024)
@@ -280,7 +276,7 @@ def structural_text(text: str) -> str:
     """The text without values in which networks may differ that compute the same, and without lists for layers."""
     values = json.loads(text)
     others = {*_NOT_OF_THE_NETWORK, *keys_by_layer(values["model_type"])}
-    return _text({k: v for k, v in values.items() if k not in others and not is_dropout(k) and not is_token(k)})
+    return _json_text({k: v for k, v in values.items() if k not in others and not is_dropout(k) and not is_token(k)})
 
 
 def configuration(text: str, sizes: Mapping[str, Any], drop_rate: float | None = None) -> PretrainedConfig:
@@ -291,14 +287,12 @@ def configuration(text: str, sizes: Mapping[str, Any], drop_rate: float | None =
         sizes: The fields of :class:`~lgx.architectures.hf.HFArchitecture`.
         drop_rate: Rate of every dropout; None leaves the rates of the text.
     """
-    given = json.loads(usual_text(text, sizes["depth"], sizes["vocab_size"]))
-    model_type = given.pop("model_type")
-    default, width, heads, tokens = (
-        default_values(model_type),
-        sizes["embed_dim"],
-        sizes["num_heads"],
-        sizes["vocab_size"],
-    )
+    values = json.loads(usual_text(text, sizes["depth"], sizes["vocab_size"]))
+    model_type = values.pop("model_type")
+    default = default_values(model_type)
+    width = sizes["embed_dim"]
+    heads = sizes["num_heads"]
+    tokens = sizes["vocab_size"]
     wanted = {
         "hidden_size": width,
         "num_hidden_layers": sizes["depth"],
@@ -307,29 +301,33 @@ def configuration(text: str, sizes: Mapping[str, Any], drop_rate: float | None =
         "max_position_embeddings": sizes["max_len"],
         "vocab_size": tokens,
     }
-    given |= {key: size for name, size in wanted.items() if (key := key_of(model_type, name))}
+    for name, size in wanted.items():
+        key = key_of(model_type, name)
+        if key:
+            values[key] = size
     is_computed = isinstance(getattr(CONFIG_MAPPING[model_type], "head_dim", None), property)
     if not is_computed and (sizes["head_dim"] or key_of(model_type, "head_dim") == "head_dim"):
-        given["head_dim"] = sizes["head_dim"] or width // heads
-    if hidden := hidden_key(model_type):
-        given[hidden] = round(width * sizes["mlp_ratio"])
+        values["head_dim"] = sizes["head_dim"] or width // heads
+    hidden = hidden_key(model_type)
+    if hidden:
+        values[hidden] = round(width * sizes["mlp_ratio"])
     usual_width = default.get(key_of(model_type, "hidden_size") or "")
     widths = {
-        key: given.get(key, None if default[key] == usual_width else default[key])
+        key: values.get(key, None if default[key] == usual_width else default[key])
         for key in _LIKE_WIDTH
         if key in default
     }
-    given |= {key: size or width for key, size in widths.items()}
+    values |= {key: size or width for key, size in widths.items()}
     if drop_rate is not None:
-        rates = {key for key in {*default, *given} if is_dropout(key) and isinstance(default.get(key), float | None)}
-        given |= dict.fromkeys(rates, drop_rate)
-        given |= {key: 0.0 for key in rates if "layerdrop" in key or "layer_dropout" in key}
-    given |= {key: usual_token(model_type, key, tokens) for key in default if is_token(key) and key not in given}
-    given["pad_token_id"] = _at_most(given.get("pad_token_id"), tokens - 1)  # an embedding has a row for it
+        rates = {key for key in {*default, *values} if is_dropout(key) and isinstance(default.get(key), float | None)}
+        values |= dict.fromkeys(rates, drop_rate)
+        values |= {key: 0.0 for key in rates if "layerdrop" in key or "layer_dropout" in key}
+    values |= {key: usual_token(model_type, key, tokens) for key in default if is_token(key) and key not in values}
+    values["pad_token_id"] = _at_most(values.get("pad_token_id"), tokens - 1)  # an embedding has a row for it
     head = {} if sizes["kind"] == "language" else {"num_labels": sizes["num_classes"]}
     with foreign_errors(f"architecture of type {model_type}", "transformers refuses it", "choose other sizes"):
         try:
-            return CONFIG_MAPPING[model_type](**given, **head)
+            return CONFIG_MAPPING[model_type](**values, **head)
         except Exception as error:
             reason = " ".join(str(error.__cause__ or error).split())  # the cause says which value is wrong
             raise ValueError(reason) from None

@@ -73,8 +73,8 @@ class TextNetwork:
         if not self.is_causal_network:
             first: Tensor = tokens[:, 0]
             return first
-        place = inputs[:, 1].sum(dim=1).clamp(min=1) - 1
-        last: Tensor = tokens[torch.arange(len(inputs), device=inputs.device), place]
+        position = inputs[:, 1].sum(dim=1).clamp(min=1) - 1
+        last: Tensor = tokens[torch.arange(len(inputs), device=inputs.device), position]
         return last
 
     def mean_features(self: Any, inputs: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ class TextNetwork:
     def group_matcher(self: Any, coarse: bool = False) -> dict[str, Any]:
         """Groups of parameters by layer, as timm's ViTs give them; a norm after the layers belongs to the last one."""
         names = [name for name, _ in self.named_parameters()]
-        first = next(place for place, name in enumerate(names) if name.startswith(self.layer_prefix))
+        first = next(index for index, name in enumerate(names) if name.startswith(self.layer_prefix))
         stem = "|".join(map(re.escape, names[:first]))
         last = (rf"^{re.escape(self.base_model_prefix)}\.", (99999,))  # 99999: the group before
         return {"stem": f"^(?:{stem})$", "blocks": [(rf"^{re.escape(self.layer_prefix)}(\d+)", None), last]}
@@ -147,7 +147,7 @@ def text_network(config: PretrainedConfig, kind: str, structure: Any, most_token
     Args:
         config: Its configuration.
         kind: ``language``, or that of a classifier.
-        structure: Its structure, or what is known of it.
+        structure: Its structure, or a guess at it.
         most_tokens: Longest text.
     """
     base = network_class(config, kind)
@@ -155,7 +155,8 @@ def text_network(config: PretrainedConfig, kind: str, structure: Any, most_token
     config.use_cache = False
     network = _class(base)(config)
     network.is_causal_network, network.layer_prefix = structure.is_causal, structure.layers
-    network.head_name, network.most_tokens = structure.head.rstrip("."), most_tokens
+    network.head_name = structure.head.rstrip(".")
+    network.most_tokens = most_tokens
     is_plain = all(name.startswith(structure.head) for name in structure.after_tokens)
     network.reads_last_token = structure.is_causal and is_plain
     network.is_language_model = kind == "language"

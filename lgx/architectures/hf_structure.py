@@ -1,6 +1,6 @@
 """What a small network of a form shows: its layers, its kind of attention, and which dimensions belong together.
 
-Nothing is known of a type by name. Networks of several sizes are built on the meta device: dimensions that grow with
+No rule names a type. Networks of several sizes are built on the meta device: dimensions that grow with
 the width, with the heads, with their groups and with the neurons belong together. A small network with random values
 then shows whether this is right: to exchange dimensions of the residual stream, whole heads, or neurons must not
 change its logits. A type that fails is refused.
@@ -9,6 +9,7 @@ change its logits. A type that fails is refused.
 import json
 from collections.abc import Mapping
 from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -65,7 +66,7 @@ class Structure(NamedTuple):
 
 @cache
 def structure(config: str, kind: str, heads_per_group: int) -> Structure:
-    """Find the structure of a type of network.
+    """Determine the structure of a type of network.
 
     Args:
         config: See :func:`~lgx.architectures.hf_config.structural_text`.
@@ -99,17 +100,17 @@ class _Reader(Trials):
         if self.is_free:
             width = 2 * self.base["embed_dim"]
             self.base |= {"embed_dim": width, "head_dim": HEAD, "mlp_ratio": NEURONS / width}
-        own = self.shapes()
-        lacking = self.check_layers(own, prefix)
+        shapes = self.shapes()
+        lacking = self.check_layers(shapes, prefix)
         network = self.network(None, prefix)
-        if stored := network.state_dict().keys() & {name for name, _ in network.named_buffers()}:
+        stored = network.state_dict().keys() & {name for name, _ in network.named_buffers()}
+        if stored:
             raise UserError(
                 f"architecture: {self.name} stores {min(stored)}, which is no parameter; choose another type"
             )
-        found = self.hypotheses(own, prefix, network)
-        axes = next((each for each in found if self.fits(each, own) and self.holds(each, network)), None)
-        kinds = {template.kind for found in (axes or {}).values() for template in found if template}
-        if axes is None or not {"embed", "heads", "hidden"} <= kinds:
+        hypotheses = self.hypotheses(shapes, prefix, network)
+        axes = next((each for each in hypotheses if self.fits(each, shapes) and self.holds(each, network)), None)
+        if axes is None or not {"embed", "heads", "hidden"} <= {t.kind for t in chain(*axes.values()) if t}:
             raise UserError(
                 f"architecture: dimensions, heads or neurons of {self.name} do not all do the same (to exchange them "
                 f"changes its output), so lgx cannot cut it; choose another type"
@@ -119,45 +120,41 @@ class _Reader(Trials):
             raise UserError(f"architecture: {self.name} is an encoder, which sees the tokens it would have to predict")
         head, heads = self.head(network)
         first, second = f"{prefix}0.", f"{prefix}1."  # the first layer of ModernBERT lacks a norm that the others have
-        axes = {
-            name.replace(second, first): tuple(t and t._replace(owner=t.owner.replace(second, first)) for t in found)
-            for name, found in axes.items()
-            if not name.startswith(first)
-        }
+        of_one_layer: Templates = {}
+        for name, axes_of_one in axes.items():
+            if not name.startswith(first):
+                renamed = [t and t._replace(owner=t.owner.replace(second, first)) for t in axes_of_one]
+                of_one_layer[name.replace(second, first)] = tuple(renamed)
         return Structure(
-            prefix, axes, lacking, head, heads, is_causal, self.is_rotary(network), self.reserves(network),
-            tuple(n for n, shape in self.shapes(max_len=2 * LENGTH).items() if shape != own[n]), self.is_free,
+            prefix, of_one_layer, lacking, head, heads, is_causal, self.is_rotary(network), self.reserves(network),
+            tuple(n for n, shape in self.shapes(max_len=2 * LENGTH).items() if shape != shapes[n]), self.is_free,
             self.after_tokens(network),
         )  # fmt: skip
 
-    def check_layers(self, own: Shapes, prefix: str) -> tuple[str, ...]:
+    def check_layers(self, shapes: Shapes, prefix: str) -> tuple[str, ...]:
         """Refuse layers that differ from each other; return the names that only layer 0 lacks."""
-        first, second = (
-            {n.removeprefix(f"{prefix}{i}."): shape for n, shape in own.items() if n.startswith(f"{prefix}{i}.")}
-            for i in range(2)
-        )
+        first, second = _of_layer(shapes, f"{prefix}0."), _of_layer(shapes, f"{prefix}1.")
         if not first.items() <= second.items():
             raise UserError(f"architecture: the layers of {self.name} differ from each other")
         return tuple(f"{prefix}0.{name}" for name in second.keys() - first.keys())
 
     # -- axes -----------------------------------------------------------------------------------------------------
 
-    def hypotheses(self, own: Shapes, prefix: str, network: Any) -> list[Templates]:
+    def hypotheses(self, shapes: Shapes, prefix: str, network: Any) -> list[Templates]:
         """The axes, with each layout that fused queries, keys and values may have."""
-        found = self.templates(own, prefix, network)
-        fused = any(t and t.kind == "heads" and t.parts > 1 for axes in found.values() for t in axes)
-        by_head = {
-            name: tuple(t and (t._replace(is_by_head=True) if t.kind == "heads" and t.parts > 1 else t) for t in axes)
-            for name, axes in found.items()
-        }
-        return [found, by_head] if fused else [found]
+        templates = self.templates(shapes, prefix, network)
+        by_head = {name: tuple(map(_by_head, axes)) for name, axes in templates.items()}
+        return [templates] if by_head == templates else [templates, by_head]
 
-    def templates(self, own: Shapes, prefix: str, network: Any) -> Templates:
+    def templates(self, shapes: Shapes, prefix: str, network: Any) -> Templates:
         """The axes of all parameters, from networks in which one size is another."""
-        base, has_key = self.base, hidden_key(self.name) is not None
-        width, heads, per_group = base["embed_dim"], base["num_heads"], 2 * base["heads_per_group"]
-        neurons = self.shapes(mlp_ratio=2 * base["mlp_ratio"]) if has_key else own
-        groups = self.shapes(heads_per_group=per_group) if key_of(self.name, "num_key_value_heads") else own
+        base = self.base
+        has_key = hidden_key(self.name) is not None
+        width = base["embed_dim"]
+        heads = base["num_heads"]
+        per_group = 2 * base["heads_per_group"]
+        neurons = self.shapes(mlp_ratio=2 * base["mlp_ratio"]) if has_key else shapes
+        groups = self.shapes(heads_per_group=per_group) if key_of(self.name, "num_key_value_heads") else shapes
         twice = {"embed_dim": 2 * width, "mlp_ratio": base["mlp_ratio"] / 2 if has_key else base["mlp_ratio"]}
         wider = self.shapes(**twice)
         kept_groups = {"num_heads": 2 * heads, "heads_per_group": per_group}
@@ -166,8 +163,8 @@ class _Reader(Trials):
         outputs = {} if self.is_free else self.attention_sides(prefix, network)
         sizes = {"embed": width, "heads": heads * HEAD, "head": HEAD, "hidden": NEURONS if has_key else 4 * width}
         sizes["groups"] = sizes["heads"] // base["heads_per_group"]
-        found: Templates = {}
-        for name, shape in own.items():
+        templates: Templates = {}
+        for name, shape in shapes.items():
             layer = f"{prefix}{name.removeprefix(prefix).partition('.')[0]}." if name.startswith(prefix) else ""
             axes: list[Template | None] = []
             for dim, size in enumerate(shape):
@@ -175,7 +172,8 @@ class _Reader(Trials):
                 kind = self.kind_of(name, size, *others, is_heads=(name, dim) in outputs)
                 owner = "" if kind in ("", "embed") else f"{layer}{'mlp' if kind == 'hidden' else 'attention'}"
                 if kind == "joined":
-                    shared, is_shared = (size - sizes["heads"]) // sizes["groups"], base["heads_per_group"] > 1
+                    shared = (size - sizes["heads"]) // sizes["groups"]
+                    is_shared = base["heads_per_group"] > 1
                     axes.append(
                         Template("heads", 1, owner, shared=shared) if is_shared else Template("heads", 3, owner)
                     )
@@ -183,27 +181,27 @@ class _Reader(Trials):
                 if kind and size % sizes[kind]:
                     raise UserError(f"architecture: {name} of {self.name} joins dimensions of several kinds")
                 axes.append(Template(kind, size // sizes[kind], owner) if kind else None)
-            found[name] = tuple(axes)
-        return found
+            templates[name] = tuple(axes)
+        return templates
 
     def kind_of(
-        self, name: str, own: int, neurons: int, groups: int, wider: int, more: int, broad: int, *, is_heads: bool
+        self, name: str, size: int, neurons: int, groups: int, wider: int, more: int, broad: int, *, is_heads: bool
     ) -> str:
         """The kind of a dimension, from its size in each of the networks; empty if it depends on none.
 
         ``joined``: queries, and behind them keys and values of groups.
         """
-        if neurons != own:
+        if neurons != size:
             return "hidden"
-        if groups != own:
-            if self.is_free and more != own:
+        if groups != size:
+            if self.is_free and more != size:
                 return "joined"
             return "groups"
         if self.is_free:
-            return ("heads" if more != own else "head") if broad != own else "embed" if wider != own else ""
-        if wider == own:
+            return ("heads" if more != size else "head") if broad != size else "embed" if wider != size else ""
+        if wider == size:
             return ""
-        if own == 4 * self.base["embed_dim"] and hidden_key(self.name) is None:
+        if size == 4 * self.base["embed_dim"] and hidden_key(self.name) is None:
             return "hidden"
         return "head" if more != wider else "heads" if is_heads else "embed"
 
@@ -213,40 +211,42 @@ class _Reader(Trials):
         The projection that is called last reads the heads; all others write them.
         """
         called: dict[str, list[str]] = {}
-        hooks, width = [], self.base["embed_dim"]
+        hooks = []
+        width = self.base["embed_dim"]
         for name, module in network.named_modules():
             weight = getattr(module, "weight", None)
-            sides = {*weight.shape} if isinstance(weight, Tensor) and weight.ndim == 2 else {0}
-            if name.startswith(prefix) and sides <= {width, 3 * width} and not isinstance(module, nn.Embedding):
+            sizes = {*weight.shape} if isinstance(weight, Tensor) and weight.ndim == 2 else {0}
+            if name.startswith(prefix) and sizes <= {width, 3 * width} and not isinstance(module, nn.Embedding):
                 layer = called.setdefault(name.removeprefix(prefix).partition(".")[0], [])
                 hooks.append(module.register_forward_hook(lambda *_, name=name, layer=layer: layer.append(name)))
         with torch.no_grad():
             network(ids_of())
         for hook in hooks:
             hook.remove()
-        found = set()
+        sides = set()
         for names in called.values():
             for name in names:
                 is_output = name == names[-1]
                 is_linear = isinstance(network.get_submodule(name), nn.Linear)  # Conv1D of GPT-2 is transposed
-                found |= {(f"{name}.weight", int(is_output == is_linear))}
-                found |= set() if is_output else {(f"{name}.bias", 0)}
-        return found
+                sides.add((f"{name}.weight", int(is_output == is_linear)))
+                if not is_output:
+                    sides.add((f"{name}.bias", 0))
+        return sides
 
-    def fits(self, templates: Templates, own: Shapes) -> bool:
+    def fits(self, templates: Templates, shapes: Shapes) -> bool:
         """Whether the axes give the shapes of a network of twice the width, with twice the heads."""
         twice = {"embed_dim": 2 * self.base["embed_dim"], "num_heads": 2 * self.base["num_heads"]}
-        shapes = self.shapes(**twice)
-        for name, found in templates.items():
-            axes = axes_with_sizes(found, self.base | twice)
-            sizes = zip(own[name], axes, strict=True)
-            if shapes[name] != tuple(axis.length if axis else size for size, axis in sizes):
+        wider = self.shapes(**twice)
+        for name, axes_of_one in templates.items():
+            axes = axes_with_sizes(axes_of_one, self.base | twice)
+            sizes = zip(shapes[name], axes, strict=True)
+            if wider[name] != tuple(axis.length if axis else size for size, axis in sizes):
                 return False
         return True
 
     def holds(self, templates: Templates, network: Any) -> bool:
         """Whether exchanges of dimensions, heads and neurons leave the logits as they are."""
-        axes = {name: axes_with_sizes(found, self.base) for name, found in templates.items()}
+        axes = {name: axes_with_sizes(axes_of_one, self.base) for name, axes_of_one in templates.items()}
         tensors = dict(network.named_parameters())
         ids = ids_of()
         with torch.no_grad():
@@ -261,13 +261,14 @@ class _Reader(Trials):
     # -- facts ----------------------------------------------------------------------------------------------------
 
     def head(self, network: Any) -> tuple[str, tuple[str, ...]]:
-        base, own = f"{network.base_model_prefix}.", self.shapes()
+        base = f"{network.base_model_prefix}."
+        shapes = self.shapes()
         if self.kind == "language":
             last = next((n for n, m in network.named_modules() if m is network.get_output_embeddings()), "lm_head")
         else:
             other = self.shapes(num_classes=5)
-            last = next(name for name, shape in other.items() if shape != own[name]).rpartition(".")[0]
-        others = {f"{name.partition('.')[0]}." for name in own if not name.startswith(base)} - {f"{last}."}
+            last = next(name for name, shape in other.items() if shape != shapes[name]).rpartition(".")[0]
+        others = {f"{name.partition('.')[0]}." for name in shapes if not name.startswith(base)} - {f"{last}."}
         return f"{last}.", (f"{last}.", *sorted(others))
 
     def after_tokens(self, network: Any) -> tuple[str, ...]:
@@ -300,6 +301,16 @@ class _Reader(Trials):
         return False
 
 
+def _of_layer(shapes: Shapes, prefix: str) -> Shapes:
+    return {name.removeprefix(prefix): shape for name, shape in shapes.items() if name.startswith(prefix)}
+
+
+def _by_head(template: Template | None) -> Template | None:
+    """The axis of fused queries, keys and values, if these lie side by side for each head; other axes as they are."""
+    is_fused = template is not None and template.kind == "heads" and template.parts > 1
+    return template._replace(is_by_head=True) if template and is_fused else template
+
+
 def axes_with_sizes(templates: tuple[Template | None, ...], sizes: Mapping[str, Any]) -> Axes:
     """The axes of a parameter of a network of these sizes."""
     heads = sizes["num_heads"]
@@ -327,8 +338,8 @@ def _exchanged(tensor: Tensor, axes: Axes, kinds: tuple[str, ...]) -> Tensor:
     def order(axis: Axis, _: Axis) -> list[int]:
         if axis.kind != "heads":
             return list(reversed(range(axis.size)))
-        width = axis.size // axis.heads
-        return [h * width + e for h in reversed(range(axis.heads)) for e in range(width)]
+        heads = torch.arange(axis.size).view(axis.heads, -1)
+        return heads.flip(0).flatten().tolist()
 
     for dim, axis in enumerate(axes):
         if axis is not None and axis.kind in kinds and axis.kind != "head":

@@ -17,7 +17,7 @@ from lgx.host.failures import foreign_errors, reason_of
 
 HEAD, NEURONS, LENGTH, TOKENS, PAD = 8, 40, 20, 48, 1
 _MOST_PARAMETERS = 2**26
-Sizes = dict[str, Any]
+TrialSizes = dict[str, Any]
 Shapes = dict[str, tuple[int, ...]]
 T = TypeVar("T")
 
@@ -61,9 +61,11 @@ class Trials:
     """
 
     def __init__(self, config: str, kind: str, heads_per_group: int) -> None:
-        self.config, self.kind, self.name = config, kind, json.loads(config)["model_type"]
+        self.config = config
+        self.kind = kind
+        self.name = json.loads(config)["model_type"]
         heads = 4 * heads_per_group
-        self.base: Sizes = {
+        self.base: TrialSizes = {
             "depth": 2, "embed_dim": heads * HEAD, "num_heads": heads, "heads_per_group": heads_per_group,
             "head_dim": 0, "mlp_ratio": NEURONS / (heads * HEAD), "max_len": LENGTH, "vocab_size": TOKENS,
             "num_classes": 3, "kind": kind,
@@ -71,7 +73,7 @@ class Trials:
 
     # -- networks -------------------------------------------------------------------------------------------------
 
-    def configuration(self, sizes: Sizes) -> Any:
+    def configuration(self, sizes: TrialSizes) -> Any:
         """The configuration of a network of these sizes."""
         config = configuration(self.config, sizes)
         config.pad_token_id = PAD
@@ -79,7 +81,8 @@ class Trials:
 
     def network(self, device: str | None, prefix: str = "", **changes: Any) -> Any:
         """A network of these sizes, but for changes; not on ``meta`` with random values, always the same."""
-        sizes, guess = self.base | changes, _Guess(prefix)
+        sizes = self.base | changes
+        guess = _Guess(prefix)
         config = self.configuration(sizes)
         with building_on("meta"):
             network = text_network(config, self.kind, guess, sizes["max_len"]).eval()
@@ -103,7 +106,7 @@ class Trials:
     def layers(self) -> str:
         """Prefix of the names of a layer's parameters, before the layer's number."""
         new = self.shapes(depth=3).keys() - self.shapes().keys()
-        prefixes = {name[: at + 1] for name in new if (at := name.find(".2.")) >= 0}
+        prefixes = {name.partition(".2.")[0] + "." for name in new if ".2." in name}
         if len(prefixes) != 1 or not all(f"{next(iter(prefixes))}2." in name for name in new):
             raise UserError(f"architecture: the layers of {self.name} share weights, or are not one list of layers")
         return prefixes.pop()
@@ -120,10 +123,13 @@ class Trials:
     @torch.no_grad()
     def counts_layers(self) -> bool:
         """A network whose layers 1, 2 and 4 change nothing must compute what its other layers compute alone."""
-        kept, depth, windows = (0, 3, 5), 6, {"sliding_window": 4, "local_attention": 4}
+        kept = (0, 3, 5)
+        depth = 6
+        windows = {"sliding_window": 4, "local_attention": 4}
         values = json.loads(self.config)
         values |= {key: size for key, size in windows.items() if key in default_values(self.name)}
-        config, prefix = json.dumps(values), self.layers()
+        config = json.dumps(values)
+        prefix = self.layers()
         whole, short = (
             Trials(text, self.kind, self.base["heads_per_group"]).network(None, prefix, depth=layers)
             for text, layers in ((config, depth), (of_layers(config, depth, kept), len(kept)))
@@ -138,7 +144,8 @@ class Trials:
         for name, tensor in short.named_parameters():
             number, _, rest = name.removeprefix(prefix).partition(".")
             tensor.copy_(tensors[f"{prefix}{kept[int(number)]}.{rest}" if name.startswith(prefix) else name])
-        one, other = whole.tokens(ids_of(LENGTH - 4)[:1]), short.tokens(ids_of(LENGTH - 4)[:1])
+        one = whole.tokens(ids_of(LENGTH - 4)[:1])
+        other = short.tokens(ids_of(LENGTH - 4)[:1])
         return not torch.allclose(one, other, rtol=1e-3, atol=1e-3 * float(one.std()))
 
 
@@ -146,5 +153,6 @@ def ids_of(length: int = 9) -> Tensor:
     """Texts (2, 3, N); the second one is padded."""
     ids = torch.arange(2 * length).reshape(2, length) * 7 % (TOKENS - 2) + 2
     mask = torch.ones_like(ids)
-    ids[1, length // 2 :], mask[1, length // 2 :] = PAD, 0
+    ids[1, length // 2 :] = PAD
+    mask[1, length // 2 :] = 0
     return torch.stack([ids, mask, torch.zeros_like(ids)], dim=1)

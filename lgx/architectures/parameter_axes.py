@@ -17,14 +17,16 @@ def axes_of(architecture: Architecture, name: str) -> Axes:
     """
     tied, of_one_layer = _names_and_axes(architecture)
     name = tied.get(name, name)
-    prefix, own = architecture.layers, name
+    prefix = architecture.layers
+    key = name
     if name.startswith(prefix):
         number, _, rest = name.removeprefix(prefix).partition(".")
-        own, layer = f"{prefix}0.{rest}", f"{prefix}{number}."
-    axes = of_one_layer.get(own)
+        key = f"{prefix}0.{rest}"
+        layer = f"{prefix}{number}."
+    axes = of_one_layer.get(key)
     if axes is None:
         raise UserError(f"{name}: the network does not have this parameter")
-    return axes if own == name else tuple(axis and renamed(axis, f"{prefix}0.", layer) for axis in axes)
+    return axes if key == name else tuple(axis and renamed(axis, f"{prefix}0.", layer) for axis in axes)
 
 
 @lru_cache(maxsize=256)

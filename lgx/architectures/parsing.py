@@ -42,7 +42,8 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
     sizes, equals, config = rest.partition(",config=")  # the last value of an hf: network, in which are commas
     first, *options = [part.strip() for part in sizes.split(",")]
     options += [f"config={config}"] if equals else []
-    family, values = family_of(text), {}
+    family = family_of_text(text)
+    values = {}
     if first.startswith(_TIMM):
         described = describe_timm_model(first.removeprefix(_TIMM))
         if described.architecture is None:
@@ -55,7 +56,7 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
     elif family is HFArchitecture:
         values = described_network(first).without_task().to_dict()
     else:
-        raise _unknown(first, [name for name, named in NAMED.items() if not prefix or isinstance(named, family)])
+        raise _unknown_name(first, [name for name, named in NAMED.items() if not prefix or isinstance(named, family)])
     return family.from_dict({**values, **_read_options(text, options, family), **overrides})
 
 
@@ -74,15 +75,15 @@ def parse_for(
     Raises:
         UserError: If the family cannot predict the kind, or the text is malformed.
     """
-    if source is not None and source.family != DEFAULT_FAMILY and family_of(text).family == DEFAULT_FAMILY:
+    if source is not None and source.family != DEFAULT_FAMILY and family_of_text(text).family == DEFAULT_FAMILY:
         text = f"{source.family}:{text}" if "=" in text.partition(",")[0] else text
     _check_kind(text, kind)
     overrides: dict[str, Any] = {}
-    if source is not None and source.family == family_of(text).family:
+    if source is not None and source.family == family_of_text(text).family:
         overrides |= source.inherited(text)
     if num_classes is not None:
         overrides["num_classes"] = num_classes
-    if kind is not None and "kind" in (field.name for field in fields(family_of(text))):
+    if kind is not None and "kind" in (field.name for field in fields(family_of_text(text))):
         overrides["kind"] = kind
     return parse_any_architecture(text, **overrides)
 
@@ -110,15 +111,15 @@ def architecture_from_dict(values: Mapping[str, Any]) -> Architecture:
 def _read_options(text: str, options: list[str], family: type[Architecture]) -> dict[str, Any]:
     """The values of the ``key=value`` options of a specification."""
     values: dict[str, Any] = {}
-    known = [field.name for field in fields(family) if field.name != "kind"]  # the kind belongs to the task
-    known += family.short_keys
+    valid = [field.name for field in fields(family) if field.name != "kind"]  # the kind belongs to the task
+    valid += family.short_keys
     keys = [option.partition("=")[0] for option in options]
     for option in sorted(options, key=lambda text: not text.startswith("stages=")):  # a depth must agree with them
         key, _, value = option.partition("=")
         if keys.count(key) > 1:
             raise UserError(f"architecture {text!r}: {key} is given twice; leave one out")
-        if key not in known:
-            raise UserError(f"architecture {text!r}: unknown key {key!r}; known are {', '.join(known)}")
+        if key not in valid:
+            raise UserError(f"architecture {text!r}: unknown key {key!r}; known are {', '.join(valid)}")
         try:
             values |= family.parse_option(key, value)
         except ValueError:
@@ -126,7 +127,7 @@ def _read_options(text: str, options: list[str], family: type[Architecture]) -> 
     return values
 
 
-def family_of(text: str) -> type[Architecture]:
+def family_of_text(text: str) -> type[Architecture]:
     """The family of a name or specification; it need not be valid otherwise."""
     prefix, rest = _split(text)
     named = NAMED.get(rest.split(",")[0].strip())
@@ -139,8 +140,8 @@ def _split(text: str) -> tuple[str, str]:
     return (family, rest) if colon and family in FAMILIES else ("", text)
 
 
-def _unknown(name: str, known: list[str]) -> UserError:
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+def _unknown_name(name: str, names: list[str]) -> UserError:
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     examples = " or ".join(family.example for family in FAMILIES.values())
     hint = f"did you mean {' or '.join(close)}?" if close else f"for example {examples},"
     return UserError(
@@ -149,7 +150,7 @@ def _unknown(name: str, known: list[str]) -> UserError:
 
 
 def _check_kind(text: str, kind: Kind | None) -> None:
-    if kind is None or kind in family_of(text).kinds:
+    if kind is None or kind in family_of_text(text).kinds:
         return
     fitting = next(family for family in reversed(FAMILIES.values()) if kind in family.kinds)  # the simplest is last
     reads, gets = ("images", "text") if kind == "text" else ("text", "images")

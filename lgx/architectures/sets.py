@@ -21,7 +21,7 @@ from lgx.host.safety import parse_json, read_bytes
 A = TypeVar("A", bound=Architecture)
 
 
-def _heads(rng: random.Random, embed_dim: int) -> int:
+def _random_heads(rng: random.Random, embed_dim: int) -> int:
     return rng.choice((3, 6, 12) if embed_dim % 12 == 0 else (4, 8))
 
 
@@ -29,12 +29,13 @@ def _vits_1k(rng: random.Random) -> tuple[int, int, int]:
     depth = rng.randint(3, 9)
     low, high = (384, 512) if depth == 3 else (256, 384) if depth <= 5 else (128, 256)
     embed_dim = rng.randrange(low, high + 1, 32)
-    return depth, embed_dim, _heads(rng, embed_dim)
+    return depth, embed_dim, _random_heads(rng, embed_dim)
 
 
 def _vits_plus_1k(rng: random.Random) -> tuple[int, int, int]:
-    depth, embed_dim = rng.randint(3, 12), rng.randrange(192, 768 + 1, 64)
-    return depth, embed_dim, _heads(rng, embed_dim)
+    depth = rng.randint(3, 12)
+    embed_dim = rng.randrange(192, 768 + 1, 64)
+    return depth, embed_dim, _random_heads(rng, embed_dim)
 
 
 def _gpts_1k(rng: random.Random) -> tuple[int, int, int]:
@@ -74,11 +75,12 @@ def sample_architectures(
         raise UserError(f"architecture set {name!r} is unknown; known are {', '.join(SETS)}")
     if count < 1:
         raise UserError(f"count must be at least 1, got {count}")
-    rng, (family, draw) = random.Random(seed), SETS[name]
+    rng = random.Random(seed)
+    family, draw = SETS[name]
     base = base or family()
     is_fitting = getattr(base, "is_gpt2", True)
     if not isinstance(base, family) or not is_fitting:
-        fitting = [other for other, (known, _) in SETS.items() if isinstance(base, known) and is_fitting]
+        fitting = [other for other, (its_family, _) in SETS.items() if isinstance(base, its_family) and is_fitting]
         raise UserError(
             f"architecture set {name} holds {'GPT-2s' if family is HFArchitecture else 'ViTs'}, but {name_of(base)} is "
             f"a {base.label}; use {' or '.join(fitting) or 'a file of architectures'}"
@@ -106,19 +108,20 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
     return read
 
 
-def _read_line(place: str, line: bytes, base: Architecture | None) -> Architecture:
-    values = check_fields(parse_json(line, place, "expected one architecture per line"), {}, place)
+def _read_line(location: str, line: bytes, base: Architecture | None) -> Architecture:
+    values = check_fields(parse_json(line, location, "expected one architecture per line"), {}, location)
     values.pop("name", None)
     try:
         default = base or type(architecture_from_dict({k: v for k, v in values.items() if k == "family"}))()
         inputs = {"family": default.to_dict().get("family", "vit")}
         inputs |= {key: getattr(default, key) for key in default.input_keys} if base else {}
         for key, want in inputs.items():
-            if (have := values.get(key, want)) != want:
+            have = values.get(key, want)
+            if have != want:
                 raise UserError(f"{key} is {shortened(have)}, but the data's is {want}; leave {key} out")
         return architecture_from_dict({**default.to_dict(), **values, "num_classes": default.num_classes})
     except (UserError, TypeError, ValueError, OverflowError) as error:
-        raise UserError(f"{place}: {error}") from error
+        raise UserError(f"{location}: {error}") from error
 
 
 def architecture_set(source: str, count: int | None, base: A) -> list[A]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any, ClassVar
 
 import torch
@@ -188,7 +189,8 @@ class ViTArchitecture(Architecture):
             The parameters; a position embedding with an unknown grid is unchanged.
         """
         fitted = without_pooling(tensors) if self.kind == "segmentation" else dict(tensors)
-        embedding, projection = tensors.get("pos_embed"), tensors.get("patch_embed.proj.weight")
+        embedding = tensors.get("pos_embed")
+        projection = tensors.get("patch_embed.proj.weight")
         of_form = None if self.is_plain else self._one_layer().pos_embed
         # Number of prefix tokens with a row in the position embedding.
         prefix = self.num_prefix_tokens if of_form is None else int(of_form.shape[1]) - math.prod(self.grid)
@@ -221,7 +223,8 @@ class ViTArchitecture(Architecture):
             The model, (B, C, H, W) -> logits (B, K), or (B, K, H, W) for segmentation. With ``stages`` the layers of a
             stage are one module.
         """
-        args, model = self.timm_args() | {"drop_path_rate": drop_rate}, None
+        args = self.timm_args() | {"drop_path_rate": drop_rate}
+        model: ViTNetwork
         if self.form:
             model = build_form(self.form, device, args)
             if self.kind == "segmentation":
@@ -239,11 +242,11 @@ class ViTArchitecture(Architecture):
 
     def axes_of_one_layer(self) -> Mapping[str, Axes]:
         """See :class:`~lgx.architectures.base.Architecture`."""
-        return _axes(self.unshared().replace(depth=1))
+        return _axes_of_one_layer(self.unshared().replace(depth=1))
 
 
 @lru_cache(maxsize=64)
-def _axes(architecture: ViTArchitecture) -> dict[str, Axes]:
+def _axes_of_one_layer(architecture: ViTArchitecture) -> dict[str, Axes]:
     def build(embed_dim: int, num_heads: int, mlp_ratio: float) -> ViTNetwork:
         return architecture.replace(embed_dim=embed_dim, num_heads=num_heads, mlp_ratio=mlp_ratio).build("meta")
 
@@ -260,7 +263,8 @@ def _grid_of(embedding: Tensor, num_prefix_tokens: int, source: Architecture | N
     """
     if embedding.ndim != 3 or embedding.shape[0] != 1 or not embedding.shape[2]:
         return None
-    if (patches := embedding.shape[1] - num_prefix_tokens) < 1:
+    patches = embedding.shape[1] - num_prefix_tokens
+    if patches < 1:
         return None
     if isinstance(source, ViTArchitecture) and math.prod(source.grid) == patches:
         return source.grid
@@ -285,8 +289,8 @@ _AUX = (3, 3, 4, 3, 3)
 _DEPTHS = range(1, 25)
 
 NAMES: dict[str, ViTArchitecture] = {
-    **{f"{depth}-{size}": ViTArchitecture(depth, *width) for size, width in _SIZES.items() for depth in _DEPTHS},
-    **{f"Des-{size[0]}-{depth}": ViTArchitecture(depth, *width) for size, width in _SIZES.items() for depth in _DEPTHS},
+    **{f"{depth}-{size}": ViTArchitecture(depth, *_SIZES[size]) for size, depth in product(_SIZES, _DEPTHS)},
+    **{f"Des-{size[0]}-{depth}": ViTArchitecture(depth, *_SIZES[size]) for size, depth in product(_SIZES, _DEPTHS)},
     **{f"Aux-{size[0]}": ViTArchitecture(sum(_AUX), *width, stages=_AUX) for size, width in _SIZES.items()},
 }
 """``12-Base`` (TAL), ``Des-B-12`` and ``Aux-B`` (SWS: 5 stages of 3, 3, 4, 3, 3 layers). 224 px, 1000 classes."""

@@ -52,8 +52,8 @@ def is_text_network(about: Mapping[str, Any]) -> bool:
     if not isinstance(about.get("model_type"), str) or "architecture" in about:  # timm's folders name the latter
         return False
     with extra("nlp", "config.json"):
-        from lgx.architectures.hf_config import known_types
-    return about["model_type"] in known_types()
+        from lgx.architectures.hf_config import text_model_types
+    return about["model_type"] in text_model_types()
 
 
 def read_text_network(

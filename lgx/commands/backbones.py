@@ -60,8 +60,8 @@ def backbones(pattern: str) -> None:
 def _print_types(pattern: str) -> None:
     """List the types of networks of transformers whose name holds a text or matches a pattern."""
     with extra("nlp", "backbones hf:"):
-        from lgx.architectures.hf_config import kinds_of, known_types
-    names = [name for name in known_types() if pattern in name or fnmatch(name, pattern)]
+        from lgx.architectures.hf_config import kinds_of, text_model_types
+    names = [name for name in text_model_types() if pattern in name or fnmatch(name, pattern)]
     if not names:
         raise UserError(f"hf:{pattern[:100]}: transformers has no type of that name; `lgx backbones 'hf:*'` lists all")
     width = max(map(len, names))

@@ -26,8 +26,7 @@ def extract(runs: list[str], *, out: str, threshold: float | None = None, force:
     from lgx.artifacts.learngene import SUFFIX, is_learngene_of
     from lgx.errors import UserError
     from lgx.host.files import check_output
-    from lgx.methods.lsamd.selection import Selection, SelectionRun
-    from lgx.methods.lsamd.selection import extract as extract_learngene
+    from lgx.methods.lsamd.selection import Selection, SelectionRun, extract_learngene
 
     if not out.endswith(SUFFIX):
         raise UserError(f"--out: expected a path ending in {SUFFIX}, got {out}")

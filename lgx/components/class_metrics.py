@@ -59,7 +59,8 @@ class ClassCounts(Metric):
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
         """Count a batch: logits (B, K) and class indices (B,)."""
-        predicted, classes = predicted_classes(logits), len(self.counts)
+        predicted = predicted_classes(logits)
+        classes = len(self.counts)
         parts = (targets[predicted == targets], predicted, targets)
         self.counts += torch.stack([torch.bincount(part, minlength=classes) for part in parts], dim=1)
 
@@ -76,7 +77,7 @@ class TopAccuracy(MeanMetric):
         super().update((top_classes(logits, 5) == targets[:, None]).any(dim=1).float())
 
 
-def in_order(scores: Tensor) -> Tensor:
+def to_unit_interval(scores: Tensor) -> Tensor:
     """Scores of any shape as float64 between 0 and 1, in the same order; a sigmoid would round large ones to 1."""
     return 0.5 + scores.double().atan() / pi
 
@@ -89,7 +90,7 @@ class TwoClassAUROC(BinaryAUROC):
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
         """Add a batch: logits (B, 2) and class indices (B,)."""
-        super().update(in_order(logits[:, 1].double() - logits[:, 0].double()), targets)
+        super().update(to_unit_interval(logits[:, 1].double() - logits[:, 0].double()), targets)
 
     def compute(self) -> Tensor:  # type: ignore[override]
         """The area, a scalar."""
@@ -124,13 +125,13 @@ def scores_of_classes(counts: Tensor) -> list[ClassScores]:
     Args:
         counts: (K, 3) of :class:`ClassCounts`.
     """
-    found = []
+    scores = []
     for right, predicted, examples in counts.tolist():
         precision = right / predicted if predicted else nan
         recall = right / examples if examples else nan
         total = predicted + examples
-        found.append(ClassScores(precision, recall, 2 * right / total if total else nan, examples))
-    return found
+        scores.append(ClassScores(precision, recall, 2 * right / total if total else nan, examples))
+    return scores
 
 
 def class_metric_names(task: Task) -> list[str]:
@@ -146,29 +147,30 @@ def class_metrics(task: Task) -> dict[str, Metric]:
 
     Calibration is the expected calibration error in 15 bins of equal width (Guo et al., 2017).
     """
-    names, classes = class_metric_names(task), task.num_classes
+    names = class_metric_names(task)
+    classes = task.num_classes
     if not names:
         return {}
-    found: dict[str, Metric] = {
+    metrics: dict[str, Metric] = {
         BALANCED: BalancedAccuracy(classes),
         CALIBRATION: MulticlassCalibrationError(classes, n_bins=15, norm="l1"),
         COUNTS: ClassCounts(classes),
     }
     if AUROC in names:
-        found[AUROC] = TwoClassAUROC()
+        metrics[AUROC] = TwoClassAUROC()
     if TOP5 in names:
-        found[TOP5] = TopAccuracy()
+        metrics[TOP5] = TopAccuracy()
     if classes <= _LARGEST:
-        found[CONFUSION] = MulticlassConfusionMatrix(classes)
-    return found
+        metrics[CONFUSION] = MulticlassConfusionMatrix(classes)
+    return metrics
 
 
 def interval(share: float, examples: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share of examples."""
     from scipy.stats import binomtest  # the import takes a tenth of a run's start
 
-    found = binomtest(round(share * examples), examples).proportion_ci(method="wilson")
-    return float(found.low), float(found.high)
+    bounds = binomtest(round(share * examples), examples).proportion_ci(method="wilson")
+    return float(bounds.low), float(bounds.high)
 
 
 def confusions(matrix: Tensor) -> list[tuple[int, int, int]]:
@@ -179,7 +181,7 @@ def confusions(matrix: Tensor) -> list[tuple[int, int, int]]:
     """
     wrong = matrix.clone().fill_diagonal_(0).flatten()
     order = torch.argsort(wrong, descending=True, stable=True)[:3].tolist()
-    return [(*divmod(place, len(matrix)), int(wrong[place])) for place in order if wrong[place]]
+    return [(*divmod(index, len(matrix)), int(wrong[index])) for index in order if wrong[index]]
 
 
 class Matthews(MulticlassConfusionMatrix):

@@ -130,7 +130,8 @@ def feature_losses(student: Features, teacher: Features, real: Tensor | None = N
         Loss of each image, (B,), at least 0; cosine similarity of the summaries, (B,), in [-1, 1].
     """
     similarity = F.cosine_similarity(student.summary.float(), teacher.summary.float(), dim=1)
-    patches, wanted = student.patches.float(), teacher.patches.float()
+    patches = student.patches.float()
+    wanted = teacher.patches.float()
     if wanted.shape[2:] != patches.shape[2:]:
         wanted = F.interpolate(wanted, size=patches.shape[2:], mode="bilinear", align_corners=False, antialias=True)
 
@@ -154,7 +155,8 @@ def sum_features(teacher: Any, batches: Iterable[Tensor]) -> tuple[Tensor, int]:
     Returns:
         The sum in float64, (T,), and the number of inputs.
     """
-    total, count = torch.zeros(teacher.width, dtype=torch.float64), 0
+    total = torch.zeros(teacher.width, dtype=torch.float64)
+    count = 0
     for inputs in batches:
         total += teacher.features(inputs).double().sum(dim=0).cpu()
         count += len(inputs)
@@ -202,20 +204,21 @@ class Probe:
         """Largest number of training images."""
         return _MOST[self.name]
 
-    def accuracy(self, known: Tensor, known_labels: Tensor, tested: Tensor, tested_labels: Tensor) -> float:
+    def accuracy(self, features: Tensor, labels: Tensor, tested_features: Tensor, tested_labels: Tensor) -> float:
         """Share of images that the classifier classifies correctly.
 
         Args:
-            known: Features of training images, (N, T).
-            known_labels: Their classes, (N,).
-            tested: Features of other images, (M, T).
+            features: Features of training images, (N, T).
+            labels: Their classes, (N,).
+            tested_features: Features of other images, (M, T).
             tested_labels: Their classes, (M,).
         """
-        if not (known.isfinite().all() and tested.isfinite().all()):
+        if not (features.isfinite().all() and tested_features.isfinite().all()):
             raise UserError(f"--probe {self.name}: a feature is not finite; check the weights of the network")
-        if len(classes := known_labels.unique()) < 2:
+        classes = labels.unique()
+        if len(classes) < 2:
             raise UserError(
-                f"--probe {self.name}: all {len(known)} training images are of class {int(classes[0])}; give images "
+                f"--probe {self.name}: all {len(features)} training images are of class {int(classes[0])}; give images "
                 "of at least two classes"
             )
         from sklearn.exceptions import ConvergenceWarning
@@ -226,11 +229,11 @@ class Probe:
 
         classifier: Any = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         if self.name == "knn":
-            neighbors = min(self.neighbors, len(known))
+            neighbors = min(self.neighbors, len(features))
             classifier = KNeighborsClassifier(neighbors, weights=_votes, algorithm="brute", metric="cosine")
         with warnings.catch_warnings(category=ConvergenceWarning, action="ignore"):
-            classifier.fit(known.numpy(), known_labels.numpy())
-        return float(classifier.score(tested.numpy(), tested_labels.numpy()))
+            classifier.fit(features.numpy(), labels.numpy())
+        return float(classifier.score(tested_features.numpy(), tested_labels.numpy()))
 
 
 def _votes(distances: Any) -> Any:

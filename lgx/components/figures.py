@@ -31,7 +31,7 @@ def make_panels(
         The figure and its panels.
     """
     figure = Figure(figsize=(size[0] * count + legend, size[1]), layout="constrained")
-    panels = [axes for row in figure.subplots(1, count, sharey=share_y, squeeze=False) for axes in row]
+    panels = list(figure.subplots(1, count, sharey=share_y, squeeze=False).flat)
     for axes in panels:
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)

@@ -33,14 +33,15 @@ def label_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) ->
         Scalar; 0 for a batch without known pixels, labels or tokens.
     """
     if logits.ndim == 3:
-        logits, targets = logits.flatten(0, 1), targets.flatten()
+        logits = logits.flatten(0, 1)
+        targets = targets.flatten()
         total = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=label_smoothing)
         return total / (targets != IGNORE_TOKEN).sum().clamp(min=1)
     if targets.ndim == 2 and may_be_unknown(targets):
-        known = targets != IGNORE
+        is_labeled = targets != IGNORE
         smoothed = (targets * (1 - label_smoothing) + label_smoothing / 2).to(logits.dtype)
-        total = F.binary_cross_entropy_with_logits(logits, smoothed, known.to(logits.dtype), reduction="sum")
-        return total / known.sum().clamp(min=1)
+        total = F.binary_cross_entropy_with_logits(logits, smoothed, is_labeled.to(logits.dtype), reduction="sum")
+        return total / is_labeled.sum().clamp(min=1)
     if targets.ndim != 3:
         return F.cross_entropy(logits, targets, label_smoothing=label_smoothing)
     total = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum", label_smoothing=label_smoothing)
@@ -58,10 +59,12 @@ def label_losses(logits: Tensor, targets: Tensor) -> Tensor:
         (B,), or (n,) for n labeled pixels, known labels or known tokens.
     """
     if logits.ndim == 3:
-        return F.cross_entropy(of_known(logits, targets), targets[targets != IGNORE_TOKEN], reduction="none")
+        return F.cross_entropy(labeled_logits(logits, targets), targets[targets != IGNORE_TOKEN], reduction="none")
     if targets.ndim == 2 and may_be_unknown(targets):
-        known = targets != IGNORE
-        return F.binary_cross_entropy_with_logits(logits[known], targets[known].to(logits.dtype), reduction="none")
+        is_labeled = targets != IGNORE
+        return F.binary_cross_entropy_with_logits(
+            logits[is_labeled], targets[is_labeled].to(logits.dtype), reduction="none"
+        )
     losses = F.cross_entropy(logits, targets, reduction="none", ignore_index=IGNORE if targets.ndim == 3 else -100)
     return losses[targets != IGNORE] if targets.ndim == 3 else losses
 
@@ -83,18 +86,22 @@ def distillation_loss(
     Returns:
         Scalar. It is at least the entropy of the teacher's softened prediction, and 0 without a prediction.
     """
-    of_examples, unknown = student.ndim == 2, IGNORE
+    of_examples = student.ndim == 2
+    unknown = IGNORE
     if student.ndim == 3:
-        student, teacher, unknown = student.flatten(0, 1), teacher.flatten(0, 1), IGNORE_TOKEN
-    student, wanted = student.float() / temperature, (teacher.float() / temperature).softmax(dim=1)
+        student = student.flatten(0, 1)
+        teacher = teacher.flatten(0, 1)
+        unknown = IGNORE_TOKEN
+    student = student.float() / temperature
+    wanted = (teacher.float() / temperature).softmax(dim=1)
     if targets is None or of_examples:
         return F.cross_entropy(student, wanted) if len(student) else student.sum()
     losses = F.cross_entropy(student, wanted, reduction="none")
-    known = (targets != unknown).view_as(losses)
-    return (losses * known).sum() / known.sum().clamp(min=1)
+    is_labeled = (targets != unknown).view_as(losses)
+    return (losses * is_labeled).sum() / is_labeled.sum().clamp(min=1)
 
 
-def of_known(logits: Tensor, targets: Tensor) -> Tensor:
+def labeled_logits(logits: Tensor, targets: Tensor) -> Tensor:
     """Logits (n, K) of the n labeled pixels or known tokens.
 
     Args:
@@ -150,7 +157,7 @@ def weighted_label_loss(logits: Tensor, targets: Tensor, weights: Tensor, label_
 
 
 def multilabel_distillation_loss(
-    student: Tensor, teacher: Tensor, temperature: float = 1.0, known: Tensor | None = None
+    student: Tensor, teacher: Tensor, temperature: float = 1.0, is_labeled: Tensor | None = None
 ) -> Tensor:
     """The soft cross-entropy of teacher and student for several labels, each an independent yes or no.
 
@@ -162,14 +169,15 @@ def multilabel_distillation_loss(
         student: Logits p_s, (B, K).
         teacher: Logits p_t, (B, K).
         temperature: τ > 0.
-        known: Known labels, (B, K), over which this loss is the mean, like the loss of the labels; None: all.
+        is_labeled: Which labels are known, (B, K), over which this loss is the mean, like that of labels; None: all.
 
     Returns:
         Scalar. It is at least the mean entropy of the teacher's softened answers, and 0 without a known label.
     """
-    student, wanted = student.float() / temperature, (teacher.float() / temperature).sigmoid()
-    known = torch.ones_like(wanted) if known is None else known.to(wanted.dtype)
-    return F.binary_cross_entropy_with_logits(student, wanted, known, reduction="sum") / known.sum().clamp(min=1)
+    student = student.float() / temperature
+    wanted = (teacher.float() / temperature).sigmoid()
+    weights = torch.ones_like(wanted) if is_labeled is None else is_labeled.to(wanted.dtype)
+    return F.binary_cross_entropy_with_logits(student, wanted, weights, reduction="sum") / weights.sum().clamp(min=1)
 
 
 def make_mixup(mixup: float, cutmix: float, architecture: Architecture) -> Mixup | None:

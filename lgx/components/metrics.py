@@ -41,9 +41,9 @@ from lgx.components.class_metrics import (
     PositiveF1,
     class_metric_names,
     class_metrics,
-    in_order,
+    to_unit_interval,
 )
-from lgx.components.losses import label_losses, of_known
+from lgx.components.losses import label_losses, labeled_logits
 from lgx.core.predictions import predicted_classes
 from lgx.core.task import AGREEMENT, BALANCED, IGNORE_TOKEN, PERPLEXITY, Task, ignored_target
 from lgx.errors import UserError
@@ -53,7 +53,7 @@ _OF_LOSSES = ("loss", PERPLEXITY, BPB)
 """Metrics that are updated with the losses of examples, pixels, labels or tokens."""
 
 _BELOW_ONE = 1 - 2**-24
-"""Largest float32 below 1. torchmetrics would put probabilities of 1 into a bin of their own."""
+"""Largest float32 below 1. torchmetrics would put probabilities of 1 into a separate bin."""
 
 
 class Perplexity(MeanMetric):
@@ -128,15 +128,15 @@ def metrics_for(task: Task, split: str = "val") -> MetricCollection:
     if not task.is_labeled:
         means: dict[str, Metric] = {name: MeanMetric() for name in metric_names(task)}
         return MetricCollection({**means, "n": SumMetric()}, compute_groups=False)
-    known = _MULTILABEL_METRICS if task.kind == "multilabel" else METRICS
+    builders = _MULTILABEL_METRICS if task.kind == "multilabel" else METRICS
     if task.kind == "language":
         bits = BitsPerByte(_bytes_per_token(task, split))
-        known = {"acc": METRICS["acc"], PERPLEXITY: lambda *_: Perplexity(), BPB: lambda *_: bits}
-    if task.metric not in known:
-        raise UserError(f"task {task.name}: metric {task.metric!r} is unknown; known are {', '.join(known)}")
+        builders = {"acc": METRICS["acc"], PERPLEXITY: lambda *_: Perplexity(), BPB: lambda *_: bits}
+    if task.metric not in builders:
+        raise UserError(f"task {task.name}: metric {task.metric!r} is unknown; known are {', '.join(builders)}")
     ignored = ignored_target(task.kind)
-    wanted = [name for name in metric_names(task, split) if name in known]
-    metrics: dict[str, Metric] = {name: known[name](task.num_classes, ignored) for name in wanted}
+    wanted = [name for name in metric_names(task, split) if name in builders]
+    metrics: dict[str, Metric] = {name: builders[name](task.num_classes, ignored) for name in wanted}
     metrics |= class_metrics(task) if split == "test" else {}
     return MetricCollection({**metrics, "loss": MeanMetric(), "n": SumMetric()}, compute_groups=False)
 
@@ -159,11 +159,12 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
     """
     examples = len(targets)
     if logits.ndim == 3:  # a token is an example with one class
-        logits, targets = of_known(logits, targets), targets[targets != IGNORE_TOKEN]
+        logits = labeled_logits(logits, targets)
+        targets = targets[targets != IGNORE_TOKEN]
     losses = label_losses(logits, targets)
-    predicted = in_order(logits) if targets.ndim == 2 else logits
-    found: dict[str, Metric] = dict(metrics.items(keep_base=True))
-    for name, metric in found.items():
+    predicted = to_unit_interval(logits) if targets.ndim == 2 else logits
+    by_name: dict[str, Metric] = dict(metrics.items(keep_base=True))
+    for name, metric in by_name.items():
         if name in _OF_LOSSES:
             metric.update(losses)
         elif name == "n":
@@ -172,7 +173,7 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
             metric.update(logits.float().softmax(dim=1).clamp(max=_BELOW_ONE), targets)
         else:
             metric.update(predicted, targets)
-    return {name: metric for name, metric in found.items() if name not in NO_NUMBERS}
+    return {name: metric for name, metric in by_name.items() if name not in NO_NUMBERS}
 
 
 def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -188,7 +189,8 @@ def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -
         distillation loss without the entropy of the teacher's prediction; and 1 where both predict the same class,
         else 0.
     """
-    student, teacher = student.flatten(0, -2), teacher.flatten(0, -2)
+    student = student.flatten(0, -2)
+    teacher = teacher.flatten(0, -2)
     log_p, wanted = ((logits / temperature).float().log_softmax(dim=-1) for logits in (student, teacher))
     divergence = F.kl_div(log_p, wanted, log_target=True, reduction="none").sum(dim=1)
     return divergence, (predicted_classes(student) == predicted_classes(teacher)).float()

@@ -4,6 +4,7 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol
 
 import torch
@@ -74,12 +75,14 @@ _LENGTHS = {"CosineAnnealingLR": "T_max", "PolynomialLR": "total_iters"}
 
 def check_class(option: str, name: str) -> None:
     """Refuse unsupported optimizers and schedulers of torch."""
-    if why := _UNSUITED.get(name := name.rpartition(".")[2]):
+    name = name.rpartition(".")[2]
+    why = _UNSUITED.get(name)
+    if why:
         raise UserError(f"{option}: {name} {why}; choose another, e.g. AdamW and WarmupCosine")
 
 
 def length_argument(kind: type[LRScheduler]) -> str:
-    """The argument of a scheduler for the length of the run in updates, if it is not given."""
+    """The argument of a scheduler for the length of the run in updates."""
     return _LENGTHS.get(kind.__name__, "total_steps")
 
 
@@ -95,22 +98,24 @@ def make_scheduler(make: SchedulerCallable, optimizer: Optimizer, total_steps: i
     kind = next((part for part in parts if inspect.isclass(part) and issubclass(part, LRScheduler)), None)
     if kind is None:
         return make(optimizer, total_steps)
-    known, options = inspect.signature(kind).parameters, make.keywords if isinstance(make, partial) else {}
-    if "max_lr" in known and len({group["lr"] for group in optimizer.param_groups}) > 1:
+    parameters = inspect.signature(kind).parameters
+    options = make.keywords if isinstance(make, partial) else {}
+    if "max_lr" in parameters and len({group["lr"] for group in optimizer.param_groups}) > 1:
         raise UserError(
             f"model.scheduler: {kind.__name__} sets one rate for all layers, so model.layer_decay has no effect; "
             "choose another scheduler"
         )
     name = length_argument(kind)
-    length = {name: total_steps} if name in known and options.get(name) is None else {}
+    length = {name: total_steps} if name in parameters and options.get(name) is None else {}
     return partial(make, optimizer, **length)()
 
 
 def check_length(make: SchedulerCallable, scheduler: LRScheduler, total_steps: int) -> None:
     """Refuse a restored scheduler of torch that was planned for another length of the run."""
     name = length_argument(type(scheduler))
-    is_given = isinstance(make, partial) and make.keywords.get(name) is not None
-    if not is_given and (planned := getattr(scheduler, name, total_steps)) != total_steps:
+    is_fixed = isinstance(make, partial) and make.keywords.get(name) is not None
+    planned = getattr(scheduler, name, total_steps)
+    if not is_fixed and planned != total_steps:
         raise UserError(
             f"--ckpt_path: {type(scheduler).__name__} was planned for {planned} updates, but the run has "
             f"{total_steps}; keep the run's length, or train again with --overwrite (WarmupCosine and Poly adapt to a "
@@ -163,7 +168,7 @@ def fuse(optimizer: Optimizer) -> None:
     is_chosen = any(defaults.get(option) is not None for option in ("fused", "foreach"))
     if is_chosen or defaults.get("differentiable") or defaults.get("momentum"):
         return
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    parameters = chain(*(group["params"] for group in optimizer.param_groups))
     if all(type(p) is nn.Parameter and p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters):
         for group in optimizer.param_groups:
             group["fused"] = True

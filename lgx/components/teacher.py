@@ -116,7 +116,7 @@ class Teacher:
             Logits of the task's classes in their order, (B, K), (B, K, H, W) for segmentation, or (B, N, V) for next
             tokens, without gradient.
         """
-        logits = self._answer(inputs, lambda model, own: (model(own),))[0]
+        logits = self._answer(inputs, lambda model, x: (model(x),))[0]
         order = class_order(self._label_names, self._task.class_names, f"ancestor {self.name}")
         return logits if order is None else logits[:, order]
 
@@ -136,8 +136,8 @@ class Teacher:
             Features, (B, T), without gradient.
         """
         if self._task.reads_text:
-            return self._answer(inputs, lambda model, own: (model.mean_features(own),))[0]
-        return self._answer(inputs, lambda model, own: (before_head(model, own),))[0]
+            return self._answer(inputs, lambda model, x: (model.mean_features(x),))[0]
+        return self._answer(inputs, lambda model, x: (before_head(model, x),))[0]
 
     @torch.no_grad()
     def features_and_logits(self, inputs: Tensor, real: Tensor | None = None) -> tuple[Features, Tensor]:
@@ -151,8 +151,8 @@ class Teacher:
             UserError: If images have no grid of patches.
         """
 
-        def both(model: Any, own: Tensor) -> Answer:
-            features, logits = features_and_logits(model, own, real)
+        def both(model: Any, x: Tensor) -> Answer:
+            features, logits = features_and_logits(model, x, real)
             return *features, logits
 
         summary, patches, logits = self._answer(inputs, both)
@@ -166,12 +166,13 @@ class Teacher:
 
     def _answer(self, inputs: Tensor, compute: Callable[[Any, Tensor], Answer]) -> Answer:
         """The network's outputs for inputs (B, ...)."""
-        model, own = self._model, renormalize(inputs, self._task, self._mean, self._std)
-        known: Tensor = next(model.parameters())
-        dtype = inputs.dtype if inputs.is_floating_point() else known.dtype  # token ids have no floating-point type
-        if (known.device, known.dtype) != (inputs.device, dtype):
+        model = self._model
+        renormalized = renormalize(inputs, self._task, self._mean, self._std)
+        parameter: Tensor = next(model.parameters())
+        dtype = inputs.dtype if inputs.is_floating_point() else parameter.dtype  # token ids have no floating-point type
+        if (parameter.device, parameter.dtype) != (inputs.device, dtype):
             model.to(inputs.device, dtype)
-        return compute(model, own)
+        return compute(model, renormalized)
 
 
 def check_kind(source: PretrainedNetwork, task: Task, features_only: bool = False) -> None:
@@ -199,11 +200,12 @@ def _adapting(source: PretrainedNetwork, task: Task) -> str:
     """The command line that adapts a network to a task, without the options of the data."""
     if source.architecture is None:
         return "train it on the task first, with its own library"
-    own, name = source.architecture, shlex.quote(recorded_name(source.name))
-    if isinstance(own, ViTArchitecture):
-        own = own.replace(img_size=task.img_size)  # positions are resampled
+    architecture = source.architecture
+    name = shlex.quote(recorded_name(source.name))
+    if isinstance(architecture, ViTArchitecture):
+        architecture = architecture.replace(img_size=task.img_size)  # positions are resampled
     return (
         f"adapt it first, with the options --data of this run: `lgx fit --model Ancestor --model.head new "
-        f"--model.initializer Pretrained --model.initializer.source {name} --model.arch {own.spec()} "
+        f"--model.initializer Pretrained --model.initializer.source {name} --model.arch {architecture.spec()} "
         f"--model.optimizer torch.optim.AdamW --model.optimizer.lr 1e-4`"
     )

@@ -1,4 +1,4 @@
-"""The gradient of an update as the mean over its examples."""
+"""The gradient of an update as the mean over its examples, and which steps log their losses."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,9 +43,9 @@ class UpdateMean:
         """
         self._is_complete = trainer.is_last_batch or (batch_idx + 1) % trainer.accumulate_grad_batches == 0
         ignored = ignored_target(kind)
-        known = loss.new_ones((), dtype=torch.float) if ignored is None else targets.ne(ignored).float().mean()
-        self._weights.append(known)
-        return loss if ignored is None else loss * known
+        weight = loss.new_ones((), dtype=torch.float) if ignored is None else targets.ne(ignored).float().mean()
+        self._weights.append(weight)
+        return loss if ignored is None else loss * weight
 
     def correct(self, network: nn.Module, trainer: Trainer, kinds: set[Kind]) -> None:
         """Divide the gradients of a complete update by the sum of its weights, not by the number of its batches.
@@ -57,7 +57,8 @@ class UpdateMean:
         """
         if not self._is_complete:
             return
-        weights, self._weights = self._weights, []
+        weights = self._weights
+        self._weights = []
         total: Any = len(weights)
         if any(ignored_target(kind) is not None for kind in kinds):
             total = float(trainer.strategy.reduce(torch.stack(weights).sum(), reduce_op="mean"))
@@ -65,3 +66,13 @@ class UpdateMean:
             for parameter in network.parameters():
                 if parameter.grad is not None:
                     parameter.grad.mul_(trainer.accumulate_grad_batches / total)
+
+
+def losses_may_be_read(trainer: Any) -> bool:
+    """Whether a logger or callback may read the losses of this step; logging takes a percent of a small step."""
+    step = trainer.global_step + 1
+    every = trainer.log_every_n_steps
+    if trainer.is_last_batch or trainer.should_stop or step == trainer.max_steps or (every and step % every == 0):
+        return True
+    names = [(type(c).__module__, f"{vars(c).get('monitor')} {vars(c).get('filename')}") for c in trainer.callbacks]
+    return any(not module.startswith(("lgx.", "lightning.")) or "train/" in name for module, name in names)

@@ -39,7 +39,8 @@ class Resize:
     """
 
     def __init__(self, task: Task) -> None:
-        self.size, bicubic = task.image_shape[1:], v2.InterpolationMode.BICUBIC
+        self.size = task.image_shape[1:]
+        bicubic = v2.InterpolationMode.BICUBIC
         self.fill = [round(255 * min(max(mean, 0), 1)) for mean in task.mean] if task.resize == "letterbox" else None
         if task.resize == "squash":
             self.transform: Any = v2.Resize(self.size, interpolation=bicubic)
@@ -52,19 +53,21 @@ class Resize:
 
     def __call__(self, image: Image.Image | Tensor) -> Image.Image | Tensor:
         """Resize an image."""
-        if _size(image) == self.size:
+        if _size_of_image(image) == self.size:
             return image
         resized = self.transform(image)
         if self.fill is not None:
-            (height, width), (high, wide) = self.size, _size(resized)
-            above, before = max(0, (height - high) // 2), max(0, (width - wide) // 2)
+            height, width = self.size
+            high, wide = _size_of_image(resized)
+            above = max(0, (height - high) // 2)
+            before = max(0, (width - wide) // 2)
             rest = max(0, width - wide - before), max(0, height - high - above)
             resized = v2.functional.pad(resized, [before, above, *rest], fill=self.fill)
         result: Image.Image | Tensor = v2.functional.center_crop(resized, list(self.size))
         return result
 
 
-def _size(image: Image.Image | Tensor) -> tuple[int, ...]:
+def _size_of_image(image: Image.Image | Tensor) -> tuple[int, ...]:
     return tuple(image.shape[-2:]) if isinstance(image, Tensor) else (image.height, image.width)
 
 

@@ -9,7 +9,8 @@ Markers = Sequence[Sequence[str]]
 
 def any_exist(folder: Path, markers: Markers) -> bool:
     """Whether all names of one alternative exist below ``folder``."""
-    return any(
-        all((folder / name).is_dir() if name.endswith("/") else (folder / name).exists() for name in names)
-        for names in markers
-    )
+
+    def exists(name: str) -> bool:
+        return (folder / name).is_dir() if name.endswith("/") else (folder / name).exists()
+
+    return any(all(map(exists, names)) for names in markers)

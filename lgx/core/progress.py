@@ -27,7 +27,11 @@ class Progress:
     """
 
     def __init__(self, words: str, total: int | None = None, unit: str = "batches", first: float = FIRST) -> None:
-        self.words, self.total, self.unit, self.later, self.done = words, total, unit, 0, 0
+        self.words = words
+        self.total = total
+        self.unit = unit
+        self.later = 0
+        self.done = 0
         self._began = time.monotonic()
         self._next = self._began + first
 
@@ -42,7 +46,8 @@ class Progress:
         of, left = "", ""
         if self.total:
             seconds = elapsed * (self.total - self.done + self.later) / self.done
-            of, left = f" of {self.total:,}", f", {lasting(seconds)} left"
+            of = f" of {self.total:,}"
+            left = f", {lasting(seconds)} left"
         print(f"{self.words:<10} {self.done:,}{of} {self.unit}{left}", file=sys.stderr, flush=True)
 
 

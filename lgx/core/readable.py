@@ -46,8 +46,8 @@ def in_words(metric: str) -> str:
 
 def tag_in_words(tag: str) -> str:
     """The tag for readers who do not know the short name: ``val accuracy`` for ``val/acc``."""
-    *place, metric = tag.split("/")
-    return " ".join([*place, in_words(metric)])
+    *prefixes, metric = tag.split("/")
+    return " ".join([*prefixes, in_words(metric)])
 
 
 def measured(value: float, metric: str, examples: int = 0) -> str:
@@ -104,14 +104,11 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
         rows: The cells of each line, as many in all lines.
         left: Number of columns that are aligned at the left; the others are numbers.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if number < left else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    columns = []
+    for number, cells in enumerate(zip(*rows, strict=True)):
+        width = max(map(len, cells))
+        columns.append([cell.ljust(width) if number < left else cell.rjust(width) for cell in cells])
+    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
 def escape_markdown(text: str) -> str:

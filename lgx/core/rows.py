@@ -111,18 +111,20 @@ def read_rows(path: str | Path) -> list[Row]:
     if not path.is_file():
         raise UserError(f"{path}: no such results file; a run writes it when it validates or tests")
     with path.open(newline="", encoding="utf-8-sig") as file:  # Excel writes a byte-order mark
-        return _parse(csv.DictReader(file), path)
+        return _parse_rows(csv.DictReader(file), path)
 
 
-def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
+def _parse_rows(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
     rows: dict[Any, Row] = {}
     try:
-        if missing := set(COLUMNS) - set(reader.fieldnames or ()):
+        missing = set(COLUMNS) - set(reader.fieldnames or ())
+        if missing:
             raise UserError(f"{path}: lacks the column(s) {', '.join(sorted(missing))}; expected {', '.join(COLUMNS)}")
         refuse_doubles(reader.fieldnames or (), f"{path}, line 1")
         for cells in reader:
-            row = Row(**{column: _READERS.get(column, _text)(cells[column]) for column in COLUMNS})
-            if (first := rows.setdefault(row.key, row)) is not row and first.value != row.value:
+            row = Row(**{column: _READERS.get(column, _text_cell)(cells[column]) for column in COLUMNS})
+            first = rows.setdefault(row.key, row)
+            if first is not row and first.value != row.value:
                 raise ValueError(f"a second value of {row.split} {row.metric} of this run, {row.value}")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text ({error.reason}); give the file that the run wrote") from error
@@ -132,7 +134,7 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
     return [*rows.values()]
 
 
-def _text(cell: str) -> str:
+def _text_cell(cell: str) -> str:
     if not LINE.holds(cell):
         raise ValueError(f"{shortened(cell)} is not {LINE.words}")
     return from_cell(cell)

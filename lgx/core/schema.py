@@ -80,25 +80,25 @@ MAPPING = Field(lambda value: isinstance(value, dict), "a mapping")
 CLASSES = at_most(1_000_000)
 
 
-def check_fields(values: Any, fields: Mapping[str, Field], place: str, complete: bool = False) -> dict[str, Any]:
-    """Check the values of known keys.
+def check_fields(values: Any, fields: Mapping[str, Field], location: str, complete: bool = False) -> dict[str, Any]:
+    """Check the values of some keys.
 
     Args:
-        values: A mapping; unknown keys are not checked.
+        values: A mapping; other keys are not checked.
         fields: What the value of each key must be.
-        place: Where the values stand, for the message.
+        location: Where the values stand, for the message.
         complete: Whether every key must be there.
 
     Returns:
         The mapping.
     """
     if not isinstance(values, dict):
-        raise UserError(f"{place}: {shortened(values)}, expected keys and values")
+        raise UserError(f"{location}: {shortened(values)}, expected keys and values")
     for key, field in fields.items():
         if key not in values and complete:
-            raise UserError(f"{place}: {key} is missing, expected {field.words}")
+            raise UserError(f"{location}: {key} is missing, expected {field.words}")
         if key in values and not field.holds(values[key]):
-            raise UserError(f"{place}: {key} is {shortened(values[key])}, expected {field.words}")
+            raise UserError(f"{location}: {key} is {shortened(values[key])}, expected {field.words}")
     return values
 
 
@@ -115,7 +115,8 @@ def check_option(option: str, value: float, holds: bool, words: str) -> None:
         raise UserError(f"model.{option}: expected {words}, got {value}")
 
 
-def refuse_doubles(header: Sequence[str], place: str) -> None:
+def refuse_doubles(header: Sequence[str], path: str) -> None:
     """Refuse a table with two columns of the same name."""
-    if twice := next((name for k, name in enumerate(header) if name in header[:k]), None):
-        raise UserError(f"{place}: the column {shortened(twice)} occurs twice; rename or remove one")
+    twice = next((name for k, name in enumerate(header) if name in header[:k]), None)
+    if twice:
+        raise UserError(f"{path}: the column {shortened(twice)} occurs twice; rename or remove one")

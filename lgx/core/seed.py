@@ -21,15 +21,15 @@ def seed_of(value: int | bool) -> int:
     return 0 if isinstance(value, bool) else value
 
 
-def check_seed(seed: int, place: str) -> None:
+def check_seed(seed: int, option: str) -> None:
     """Refuse a seed that NumPy does not take.
 
     Args:
         seed: The seed.
-        place: The option or key that gives it, for the message.
+        option: The option or key that gives it, for the message.
     """
     if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed <= LARGEST_SEED:
-        raise UserError(f"{place}: a seed is a whole number from 0 to {LARGEST_SEED} (2**32 - 1), got {seed}")
+        raise UserError(f"{option}: a seed is a whole number from 0 to {LARGEST_SEED} (2**32 - 1), got {seed}")
 
 
 @contextmanager

@@ -101,8 +101,8 @@ class Normalization(NamedTuple):
         return self if len(self.mean) == channels else averages
 
     def __str__(self) -> str:
-        mean, std = (", ".join(f"{value:.4g}" for value in values) for values in self)
-        return f"mean {mean}, std {std}"
+        mean, std = ([f"{value:.4g}" for value in values] for values in self)
+        return f"mean {', '.join(mean)}, std {', '.join(std)}"
 
 
 AGREEMENT = "agreement"

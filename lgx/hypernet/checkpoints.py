@@ -1,4 +1,4 @@
-"""Loads hypernetworks: this project's own, and those of the official GHN-3, LoGAH and TAL code.
+"""Loads hypernetworks of this project, and those of the official GHN-3, LoGAH and TAL code.
 
 Only names of weights and options are shared with that code.
 """
@@ -65,7 +65,7 @@ _FIXED_OPTIONS = {"ve": True, "weight_norm": True, "layernorm": True}
 """Options of every released hypernetwork; no other value is supported."""
 _OTHER_OPTIONS = ("lora", "use_1d_decoder", "is_ghn2", "hypernet", "decoder", "pretrained")
 """Options that choose the decoder, or that have no effect in GHN-3."""
-_OWN_OPTIONS = ("convention", "class_position_std")
+_ADDED_OPTIONS = ("convention", "class_position_std")
 """Options of this project that may be added; the official code has none for them."""
 
 
@@ -110,30 +110,32 @@ def rename_official_options(official: Mapping[str, Any], name: str) -> dict[str,
     low_rank = bool(official.get("lora"))
     unneeded = {"task_embedding_dim"} if low_rank else {"task_embedding_dim", "lora_r", "max_ck_lora"}
     needed = {*_OPTIONS, *_FIXED_OPTIONS} - unneeded
-    check_keys(official, [*_OPTIONS, *_FIXED_OPTIONS, *_OTHER_OPTIONS, *_OWN_OPTIONS], needed, name)
+    check_keys(official, [*_OPTIONS, *_FIXED_OPTIONS, *_OTHER_OPTIONS, *_ADDED_OPTIONS], needed, name)
     fixed = _FIXED_OPTIONS | {"is_ghn2": False} | ({"use_1d_decoder": False} if low_rank else {})
     for key, value in fixed.items():
         if official.get(key, value) != value:
             raise UserError(f"{name}: {key} {official[key]} in the configuration is not supported, only {value}")
     values = {ours: official[key] for key, ours in _OPTIONS.items() if key in official}
-    values |= {key: official[key] for key in _OWN_OPTIONS if key in official}
+    values |= {key: official[key] for key in _ADDED_OPTIONS if key in official}
     return {**values, "decoder": "low_rank" if low_rank else "conv"}
 
 
-def check_keys(values: Mapping[str, Any], known: Collection[str], wanted: Collection[str], name: str) -> None:
+def check_keys(values: Mapping[str, Any], valid: Collection[str], required: Collection[str], name: str) -> None:
     """Refuse unknown and missing options. Weights load without some of them, but predictions would be wrong.
 
     Args:
         values: The options.
-        known: Options that may be given.
-        wanted: Those of them that must be given.
+        valid: Options that may be given.
+        required: Those of them that must be given.
         name: The file, for the message.
     """
-    if unknown := sorted(map(str, values.keys() - set(known))):
+    unknown = sorted(map(str, values.keys() - set(valid)))
+    if unknown:
         raise UserError(
-            f"{name}: unknown key(s) {', '.join(unknown)} in the configuration; known are {', '.join(known)}"
+            f"{name}: unknown key(s) {', '.join(unknown)} in the configuration; known are {', '.join(valid)}"
         )
-    if missing := [key for key in known if key in wanted and key not in values]:
+    missing = [key for key in valid if key in required and key not in values]
+    if missing:
         raise UserError(
             f"{name}: the configuration lacks {', '.join(missing)}; give the values that the hypernetwork was trained "
             f"with"
@@ -166,9 +168,10 @@ def load(
         name = str(source)
         state, stored = _read(name)
     elif isinstance(source, Learngene):
-        state, stored = _of_learngene(source, name)
+        state, stored = _config_in_learngene(source, name)
     else:
-        state, stored = dict(source), None
+        state = dict(source)
+        stored = None
     chosen = config if config is not None else stored
     if chosen is None:
         raise UserError(f"{name}: does not store the hypernetwork's configuration; give it with --config FILE.json")
@@ -189,12 +192,13 @@ def load(
 def _read(name: str) -> tuple[Any, Any]:
     """State dict and stored configuration of a file, not checked; the configuration is None if there is none."""
     if is_learngene(name):
-        return _of_learngene(Learngene.load(name), name)
+        return _config_in_learngene(Learngene.load(name), name)
     if name.endswith(".safetensors"):
         return read_safetensors(name)[0], None
     checkpoint = load_checkpoint(name, [Namespace])  # the official code stores its options as a Namespace
     state = checkpoint.get("state_dict", checkpoint)
-    if not isinstance(about := checkpoint.get("lgx"), dict):
+    about = checkpoint.get("lgx")
+    if not isinstance(about, dict):
         return state, checkpoint.get("hypernet", checkpoint.get("config"))
     stored = about.get("hypernet")
     if stored is None:
@@ -202,7 +206,7 @@ def _read(name: str) -> tuple[Any, Any]:
     return state, stored
 
 
-def _of_learngene(learngene: Learngene, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _config_in_learngene(learngene: Learngene, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if learngene.hypernet is None:
         raise UserError(f"{name}: a learngene of {learngene.method}, not a hypernetwork")
     return learngene.weights, learngene.hypernet
@@ -210,7 +214,8 @@ def _of_learngene(learngene: Learngene, name: str) -> tuple[dict[str, Tensor], d
 
 def _check_weights(weights: Mapping[str, Tensor], config: HypernetConfig, name: str) -> None:
     """Refuse weights whose names or shapes do not fit the configuration."""
-    if (layers := count_layers(weights, "encoder.blocks.", name)) != config.layers:
+    layers = count_layers(weights, "encoder.blocks.", name)
+    if layers != config.layers:
         raise UserError(
             f"{name}: has {layers} layers, but the configuration says {config.layers}; give the configuration that "
             f"belongs to the weights with --config"
@@ -241,11 +246,11 @@ def read_config(values: Any, name: str) -> HypernetConfig:
     if "hid" in values:
         values = rename_official_options(values, name)
     else:
-        known = [field.name for field in fields(HypernetConfig)]
+        keys = [field.name for field in fields(HypernetConfig)]
         unneeded = {"task_width", "vocab_size"}
         if values.get("decoder") == "conv":
             unneeded |= {"rank", "max_size", "layout"}
-        check_keys(values, known, set(known) - unneeded, name)
+        check_keys(values, keys, set(keys) - unneeded, name)
     try:
         return HypernetConfig(**values)
     except UserError as error:

@@ -145,13 +145,13 @@ def postprocess(
     """
     op, shape = node.op, node.shape
     if op == "pos_enc" and node.form != "table":
-        return [{"{0}": _position_embedding(raw, shape, class_position_std)} for raw in _dense(decoded)]
+        return [{"{0}": _position_embedding(raw, shape, class_position_std)} for raw in _dense_tensor(decoded)]
     if op == "bias":
-        vectors = _dense(decoded)
+        vectors = _dense_tensor(decoded)
         tiled = _deinterleaved(tile(vectors, (len(vectors), *shape)), node.fused)
         return [{"{0}": vector} for vector in normalize_bias(tiled)]
     if op == "ln":
-        pairs = _dense(decoded)
+        pairs = _dense_tensor(decoded)
         raw_weights, raw_biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
         weights = 2 * torch.sigmoid(0.5 * raw_weights)  # between 0 and 2 (GHN-3)
         both = zip(weights, normalize_bias(raw_biases), strict=True)
@@ -172,7 +172,7 @@ def postprocess(
     return [{"{0}": weight.T.contiguous() if node.form == "transposed" else weight} for weight in reshaped]
 
 
-def _dense(decoded: Tensor | Factors) -> Tensor:
+def _dense_tensor(decoded: Tensor | Factors) -> Tensor:
     """The decoder's output, (n, ...), with factors multiplied."""
     return decoded.to_dense() if isinstance(decoded, Factors) else decoded
 
@@ -291,7 +291,8 @@ class ConvDecoder(Decoder):
     def _positions(self, x: Tensor, kernel: tuple[int, int]) -> Tensor:
         """(n, D) -> (n, 4 D, kh, kw): features of the kernel's positions, the center of the largest kernel."""
         height, width = self.max_shape[2:]
-        top, left = height // 2 - kernel[0] // 2, width // 2 - kernel[1] // 2
+        top = height // 2 - kernel[0] // 2
+        left = width // 2 - kernel[1] // 2
         center = (slice(None), slice(top, top + kernel[0]), slice(left, left + kernel[1]))
         weight = self.fc.weight.view(4 * self.width, height, width, -1)[center]
         bias = self.fc.bias.view(4 * self.width, height, width)[center]

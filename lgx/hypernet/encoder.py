@@ -69,14 +69,15 @@ class ShapeEmbedding(nn.Module):
     @staticmethod
     def _look_up(rows: Tensor, table: nn.Embedding, sizes: Tensor) -> Tensor:
         """Rows (..., D / 4) of a table for sizes (...), by the row of each size, (largest + 1,)."""
-        known = rows[sizes.clamp(max=len(rows) - 1)]
-        embedded: Tensor = table(torch.where(sizes > 0, known, table.num_embeddings - 1))
+        indices = rows[sizes.clamp(max=len(rows) - 1)]
+        embedded: Tensor = table(torch.where(sizes > 0, indices, table.num_embeddings - 1))
         return embedded
 
 
 def _nearest(sizes: list[int]) -> Tensor:
     """For each integer up to the largest size the index of the nearest size; the first of two equally near."""
-    table, wanted = torch.tensor(sizes), torch.arange(sizes[-1] + 1)
+    table = torch.tensor(sizes)
+    wanted = torch.arange(sizes[-1] + 1)
     return (wanted[:, None] - table[None, :]).abs().argmin(dim=1)
 
 

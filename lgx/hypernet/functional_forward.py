@@ -39,7 +39,7 @@ def skeleton(architecture: Architecture) -> nn.Module:
 
 
 def functional_forward(architecture: Architecture, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-    """Compute the logits of an architecture with the given parameters.
+    """Compute the logits of an architecture with these parameters.
 
     Args:
         architecture: The network; its number of classes is ignored, because the head's parameters decide it.
@@ -56,7 +56,7 @@ def functional_forward(architecture: Architecture, parameters: Mapping[str, Tens
 def functional_forward_with_features(
     architecture: Architecture, parameters: Mapping[str, Tensor], inputs: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Compute logits and features of an architecture with the given parameters.
+    """Compute logits and features of an architecture with these parameters.
 
     Returns:
         Logits, (B, K), and features after the last norm, (B, D): of a ViT's class token, or of a text's last token.
@@ -110,7 +110,8 @@ class _Layer(nn.Module):
         all V x equals V times the weighted mean of all x. The bias of the keys adds the same number to all scores of a
         query, so it does not change the softmax and is left out.
         """
-        (w_q, w_k, w_v), (bias_q, _, bias_v) = _thirds(self.attn.qkv.weight), self.attn.qkv.bias.chunk(3)
+        w_q, w_k, w_v = _thirds(self.attn.qkv.weight)
+        bias_q, _, bias_v = self.attn.qkv.bias.chunk(3)
         q = rearrange(F.linear(x[:, 0], w_q, bias_q), "b (h d) -> b h d", h=self.attn.num_heads)
         queries = _from_heads(q * q.shape[-1] ** -0.5, w_k)  # Kᵀ q, (B, H, D)
         with torch.autocast(x.device.type, enabled=False):  # fused kernels also keep scores in float32
@@ -202,7 +203,7 @@ def meta_batch_loss(
         elif projection == "random":
             features = nn.Linear(architecture.embed_dim, width, device=inputs.device)(features)
         losses.append(loss(logits, features))
-    norms = [torch.stack([frobenius_norm(p) for p in parameters.values()]).sum() for parameters in predicted]
+    norms = [torch.stack(list(map(frobenius_norm, parameters.values()))).sum() for parameters in predicted]
     return torch.stack(losses).mean(dim=0), torch.stack(norms).mean()
 
 
@@ -228,10 +229,10 @@ def predict_with_projections(
     graphs = [computational_graph(architecture, convention) for architecture in architectures]
     graphs += [projection_graph(architecture, width, convention) for architecture in architectures]
     predicted = hypernet.predict_graphs(graphs, task_embedding, dense=False)
-    parameters, projections = predicted[: len(architectures)], predicted[len(architectures) :]
+    parameters = predicted[: len(architectures)]
     for architecture, tensors in zip(architectures, parameters, strict=True):
         add_class_token(architecture, tensors)
-    return parameters, [tensors[_PROJECTION] for tensors in projections]
+    return parameters, [tensors[_PROJECTION] for tensors in predicted[len(architectures) :]]
 
 
 def projection_graph(architecture: Architecture, width: int, convention: Convention = "msa") -> Graph:

@@ -90,6 +90,11 @@ class Graph:
         """Index of each node's operation in :data:`PRIMITIVES`, int64, (N,)."""
         return torch.tensor([PRIMITIVES.index(node.op) for node in self.nodes])
 
+    @property
+    def shapes(self) -> Tensor:
+        """Shape of each node's parameter, int64, (N, 4); a vector has one input channel; 0 without a parameter."""
+        return torch.tensor([(*n.shape, 1, 1, 1)[:4] if n.shape else (0, 0, 0, 0) for n in self.nodes])
+
 
 def shortest_paths(predecessors: Sequence[Sequence[int]]) -> NDArray[np.int16]:
     """Lengths of the shortest paths between all pairs of nodes of a directed acyclic graph.
@@ -104,7 +109,8 @@ def shortest_paths(predecessors: Sequence[Sequence[int]]) -> NDArray[np.int16]:
         int16, (N, N), from the node of the row to the node of the column; 0 if there is no path, or one that is longer
         than :data:`CUTOFF`.
     """
-    count, far = len(predecessors), np.iinfo(np.int16).max - 1
+    count = len(predecessors)
+    far = np.iinfo(np.int16).max - 1
     lengths = np.full((count, count), far, dtype=np.int16)
     for node, before in enumerate(predecessors):
         for other in before:
@@ -138,14 +144,12 @@ class GraphBatch:
             graphs: G graphs; N is the number of nodes of the largest.
         """
         most = max(len(graph.nodes) for graph in graphs)
-        # A vector has one input channel; a node without a parameter has zeros.
-        sizes_of = [[(*n.shape, 1, 1, 1)[:4] if n.shape else (0, 0, 0, 0) for n in graph.nodes] for graph in graphs]
         missing = [most - len(graph.nodes) for graph in graphs]
         distances = [F.pad(graph.distances.long(), (0, n, 0, n)) for graph, n in zip(graphs, missing, strict=True)]
         masks = [torch.ones(len(graph.nodes), dtype=torch.bool) for graph in graphs]
-        shapes = [torch.tensor(own) for own in sizes_of]
-        ops, sizes, mask = (pad_sequence(part, True) for part in ([graph.ops for graph in graphs], shapes, masks))
-        return cls(ops, sizes, torch.stack(distances), mask)
+        ops = pad_sequence([graph.ops for graph in graphs], batch_first=True)
+        shapes = pad_sequence([graph.shapes for graph in graphs], batch_first=True)
+        return cls(ops, shapes, torch.stack(distances), pad_sequence(masks, batch_first=True))
 
     def to(self, device: torch.device) -> "GraphBatch":
         """Copy the batch to a device."""
@@ -193,7 +197,8 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
 
 
 def _vit_nodes(a: ViTArchitecture, convention: Convention) -> tuple[Node, ...]:
-    width, hidden = a.embed_dim, int(a.embed_dim * a.mlp_ratio)
+    width = a.embed_dim
+    hidden = int(a.embed_dim * a.mlp_ratio)
     nodes = [
         Node("input"),
         *_linear("patch_embed.proj", width, a.in_chans, a.patch_size, a.patch_size),

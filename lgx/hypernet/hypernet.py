@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any, Literal, cast, get_args
 
 import torch
@@ -235,8 +236,8 @@ class Hypernet(nn.Module):
                 if node.parameter is not None:
                     kind = replace(node, parameter=None, fused=node.fused if aligned else 1)
                     groups[kind].append((g, n, node.parameter))
-        members = [(g, n) for group in groups.values() for g, n, _ in group]
-        x = embedded[[g for g, _ in members], [n for _, n in members]]  # nodes with a parameter, group by group
+        members = list(chain(*groups.values()))
+        x = embedded[[g for g, _, _ in members], [n for _, n, _ in members]]  # nodes with a parameter, group by group
         targets = [self._target(kind, len(group)) for kind, group in groups.items()]
         for (kind, group), decoded in zip(groups.items(), self.decoder.decode(x, targets), strict=True):
             finished = postprocess(kind, decoded, dense, self.config.class_position_std)
@@ -258,9 +259,10 @@ class Hypernet(nn.Module):
 
     def _target(self, node: Node, count: int) -> Target:
         """The target of nodes like this one, cropped to ``max_shape``."""
-        most, shape = self.config.max_shape, node.shape
-        own_head = node.head and self.config.decoder == "conv"  # GHN-3 has a layer of its own for heads
-        out = min(shape[0], self.config.num_classes if own_head else most[0])
+        most = self.config.max_shape
+        shape = node.shape
+        has_head_layer = node.head and self.config.decoder == "conv"  # GHN-3 has a layer of its own for heads
+        out = min(shape[0], self.config.num_classes if has_head_layer else most[0])
         if node.op in ("bias", "ln"):
             kind: TargetKind = "norm" if node.op != "bias" else "head_bias" if node.head else "bias"
             return Target(kind, (out,), count)

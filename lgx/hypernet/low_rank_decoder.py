@@ -6,7 +6,7 @@ Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -85,7 +85,7 @@ class _SlicedLinear(torch.autograd.Function):
             computed = torch.addmm(bias[start:stop], joined, weight[start:stop].T)
             counts = [len(inputs[piece.slice]) for piece in pieces]
             for piece, out in zip(pieces, computed.split(counts), strict=True):
-                outs[piece.slice][:, piece.place : piece.place + stop - start] = out
+                outs[piece.slice][:, piece.start : piece.start + stop - start] = out
         return tuple(outs)
 
     @staticmethod
@@ -96,7 +96,7 @@ class _SlicedLinear(torch.autograd.Function):
         of_weight, of_bias, *of_inputs = (torch.zeros_like(t) for t in (weight, bias, *inputs))
         for (start, stop), pieces in ctx.blocks.items():
             joined = torch.cat([inputs[piece.slice][:, piece.row] for piece in pieces])
-            parts = [gradients[piece.slice][:, piece.place : piece.place + stop - start] for piece in pieces]
+            parts = [gradients[piece.slice][:, piece.start : piece.start + stop - start] for piece in pieces]
             gradient = torch.cat(parts)
             of_weight[start:stop].addmm_(gradient.T, joined)
             of_bias[start:stop] += gradient.sum(dim=0)
@@ -112,12 +112,12 @@ class _Piece(NamedTuple):
     Attributes:
         slice: Index of the slice.
         row: Row of its inputs.
-        place: Where the piece begins in the slice's output.
+        start: Where the piece begins in the slice's output.
     """
 
     slice: int
     row: int
-    place: int
+    start: int
 
 
 def _blocks(spans: Sequence[Span], size: int, least: int) -> dict[Span, list[_Piece]]:
@@ -132,13 +132,12 @@ def _blocks(spans: Sequence[Span], size: int, least: int) -> dict[Span, list[_Pi
         The pieces of each block (start, stop).
     """
     # Slice, row, and the first output and the one after the last within the row.
-    runs = [
-        (i, row, max(start - row * size, 0), min(stop - row * size, size))
-        for i, (start, stop) in enumerate(spans)
-        for row in range(start // size, -(-stop // size))
-    ]
+    runs: list[tuple[int, int, int, int]] = []
+    for i, (start, stop) in enumerate(spans):
+        for row in range(start // size, -(-stop // size)):
+            runs.append((i, row, max(start - row * size, 0), min(stop - row * size, size)))
     boundaries: list[int] = []
-    for boundary in sorted({end for _, _, *ends in runs for end in ends}):
+    for boundary in sorted({*(start for _, _, start, _ in runs), *(stop for _, _, _, stop in runs)}):
         if not boundaries or boundary - boundaries[-1] >= least:
             boundaries.append(boundary)
     blocks: dict[Span, list[_Piece]] = defaultdict(list)
@@ -236,18 +235,18 @@ class LowRankDecoder(Decoder):
         spans = [self._spans_a(target) for target in targets] + [[_span_b(target)] for target in targets]
         # Row i of a factor is the range i r ... (i + 1) r - 1 of the map's outputs, of which each input m has max_size.
         wanted = [
-            (own[0][0] * self.rank // self.max_size, -(-own[-1][1] * self.rank // self.max_size)) for own in spans
+            (ranges[0][0] * self.rank // self.max_size, -(-ranges[-1][1] * self.rank // self.max_size))
+            for ranges in spans
         ]
-        slices = [
-            OutputSlice(m, start * self.rank - first * self.max_size, stop * self.rank - first * self.max_size)
-            for m, own, (first, _) in zip(self._mixed(hidden, targets, wanted), spans, wanted, strict=True)
-            for start, stop in own
-        ]
+        slices: list[OutputSlice] = []
+        for m, ranges, (first, _) in zip(self._mixed(hidden, targets, wanted), spans, wanted, strict=True):
+            offset = first * self.max_size
+            slices += [OutputSlice(m, start * self.rank - offset, stop * self.rank - offset) for start, stop in ranges]
         rows = (rearrange(part, "n (size r) -> n size r", r=self.rank) for part in sliced_linear(self.basis, slices))
-        found = [[next(rows) for _ in own] for own in spans]
+        factors = [list(islice(rows, len(ranges))) for ranges in spans]
         return [
             _factors(target, a[0], b) if _is_matrix(target) else _vectors(target, a, b)
-            for target, a, (b,) in zip(targets, found[: len(targets)], found[len(targets) :], strict=True)
+            for target, a, (b,) in zip(targets, factors[: len(targets)], factors[len(targets) :], strict=True)
         ]
 
     def _mixed(self, hidden: Tensor, targets: Sequence[Target], wanted: Sequence[Span]) -> list[Tensor]:
@@ -279,7 +278,8 @@ class LowRankDecoder(Decoder):
         """
         if _is_matrix(target):
             return [(0, target.shape[0] * target.shape[2])]
-        size, start = target.shape[0], self._rounded(target.shape[0])
+        size = target.shape[0]
+        start = self._rounded(target.shape[0])
         bias = (start, start + size)
         return [(0, size), bias] if target.kind == "norm" else [bias]
 

@@ -29,7 +29,10 @@ def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None)
     device = x.device.type
     if torch.is_autocast_enabled(device) and x.dtype != torch.float64:  # autocast ignores float64
         dtype = torch.get_autocast_dtype(device)
-        x, b, a, bias = x.to(dtype), b.to(dtype), a.to(dtype), None if bias is None else bias.to(dtype)
+        x = x.to(dtype)
+        b = b.to(dtype)
+        a = a.to(dtype)
+        bias = None if bias is None else bias.to(dtype)
     y: Tensor = _FactoredLinear.apply(x.reshape(-1, x.shape[-1]), b, a, bias)
     return y.view(*x.shape[:-1], len(a))
 
@@ -61,14 +64,16 @@ class _FactoredLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None) -> Tensor:
         """(n, in), (r, in), (out, r), (out,) -> (n, out)."""
-        rank, padding = a.shape[1], -a.shape[1] % 16
+        rank = a.shape[1]
+        padding = -a.shape[1] % 16
         wide_b, wide_a = F.pad(b, (0, 0, 0, padding)), F.pad(a, (0, padding))
         inner = _multiply(x, wide_b)
         if bias is not None and padding:
             inner[:, rank] = 1
             wide_a[:, rank] = bias
         ctx.save_for_backward(x, b, a, inner)
-        ctx.biased, ctx.padding = bias is not None, padding
+        ctx.biased = bias is not None
+        ctx.padding = padding
         y = _multiply(inner, wide_a)
         return y if bias is None or padding else y.add_(bias)
 
@@ -119,11 +124,11 @@ def _is_large(x: Tensor, products: int) -> bool:
 
 def _pixels(x: Tensor) -> Tensor:
     """(n, channels) -> (images, channels, 1, n / images), in channels-last memory format."""
-    return x.reshape(_images(len(x)), 1, -1, x.shape[1]).permute(0, 3, 1, 2)
+    return x.reshape(_convolution_batch(len(x)), 1, -1, x.shape[1]).permute(0, 3, 1, 2)
 
 
 @cache
-def _images(n: int) -> int:
+def _convolution_batch(n: int) -> int:
     """Largest number of equal images of at least :data:`MIN_PIXELS` rows that n rows divide into; at least 1."""
     return next(images for images in range(max(n // MIN_PIXELS, 1), 0, -1) if n % images == 0)
 
@@ -225,7 +230,7 @@ class LowRankTensor(Tensor):
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         # Compute the product here: in __torch_dispatch__, below autograd, it would have no gradient.
-        return func(*tree_map(_dense, args), **tree_map(_dense, kwargs))
+        return func(*tree_map(_dense_value, args), **tree_map(_dense_value, kwargs))
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
@@ -273,7 +278,7 @@ def _is_dense_faster(x: Tensor, weight: LowRankTensor) -> bool:
     return dense_is_faster(x.numel() // x.shape[-1], weight.a.shape[0], weight.b.shape[1], weight.a.shape[1])
 
 
-def _dense(value: Any) -> Any:
+def _dense_value(value: Any) -> Any:
     return value.a @ value.b if isinstance(value, LowRankTensor) else value
 
 

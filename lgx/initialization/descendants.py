@@ -82,10 +82,11 @@ def initialize(
             )
         if origin.architecture is not None:
             architecture.check_source(origin.architecture, initializer.method)
-            if architecture.reads_text and (layers := initializer.source_layers(architecture.depth)) is not None:
+            layers = initializer.source_layers(architecture.depth)
+            if architecture.reads_text and layers is not None:
                 architecture = architecture.with_layers(origin.architecture, layers)
         model = architecture.build("meta", drop_rate)
-        source = None if initializer.predicts_heads else origin.architecture  # what is predicted has the own sizes
+        source = None if initializer.predicts_heads else origin.architecture  # predictions have the descendant's sizes
         tensors = architecture.fit_input_sizes(initializer(architecture, task), source)  # of any floating-point type
         if head == "new":
             tensors = {
@@ -93,10 +94,10 @@ def initialize(
             }
         else:
             _check_head(tensors.get(f"{architecture.head}weight"), architecture, initializer.method, kind)
-            names = task.class_names if task and f"{architecture.head}weight" in tensors else ()
-            known = origin.label_names or ()
-            if names and (not initializer.predicts_heads or set(known) == set(names)):
-                tensors = with_class_order(tensors, architecture, class_order(known, names, "the source"))
+            class_names = task.class_names if task and f"{architecture.head}weight" in tensors else ()
+            source_names = origin.label_names or ()
+            if class_names and (not initializer.predicts_heads or set(source_names) == set(class_names)):
+                tensors = with_class_order(tensors, architecture, class_order(source_names, class_names, "the source"))
         expected = model.state_dict()
         _check_shapes(tensors, expected, architecture, initializer.method)
         if architecture.shares_layers or expected.keys() - tensors.keys():
@@ -178,11 +179,11 @@ def _check_shapes(
 
 def _summary(names: Sequence[str]) -> str:
     """Names with the layers folded: ``blocks.0-5, cls_token, norm``."""
-    found = [re.match(r"((?:\w+\.)*?)(?:blocks|layers?|h|block)\.(\d+)\.", name) for name in names]
-    base = next((match[1].partition(".")[0] for match in found if match), "")  # transformers puts layers below a name
-    outside = [name for name, match in zip(names, found, strict=True) if not match]
+    matches = [re.match(r"((?:\w+\.)*?)(?:blocks|layers?|h|block)\.(\d+)\.", name) for name in names]
+    base = next((match[1].partition(".")[0] for match in matches if match), "")  # transformers puts layers below a name
+    outside = [name for name, match in zip(names, matches, strict=True) if not match]
     parts = dict.fromkeys(name.removeprefix(f"{base}.").split(".")[0] for name in outside)
-    layers = sorted({int(match[2]) for match in found if match})
+    layers = sorted({int(match[2]) for match in matches if match})
     first, last = (layers[0], layers[-1]) if layers else (0, -1)
     folded = len(layers) == last - first + 1 > 1
     blocks = [f"blocks.{first}-{last}"] if folded else [f"blocks.{layer}" for layer in layers]

@@ -36,10 +36,7 @@ def cyclic(num_stages: int, depth: int, order: Order = "front_mid_last") -> list
         turn = list(range(num_stages))
     else:
         turn = [i // 2 if i % 2 == 0 else num_stages - 1 - i // 2 for i in range(num_stages)]
-    counts = [1] * num_stages
-    for extra in range(depth - num_stages):
-        counts[turn[extra % num_stages]] += 1
-    return [stage for stage, count in enumerate(counts) for _ in range(count)]
+    return sorted(turn[index % num_stages] for index in range(depth))
 
 
 def random_assigned(num_stages: int, depth: int, seed: int = 0, keeps_order: bool = False) -> list[int]:
@@ -82,10 +79,10 @@ def take_layers(state: Mapping[str, Tensor], layers: Sequence[int], prefix: str 
     """
     taken = {k: v.clone() for k, v in state.items() if not k.startswith(prefix)}
     for target, source in enumerate(layers):
-        own = f"{prefix}{source}."
+        source_prefix = f"{prefix}{source}."
         for key, value in state.items():
-            if key.startswith(own):
-                taken[f"{prefix}{target}.{key.removeprefix(own)}"] = value.clone()
+            if key.startswith(source_prefix):
+                taken[f"{prefix}{target}.{key.removeprefix(source_prefix)}"] = value.clone()
     return taken
 
 

@@ -133,7 +133,8 @@ class Initializer(ABC):
             num_classes: Classes of its head; None for the source's.
         """
         origin = self.origin()
-        kind, classes = origin.kind, num_classes or origin.num_classes
+        kind = origin.kind
+        classes = num_classes or origin.num_classes
         if kind == "language" and classes != origin.num_classes:  # a language model becomes a classifier
             kind = "text"
         return parse_for(text, kind, classes, origin.architecture)

@@ -47,8 +47,8 @@ class Sizes:
     prefers_layers: bool = True
 
     @classmethod
-    def own(cls, like: Architecture) -> "Sizes":
-        """The source's own sizes only."""
+    def fixed(cls, like: Architecture) -> "Sizes":
+        """The sizes of the source only."""
         return cls.of_any_depth(like, like.depth, like.depth)
 
     @classmethod
@@ -60,7 +60,8 @@ class Sizes:
     @classmethod
     def within(cls, like: Architecture) -> "Sizes":
         """All sizes up to the source's depth, width and MLP."""
-        head, ratio = _step(like), like.mlp_ratio
+        head = _step(like)
+        ratio = like.mlp_ratio
         return cls(like.unshared(), (1, like.depth), (head, like.embed_dim), (min(1.0, ratio), ratio))
 
     def deeper(self, least: int = 1) -> "Sizes":
@@ -76,7 +77,8 @@ class Sizes:
             widest: Largest width; None for no limit.
         """
         bounded = cls.within(like)
-        head, most = bounded.embed_dim[0], like.limits["embed_dim"] if widest is None else widest
+        head = bounded.embed_dim[0]
+        most = like.limits["embed_dim"] if widest is None else widest
         return cls(bounded.like, (1, like.limits["depth"]), (head, max(head, most)), bounded.mlp_ratio)
 
     @property
@@ -93,8 +95,8 @@ class Sizes:
         least, most = self.mlp_ratio
         steps = range(math.ceil(least * _SIXTEENTHS), math.floor(most * _SIXTEENTHS) + 1)
         like = (self.like.embed_dim, self.like.mlp_ratio)
-        found = sorted({least, most, *(step / _SIXTEENTHS for step in steps)})
-        return [ratio for ratio in found if int(embed_dim * ratio) % 2 == 0 or (embed_dim, ratio) == like]
+        candidates = sorted({least, most, *(step / _SIXTEENTHS for step in steps)})
+        return [ratio for ratio in candidates if int(embed_dim * ratio) % 2 == 0 or (embed_dim, ratio) == like]
 
     def network(self, depth: int, embed_dim: int, mlp_ratio: float) -> Architecture:
         """The network of a size."""
@@ -108,7 +110,8 @@ class Sizes:
             arch: Fixed values, e.g. ``depth=6,img_size=64`` or ``timm:vit_small_patch14_dinov2``, or None.
             num_classes: Classes of the head.
         """
-        like, text = self.like, arch or ""
+        like = self.like
+        text = arch or ""
         if text.startswith("timm:"):
             name, _, text = text.partition(",")
             named = parse_architecture(name)
@@ -126,8 +129,8 @@ class Sizes:
             spec = like.spec().removeprefix(family).split(",")
             others = [part for part in spec if part.partition("=")[0] not in keys]
             like = parse_for(family + ",".join([*others, text]), like.kind, num_classes)
-        own_heads = like.embed_dim // self.head * _group(like)
-        if like.embed_dim % self.head or ("num_heads" in keys and like.num_heads != own_heads):
+        heads = like.embed_dim // self.head * _group(like)
+        if like.embed_dim % self.head or ("num_heads" in keys and like.num_heads != heads):
             raise UserError(
                 f"--arch {text}: heads of the start have width {self.head}; give a multiple as embed_dim, without "
                 "num_heads"

@@ -69,7 +69,7 @@ def enough(quantity: Quantity, value: float) -> str:
 
 
 def parse_budgets(params: str | None = None, macs: str | None = None, latency: str | None = None) -> list[Budget]:
-    """Read the budgets that are given.
+    """Read the budgets, without those that are None.
 
     Args:
         params: Number of parameters, e.g. ``9M``.
@@ -77,19 +77,19 @@ def parse_budgets(params: str | None = None, macs: str | None = None, latency: s
         latency: Time of a forward pass, e.g. ``5ms``.
     """
     limits: dict[Quantity, str | None] = {"params": params, "macs": macs, "latency": latency}
-    return [Budget(quantity, _parsed(quantity, text)) for quantity, text in limits.items() if text is not None]
+    return [Budget(quantity, _amount_of(quantity, text)) for quantity, text in limits.items() if text is not None]
 
 
-def _parsed(quantity: Quantity, text: str) -> float:
+def _amount_of(quantity: Quantity, text: str) -> float:
     units = _SECONDS if quantity == "latency" else _COUNTS
     match = re.fullmatch(_NUMBER, text.strip().lower())
     value = float(match[1].replace(",", "")) * units[match[2]] if match and match[2] in units else math.nan
     if not 0 < value < math.inf:
-        known = ", ".join(_SECONDS) if quantity == "latency" else "k, M, G and T"
+        units_in_words = ", ".join(_SECONDS) if quantity == "latency" else "k, M, G and T"
         decimals = "; commas separate thousands, so write decimals with a point, such as 1.5" if "," in text else ""
         raise UserError(
             f"--{quantity} {text}: expected a positive number such as {_EXAMPLES[quantity]}; the units are "
-            f"{known}{decimals}"
+            f"{units_in_words}{decimals}"
         )
     return value
 
@@ -202,7 +202,8 @@ class Candidate:
 
         Fine-tuned, 3x192 is ahead of 6x128, which costs about as much (docs/results/equal-compute.md).
         """
-        like, widest = self.sizes.like, self.sizes.embed_dim[1]
+        like = self.sizes.like
+        widest = self.sizes.embed_dim[1]
         whole = self.embed_dim == like.embed_dim == widest and self.mlp_ratio == like.mlp_ratio
         return self.sizes.prefers_layers and whole and self.depth >= _LEAST_DEPTH
 
@@ -236,11 +237,11 @@ def find_sizes(
         stopwatch: Measures latency, where a budget limits it.
     """
     _check_ends(sizes, budgets, stopwatch)
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for embed_dim in sizes.widths():
         if stopwatch is None:
             ratios = sizes.ratios(embed_dim)
-        elif found and embed_dim < _GROWTH * found[-1].embed_dim and embed_dim != sizes.like.embed_dim:
+        elif candidates and embed_dim < _GROWTH * candidates[-1].embed_dim and embed_dim != sizes.like.embed_dim:
             continue
         else:
             ratios = [min(max(sizes.like.mlp_ratio, sizes.mlp_ratio[0]), sizes.mlp_ratio[1])]
@@ -248,11 +249,11 @@ def find_sizes(
         fitting = [candidate for candidate in deepest if candidate.depth >= sizes.depth[0]]
         if ratios and not fitting:
             break  # a wider network takes more
-        found += fitting
-    best = _best(found, budgets, most)
+        candidates += fitting
+    best = _best_of_each_width(candidates, budgets, most)
     if stopwatch is not None:
-        measured = [_measured(candidate, budgets, stopwatch) for candidate in best]
-        best = _best([candidate for candidate in measured if candidate is not None], budgets, most)
+        measured = [_with_latency(candidate, budgets, stopwatch) for candidate in best]
+        best = _best_of_each_width([candidate for candidate in measured if candidate is not None], budgets, most)
     if not best:
         raise UserError(
             f"{' and '.join(map(str, budgets))}: no network that the start can fill is within this budget; raise it"
@@ -276,48 +277,49 @@ def _deepest(
     return Candidate(sizes, depth, embed_dim, mlp_ratio, latency)
 
 
-def _measured(candidate: Candidate, budgets: Sequence[Budget], stopwatch: Stopwatch) -> Candidate | None:
+def _with_latency(candidate: Candidate, budgets: Sequence[Budget], stopwatch: Stopwatch) -> Candidate | None:
     """A candidate at the largest measured depth within the latency budget; None if the smallest exceeds it."""
-    sizes, limit = candidate.sizes, next(budget.limit for budget in budgets if budget.quantity == "latency")
+    sizes = candidate.sizes
+    limit = next(budget.limit for budget in budgets if budget.quantity == "latency")
     others = [budget for budget in budgets if budget.quantity != "latency"]
     most = _deepest(sizes, candidate.embed_dim, candidate.mlp_ratio, others, None).depth
     tried: dict[int, Candidate] = {}
     depth = candidate.depth
-    while depth not in tried and (len(tried) < _TRIALS or all(found.latency > limit for found in tried.values())):
-        found = replace(candidate, depth=depth)
-        tried[depth] = replace(found, latency=stopwatch.measure(found.architecture))
+    while depth not in tried and (len(tried) < _TRIALS or all(attempt.latency > limit for attempt in tried.values())):
+        attempt = replace(candidate, depth=depth)
+        tried[depth] = replace(attempt, latency=stopwatch.measure(attempt.architecture))
         depth = max(min(math.floor(depth * limit / tried[depth].latency), most), sizes.depth[0])
-    fitting = [found for found in tried.values() if found.latency <= limit]
-    return max(fitting, key=lambda found: found.depth, default=None)
+    fitting = [attempt for attempt in tried.values() if attempt.latency <= limit]
+    return max(fitting, key=lambda attempt: attempt.depth, default=None)
 
 
-def _best(candidates: Sequence[Candidate], budgets: Sequence[Budget], most: int) -> list[Candidate]:
+def _best_of_each_width(candidates: Sequence[Candidate], budgets: Sequence[Budget], most: int) -> list[Candidate]:
     """The first ones, one of each depth and width: the best of each width, and then others."""
 
-    def rank(found: Candidate) -> tuple[float, ...]:
-        return not found.keeps_layers, *found.unused(budgets), found.imbalance, found.depth
+    def rank(candidate: Candidate) -> tuple[float, ...]:
+        return not candidate.keeps_layers, *candidate.unused(budgets), candidate.imbalance, candidate.depth
 
     ordered = sorted(candidates, key=rank)
-    of_width = {found.embed_dim: found for found in reversed(ordered)}
+    of_width = {candidate.embed_dim: candidate for candidate in reversed(ordered)}
     chosen: dict[tuple[int, int], Candidate] = {}
-    for found in (*sorted(of_width.values(), key=rank), *ordered):
-        chosen.setdefault((found.depth, found.embed_dim), found)
+    for candidate in (*sorted(of_width.values(), key=rank), *ordered):
+        chosen.setdefault((candidate.depth, candidate.embed_dim), candidate)
     return sorted(list(chosen.values())[:most], key=rank)
 
 
 def cost_parts(sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[Cost, Cost]:
     """Cost outside the layers, and of one layer; both are linear in the hidden width of the MLP."""
-    narrow, wide = (_counted(sizes, embed_dim, ratio) for ratio in (1.0, 2.0))
+    narrow, wide = (_cost_parts_at(sizes, embed_dim, ratio) for ratio in (1.0, 2.0))
     more = int(embed_dim * mlp_ratio) - embed_dim
-    outside, layer = (
-        Cost(*(a + (b - a) * more // embed_dim for a, b in zip(*ends, strict=True)))
-        for ends in zip(narrow, wide, strict=True)
-    )
-    return outside, layer
+
+    def between(least: Cost, most: Cost) -> Cost:
+        return Cost(*(a + (b - a) * more // embed_dim for a, b in zip(least, most, strict=True)))
+
+    return between(narrow[0], wide[0]), between(narrow[1], wide[1])
 
 
 @cache
-def _counted(sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[Cost, Cost]:
+def _cost_parts_at(sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[Cost, Cost]:
     """What :func:`cost_parts` gives, from the counts of networks with one and with two layers."""
     one, two = (cost_of(sizes.network(depth, embed_dim, mlp_ratio)) for depth in (1, 2))
     return (
@@ -329,14 +331,14 @@ def _counted(sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[Cost, Cost
 def _check_ends(sizes: Sizes, budgets: Sequence[Budget], stopwatch: Stopwatch | None) -> None:
     """Refuse a budget below the smallest size, and one of parameters or MACs above the largest one."""
     for end, kind, nearest in ((0, "smallest", "least"), (-1, "largest", "most")):
-        found = Candidate(sizes, sizes.depth[end], sizes.widths()[end], sizes.mlp_ratio[end])
+        candidate = Candidate(sizes, sizes.depth[end], sizes.widths()[end], sizes.mlp_ratio[end])
         if stopwatch is not None and kind == "smallest":
-            found = replace(found, latency=stopwatch.measure(found.architecture))
+            candidate = replace(candidate, latency=stopwatch.measure(candidate.architecture))
         for budget in budgets:
-            value = found.value(budget)
+            value = candidate.value(budget)
             if value > budget.limit if kind == "smallest" else 0 < value < budget.least:
                 shown = amount(budget.quantity, value)
                 raise UserError(
-                    f"{budget}: the {kind} network that the start can fill ({name_of(found.architecture)}) takes "
+                    f"{budget}: the {kind} network that the start can fill ({name_of(candidate.architecture)}) takes "
                     f"{shown}; give at {nearest} --{budget.quantity} {shown}"
                 )

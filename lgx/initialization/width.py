@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture
-from lgx.architectures.axes import Axis, Choice, gathered
+from lgx.architectures.axes import Axis, ElementChoice, gathered
 from lgx.architectures.parameter_axes import axes_of
 from lgx.errors import UserError
 
@@ -17,7 +18,7 @@ _WORDS = {"embed": "embed_dim", "heads": "heads", "head": "elements of a head", 
 
 
 def narrow(
-    tensors: Mapping[str, Tensor], source: Architecture, target: Architecture, choose: Choice
+    tensors: Mapping[str, Tensor], source: Architecture, target: Architecture, choose: ElementChoice
 ) -> dict[str, Tensor]:
     """Select elements of all parameters along the axes that depend on the width.
 
@@ -37,15 +38,15 @@ def narrow(
     narrowed = {}
     for name, tensor in kept.items():
         is_layer = by_head and name.startswith(source.layers)  # positions turn no queries of a pooling
-        turned = (_turned(source), _turned(target)) if is_layer else (None, None)
+        turned = (_rotary_layout(source), _rotary_layout(target)) if is_layer else (None, None)
         pairs = zip(axes_of(source, name), axes_of(target, name), strict=True)
-        axes = [tuple(a and replace(a, turned=t) for a, t in zip(pair, turned, strict=True)) for pair in pairs]
+        axes = [(a and replace(a, turned=turned[0]), b and replace(b, turned=turned[1])) for a, b in pairs]
         narrowed[name] = _narrowed(tensor, name, axes, choose)
     return narrowed
 
 
 @lru_cache(maxsize=256)
-def _turned(architecture: Architecture) -> tuple[int, int]:
+def _rotary_layout(architecture: Architecture) -> tuple[int, int]:
     """How many elements of a head rotary positions turn, the first ones, and the distance of the two of a pair.
 
     transformers turns ``i`` with ``i + n / 2`` in Llama and most types, and ``2i`` with ``2i + 1`` in Cohere, GLM and
@@ -54,17 +55,24 @@ def _turned(architecture: Architecture) -> tuple[int, int]:
     """
     if not architecture.has_rotary_positions:
         return 0, 1
-    network, width = architecture.unshared().replace(depth=1).build("meta"), architecture.head_width
+    network = architecture.unshared().replace(depth=1).build("meta")
+    width = architecture.head_width
     for module in network.modules():
-        if isinstance(half := getattr(module, "rotate_half", None), bool):
+        half = getattr(module, "rotate_half", None)
+        if isinstance(half, bool):
             return width, width // 2 if half else 1
     count = next((2 * b.numel() for name, b in network.named_buffers() if name.endswith("inv_freq")), 0)
     modules = sorted({type(module).__module__ for module in network.modules()})
-    rotate = next((f for name in modules if (f := getattr(sys.modules[name], "rotate_half", None))), None)
-    return (count, int(rotate(torch.arange(1.0, count + 1))[0].abs()) - 1) if rotate and count else (0, 1)
+    functions = (getattr(sys.modules[name], "rotate_half", None) for name in modules)
+    rotate_half = next(filter(None, functions), None)
+    if rotate_half is None or not count:
+        return 0, 1
+    return count, int(rotate_half(torch.arange(1.0, count + 1))[0].abs()) - 1
 
 
-def _narrowed(tensor: Tensor, name: str, axes: Sequence[tuple[Axis | None, ...]], choose: Choice) -> Tensor:
+def _narrowed(
+    tensor: Tensor, name: str, axes: Sequence[tuple[Axis | None, Axis | None]], choose: ElementChoice
+) -> Tensor:
     """One parameter, any shape, with the chosen elements of each axis of the width; ``axes``: (source, target)."""
     for dim, (ours, theirs) in enumerate(axes):
         if ours is None or theirs is None or ours == theirs:
@@ -103,8 +111,8 @@ def heads_whole(source: Axis, target: Axis) -> list[int]:
         return within
     groups = evenly_spaced(source.heads // source.heads_per_group, target.heads // target.heads_per_group)
     of_group = evenly_spaced(source.heads_per_group, target.heads_per_group)
-    heads = [group * source.heads_per_group + head for group in groups for head in of_group]
-    return [head * (source.size // source.heads) + element for head in heads for element in within]
+    elements = np.arange(source.size).reshape(-1, source.heads_per_group, source.size // source.heads)
+    return list(map(int, elements[groups][:, of_group][:, :, within].flat))
 
 
 def of_head(source: Axis, target: Axis, choose: Callable[[list[list[int]], int], Sequence[int]]) -> list[int]:
@@ -116,21 +124,21 @@ def of_head(source: Axis, target: Axis, choose: Callable[[list[list[int]], int],
         choose: Chooses pairs, and the others: (elements of each, their number) -> indices.
     """
     width, wanted = head_widths(source, target)
-    (turned, step), (fewer, _) = source.turned or (0, 1), target.turned or (0, 1)
+    turned, step = source.turned or (0, 1)
+    turned_in_target, _ = target.turned or (0, 1)
     pairs = [[element, element + step] for element in range(turned) if element // step % 2 == 0]
     others = [[element] for element in range(turned, width)]
-    chosen = [
-        parts[index]
-        for parts, count in ((pairs, fewer // 2), (others, wanted - fewer))
-        if count
-        for index in choose(parts, count)
-    ]
-    return sorted(element for part in chosen for element in part)
+    chosen: list[int] = []
+    for parts, count in ((pairs, turned_in_target // 2), (others, wanted - turned_in_target)):
+        for index in choose(parts, count) if count else ():
+            chosen += parts[index]
+    return sorted(chosen)
 
 
 def head_widths(source: Axis, target: Axis) -> tuple[int, int]:
     """Width of a head in the source and in the target."""
-    width, wanted = source.size // source.heads, target.size // target.heads
+    width = source.size // source.heads
+    wanted = target.size // target.heads
     if target.heads_per_group > source.heads_per_group or target.groups > source.groups:
         raise UserError(
             f"{source.owner}: the source has {source.heads // source.heads_per_group} groups of "

@@ -14,5 +14,5 @@ def __getattr__(name: str) -> Any:
     path = registry and ("lgx.methods.base:Method" if name == "Method" else registry.class_path(name))
     if not registry or not path:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = import_module(f"{__name__}.spec").imported(path)
-    return found
+    globals()[name] = imported_class = import_module(f"{__name__}.spec").imported(path)
+    return imported_class

@@ -15,7 +15,7 @@ def check_resumable(about: Mapping[str, Any], method: str, architecture: Archite
     """Refuse a checkpoint of another method or architecture.
 
     Args:
-        about: The checkpoint's own description, its entry ``lgx``.
+        about: The checkpoint's description, its entry ``lgx``.
         method: Name of the run's method.
         architecture: The run's architecture.
     """
@@ -61,17 +61,18 @@ def order_classes(
             state have the same order; a hypernetwork has no head.
     """
     about = checkpoint["lgx"]
-    own: dict[str, Any] = about.get("task", {})
-    trained: dict[str, dict[str, Any]] = about.get("tasks") or {own.get("name", ""): own}
+    stored: dict[str, Any] = about.get("task", {})
+    trained: dict[str, dict[str, Any]] = about.get("tasks") or {stored.get("name", ""): stored}
     is_only = len(tasks) == len(trained) == 1
     for name, task in tasks.items():
-        known = next(iter(trained.values())) if is_only else trained.get(name, {})
-        if known and (reading := Reading.of(known)) != task.reading:
+        trained_task = next(iter(trained.values())) if is_only else trained.get(name, {})
+        reading = Reading.of(trained_task) if trained_task else task.reading
+        if reading != task.reading:
             raise UserError(
                 f"--ckpt_path: images of {name} were read with data.resize {reading.resize} and data.value_range "
                 f"{[*reading.value_range] or None} in training; give the same"
             )
-        order = class_order(known.get("class_names") or (), task.class_names, "--ckpt_path")
+        order = class_order(trained_task.get("class_names") or (), task.class_names, "--ckpt_path")
         if order is None:
             continue
         if not (is_only and is_mapped):

@@ -51,11 +51,11 @@ class ComputedNetwork:
         for name, buffer in self.named_buffers():  # the whole network's parameters have no memory
             short = name.removeprefix(f"{self.prefix}0.")
             depth = len(whole.whole.get_submodule(self.prefix[:-1])) if short != name else 0
-            places = [f"{self.prefix}{layer}.{short}" for layer in range(depth)] or [name]
-            parameters |= dict.fromkeys(places, buffer)
+            names = [f"{self.prefix}{layer}.{short}" for layer in range(depth)] or [name]
+            parameters |= dict.fromkeys(names, buffer)
         named = {f"whole.{name}": tensor for name, tensor in parameters.items()}
-        found: Tensor = functional_call(whole, named, (part, inputs), options)
-        return found
+        output: Tensor = functional_call(whole, named, (part, inputs), options)
+        return output
 
 
 def computed(network: Any, mixin: type[ComputedNetwork], whole: nn.Module, prefix: str = "blocks.") -> Any:
@@ -69,7 +69,8 @@ def computed(network: Any, mixin: type[ComputedNetwork], whole: nn.Module, prefi
     """
     network.__class__ = type(mixin.__name__.lstrip("_"), (mixin, type(network)), {})
     # A tuple hides it from nn.Module: its parameters have shapes only, and must not be trained, saved or moved.
-    network._whole, network.prefix = (_Parts(whole),), prefix
+    network._whole = (_Parts(whole),)
+    network.prefix = prefix
     return network
 
 
@@ -82,5 +83,5 @@ class _Parts(nn.Module):
 
     def forward(self, part: str, inputs: Tensor, **options: bool) -> Tensor:
         """The result of the network's method, (B, ...) -> (B, ...)."""
-        found: Tensor = getattr(self.whole, part)(inputs, **options)
-        return found
+        output: Tensor = getattr(self.whole, part)(inputs, **options)
+        return output

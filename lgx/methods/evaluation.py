@@ -1,6 +1,7 @@
 """Evaluation of one network on its tasks: metrics, tags, predictions."""
 
 from abc import ABC, abstractmethod
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
@@ -79,7 +80,7 @@ class EvaluatedModule(LightningModule, ABC):
         """Measure in full precision."""
         # Lightning converts metrics with the network, and sums stop at 256 in bfloat16.
         metrics = (module for module in self.modules() if isinstance(module, Metric))
-        states = (state for metric in metrics for state in metric.metric_state.values())
+        states = chain(*(metric.metric_state.values() for metric in metrics))
         if any(isinstance(state, Tensor) and state.dtype in (torch.float16, torch.bfloat16) for state in states):
             cast(Any, self).set_tasks(self.tasks)
             self.to(self.device)
@@ -130,8 +131,8 @@ class EvaluatedModule(LightningModule, ABC):
             each.name: each
             for each in networks
             if f"test_metrics{each.suffix}" in self.eval_metrics
-            and (task := self.tasks[each.task]).is_labeled
-            and task.kind not in _PARTS
+            and self.tasks[each.task].is_labeled
+            and self.tasks[each.task].kind not in _PARTS
         }
         return named if len(named) == len(networks) else {}
 
@@ -160,5 +161,6 @@ _PARTS: dict[Kind, str] = {"segmentation": "pixel", "language": "token"}
 
 def refuse_parts(kind: Kind) -> None:
     """Refuse to predict for segmentation and language."""
-    if part := _PARTS.get(kind):
+    part = _PARTS.get(kind)
+    if part:
         raise UserError(f"predict: writes one class per example, but {kind} has one per {part}; run `lgx test` instead")

@@ -39,19 +39,19 @@ def initializer_options() -> list[InitializerOption]:
     """
     names = names_with_initializer()
     text = f"How to use the source: {', '.join(names)}; by default the method in its learngene file."
-    found = [InitializerOption("method", str | None, text)]
+    options = [InitializerOption("method", str | None, text)]
     takers: dict[str, list[str]] = {}
     for method in names:
-        for name in inspect.signature(_class_of(method)).parameters:
+        for name in inspect.signature(_class_for(method)).parameters:
             takers.setdefault(name, []).append(method)
     for name, methods in takers.items():
         if name not in _NOT_OFFERED:
-            found.append(_option(name, methods))
-    return found
+            options.append(_option(name, methods))
+    return options
 
 
 def _option(name: str, methods: list[str]) -> InitializerOption:
-    initializer = _class_of(methods[0])
+    initializer = _class_for(methods[0])
     documented = {
         entry.arg_name: entry.description or "" for entry in parse_docstring(initializer.__doc__ or "").params
     }
@@ -64,7 +64,7 @@ def _option(name: str, methods: list[str]) -> InitializerOption:
 
 def takes_option(method: str | None, option: str) -> bool:
     """Whether the initializer of a known method has an option; False without a method."""
-    return method in names_with_initializer() and _takes(_class_of(str(method)), option)
+    return method in names_with_initializer() and _takes(_class_for(str(method)), option)
 
 
 def initializer_for(
@@ -85,46 +85,47 @@ def initializer_for(
     chosen = {name: value for name, value in options.items() if value is not None}
     if source is None:
         method = method or RANDOM.name
-        if (found := _class_of(method)).reads_source:
+        initializer = _class_for(method)
+        if initializer.reads_source:
             raise UserError(f"method {method}: needs --source (a learngene file, a folder or a timm name)")
-        return _made(found, method, chosen, seed)
+        return _made(initializer, method, chosen, seed)
     maker, content = read_maker(source) if is_learngene(source) else (None, None)
     if method is None:
         spec = spec_of(maker, content) if maker else None
         method = maker if maker and spec and spec.initializer else PRETRAINED.name
-    found = _class_of(method, content if maker == method else None, is_own=maker == method)
-    if not found.reads_source:
+    initializer = _class_for(method, content if maker == method else None, is_maker=maker == method)
+    if not initializer.reads_source:
         raise UserError(f"method {method} does not read a source; leave out --source {source}")
-    found.check_source(source, method, maker)
-    return _made(found, method, chosen, seed, source)
+    initializer.check_source(source, method, maker)
+    return _made(initializer, method, chosen, seed, source)
 
 
-def _class_of(method: str, content: str | None = None, is_own: bool = False) -> type[Initializer]:
-    """The initializer of a method; a learngene file (``is_own``) may name a variant of the method."""
+def _class_for(method: str, content: str | None = None, is_maker: bool = False) -> type[Initializer]:
+    """The initializer of a method; a learngene file (``is_maker``) may name a variant of the method."""
     spec = spec_of(method, content)
-    found = initializer_class(spec) if spec and (is_own or method in spec.names) else None
-    if found is None:
-        known = names_with_initializer()
-        near = difflib.get_close_matches(method, known, n=2, cutoff=0.7)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
+    initializer = initializer_class(spec) if spec and (is_maker or method in spec.names) else None
+    if initializer is None:
+        names = names_with_initializer()
+        near = difflib.get_close_matches(method, names, n=2, cutoff=0.7)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(names)}"
         raise UserError(f"method {method!r} is unknown; {hint}")
-    return found
+    return initializer
 
 
 def _made(
-    found: type[Initializer], method: str, options: dict[str, Any], seed: int | None, *source: str
+    initializer: type[Initializer], method: str, options: dict[str, Any], seed: int | None, *source: str
 ) -> Initializer:
     for name in options:
-        if not _takes(found, name):
-            takers = [other for other in names_with_initializer() if _takes(_class_of(other), name)]
+        if not _takes(initializer, name):
+            takers = [other for other in names_with_initializer() if _takes(_class_for(other), name)]
             if not takers:
-                known = [own for own in inspect.signature(found).parameters if own not in _NOT_OFFERED]
-                takes = f"takes {', '.join(known)}" if known else "has no options"
+                offered = [key for key in inspect.signature(initializer).parameters if key not in _NOT_OFFERED]
+                takes = f"takes {', '.join(offered)}" if offered else "has no options"
                 raise UserError(f"--{name}: unknown option; method {method} {takes}")
             raise UserError(f"--{name}: method {method} does not take it; use --method {' or '.join(takers)}")
-    if seed is not None and _takes(found, "seed"):
+    if seed is not None and _takes(initializer, "seed"):
         options["seed"] = seed
-    return found(*source, **options)
+    return initializer(*source, **options)
 
 
 def _takes(initializer: type[Initializer], option: str) -> bool:

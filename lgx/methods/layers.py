@@ -45,8 +45,8 @@ class LayerExpansion(Initializer):
     def expands(cls, method: str) -> bool:
         """Whether it expands the learngenes of a method or of the method's variant."""
         spec = find_spec(method)
-        found = initializer_class(spec) if spec else None
-        return found is not None and issubclass(cls, found)
+        initializer = initializer_class(spec) if spec else None
+        return initializer is not None and issubclass(cls, initializer)
 
     @cached_property
     def loaded(self) -> Learngene:

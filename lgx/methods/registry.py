@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from itertools import chain
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
@@ -28,16 +29,16 @@ GROUP = "lgx.methods"
 
 @cache
 def specs() -> dict[str, MethodSpec]:
-    """Every known method by its name, in the order of tables and help."""
-    found: dict[str, MethodSpec] = {}
+    """Every method by its name, in the order of tables and help."""
+    by_name: dict[str, MethodSpec] = {}
     owners: dict[str, str] = {}
-    for owner, spec in (*_own(), *_of_other_packages()):
+    for owner, spec in (*_of_this_package(), *_of_other_packages()):
         for name in spec.names:
             if name in owners:
                 raise UserError(f"{owner}: declares the method {name!r}, which {owners[name]} declares already")
             owners[name] = owner
-        found[spec.name] = spec
-    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+        by_name[spec.name] = spec
+    return dict(sorted(by_name.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def find_spec(name: str) -> MethodSpec | None:
@@ -45,20 +46,21 @@ def find_spec(name: str) -> MethodSpec | None:
 
     A start adds words to a method's name, as ``sws_from_middle_narrowed`` does: the longest declared beginning counts.
     """
-    known = _by_any_name()
-    while name not in known and "_" in name:
+    by_name = _by_any_name()
+    while name not in by_name and "_" in name:
         name = name.rpartition("_")[0]
-    return known.get(name)
+    return by_name.get(name)
 
 
 def spec_of(learngene_method: str, content: str | None = None) -> MethodSpec | None:
     """The spec behind a learngene file.
 
     Args:
-        learngene_method: What the file names as its method; a variant may have a name of its own.
+        learngene_method: What the file names as its method, perhaps a variant.
         content: What the file holds. Hypernetworks of any name start descendants in the same way.
     """
-    if (spec := find_spec(learngene_method)) is not None or content != "hypernetwork":
+    spec = find_spec(learngene_method)
+    if spec is not None or content != "hypernetwork":
         return spec
     return next(spec for spec in specs().values() if spec.learngene == content)
 
@@ -81,40 +83,45 @@ def initializer_class(spec: MethodSpec) -> "type[Initializer] | None":
 @cache
 def method_classes() -> dict[str, "type[Method]"]:
     """Classes that ``lgx fit --model`` trains, by class name."""
-    return {found.__name__: found for found in (imported(spec.module) for spec in specs().values() if spec.module)}
+    classes = [imported(spec.module) for spec in specs().values() if spec.module]
+    return {method.__name__: method for method in classes}
 
 
 @cache
 def initializer_classes() -> dict[str, "type[Initializer]"]:
     """Default initializers of all methods, by class name."""
-    return {found.__name__: found for spec in specs().values() if (found := initializer_class(spec)) is not None}
+    classes = filter(None, map(initializer_class, specs().values()))
+    return {initializer.__name__: initializer for initializer in classes}
 
 
 def load_all() -> None:
     """Import every method and initializer, which makes them known to the command line by their short names."""
-    for name, found in (method_classes() | initializer_classes()).items():
-        if found.__module__.startswith(f"{lgx.methods.__name__}."):
+    for name, imported_class in (method_classes() | initializer_classes()).items():
+        if imported_class.__module__.startswith(f"{lgx.methods.__name__}."):
             getattr(lgx.methods, name)  # saved configurations then name the class by this shortest path
 
 
 def class_path(name: str) -> str | None:
     """Path ``package.module:Class`` of a method's or initializer's class by its short name; None where unknown."""
-    paths = (path for spec in specs().values() for path in (spec.module, spec.initializer) if path)
-    return next((path for path in paths if path.endswith(f":{name}")), None)
+    paths = chain(*((spec.module, spec.initializer) for spec in specs().values()))
+    return next((path for path in paths if path and path.endswith(f":{name}")), None)
 
 
 def names_with_initializer() -> list[str]:
     """Names that ``lgx init --method`` accepts."""
-    return [name for spec in specs().values() if spec.initializer for name in spec.names]
+    return list(chain(*(spec.names for spec in specs().values() if spec.initializer)))
 
 
 @cache
 def _by_any_name() -> dict[str, MethodSpec]:
     trained = {spec.trained_name: spec for spec in specs().values() if spec.trained_name}
-    return trained | {name: spec for spec in specs().values() for name in spec.names}
+    declared: dict[str, MethodSpec] = {}
+    for spec in specs().values():
+        declared |= dict.fromkeys(spec.names, spec)
+    return trained | declared
 
 
-def _own() -> Iterator[tuple[str, MethodSpec]]:
+def _of_this_package() -> Iterator[tuple[str, MethodSpec]]:
     for folder in iter_modules(lgx.methods.__path__):
         if folder.ispkg:
             package = import_module(f"{lgx.methods.__name__}.{folder.name}")
@@ -124,16 +131,17 @@ def _own() -> Iterator[tuple[str, MethodSpec]]:
 def _of_other_packages() -> Iterator[tuple[str, MethodSpec]]:
     for entry in entry_points(group=GROUP):
         owner = f"package {entry.dist.name if entry.dist else entry.value}"
-        place = f"{owner}: its entry point {entry.name} = {entry.value} of group {GROUP}"
+        entry_point = f"{owner}: its entry point {entry.name} = {entry.value} of group {GROUP}"
         try:
             module = entry.load()
-        except Exception as error:  # the other package's own code runs here, and may raise anything
+        except Exception as error:  # the code of another package may raise anything
             raise UserError(
-                f"{place} cannot be loaded ({type(error).__name__}: {error}); repair or uninstall the package"
+                f"{entry_point} cannot be loaded ({type(error).__name__}: {error}); repair or uninstall the package"
             ) from error
-        if not (found := _declared_in(module)):
-            raise UserError(f"{place} names {type(module).__name__}, expected a module that holds a MethodSpec")
-        yield from ((owner, spec) for spec in found)
+        declared = _declared_in(module)
+        if not declared:
+            raise UserError(f"{entry_point} names {type(module).__name__}, expected a module that holds a MethodSpec")
+        yield from ((owner, spec) for spec in declared)
 
 
 def _declared_in(module: Any) -> list[MethodSpec]:

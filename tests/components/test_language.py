@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from lgx.components.losses import distillation_loss, label_loss, label_losses, of_known
+from lgx.components.losses import distillation_loss, label_loss, label_losses, labeled_logits
 from lgx.components.metrics import agreement_with, metric_names, metrics_for, update_metrics
 from lgx.components.updates import UpdateMean
 from lgx.core.task import IGNORE_TOKEN, Task
@@ -36,7 +36,9 @@ def test_losses_are_means_over_all_known_tokens(smoothing):
         if not smoothing:
             torch.testing.assert_close(label_losses(logits, targets), plain)
         teacher = torch.randn_like(logits)
-        soft = F.cross_entropy(torch.stack([row for row, _ in rows]) / 2, of_known(teacher, targets).div(2).softmax(-1))
+        soft = F.cross_entropy(
+            torch.stack([row for row, _ in rows]) / 2, labeled_logits(teacher, targets).div(2).softmax(-1)
+        )
         torch.testing.assert_close(distillation_loss(logits, teacher, 2.0, targets), soft)
         divergence, agreement = agreement_with(logits, teacher)
         assert divergence.shape == agreement.shape == (targets.numel(),)

@@ -12,9 +12,9 @@ from lgx.components.losses import (
     distillation_loss,
     label_loss,
     label_losses,
+    labeled_logits,
     make_mixup,
     multilabel_distillation_loss,
-    of_known,
     weighted_label_loss,
 )
 from lgx.components.metrics import agreement_with
@@ -79,7 +79,7 @@ def test_losses_of_examples_are_those_of_the_mean():
     torch.testing.assert_close(label_losses(logits, several).mean(), label_loss(logits, several))
     maps, pixels = torch.randn(2, 5, 1, 3), torch.tensor([[[0, 255, 2]], [[255, 255, 3]]])
     torch.testing.assert_close(label_losses(maps, pixels), _of(maps, pixels, 0.0))
-    assert torch.equal(of_known(maps, pixels), maps.movedim(1, -1)[pixels != 255])
+    assert torch.equal(labeled_logits(maps, pixels), maps.movedim(1, -1)[pixels != 255])
 
 
 def test_features_of_texts_count_no_padding():

@@ -13,7 +13,7 @@ from lgx.architectures import parse_for
 from lgx.artifacts.learngene import Learngene
 from lgx.core.task import Task
 from lgx.initialization import Initializer, initialize
-from lgx.methods.lsamd.selection import SelectionRun, extract
+from lgx.methods.lsamd.selection import SelectionRun, extract_learngene
 from lgx.methods.registry import specs
 from lgx.methods.spec import MethodSpec
 from tests.methods.test_on_a_gpu import OPTIONS, TEACHER
@@ -115,7 +115,7 @@ def test_a_method_trains_and_starts_a_descendant_of_each_kind_that_it_knows(meth
         file = tmp_path / "lsamd.learngene.safetensors"
         found = SelectionRun.load(run)
         shares = {"branches.0.base_share": torch.tensor([0.0, 1.0, 0.0, 1.0])}  # after one step none is chosen
-        extract([SelectionRun(found.about, {**found.state, **shares})], 0).save(file)
+        extract_learngene([SelectionRun(found.about, {**found.state, **shares})], 0).save(file)
     else:
         file = run / "final.learngene.safetensors"
     if spec.initializer and method != "pretrained":

@@ -17,9 +17,9 @@ from lgx.commands import api
 from lgx.errors import UserError
 from lgx.initialization import Sizes, initialize
 from lgx.methods.initializers import initializer_for
-from lgx.methods.nested.front import grid
-from lgx.methods.nested.sizes import parse_size, size_text
-from lgx.methods.nested.slicing import ordered, skeleton, sliced
+from lgx.methods.nested.front import size_grid
+from lgx.methods.nested.sizes import parse_size, slice_text
+from lgx.methods.nested.slicing import ordered, slice_network, sliced
 from lgx.methods.weight_subcloning.importance import on_inputs
 from tests.support.command_line import Result, arguments, lgx, ok
 from tests.support.fake_text import SIZE
@@ -182,10 +182,10 @@ def test_plain_transformers_read_the_networks_of_a_family(fit, text_root, tmp_pa
 @pytest.mark.parametrize("name", ARCHS)
 def test_sizes_of_texts_are_stored_exactly(name):
     whole = parsed(name, "text")
-    sizes = grid(whole, 1, whole.head_width)
+    sizes = size_grid(whole, 1, whole.head_width)
     assert len(sizes) > 4
     for size in sizes:
-        assert parse_size(size_text(size), whole) == size
+        assert parse_size(slice_text(size), whole) == size
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS)
@@ -197,7 +197,7 @@ def test_a_slice_is_a_selection_of_layers_groups_heads_and_neurons(name, kind, t
     assert not torch.equal(order, torch.arange(architecture.embed_dim))
     layers = [0, 3, 1, 2]
     whole = sliced(tensors, architecture, architecture, layers)
-    empty = skeleton(architecture, torch.device("cpu"), torch.float32).eval()
+    empty = slice_network(architecture, torch.device("cpu"), torch.float32).eval()
     found = functional_call(empty, whole, (inputs,), tie_weights=False)
     torch.testing.assert_close(found, network(inputs), rtol=1e-4, atol=1e-5)
     sizes = Sizes.within(architecture)

@@ -11,7 +11,7 @@ import pytest
 from lgx.architectures import parse_architecture
 from lgx.architectures.cost import cost_of
 from lgx.core.rows import read_rows
-from lgx.methods.nested.sizes import short_names
+from lgx.methods.nested.sizes import size_names
 from lgx.training.run_folder import files_of_run
 from tests.support.command_line import arguments, lgx, ok
 
@@ -80,7 +80,7 @@ def test_every_size_has_a_name_of_its_own() -> None:
     whole = parse_architecture("depth=4,embed_dim=16,num_heads=2")
     narrow = whole.replace(embed_dim=8, num_heads=1)
     sizes = [whole, whole.replace(depth=2), narrow, narrow.replace(num_heads=2), narrow.replace(mlp_ratio=2.0625)]
-    assert short_names(sizes, whole) == ["ancestor", "2x16", "4x8", "4x8-h2", "4x8-mlp2.0625"]
+    assert size_names(sizes, whole) == ["ancestor", "2x16", "4x8", "4x8-h2", "4x8-mlp2.0625"]
 
 
 def test_the_page_of_a_family_has_a_line_for_each_size_and_all_pictures(family: tuple[Path, str]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from jsonargparse.typing import NonNegativeInt
 from torch import Tensor, nn
@@ -59,7 +59,8 @@ class Finetune(Method):
     ) -> None:
         super().__init__(**kwargs)
         self.freeze_epochs = freeze_epochs
-        self.weighs_classes, self.class_weights = class_weights, cast("Tensor | None", None)
+        self.weighs_classes = class_weights
+        self.class_weights: Tensor | None = None
         check_option("layer_decay", layer_decay, 0 < layer_decay <= 1, "above 0 and at most 1")
         self.layer_decay = layer_decay
         self.initializer = initializer or RandomStart()

@@ -36,15 +36,15 @@ class FromSource(Initializer):
     @property
     def vit(self) -> ViTArchitecture:
         """The same, for a start that knows image models only."""
-        known = self.of_source
-        if not known.reads_text:
+        architecture = self.of_source
+        if not architecture.reads_text:
             return self.loaded.require_vit(self.method)
         from lgx.methods.registry import initializer_class, specs  # which imports this package
 
-        starts = {spec.name: initializer_class(spec) or object for spec in specs().values() if known.kind in spec.kinds}
-        names = [name for name, start in starts.items() if issubclass(start, FromSource)]
+        of_kind = [spec for spec in specs().values() if architecture.kind in spec.kinds]
+        names = [spec.name for spec in of_kind if issubclass(initializer_class(spec) or object, FromSource)]
         raise UserError(
-            f"{self.source}: {self.method} is for image models, but {name_of(known)} reads text; give --method "
+            f"{self.source}: {self.method} is for image models, but {name_of(architecture)} reads text; give --method "
             f"{', '.join(names[:-1])} or {names[-1]}"
         )
 
@@ -59,23 +59,24 @@ class FromSource(Initializer):
     @property
     def stored_parameters(self) -> int:
         """All trained parameters of the source, without a head that its file lacks."""
-        source, architecture = self.loaded, self.loaded.architecture
+        source = self.loaded
+        architecture = self.loaded.architecture
         lacking = () if architecture is None or source.has_head else architecture.head_prefixes
         return sum(p.numel() for name, p in source.stored.named_parameters() if not name.startswith(lacking))
 
     def origin(self) -> Origin:
         """The source's normalization, classes with their names, and kind."""
         source = self.loaded
-        known = source.architecture
-        classes = (known.num_classes if known else getattr(source.stored, "num_classes", 0)) if source.has_head else 0
-        kind = known.kind if known else "classification"
+        architecture = source.architecture
+        classes = architecture.num_classes if architecture else getattr(source.stored, "num_classes", 0)
+        kind = architecture.kind if architecture else "classification"
         return Origin(
-            num_classes=classes or None,
+            num_classes=(source.has_head and classes) or None,
             kind=kind,
             mean=source.mean,
             std=source.std,
             label_names=source.label_names or None,
-            architecture=known,
+            architecture=architecture,
             reading=source.reading,
             half=source.half,
         )
@@ -122,7 +123,8 @@ class VanillaLG(FromSource):
 
     def source_layers(self, depth: int) -> list[int] | None:
         """See :class:`~lgx.initialization.Initializer`; the layers beside the k are random."""
-        layers, random = [*range(self.of_source.depth)], range(depth - self.layers)
+        layers = [*range(self.of_source.depth)]
+        random = range(depth - self.layers)
         if not 0 <= len(random) <= len(layers):
             return None
         return [*random, *layers[len(layers) - self.layers :]]
@@ -136,14 +138,14 @@ class VanillaLG(FromSource):
                 f"vanilla_lg: layers must be between 1 and {min(depth, architecture.depth)} (the shallower of ancestor "
                 f"and descendant), got {self.layers}"
             )
-        prefix, place = self.of_source.layers, architecture.depth - self.layers
-        return {
-            f"{prefix}{place + k}.{name.removeprefix(own)}": tensor.clone()
-            for k in range(self.layers)
-            for own in [f"{prefix}{depth - self.layers + k}."]
-            for name, tensor in self.loaded.tensors.items()
-            if name.startswith(own)
-        }
+        prefix = self.of_source.layers
+        tensors: dict[str, Tensor] = {}
+        for k in range(-self.layers, 0):
+            of_layer = f"{prefix}{depth + k}."
+            for name, tensor in self.loaded.tensors.items():
+                if name.startswith(of_layer):
+                    tensors[f"{prefix}{architecture.depth + k}.{name.removeprefix(of_layer)}"] = tensor.clone()
+        return tensors
 
 
 class WeightSelection(FromSource):
@@ -182,15 +184,17 @@ class WeightSelection(FromSource):
         self.check_depth(architecture.depth)
         if architecture.embed_dim == self.of_source.embed_dim:  # narrower networks mix the elements of heads anyway
             self.check_heads(architecture)
-        prefix, first = self.of_source.layers, range(architecture.depth)
+        prefix = self.of_source.layers
+        first = range(architecture.depth)
         kept = tuple(f"{prefix}{layer}." for layer in first)
         tensors = {k: t for k, t in self.loaded.tensors.items() if not k.startswith(prefix) or k.startswith(kept)}
         return narrow(tensors, self.of_source, architecture, evenly)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers of the source were taken."""
-        whole, own = self.of_source.depth, architecture.depth
-        layers = f"all {whole} of the source" if own == whole else f"the first {own} of the source's {whole}"
+        whole = self.of_source.depth
+        depth = architecture.depth
+        layers = f"all {whole} of the source" if depth == whole else f"the first {depth} of the source's {whole}"
         return (f"layers    {layers}",)
 
 

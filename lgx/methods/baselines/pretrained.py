@@ -59,8 +59,9 @@ class Pretrained(FromSource):
             return super().origin()
         tensors, metadata = self._file
         mean, std, values = (_stored(metadata, key, self.source) for key in ("mean", "std", "value_range"))
-        known = parse_any_architecture(text) if (text := metadata.get(ARCHITECTURE_KEY)) else None
-        head = tensors.get("head.bias" if known is None else f"{known.head}weight")
+        text = metadata.get(ARCHITECTURE_KEY)
+        architecture = parse_any_architecture(text) if text else None
+        head = tensors.get("head.bias" if architecture is None else f"{architecture.head}weight")
         return Origin(
             num_classes=None if head is None else next(iter(head.shape), 0),
             kind=cast(Kind, metadata.get("kind", "classification")),
@@ -80,10 +81,10 @@ class Pretrained(FromSource):
         return tensors, metadata
 
     def sizes(self) -> Sizes:
-        """The source's own size."""
+        """The size of the source."""
         if self._file is not None:
             raise UserError(f"{self.source}: a weights file does not contain its size; give --arch instead of a budget")
-        return Sizes.own(self.of_source)
+        return Sizes.fixed(self.of_source)
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """All parameters of the source."""
@@ -105,10 +106,10 @@ class Pretrained(FromSource):
         self.check_heads(architecture, of_source)
 
 
-def _stored(metadata: Mapping[str, str], key: str, place: str) -> Any:
+def _stored(metadata: Mapping[str, str], key: str, location: str) -> Any:
     """The record of images in the metadata of a weights file of `lgx init`; None if missing."""
     if key not in metadata:
         return None
-    place = f"{place}: its metadata is damaged"
-    values = check_fields({key: parse_json(metadata[key], f"{place}: {key}", AGAIN)}, {key: TASK[key]}, place)
+    location = f"{location}: its metadata is damaged"
+    values = check_fields({key: parse_json(metadata[key], f"{location}: {key}", AGAIN)}, {key: TASK[key]}, location)
     return tuple(values[key]) if isinstance(values[key], list) else values[key]

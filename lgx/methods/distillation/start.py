@@ -1,4 +1,4 @@
-"""Starts of a network from its ancestor's own layers.
+"""Starts of a network from its ancestor's layers.
 
 Each layer of the network starts as a linear combination of the ancestor's layers. The method chooses the shares: the
 middle layer of a stage, the mean of its layers, or a fit to all layers. All other parameters come from the ancestor.
@@ -17,10 +17,10 @@ from lgx.errors import UserError
 from lgx.initialization.descendants import Initialization, load_parameters
 from lgx.initialization.width import evenly, narrow
 
-Start = Literal["random", "middle", "mean"]
+StudentStart = Literal["random", "middle", "mean"]
 
 
-def stage_shares(stages: Sequence[int], depth: int, start: Start) -> Tensor:
+def stage_shares(stages: Sequence[int], depth: int, start: StudentStart) -> Tensor:
     """Share of each ancestor layer in the layer of each stage.
 
     The stages divide the ancestor's depth in the same proportions as the network's depth. If a border falls within an
@@ -35,11 +35,13 @@ def stage_shares(stages: Sequence[int], depth: int, start: Start) -> Tensor:
     Returns:
         One row for each stage, (M, D), each with the sum 1, float64.
     """
-    total, shares = sum(stages), torch.zeros(len(stages), depth, dtype=torch.float64)
+    total = sum(stages)
+    shares = torch.zeros(len(stages), depth, dtype=torch.float64)
     begin = 0
     for stage, size in enumerate(stages):
         # In units of 1 / total of an ancestor layer, so that borders are whole numbers.
-        first, last = begin * depth, (begin + size) * depth
+        first = begin * depth
+        last = (begin + size) * depth
         if start == "middle":
             shares[stage, (first + last) // (2 * total)] = 1
         else:
@@ -62,7 +64,8 @@ def combine_layers(tensors: Mapping[str, Tensor], prefix: str, shares: Tensor) -
         Parameters of a network of M layers.
     """
     combined = {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
-    first, depth = f"{prefix}0.", shares.shape[1]
+    first = f"{prefix}0."
+    depth = shares.shape[1]
     for short in (name.removeprefix(first) for name in tensors if name.startswith(first)):
         layers = torch.stack([tensors[f"{prefix}{layer}.{short}"] for layer in range(depth)])
         for layer, tensor in enumerate(torch.tensordot(shares, layers.double(), dims=1).to(layers.dtype)):

@@ -4,6 +4,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -88,7 +89,8 @@ class HypernetMethod(PanelEvaluation):
                 "leave them at 0"
             )
         self._set, self._set_size = set, set_size
-        self.panel, self.test_panel = panel, panel if test_panel is None else test_panel
+        self.panel = panel
+        self.test_panel = panel if test_panel is None else test_panel
         self.meta_batch, self.gamma = meta_batch, gamma
         self.bad_steps = 0
         self.decoder_options: dict[str, Any] = {}  # beside max_shape
@@ -107,9 +109,10 @@ class HypernetMethod(PanelEvaluation):
     @cached_property
     def set(self) -> list[Architecture]:
         """The architectures that training draws from."""
-        held_out = {architecture for members in self.panels.values() for architecture in members}
+        held_out = {*chain(*self.panels.values())}
         drawn: list[Architecture] = [*architecture_set(self._set, self._set_size, self.architecture)]
-        if not (left := [architecture for architecture in drawn if architecture not in held_out]):
+        left = [architecture for architecture in drawn if architecture not in held_out]
+        if not left:
             raise UserError(
                 f"model.set: {self._set} has no architectures besides those of model.panel; use another set or panel"
             )
@@ -153,14 +156,11 @@ class HypernetMethod(PanelEvaluation):
             )
         self._check_sizes(max(classes))
         self.tasks = tasks
-        self.eval_metrics = nn.ModuleDict(
-            {
-                f"{split}_metrics_{t}_{i}": metrics_for(task, split)
-                for split, panel in self.panels.items()
-                for t, task in enumerate(self.tasks.values())
-                for i in range(len(panel))
-            }
-        )
+        self.eval_metrics = nn.ModuleDict()
+        for split, panel in self.panels.items():
+            for number, task in enumerate(self.tasks.values()):
+                for member in range(len(panel)):
+                    self.eval_metrics[f"{split}_metrics_{number}_{member}"] = metrics_for(task, split)
 
     def _check_sizes(self, classes: int) -> None:
         """Check all architectures before training, because any step may draw them."""
@@ -249,16 +249,20 @@ class HypernetMethod(PanelEvaluation):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """See :class:`Method`."""
         super().on_load_checkpoint(checkpoint)
-        stored, now = checkpoint["lgx"].get("hypernet", {}), self.config.to_dict()
-        if differ := [f"{key} {stored.get(key)}, not {now[key]}" for key in now if stored.get(key) != now[key]]:
+        stored = checkpoint["lgx"].get("hypernet", {})
+        now = self.config.to_dict()
+        differ = [f"{key} {stored.get(key)}, not {now[key]}" for key in now if stored.get(key) != now[key]]
+        if differ:
             raise UserError(
                 f"--ckpt_path: contains a hypernetwork with other options: {', '.join(differ)}; give the same options"
             )
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The hypernetwork."""
-        config, widths = self.config.to_dict(), self.trained_widths
-        return Learngene(self.method, self.architecture, dict(state), hypernet=config, trained_widths=widths)
+        config = self.config.to_dict()
+        return Learngene(
+            self.method, self.architecture, dict(state), hypernet=config, trained_widths=self.trained_widths
+        )
 
 
 class GHN3(HypernetMethod):

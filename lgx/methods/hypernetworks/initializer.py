@@ -36,7 +36,8 @@ def with_random_spectrum(predicted: Mapping[str, Tensor], seed: int = 0) -> dict
         seed: Seed of the random start, whose weights follow a truncated normal distribution of deviation 0.02.
     """
     matrices = {name for name, tensor in predicted.items() if _IN_A_BLOCK.search(name) and tensor.ndim == 2}
-    if wrong := next((name for name in sorted(matrices) if not predicted[name].isfinite().all()), None):
+    wrong = next((name for name in sorted(matrices) if not predicted[name].isfinite().all()), None)
+    if wrong:
         raise UserError(f"spectrum: the prediction of {wrong} has values that are not finite; leave the option out")
     generator = torch.Generator().manual_seed(seed)
     return {name: _flattened(t, generator) if name in matrices else t for name, t in predicted.items()}
@@ -56,7 +57,7 @@ class HypernetPrediction(Initializer):
     Args:
         source: Learngene file of ``ghn3``, ``logah`` or ``tal``, or an official checkpoint.
         config: JSON file with the hypernetwork's configuration, for weights without one.
-        task: Task whose embedding a task-aware hypernetwork reads; by default the descendant's own.
+        task: Task whose embedding a task-aware hypernetwork reads; by default the descendant's.
         task_embeddings: File of ``lgx embed`` with the task, for tasks on which the learngene was not trained.
         spectrum: ``random`` gives every matrix of the blocks the singular values of a random start. Predicted matrices
             have low rank, so some starts train badly. Ours; docs/results/tal.md shows the gain.
@@ -110,25 +111,27 @@ class HypernetPrediction(Initializer):
             return Origin(num_classes=self.loaded.config.num_classes, kind="classification")
         if self.task is None or self.embedding() is None:
             return Origin.of_learngene(learngene)
-        task = self.known_tasks.tasks.get(self.task)
+        task = self.embedded_tasks.tasks.get(self.task)
         if task is None:  # described by images only
             return Origin(num_classes=0, kind=learngene.architecture.kind, task=self.task)
         return Origin.of_learngene(replace(learngene, task=task))
 
     def normalization(self, task: Task | None = None) -> Normalization | None:
-        """That of the task that parameters are predicted for; None where tasks that it does not know differ."""
+        """That of the task that parameters are predicted for; None where it is unclear which of several applies."""
         learngene = self.learngene
         if learngene is None or self.task or len(learngene.tasks) < 2:
             return self.origin().normalization
-        tasks = self.known_tasks.tasks | learngene.tasks
-        known = {name: Origin.of_learngene(replace(learngene, task=own)) for name, own in tasks.items()}
-        if task is not None and task.name in known:
-            return known[task.name].normalization
-        shared = {origin.normalization for origin in known.values()}
+        tasks = self.embedded_tasks.tasks | learngene.tasks
+        origins = {
+            name: Origin.of_learngene(replace(learngene, task=stored_task)) for name, stored_task in tasks.items()
+        }
+        if task is not None and task.name in origins:
+            return origins[task.name].normalization
+        shared = {origin.normalization for origin in origins.values()}
         return shared.pop() if len(shared) == 1 else None
 
     @cached_property
-    def known_tasks(self) -> TaskEmbeddings:
+    def embedded_tasks(self) -> TaskEmbeddings:
         """Tasks of ``task_embeddings`` if given, otherwise the tasks on which the hypernetwork was tuned."""
         if self.task_embeddings:
             return TaskEmbeddings.load(self.task_embeddings)
@@ -139,7 +142,8 @@ class HypernetPrediction(Initializer):
 
     def sizes(self) -> Sizes:
         """Any size; with the low-rank decoder, up to its factors' number of rows."""
-        config, learngene = self.loaded.config, self.learngene
+        config = self.loaded.config
+        learngene = self.learngene
         widest = None if config.decoder == "conv" else config.max_size // 4
         if learngene is None:
             return Sizes.free(widest=widest)
@@ -151,27 +155,30 @@ class HypernetPrediction(Initializer):
             if self.task or self.task_embeddings:
                 raise UserError(f"{self.source}: does not read task embeddings; leave out task and task_embeddings")
             return None
-        known, name = self.known_tasks.tensors, self.task or (task.name if task else None)
-        if name is None and len(known) == 1:
-            (name,) = known
-        if name is None and known:
+        embeddings = self.embedded_tasks.tensors
+        name = self.task or (task.name if task else None)
+        if name is None and len(embeddings) == 1:
+            (name,) = embeddings
+        if name is None and embeddings:
             where = self.task_embeddings or self.source
-            raise UserError(f"{where}: name the task (--task), one of {', '.join(sorted(known))}")
+            raise UserError(f"{where}: name the task (--task), one of {', '.join(sorted(embeddings))}")
         return self.embedding_of(name or "")
 
     def embedding_of(self, task: str) -> Tensor:
         """The embedding, (T,), of a task by its name."""
-        width, where, known = self.loaded.config.task_width, self.task_embeddings or self.source, self.known_tasks
-        if not known.tensors:
+        width = self.loaded.config.task_width
+        where = self.task_embeddings or self.source
+        embedded = self.embedded_tasks
+        if not embedded.tensors:
             raise UserError(
                 f"{where}: does not contain task embeddings; give a file of `lgx embed` (--task_embeddings)"
             )
-        if known.width != width:
+        if embedded.width != width:
             raise UserError(
-                f"{where}: has embeddings of {known.width} numbers, but {self.source} was tuned with {width}; make "
+                f"{where}: has embeddings of {embedded.width} numbers, but {self.source} was tuned with {width}; make "
                 f"them with the same ancestor"
             )
-        return known.of(task, where)
+        return embedded.of(task, where)
 
     @property
     def stored_parameters(self) -> int:
@@ -197,7 +204,8 @@ class HypernetPrediction(Initializer):
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Notes: tiled weights, untrained sizes, and a task embedding by another ancestor."""
         tiled = self._tiled(computational_graph(architecture, self.loaded.config.convention), taken)
-        width, inputs = self._untrained_width(architecture.embed_dim), self._untrained_inputs(architecture)
+        width = self._untrained_width(architecture.embed_dim)
+        inputs = self._untrained_inputs(architecture)
         return *tiled, *(f"check     {note}" for note in (width, inputs, self._foreign_ancestor()) if note)
 
     def _untrained_width(self, width: int) -> str:
@@ -217,16 +225,17 @@ class HypernetPrediction(Initializer):
         keys = ("max_len",) if architecture.reads_text else ("img_size", "patch_size", "in_chans")
         if source.reads_text != architecture.reads_text:
             return ""
-        other = [f"{key}={value}" for key in keys if (value := getattr(source, key)) != getattr(architecture, key)]
+        trained = {key: getattr(source, key) for key in keys}
+        other = [f"{key}={value}" for key, value in trained.items() if value != getattr(architecture, key)]
         note = f"trained with {' and '.join(other)}: embeddings of other patches and positions are random"
         return note if other else ""
 
     def _foreign_ancestor(self) -> str:
         """A note where an ancestor of another name made the embeddings; it may be the same file, moved."""
         tuned = self.learngene.ancestor if self.learngene else ""
-        if not self.task_embeddings or not tuned or self.known_tasks.ancestor in ("", tuned):
+        if not self.task_embeddings or not tuned or self.embedded_tasks.ancestor in ("", tuned):
             return ""
-        return f"{self.task_embeddings} is by {self.known_tasks.ancestor}, the learngene was tuned by {tuned}"
+        return f"{self.task_embeddings} is by {self.embedded_tasks.ancestor}, the learngene was tuned by {tuned}"
 
     def _tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
         """A line on weights larger than the hypernetwork's ``max_shape``; none if all fit."""

@@ -1,6 +1,7 @@
 """Evaluation of a hypernetwork: a fixed panel of architectures with predicted parameters, without training."""
 
 from functools import cached_property
+from itertools import product
 from typing import Literal, cast
 
 import torch
@@ -74,15 +75,15 @@ class PanelEvaluation(Method):
         """Every architecture of the panel on every task, each under its own tags."""
         return [
             Evaluation(task, full_name(architecture), f"{self.tag(split, task)}/{name_of(architecture)}")
-            for task in self.tasks
-            for architecture in self.panels[split]
+            for task, architecture in product(self.tasks, self.panels[split])
         ]
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Test every architecture of the panel, with predicted parameters, on one batch."""
         if self._predicted_for != (split, batch.task):  # batches are grouped by task
             self._predict_panel(split, batch.task)
-        number, tag = list(self.tasks).index(batch.task), self.tag(split, batch.task)
+        number = list(self.tasks).index(batch.task)
+        tag = self.tag(split, batch.task)
         for i, (architecture, parameters) in enumerate(zip(self.panels[split], self._predicted, strict=True)):
             logits = functional_forward(architecture, parameters, batch.inputs).float()
             metrics = self.update(split, logits, batch.targets, f"_{number}_{i}")
@@ -90,7 +91,8 @@ class PanelEvaluation(Method):
                 self.log(f"{tag}/{name_of(architecture)}/{name}", metric, on_step=False, on_epoch=True)
 
     def _predict_panel(self, split: str, task: str) -> None:
-        classes, embedding = self.tasks[task].num_classes, self.task_embedding(task)
+        classes = self.tasks[task].num_classes
+        embedding = self.task_embedding(task)
         self._predicted = ()  # frees the dense weights of one panel before the next
         descendants = [architecture.replace(num_classes=classes) for architecture in self.panels[split]]
         with torch.no_grad():

@@ -75,11 +75,11 @@ class EarlierStage(NamedTuple):
     trained_widths: tuple[int, ...]
 
 
-Guidance = Literal["features", "official", "logits"]
+TALGuidance = Literal["features", "official", "logits"]
 USUAL_WIDTH = 768
 """Width of the papers' task embeddings: that of ViT-B and of GPT-2."""
 
-_PROJECTIONS: dict[Guidance, Projection] = {"features": "predicted", "official": "random", "logits": "none"}
+_PROJECTIONS: dict[TALGuidance, Projection] = {"features": "predicted", "official": "random", "logits": "none"}
 _MOST_CHANNELS = 2**18
 """Largest outputs x inputs of a decoder of convolutions; the largest published GHN-3 has 384 x 384."""
 
@@ -136,7 +136,7 @@ class TAL(HypernetMethod):
         self,
         ancestor: str | None = None,
         alpha: float = 0.2,
-        guidance: Guidance = "features",
+        guidance: TALGuidance = "features",
         temperature: float = 1.0,
         start: str | None = None,
         task_embeddings: str | None = None,
@@ -174,7 +174,8 @@ class TAL(HypernetMethod):
     @cached_property
     def earlier(self) -> EarlierStage | None:
         """The earlier stage; None without one."""
-        if (start := self.start) is None:
+        start = self.start
+        if start is None:
             return None
         if not is_learngene(start):
             raise UserError(f"model.start: expected a learngene file of TAL, LoGAH or GHN-3, got {start}")
@@ -266,7 +267,8 @@ class TAL(HypernetMethod):
                 guidance = feature_divergence(features, wanted)
             return torch.stack([self.label_loss(logits, batch.targets), guidance])
 
-        embedding, projection = self.task_embedding(batch.task), _PROJECTIONS[self.guidance]
+        embedding = self.task_embedding(batch.task)
+        projection = _PROJECTIONS[self.guidance]
         (labels, guidance), norms = meta_batch_loss(
             self.hypernet, self.draw_for(batch), batch.inputs, parts, embedding, projection, wanted.shape[1]
         )

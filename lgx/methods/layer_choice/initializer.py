@@ -63,17 +63,17 @@ class LayerChoice(FromSource):
     @cached_property
     def _influence(self) -> Tensor:
         """Block influence of each of the source's layers."""
-        from lgx.methods.weight_subcloning.samples import sample  # which imports data modules
+        from lgx.methods.weight_subcloning.samples import sample_inputs  # which imports data modules
 
-        inputs = sample(self.loaded, str(self.data), self.images, self.method)
+        inputs = sample_inputs(self.loaded, str(self.data), self.images, self.method)
         return influence(self.loaded.model.eval(), self.of_source, inputs)
 
     @property
     def stored_parameters(self) -> int:
         """Parameters of the layers (of a rule: all layers), and all others but the head."""
-        known = self.of_source
-        tensors = take_layers(self.loaded.tensors, self.chosen(known.depth), known.layers)
-        return sum(tensor.numel() for name, tensor in tensors.items() if not name.startswith(known.head_prefixes))
+        of_source = self.of_source
+        tensors = take_layers(self.loaded.tensors, self.chosen(of_source.depth), of_source.layers)
+        return sum(tensor.numel() for name, tensor in tensors.items() if not name.startswith(of_source.head_prefixes))
 
     def sizes(self) -> Sizes:
         """Any depth from the number of layers."""
@@ -89,13 +89,13 @@ class LayerChoice(FromSource):
     def source_layers(self, depth: int) -> list[int]:
         """See :class:`~lgx.initialization.Initializer`."""
         layers = self.chosen(depth)
-        return [layers[place] for place in selected(layers, depth)]
+        return [layers[index] for index in selected(layers, depth)]
 
     def chosen(self, depth: int) -> list[int]:
         """The ancestor's layers for a descendant of ``depth`` layers, increasing."""
         of_source = self.of_source.depth
         if not self._is_rule:
-            return _listed(self.choice, of_source)
+            return _parse_layers(self.choice, of_source)
         count = min(depth, of_source)
         if self.choice == "influence":
             return largest(self._influence, count)
@@ -120,7 +120,7 @@ def _by_rule(rule: str, count: int, depth: int, seed: int) -> list[int]:
     return list(range(count)) if rule == "first" else list(range(depth - count, depth))
 
 
-def _listed(text: str, depth: int) -> list[int]:
+def _parse_layers(text: str, depth: int) -> list[int]:
     """Parse a list of layers such as ``0 3 5``."""
     words: Sequence[str] = text.replace(",", " ").split()
     if words and all(word.isdigit() for word in words):

@@ -42,49 +42,51 @@ def random_matrices(narrow: ViTArchitecture, whole: ViTArchitecture, noise: floa
     As in the official code, rows of matrices are uniform and sum to 1, and a layer starts as one of its two learngene
     layers, with noise. The code always takes the first; we alternate.
     """
-    found: dict[str, Tensor] = {}
+    matrices: dict[str, Tensor] = {}
     for name in narrow.build("meta").state_dict():
         axes = axes_of(narrow, name)
-        for own, their in zip(axes, axes_of(whole, name), strict=True):
-            if own is not None and their is not None and their.size > own.size:
-                for part in range(own.parts):
-                    rows = torch.rand(their.size - own.size, own.size)
-                    found.setdefault(_matrix(own, part, narrow.layers), rows / rows.sum(1, keepdim=True))
+        for ours, theirs in zip(axes, axes_of(whole, name), strict=True):
+            if ours is not None and theirs is not None and theirs.size > ours.size:
+                for part in range(ours.parts):
+                    rows = torch.rand(theirs.size - ours.size, ours.size)
+                    matrices.setdefault(_matrix(ours, part, narrow.layers), rows / rows.sum(1, keepdim=True))
         if name.startswith(f"{narrow.layers}0."):
             parts = max((axis.parts for axis in axes if axis is not None), default=1)
             for layer in range(0, whole.depth, PAIR):
                 mix = noise * torch.rand(PAIR, parts)
                 mix[layer // PAIR % PAIR] = 1
-                found[_mix(layer, name.removeprefix(f"{narrow.layers}0."))] = mix / mix.sum(0)
-    return found
+                matrices[_mix(layer, name.removeprefix(f"{narrow.layers}0."))] = mix / mix.sum(0)
+    return matrices
 
 
 def expand(
     tensors: Mapping[str, Tensor], narrow: ViTArchitecture, target: ViTArchitecture, total: int
 ) -> dict[str, Tensor]:
     """The parameters of a larger network: the first rows of matrices, and evenly spaced layers."""
-    prefix, found = narrow.layers, {}
+    prefix = narrow.layers
+    expanded = {}
     wide = {k: _widened(k, t, tensors, narrow, target) for k, t in tensors.items() if not k.startswith(TEMPLATES)}
     for name, tensor in wide.items():
         rest = name.removeprefix(f"{prefix}0.")
         if not name.startswith(prefix):
-            found[name] = tensor
-        for place, layer in enumerate(even_layers(total, target.depth) if rest != name else ()):
-            first, mix = PAIR * (layer * (narrow.depth // PAIR) // total), tensors[_mix(layer, rest)]
+            expanded[name] = tensor
+        for index, layer in enumerate(even_layers(total, target.depth) if rest != name else ()):
+            first = PAIR * (layer * (narrow.depth // PAIR) // total)
+            mix = tensors[_mix(layer, rest)]
             both = torch.stack([wide[f"{prefix}{first + j}.{rest}"].unflatten(0, (mix.shape[1], -1)) for j in (0, 1)])
-            found[f"{prefix}{place}.{rest}"] = torch.einsum("jp,jp...->p...", mix, both).flatten(0, 1)
-    return found
+            expanded[f"{prefix}{index}.{rest}"] = torch.einsum("jp,jp...->p...", mix, both).flatten(0, 1)
+    return expanded
 
 
 def _widened(
     name: str, tensor: Tensor, matrices: Mapping[str, Tensor], narrow: ViTArchitecture, target: ViTArchitecture
 ) -> Tensor:
     """A parameter with more elements: ``[W; F W]`` along each axis of the width."""
-    for dim, (own, their) in enumerate(zip(axes_of(narrow, name), axes_of(target, name), strict=True)):
-        if own is not None and their is not None and their.size > own.size:
+    for dim, (ours, theirs) in enumerate(zip(axes_of(narrow, name), axes_of(target, name), strict=True)):
+        if ours is not None and theirs is not None and theirs.size > ours.size:
             parts = []
-            for part, piece in enumerate(tensor.chunk(own.parts, dim)):
-                rows = matrices[_matrix(own, part, narrow.layers)][: their.size - own.size]
+            for part, piece in enumerate(tensor.chunk(ours.parts, dim)):
+                rows = matrices[_matrix(ours, part, narrow.layers)][: theirs.size - ours.size]
                 parts += [piece, torch.tensordot(rows, piece, ([1], [dim])).movedim(0, dim)]
             tensor = torch.cat(parts, dim)
     return tensor
@@ -102,14 +104,15 @@ class LearnedTransformation(LayerExpansion):
     @cached_property
     def whole(self) -> ViTArchitecture:
         """The auxiliary net."""
-        narrow, tensors = vit_only(self.loaded.architecture, self.source), self.loaded.tensors
+        narrow = vit_only(self.loaded.architecture, self.source)
+        tensors = self.loaded.tensors
         width = narrow.embed_dim + len(tensors.get(f"{TEMPLATES}embed", ()))
         depth = PAIR * len({name.split(".")[2] for name in tensors if name.startswith(f"{TEMPLATES}mix.")})
         whole = narrow.replace(depth=depth, embed_dim=width, num_heads=width * narrow.num_heads // narrow.embed_dim)
         with building_on("meta"):  # draws nothing
             shapes = {name: matrix.shape for name, matrix in random_matrices(narrow, whole).items()}
-        own = {name: tensor.shape for name, tensor in tensors.items() if name.startswith(TEMPLATES)}
-        wrong = [name for name in sorted(shapes.keys() | own.keys()) if own.get(name) != shapes.get(name)]
+        stored = {name: tensor.shape for name, tensor in tensors.items() if name.startswith(TEMPLATES)}
+        wrong = [name for name in sorted(shapes.keys() | stored.keys()) if stored.get(name) != shapes.get(name)]
         if wrong or not depth or self.loaded.num_layers != narrow.depth:
             what = wrong[0] if wrong else "a layer"
             raise UserError(f"{self.source}: lacks {what}, or its shape is wrong; {AGAIN}")
@@ -125,7 +128,9 @@ class LearnedTransformation(LayerExpansion):
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The parameters of the descendant."""
-        size, narrow, whole = vit_only(architecture, self.method), vit_only(self.loaded.architecture, ""), self.whole
+        size = vit_only(architecture, self.method)
+        narrow = vit_only(self.loaded.architecture, "")
+        whole = self.whole
         head = narrow.embed_dim // narrow.num_heads
         fits = narrow.embed_dim <= size.embed_dim <= whole.embed_dim and size.embed_dim == head * size.num_heads
         if not (fits and size.depth <= whole.depth and size.mlp_ratio == whole.mlp_ratio):

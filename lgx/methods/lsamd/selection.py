@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,7 +46,7 @@ class Selection:
     Attributes:
         base_share: For every data set and layer, the share of the validation examples that prefer the base block.
         routing: ``batch`` or ``image``.
-        swap_rise: For the data sets where it was measured, how much the loss rises in each layer without the own block.
+        swap_rise: For the data sets where it was measured, how much the loss rises in each layer without its block.
         gate: What the gate adds to the method's name, e.g. ``_priced``.
     """
 
@@ -76,11 +78,12 @@ class Selection:
         Args:
             threshold: τ; half the number of data sets by default, as in the paper.
         """
-        tau, usage = self.threshold(threshold), self.usage
+        tau = self.threshold(threshold)
+        usage = self.usage
         chosen = [layer for layer, used in enumerate(usage) if used > tau]
         if 0 < len(chosen) < len(usage):
             return chosen
-        possible = [t for t in sorted({0, *usage}) if 0 < sum(used > t for used in usage) < len(usage)]
+        possible = sorted({t for t in (0, *usage) if min(usage) <= t < max(usage)})
         hint = f"choose {' or '.join(map(str, possible))}" if possible else "train on, or on other data sets"
         what = "all layers: every layer is" if chosen else "no layer: none is"
         raise UserError(
@@ -94,7 +97,8 @@ class Selection:
 
     def merged(self, other: "Selection") -> "Selection":
         """Both selections as one."""
-        if twice := self.base_share.keys() & other.base_share.keys():
+        twice = self.base_share.keys() & other.base_share.keys()
+        if twice:
             raise UserError(f"selection: data set {', '.join(sorted(twice))} is in two runs; give one run of it")
         if self.routing != other.routing:
             raise UserError(f"selection: one run routed by {self.routing}, another by {other.routing}; do not mix them")
@@ -122,7 +126,7 @@ class SelectionRun:
     """A trained super ancestor.
 
     Attributes:
-        about: The run's own description: ancestor, architecture, routing, tasks.
+        about: The run's description: ancestor, architecture, routing, tasks.
         state: State dict of the super ancestor.
         digest: Digest of its checkpoint; empty for a run that is not stored.
     """
@@ -146,46 +150,46 @@ class SelectionRun:
         if not isinstance(about, dict) or not isinstance(state, dict) or "routing" not in about:
             method = about.get("method") if isinstance(about, dict) else "another program"
             raise UserError(f"{file}: a checkpoint of {method}, not of LSAMD")
-        prefix, place = "network.", f"{file}: its description is damaged"
-        check_fields(about, _DESCRIPTION, place, complete=True)
-        check_fields(about, {"gate": LINE}, place)
-        check_fields(about.get("inputs", {}), TASK, f"{place}: inputs")
+        prefix = "network."
+        location = f"{file}: its description is damaged"
+        check_fields(about, _DESCRIPTION, location, complete=True)
+        check_fields(about, {"gate": LINE}, location)
+        check_fields(about.get("inputs", {}), TASK, f"{location}: inputs")
         for name, task in about["tasks"].items():
-            check_fields(task, TASK, f"{place}: task {name!r}")
+            check_fields(task, TASK, f"{location}: task {name!r}")
         of_network = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
         run = cls(about, of_network, digest_of(file))
-        run._check(described_architecture(about["architecture"], place), str(file))
+        run._check(described_architecture(about["architecture"], location), str(file))
         try:
             _ = run.selection
         except UserError as error:
             raise UserError(f"{file}: {error}") from error
         return run
 
-    def _check(self, architecture: Architecture, place: str) -> None:
+    def _check(self, architecture: Architecture, location: str) -> None:
         """Refuse tensors that contradict the description."""
         of_validation = (".base_share", ".probability", ".swap_rise")
         read = [name for name in self.state if name.startswith(BASE) or name.endswith(of_validation)]
-        if wrong := next((name for name in read if not is_weight(self.state[name])), None):
-            raise UserError(f"{place}: {wrong} is not a tensor of floating-point numbers; {AGAIN}")
-        check_weights(self.base, place, of_run=True)
-        layers = check_shapes(self.base, headless(architecture), place)
+        wrong = next((name for name in read if not is_weight(self.state[name])), None)
+        if wrong:
+            raise UserError(f"{location}: {wrong} is not a tensor of floating-point numbers; {AGAIN}")
+        check_weights(self.base, location, of_run=True)
+        layers = check_shapes(self.base, headless(architecture), location)
         for i, task in enumerate(self.about["tasks"]):
             for what in ("base_share", "probability", "swap_rise"):
                 measured = self.state.get(f"branches.{i}.{what}")
                 if measured is None and what == "swap_rise":  # measured on request
                     continue
                 if measured is None or measured.shape != (architecture.depth,) or layers != architecture.depth:
-                    raise UserError(f"{place}: lacks the {what} of {task} in {architecture.depth} layers; {AGAIN}")
+                    raise UserError(f"{location}: lacks the {what} of {task} in {architecture.depth} layers; {AGAIN}")
 
     @property
     def selection(self) -> Selection:
         """The paths of its data sets in its last validation."""
         names = [f"branches.{i}.swap_rise" for i in range(len(self.about["tasks"]))]
-        known = all(name in self.state and bool(self.state[name].isfinite().all()) for name in names)
-        rise = self._measured("swap_rise") if known else {}
-        return Selection(
-            self._measured("base_share"), str(self.about["routing"]), rise, str(self.about.get("gate", ""))
-        )
+        has_rises = all(name in self.state and bool(self.state[name].isfinite().all()) for name in names)
+        rise = self._by_task("swap_rise") if has_rises else {}
+        return Selection(self._by_task("base_share"), str(self.about["routing"]), rise, str(self.about.get("gate", "")))
 
     @property
     def base(self) -> dict[str, Tensor]:
@@ -194,10 +198,11 @@ class SelectionRun:
 
     def same_ancestor(self, other: "SelectionRun") -> bool:
         """Whether both have the same ancestor."""
-        ours, theirs = self.base, other.base
+        ours = self.base
+        theirs = other.base
         return ours.keys() == theirs.keys() and all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
 
-    def _measured(self, what: str) -> dict[str, list[float]]:
+    def _by_task(self, what: str) -> dict[str, list[float]]:
         return {name: self.state[f"branches.{i}.{what}"].tolist() for i, name in enumerate(self.about["tasks"])}
 
 
@@ -206,7 +211,7 @@ def headless(architecture: Architecture) -> Architecture:
     return architecture if architecture.reads_text else architecture.replace(kind="classification")
 
 
-def extract(runs: Sequence[SelectionRun], threshold: float | None = None) -> Learngene:
+def extract_learngene(runs: Sequence[SelectionRun], threshold: float | None = None) -> Learngene:
     """The base blocks that more than ``threshold`` data sets of all runs use, with all parameters outside the layers.
 
     Args:
@@ -220,17 +225,17 @@ def extract(runs: Sequence[SelectionRun], threshold: float | None = None) -> Lea
                 f"selection: {', '.join(other.about['tasks'])} has another ancestor than "
                 f"{', '.join(first.about['tasks'])}; select on all data sets with one ancestor"
             )
-    found = reduce(Selection.merged, (run.selection for run in runs))
+    selection = reduce(Selection.merged, (run.selection for run in runs))
     architecture = headless(architecture_from_dict(first.about["architecture"]))
-    tensors = take_layers(first.base, found.layers(threshold), architecture.layers)
+    tensors = take_layers(first.base, selection.layers(threshold), architecture.layers)
     return Learngene(
         "lsamd",
         architecture,
         architecture.fit_input_sizes(tensors, architecture),
         ancestor=str(first.about["ancestor"]),
         task=dict(first.about.get("inputs", {})),  # the base blocks expect the ancestor's normalization
-        tasks={name: task for run in runs for name, task in run.about["tasks"].items()},
-        selection=found.to_dict(threshold),
+        tasks=dict(chain(*(run.about["tasks"].items() for run in runs))),
+        selection=selection.to_dict(threshold),
         sources=tuple(run.digest for run in runs if run.digest),
     )
 
@@ -247,13 +252,14 @@ def routing_figure(preferences: Mapping[str, Mapping[str, Sequence[float]]]) -> 
     from lgx.components.figures import plain
 
     first = next(iter(preferences.values()))
-    layers, height = len(next(iter(first.values()))), max(map(len, preferences.values()))
+    layers = len(next(iter(first.values())))
+    height = max(map(len, preferences.values()))
     figure = Figure(figsize=(2.2 + 0.32 * layers * len(preferences), 1.3 + 0.32 * height), layout="constrained")
     panels = figure.subplots(1, len(preferences), squeeze=False)[0]
     for axes, (title, rows) in zip(panels, preferences.items(), strict=True):
         image = axes.imshow(list(rows.values()), vmin=0, vmax=1, cmap="RdBu", aspect="equal")
-        used = [(x, y) for y, values in enumerate(rows.values()) for x, value in enumerate(values) if value >= 0.5]
-        axes.scatter([x for x, _ in used], [y for _, y in used], s=9, color="white")
+        y, x = np.nonzero(np.array(list(rows.values())) >= 0.5)
+        axes.scatter(x, y, s=9, color="white")
         axes.set_yticks(range(len(rows)), [plain(task) for task in rows])
         axes.set_xticks(range(layers))
         axes.set_xlabel("layer of the ancestor")
@@ -264,7 +270,8 @@ def routing_figure(preferences: Mapping[str, Mapping[str, Sequence[float]]]) -> 
 
 def path_lines(selection: Selection) -> list[list[str]]:
     """Lines of a table: for each data set ``●`` where a layer uses its base block, then the number of data sets."""
-    lines = [[name, *("●" if base else "·" for base in used)] for name, used in selection.paths.items()]
+    marks = {True: "●", False: "·"}
+    lines = [[name, *map(marks.__getitem__, used)] for name, used in selection.paths.items()]
     return [*lines, ["usage", *map(str, selection.usage)]]
 
 
@@ -313,19 +320,22 @@ def selected(layers: Sequence[int], depth: int, priority: str = "last_middle_fir
     sizes = [len(stage) for stage in stages]
     for extra in range(depth - len(layers)):
         sizes[turn[extra % len(turn)]] += 1
-    return [stage[min(i, len(stage) - 1)] for stage, size in zip(stages, sizes, strict=True) for i in range(size)]
+    expanded: list[int] = []
+    for stage, size in zip(stages, sizes, strict=True):
+        expanded += stage + stage[-1:] * (size - len(stage))
+    return expanded
 
 
 def _turns(priority: str, num_stages: int) -> list[int]:
     """Stages in the order in which they grow, each once."""
-    places = {"first": [0], "middle": list(range(num_stages - 2, 0, -1)), "last": [num_stages - 1]}
+    stages = {"first": [0], "middle": list(range(num_stages - 2, 0, -1)), "last": [num_stages - 1]}
     names = priority.split("_")
-    if not set(names) <= places.keys() or len(set(names)) < len(names):
+    if not set(names) <= stages.keys() or len(set(names)) < len(names):
         raise UserError(
             f"priority {priority!r}: expected some of first, middle and last, each once, joined by _, e.g. "
             f"last_middle_first"
         )
-    return list(dict.fromkeys(stage for name in names for stage in places[name]))
+    return list(dict.fromkeys(chain(*(stages[name] for name in names))))
 
 
 class SelectedExpansion(LayerExpansion):
@@ -356,7 +366,8 @@ class SelectedExpansion(LayerExpansion):
     def layers(self) -> list[int]:
         """The ancestor's layers in the learngene, counted from 0."""
         layers = [int(layer) for layer in (self.loaded.selection or {}).get("layers", [])]
-        depth, stored = self.loaded.architecture.depth, self.loaded.num_layers
+        depth = self.loaded.architecture.depth
+        stored = self.loaded.num_layers
         if len(layers) != stored or layers != sorted(set(layers)) or not set(layers) <= set(range(depth)):
             raise UserError(
                 f"{self.source}: names layers {layers} of an ancestor of {depth} layers, but contains the tensors of "
@@ -366,7 +377,7 @@ class SelectedExpansion(LayerExpansion):
 
     def source_layers(self, depth: int) -> list[int]:
         """See :class:`~lgx.initialization.Initializer`."""
-        return [self.layers[place] for place in selected(self.layers, depth, self.priority)]
+        return [self.layers[index] for index in selected(self.layers, depth, self.priority)]
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The learngene's layers, expanded to the descendant's depth."""

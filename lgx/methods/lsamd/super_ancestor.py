@@ -87,7 +87,8 @@ class Branch(nn.Module):
     ) -> None:
         super().__init__()
         self.blocks = cast(nn.ModuleList, copy.deepcopy(blocks).requires_grad_(True))
-        width, depth = base.num_features, len(self.blocks)
+        width = base.num_features
+        depth = len(self.blocks)
         reads_class_token = token == "class" and getattr(base, "cls_token", None) is not None
         self.adapters = nn.ModuleList(DatasetAdapter(width, reads_class_token) for _ in range(depth))
         self.head = nn.Linear(width, num_classes)
@@ -136,7 +137,10 @@ class SuperAncestor(nn.Module):
     ) -> None:
         super().__init__()
         self.base: Any = base.requires_grad_(False)
-        self.layers, self.tasks, self.routing, self.gate = layers.rstrip("."), list(tasks), routing, gate
+        self.layers = layers.rstrip(".")
+        self.tasks = list(tasks)
+        self.routing = routing
+        self.gate = gate
         self.branches = nn.ModuleList(
             Branch(base, self.blocks, task.num_classes, token, measures_swaps) for task in tasks
         )
@@ -161,20 +165,24 @@ class SuperAncestor(nn.Module):
         Returns:
             Logits (B, K), or (B, K, H, W) for segmentation, and P(h^B|x) of every layer and example, (L, B).
         """
-        base, branch, task = self.base, self.branch(number), self.tasks[number]
+        base = self.base
+        branch = self.branch(number)
+        task = self.tasks[number]
         probabilities: list[Tensor] = []
 
-        def run(layer: int, block: Layer, own: Layer, x: Tensor, real: Tensor | None = None) -> Tensor:
+        def run(layer: int, block: Layer, branch_block: Layer, x: Tensor, real: Tensor | None = None) -> Tensor:
             p_base = cast(Tensor, branch.adapters[layer](x, real))
             probabilities.append(p_base)
-            return self._route(x, p_base, block, own) if path is None else (block if path[layer] else own)(x)
+            if path is None:
+                return self._route(x, p_base, block, branch_block)
+            return block(x) if path[layer] else branch_block(x)
 
         if task.reads_text:
             with _replaced(self.blocks, branch.blocks, partial(run, real=inputs[:, 1].bool())):
                 return branch.head(base.features(inputs)), torch.stack(probabilities)
         x, shared = embed_images(base, inputs)
-        for layer, (block, own) in enumerate(zip(self.blocks, branch.blocks, strict=True)):
-            x = run(layer, partial(block, **shared), partial(own, **shared), x)
+        for layer, (block, branch_block) in enumerate(zip(self.blocks, branch.blocks, strict=True)):
+            x = run(layer, partial(block, **shared), partial(branch_block, **shared), x)
         tokens = base.norm(x)
         if task.kind == "segmentation":
             tokens = base.fc_norm(tokens)  # the last norm of networks that pool, whose `norm` does nothing
@@ -183,28 +191,30 @@ class SuperAncestor(nn.Module):
             logits = branch.head(base.forward_head(tokens, pre_logits=True))
         return logits, torch.stack(probabilities)
 
-    def _route(self, x: Tensor, p_base: Tensor, base: Layer, own: Layer) -> Tensor:
+    def _route(self, x: Tensor, p_base: Tensor, base: Layer, branch: Layer) -> Tensor:
         """One layer, (B, N, D) -> (B, N, D)."""
         learns = self.training and torch.is_grad_enabled()
         p = p_base[:, None, None]
         if learns and self.gate == "soft":
-            of_base, of_own = base(x), own(x)
+            of_base = base(x)
+            of_branch = branch(x)
             share = p.to(of_base.dtype)
-            return share * of_base + (1 - share) * of_own
+            return share * of_base + (1 - share) * of_branch
         prefers_base = p_base.detach() >= 0.5  # a tie goes to the base block, as in Eq. 3
         majority = self._majority(prefers_base) if self.routing == "batch" else None
         if majority is not None:
             prefers_base = torch.full_like(prefers_base, majority)
         if learns and self.gate == "compared":
-            of_base, of_own = base(x), own(x)
+            of_base = base(x)
+            of_branch = branch(x)
             gate = (p - p.detach()).to(of_base.dtype)  # 0 in value, 1 in gradient
-            return torch.where(prefers_base[:, None, None], of_base, of_own) + gate * (of_base - of_own).detach()
+            return torch.where(prefers_base[:, None, None], of_base, of_branch) + gate * (of_base - of_branch).detach()
         if majority is None and self.tasks[0].reads_text:  # the masks are those of the whole batch
-            routed = torch.where(prefers_base[:, None, None], base(x), own(x))
+            routed = torch.where(prefers_base[:, None, None], base(x), branch(x))
         elif majority is None:
-            routed = _each_through_its_own(x, prefers_base, base, own)
+            routed = _route_images(x, prefers_base, base, branch)
         else:
-            routed = base(x) if majority else own(x)
+            routed = base(x) if majority else branch(x)
         if not torch.is_grad_enabled():
             return routed
         chosen_p = torch.where(prefers_base, p_base, 1 - p_base)
@@ -219,7 +229,7 @@ class SuperAncestor(nn.Module):
 
 
 @contextmanager
-def _replaced(blocks: nn.ModuleList, owns: nn.ModuleList, run: Callable[..., Tensor]) -> Iterator[None]:
+def _replaced(blocks: nn.ModuleList, of_branch: nn.ModuleList, run: Callable[..., Tensor]) -> Iterator[None]:
     """In the block a network of texts calls ``run`` instead of its layers.
 
     Only the network itself knows the further arguments of its layers, such as masks and rotations.
@@ -232,7 +242,7 @@ def _replaced(blocks: nn.ModuleList, owns: nn.ModuleList, run: Callable[..., Ten
             outputs.append(layer(x, *more, **named))
             return cast(Tensor, outputs[-1][0] if isinstance(outputs[-1], tuple) else outputs[-1])
 
-        blocks = partial(call, partial(type(block).forward, block)), partial(call, owns[layer])
+        blocks = partial(call, partial(type(block).forward, block)), partial(call, of_branch[layer])
         x = run(layer, *blocks, hidden_states)
         return (x, *outputs[-1][1:]) if isinstance(outputs[-1], tuple) else x
 
@@ -255,14 +265,14 @@ def without_head(base: Any, architecture: Architecture) -> nn.Module:
     return cast(nn.Module, base)
 
 
-def _each_through_its_own(x: Tensor, prefers_base: Tensor, base: Layer, own: Layer) -> Tensor:
-    """Each image (B, N, D) through the block that it prefers (B,)."""
+def _route_images(x: Tensor, prefers_base: Tensor, base: Layer, branch: Layer) -> Tensor:
+    """Run each image (B, N, D) through the block that it prefers (B,)."""
     if prefers_base.all():
         return base(x)
     if not prefers_base.any():
-        return own(x)
+        return branch(x)
     routed = torch.empty_like(x)
-    for chosen, block in ((prefers_base, base), (~prefers_base, own)):
+    for chosen, block in ((prefers_base, base), (~prefers_base, branch)):
         routed[chosen] = block(x[chosen]).to(x.dtype)
     return routed
 
@@ -274,7 +284,7 @@ class Gating:
     Attributes:
         gate: How the adapters learn.
         token: What they read.
-        price: λ of the price that a data set pays for its own blocks.
+        price: λ of the price that a data set pays for the blocks of its branch.
         random_paths: Share of the training in which every layer takes a random block.
     """
 
@@ -308,7 +318,7 @@ class Gating:
 
 
 def swapped_paths(depth: int) -> list[Sequence[bool]]:
-    """The path of own blocks alone, then for each layer the one in which its base block replaces the own one."""
+    """The path of the branch alone, then for each layer the one in which its base block replaces the branch's."""
     return [[layer == swapped for layer in range(depth)] for swapped in range(-1, depth)]
 
 
@@ -329,7 +339,7 @@ class ImageSums(Metric):
         self.add_state("images", torch.zeros(()), dist_reduce_fx="sum")
 
     def update(self, sums: Tensor, images: int) -> None:
-        """Add the sums over the images of a batch, in the given shape."""
+        """Add the sums over the images of a batch, in the shape of the sums."""
         self.sums += sums
         self.images += images
 

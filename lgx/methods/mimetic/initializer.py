@@ -12,7 +12,8 @@ from lgx.errors import UserError
 from lgx.initialization import Initializer
 from lgx.initialization.sizes import Sizes
 
-QUERIES, VALUES = (0.7, 0.7), (0.4, -0.4)
+QUERIES = (0.7, 0.7)
+VALUES = (0.4, -0.4)
 """Shares of the random matrix and of the identity: in the products of queries and keys, and of values and projection.
 
 They are the paper's values for images.
@@ -59,8 +60,8 @@ class Mimetic(Initializer):
     def _attention(self, prefix: str, width: int, attention: Any) -> dict[str, Tensor]:
         """The weights of one attention; queries, keys and values are one fused matrix or three."""
         heads, head = attention.num_heads, attention.head_dim
-        pairs = [factors(width, head, *QUERIES) for _ in range(heads)]
-        queries, keys = (torch.cat([pair[side] for pair in pairs]) for side in (0, 1))
+        of_heads = (factors(width, head, *QUERIES) for _ in range(heads))
+        queries, keys = map(torch.cat, zip(*of_heads, strict=True))
         values, projection = factors(width, heads * head, *VALUES)
         tensors = {f"{prefix}proj.weight": projection.T.contiguous()}
         if getattr(attention, "qkv", None) is not None:

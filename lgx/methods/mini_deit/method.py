@@ -54,7 +54,9 @@ class MultiplexedMlp(nn.Module):
 
     def __init__(self, shared: Mlp, prefix: int, rows: int) -> None:
         super().__init__()
-        self.fc1, self.act, self.fc2 = cast(nn.Linear, shared.fc1), shared.act, cast(nn.Linear, shared.fc2)
+        self.fc1 = cast(nn.Linear, shared.fc1)
+        self.act = shared.act
+        self.fc2 = cast(nn.Linear, shared.fc2)
         self.prefix, self.rows = prefix, rows
         width = self.fc1.in_features
         self.local = nn.Conv2d(width, width, 3, padding=1, groups=width, bias=False)
@@ -69,7 +71,7 @@ class MultiplexedMlp(nn.Module):
         return out
 
 
-def is_known(block: nn.Module) -> bool:
+def is_supported(block: nn.Module) -> bool:
     """Whether the transformations know a layer: timm's, whose attention and MLP have no gates and norms."""
     attention, mlp = getattr(block, "attn", None), getattr(block, "mlp", None)
     if type(block) is not Block or type(attention) is not Attention or type(mlp) is not Mlp:
@@ -120,13 +122,15 @@ class MiniDeiT(SWS):
         architecture = vit_only(self.architecture, f"model {type(self).__name__}")
         network = architecture.unshared().build(drop_rate=self.drop_rate)
         blocks = [cast(Block, block) for block in network.blocks]
-        if not is_known(blocks[0]):
+        if not is_supported(blocks[0]):
             raise UserError(f"model MiniDeiT: does not support layers of {architecture.form}; use SWS or TLEG")
-        prefix, rows = architecture.num_prefix_tokens, architecture.grid[0]
+        prefix = architecture.num_prefix_tokens
+        rows = architecture.grid[0]
         for first, size in zip(first_of_stages(self.stages), self.stages, strict=True):
             attention, mlp = cast(Attention, blocks[first].attn), cast(Mlp, blocks[first].mlp)
             for block in blocks[first : first + size]:
-                block.attn, block.mlp = MultiplexedAttention(attention), MultiplexedMlp(mlp, prefix, rows)
+                block.attn = MultiplexedAttention(attention)
+                block.mlp = MultiplexedMlp(mlp, prefix, rows)
         return network
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:

@@ -26,11 +26,11 @@ from lgx.errors import UserError
 from lgx.initialization import Front
 from lgx.initialization.sizing import Stopwatch
 from lgx.methods.nested import FAMILY
-from lgx.methods.nested.front import compared, describe, front_figure, grid, knee, measured_front, write_table
+from lgx.methods.nested.front import compared, front_figure, front_text, knee, measured_front, size_grid, write_table
 from lgx.methods.nested.shares import EqualCompute
-from lgx.methods.nested.sizes import ANCESTOR, default_sizes, parse_size, short_names, size_text
+from lgx.methods.nested.sizes import WHOLE_NETWORK, default_sizes, parse_size, size_names, slice_text
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
-from lgx.methods.nested.slicing import skeleton
+from lgx.methods.nested.slicing import slice_network
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +86,7 @@ class Family(SlicedNetwork):
             check_option("compute", compute, 0 < compute < math.inf, "a positive number of epochs")
         if sizes is not None and not sizes:
             raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
-        self.compute, self._given = compute, sizes
+        self.compute, self.sizes = compute, sizes
         self._trained: list[str] = []  # of a checkpoint
         self.front: Front | None = None
 
@@ -109,10 +109,10 @@ class Family(SlicedNetwork):
     @cached_property
     def listed(self) -> list[Architecture]:
         """The listed sizes."""
-        if self._given is None:
+        if self.sizes is None:
             return default_sizes(self.architecture)
         try:
-            sizes = [parse_size(text, self.architecture) for text in self._given]
+            sizes = [parse_size(text, self.architecture) for text in self.sizes]
         except UserError as error:
             raise UserError(f"model.sizes: {error}") from error
         if len(set(sizes)) < len(sizes):
@@ -132,7 +132,7 @@ class Family(SlicedNetwork):
     @cached_property
     def _grid(self) -> list[Architecture]:
         least = min(size.depth for size in self.listed), min(size.embed_dim for size in self.listed)
-        return grid(self.architecture, *least)
+        return size_grid(self.architecture, *least)
 
     def draw(self, *parts: int) -> list[Architecture]:
         """The size of one update, whose number ends ``parts``."""
@@ -148,16 +148,20 @@ class Family(SlicedNetwork):
         """See :class:`~lgx.methods.base.Method`; with ``compute`` also set the number of passes over the data."""
         super().setup(stage)
         if stage == "fit" and self.compute is not None:
-            loop, passes = self.trainer.fit_loop, self._passes(self.compute)
+            loop = self.trainer.fit_loop
+            passes = self._passes(self.compute)
             loop.max_epochs = passes if loop.max_epochs in (None, -1) else min(loop.max_epochs, passes)
             is_whole = loop.max_epochs == passes and self.trainer.max_steps < 0
             if is_whole and self.trainer.check_val_every_n_epoch == 1:
                 self.trainer.check_val_every_n_epoch = -(-passes // _VALIDATIONS)
 
-    def known_steps(self) -> int | None:
+    def planned_steps(self) -> int | None:
         """See :class:`~lgx.methods.base.Method`."""
-        own = self._passes(self.compute) * self._updates_of_pass if self.compute is not None else None
-        return min(filter(None, (super().known_steps(), own)), default=None)
+        return min(filter(None, (super().planned_steps(), self._steps_of_compute)), default=None)
+
+    @property
+    def _steps_of_compute(self) -> int | None:
+        return None if self.compute is None else self._passes(self.compute) * self._updates_of_pass
 
     @property
     def _updates_of_pass(self) -> int:
@@ -174,13 +178,14 @@ class Family(SlicedNetwork):
 
     def on_train_start(self) -> None:
         """Print the updates of each size, and about how long they take."""
-        steps = self.known_steps()
+        steps = self.planned_steps()
         if steps is None or not self.trainer.is_global_zero:
             return
-        names = [*(name or ANCESTOR for name in short_names(self.measured, self.architecture)), "random sizes"]
+        names = [*(name or WHOLE_NETWORK for name in size_names(self.measured, self.architecture)), "random sizes"]
         counts = [f"{round(share * steps):,} of {name}" for name, share in zip(names, self.updates.shares, strict=True)]
         print(f"updates    {', '.join(counts)}{self._duration(steps)}", flush=True)
-        if self.compute is not None and steps < (wanted := self._passes(self.compute) * self._updates_of_pass):
+        wanted = self._steps_of_compute
+        if wanted is not None and steps < wanted:
             print(f"length     max_epochs or max_steps ends the run after {steps / wanted:.0%} of model.compute")
 
     def _duration(self, steps: int) -> str:
@@ -193,30 +198,31 @@ class Family(SlicedNetwork):
 
     # -- network --------------------------------------------------------------------------------------------------
 
-    def ranked_layers(self, known: Architecture, inputs: Tensor) -> list[int]:
+    def ranked_layers(self, ancestor: Architecture, inputs: Tensor) -> list[int]:
         """See :class:`SlicedNetwork`: the first layer, the last one, then from the front."""
-        first, *others = range(known.depth)
+        first, *others = range(ancestor.depth)
         return [first, *others[-1:], *others[:-1]]
 
-    def start_tensors(self, tensors: Mapping[str, Tensor], known: Architecture) -> Mapping[str, Tensor]:
+    def start_tensors(self, tensors: Mapping[str, Tensor], ancestor: Architecture) -> Mapping[str, Tensor]:
         """See :class:`SlicedNetwork`: with the ancestor's head in the task's order of classes, or without a head."""
-        task, names = cast(Task, self.task), self.source.label_names
+        task = cast(Task, self.task)
+        names = self.source.label_names
         is_same = not names or not task.class_names or {*names} == {*task.class_names}
-        if self.source.has_head and is_same and (known.num_classes, known.kind) == (task.num_classes, task.kind):
-            place = class_order(names, task.class_names, f"ancestor {self.source.name}")
-            return with_class_order(tensors, known, place)
+        if self.source.has_head and is_same and (ancestor.num_classes, ancestor.kind) == (task.num_classes, task.kind):
+            order = class_order(names, task.class_names, f"ancestor {self.source.name}")
+            return with_class_order(tensors, ancestor, order)
         self.print(f"head       new, for {self.architecture.outputs}")
-        return {name: tensor for name, tensor in tensors.items() if not name.startswith(known.head_prefixes)}
+        return {name: tensor for name, tensor in tensors.items() if not name.startswith(ancestor.head_prefixes)}
 
     def prepare(self, size: Architecture) -> nn.Module:
         """See :class:`SlicedNetwork`."""
         weight = next(self.network.parameters())
-        return _network(self.with_kinds(size), self.drop_rate, self.compile_network, weight.device, weight.dtype)
+        return _sized_network(self.with_kinds(size), self.drop_rate, self.compile_network, weight.device, weight.dtype)
 
     def logits(self, size: Architecture, inputs: Tensor) -> Tensor:
         """See :class:`SlicedNetwork`."""
-        network, tensors = self.prepare(size).train(self.training), self.tensors_of(size)
-        return cast(Tensor, functional_call(network, tensors, (inputs,), tie_weights=False))
+        network = self.prepare(size).train(self.training)
+        return cast(Tensor, functional_call(network, self.tensors_of(size), (inputs,), tie_weights=False))
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """Loss of the update's size with the labels."""
@@ -226,7 +232,7 @@ class Family(SlicedNetwork):
     # -- evaluation -----------------------------------------------------------------------------------------------
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
-        """See :class:`~lgx.methods.base.Method`; each listed size has metrics of its own.
+        """See :class:`~lgx.methods.base.Method`; each listed size has its metrics.
 
         Raises:
             UserError: If there are several tasks.
@@ -236,24 +242,26 @@ class Family(SlicedNetwork):
         super().set_tasks(tasks)
         assert self.task is not None
         for split in ("val", "test"):
-            for place in range(len(self.measured)):
-                self.eval_metrics[f"{split}_metrics_{place}"] = metrics_for(self.task, split)
+            for index in range(len(self.measured)):
+                self.eval_metrics[f"{split}_metrics_{index}"] = metrics_for(self.task, split)
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """Every listed size under its own tags."""
         task = self.task.name if self.task else ""
-        short = short_names(self.measured, self.architecture)
-        trained = self._trained or [size_text(size) for size in self.measured]
+        short = size_names(self.measured, self.architecture)
+        trained = self._trained or [slice_text(size) for size in self.measured]
         return [
-            Evaluation(task, full_name(size), f"{split}/{name_of(size)}", name, f"_{place}", size_text(size) in trained)
-            for place, (size, name) in enumerate(zip(self.measured, short, strict=True))
+            Evaluation(
+                task, full_name(size), f"{split}/{name_of(size)}", name, f"_{index}", slice_text(size) in trained
+            )
+            for index, (size, name) in enumerate(zip(self.measured, short, strict=True))
         ]
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Evaluate every listed size on one batch."""
-        for place, size in enumerate(self.measured):
+        for index, size in enumerate(self.measured):
             logits = self.logits(size, batch.inputs).float()
-            for name, metric in self.update(split, logits, batch.targets, f"_{place}").items():
+            for name, metric in self.update(split, logits, batch.targets, f"_{index}").items():
                 self.log(f"{split}/{name_of(size)}/{name}", metric, on_step=False, on_epoch=True)
 
     def on_validation_epoch_end(self) -> None:
@@ -266,7 +274,7 @@ class Family(SlicedNetwork):
 
     def _log_averages(self, split: str) -> None:
         assert self.task is not None
-        metrics = [self.metrics_of(split, f"_{place}") for place in range(len(self.measured))]
+        metrics = [self.metrics_of(split, f"_{index}") for index in range(len(self.measured))]
         if all(map(was_measured, metrics)):
             for name in metric_names(self.task):
                 average = torch.stack([each[name].compute() for each in metrics]).mean()
@@ -292,10 +300,11 @@ class Family(SlicedNetwork):
         if self.front is None:
             return {}
         if self.trainer.is_global_zero:
-            write_table(self.front, self.architecture, table := folder / "front.csv")
+            table = folder / "front.csv"
+            write_table(self.front, self.architecture, table)
             count = len(self.front.scores)
             print(f"front      {count} sizes in validation, {table}; sizes better than every smaller size:")
-            print(describe(self.front), flush=True)
+            print(front_text(self.front), flush=True)
         return {"front": front_figure(self.front, self.measured)}
 
     def conclusions(self) -> list[str]:
@@ -305,32 +314,32 @@ class Family(SlicedNetwork):
     def next_command(self, folder: Path) -> str:
         """See :class:`~lgx.methods.base.Method`: export the smallest network that is as good as the best."""
         size = self.measured[0] if self.front is None else knee(self.front)
-        return f"lgx export {shlex.quote(str(folder))} --arch {size_text(size)} --out small.onnx"
+        return f"lgx export {shlex.quote(str(folder))} --arch {slice_text(size)} --out small.onnx"
 
     def describe(self) -> dict[str, Any]:
         """The checkpoint's description, with the trained sizes."""
-        return super().describe() | {"sizes": [size_text(size) for size in self.listed]}
+        return super().describe() | {"sizes": [slice_text(size) for size in self.listed]}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """See :class:`~lgx.methods.base.Method`; also learn which sizes were trained."""
         super().on_load_checkpoint(checkpoint)
-        self._trained = [*checkpoint["lgx"].get("sizes", []), size_text(self.architecture)]
+        self._trained = [*checkpoint["lgx"].get("sizes", []), slice_text(self.architecture)]
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The whole network, the order of its layers, and the front."""
         tensors = {name: tensor for name, tensor in state.items() if name != ORDER}
         scores = self.front.scores if self.front else {}
-        selection = {"layers": list(self.layer_order), "front": {size_text(size): s for size, s in scores.items()}}
+        selection = {"layers": list(self.layer_order), "front": {slice_text(size): s for size, s in scores.items()}}
         ancestor = self.ancestor or ""
         return Learngene(self.method, self.architecture, tensors, ancestor, selection=selection, content="family")
 
 
 @lru_cache(maxsize=1024)
-def _network(
+def _sized_network(
     size: Architecture, drop_rate: float, compiled: bool, device: torch.device, dtype: torch.dtype
 ) -> nn.Module:
     """A network without weights, which come with each call."""
-    network: Any = skeleton(size, device, dtype, drop_rate)
+    network: Any = slice_network(size, device, dtype, drop_rate)
     for block in size.blocks(network) if compiled else ():  # networks of all depths share compiled blocks
         block.compile()
     return cast(nn.Module, network)

@@ -3,7 +3,7 @@
 import csv
 import math
 from collections.abc import Iterable
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from lgx.core.readable import aligned, in_words, is_share, measured
 from lgx.host.files import atomic_path
 from lgx.initialization import Front, Sizes
 from lgx.initialization.sizing import enough
-from lgx.methods.nested.sizes import ANCESTOR, KEYS
+from lgx.methods.nested.sizes import KEYS, WHOLE_NETWORK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,7 +29,7 @@ _FAR = 0.1
 """If the best network of half of the ancestor's parameters lacks so much of its score, a longer training is advised."""
 
 
-def grid(whole: Architecture, least_depth: int, least_width: int) -> list[Architecture]:
+def size_grid(whole: Architecture, least_depth: int, least_width: int) -> list[Architecture]:
     """Some forty sizes from the smallest to the whole network: depths and widths, each with half of the MLP and all.
 
     Args:
@@ -39,19 +39,19 @@ def grid(whole: Architecture, least_depth: int, least_width: int) -> list[Archit
     """
     sizes = Sizes.within(whole)
     widths = _spread([each for each in sizes.widths() if each >= least_width], _WIDTHS)
-    found = []
+    networks = []
     depths = _spread([*range(least_depth, whole.depth + 1)], _SIZES // (2 * len(widths)))
     for width in widths:
         half = min(sizes.ratios(width), key=lambda ratio: abs(ratio - whole.mlp_ratio / 2))
         ratios = dict.fromkeys((half, whole.mlp_ratio))
-        found += [sizes.network(depth, width, ratio) for depth in depths for ratio in ratios]
-    return found
+        networks += [sizes.network(depth, width, ratio) for depth, ratio in product(depths, ratios)]
+    return networks
 
 
 def _spread(values: list[int], most: int) -> list[int]:
     """Evenly spaced values, with the first and the last one."""
     count = min(most, len(values))
-    return [values[round(place * (len(values) - 1) / max(1, count - 1))] for place in range(count)]
+    return [values[round(index * (len(values) - 1) / max(1, count - 1))] for index in range(count)]
 
 
 @torch.no_grad()
@@ -91,17 +91,18 @@ def _limited(loader: Any, limit: float) -> Iterable[Batch]:
 
 def best_of(front: Front) -> list[Architecture]:
     """The sizes that are better than every smaller one, by parameters, from the smallest to the largest."""
-    found: list[Architecture] = []
+    best: list[Architecture] = []
     for size in sorted(front.scores, key=lambda size: (cost_of(size).parameters, -front.gain(size))):
-        if not found or front.gain(size) > front.gain(found[-1]):
-            found.append(size)
-    return found
+        if not best or front.gain(size) > front.gain(best[-1]):
+            best.append(size)
+    return best
 
 
 def knee(front: Front) -> Architecture:
     """The smallest size whose score is within one standard error of the best; only that of an accuracy is known."""
     *_, best = sizes = best_of(front)
-    share, margin = front.scores[best], 0.0
+    share = front.scores[best]
+    margin = 0.0
     if front.metric == "acc" and front.examples:
         margin = math.sqrt(share * (1 - share) / front.examples)
     return next(size for size in sizes if front.gain(size) >= front.gain(best) - margin)
@@ -129,11 +130,12 @@ def compared(front: Front, whole: Architecture) -> list[str]:
     return lines
 
 
-def describe(front: Front) -> str:
+def front_text(front: Front) -> str:
     """The table of the sizes that are better than every smaller one, for the terminal."""
     lines = [["depth", "width", "heads", "MLP ratio", "parameters", "MACs", in_words(front.metric)]]
     for size in best_of(front):
-        cost, numbers = cost_of(size), (size.depth, size.embed_dim, size.num_heads, size.mlp_ratio)
+        cost = cost_of(size)
+        numbers = (size.depth, size.embed_dim, size.num_heads, size.mlp_ratio)
         amounts = enough("params", cost.parameters), enough("macs", cost.macs)
         score = measured(front.scores[size], front.metric)
         lines.append([*(f"{number:g}" for number in numbers), *amounts, score])
@@ -147,7 +149,8 @@ def write_table(front: Front, whole: Architecture, path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(["network", *KEYS, "parameters", "macs", f"val_{front.metric}", "best"])
         for size, score in front.scores.items():
-            cost, name = cost_of(size), ANCESTOR if size == whole else "slice"
+            cost = cost_of(size)
+            name = WHOLE_NETWORK if size == whole else "slice"
             numbers = (getattr(size, key) for key in KEYS)
             writer.writerow([name, *numbers, cost.parameters, cost.macs, score, int(size in best)])
 
@@ -162,17 +165,18 @@ def front_figure(front: Front, trained: list[Architecture]) -> "Figure":
     from lgx.components.figures import make_panels
 
     figure, panels = make_panels(2, share_y=True)
-    best, whole = best_of(front), trained[-1]
+    best = best_of(front)
+    whole = trained[-1]
     groups = (
-        (ANCESTOR, [whole], "#000000", "*"),
+        (WHOLE_NETWORK, [whole], "#000000", "*"),
         ("trained sizes", [size for size in front.scores if size in trained and size != whole], "#d55e00", "o"),
         ("other sizes", [size for size in front.scores if size not in trained], "#0072b2", "o"),
     )
     for axes, quantity in zip(panels, ("parameters", "macs"), strict=True):
-        place = {size: getattr(cost_of(size), quantity) / 1e6 for size in front.scores}
-        axes.plot([place[size] for size in best], [front.scores[size] for size in best], color="#8c8c8c", zorder=1)
+        amounts = {size: getattr(cost_of(size), quantity) / 1e6 for size in front.scores}
+        axes.plot([amounts[size] for size in best], [front.scores[size] for size in best], color="#8c8c8c", zorder=1)
         for label, sizes, color, marker in groups:
-            points = [place[size] for size in sizes], [front.scores[size] for size in sizes]
+            points = [amounts[size] for size in sizes], [front.scores[size] for size in sizes]
             axes.scatter(*points, s=48 if marker == "*" else 14, color=color, marker=marker, label=label)
         axes.set_xlabel(f"{'MACs of an example' if quantity == 'macs' else quantity} (millions)")
     panels[0].set_ylabel(f"{in_words(front.metric)} in validation")

@@ -11,7 +11,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Front, Sizes
 from lgx.methods.layers import LayerExpansion
-from lgx.methods.nested.sizes import parse_size, size_text
+from lgx.methods.nested.sizes import parse_size, slice_text
 from lgx.methods.nested.slicing import sliced
 
 
@@ -19,7 +19,7 @@ class NestedSlices(LayerExpansion):
     """A slice of a nested learngene: the first dimensions, heads and neurons of the layers that matter most.
 
     The larger it is, the nearer its weights are to the ancestor's (:func:`~lgx.methods.nested.slicing.trained_share`):
-    a descendant of the ancestor's own size is the ancestor.
+    a descendant of the ancestor's size is the ancestor.
 
     Args:
         source: Learngene file of ``lgx fit --model Nested``.
@@ -56,9 +56,9 @@ class NestedSlices(LayerExpansion):
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The parameters of the slice."""
         # Positions, patches and classes stay those of the learngene.
-        own = {key: getattr(self.whole, key) for key in (*self.whole.shared_keys, "num_classes", "kind")}
-        found = sliced(self.loaded.tensors, self.whole, architecture.replace(**own), self.order)
-        return {name: tensor.clone() for name, tensor in found.items() if name not in self.whole.tied_names()}
+        fixed = {key: getattr(self.whole, key) for key in (*self.whole.shared_keys, "num_classes", "kind")}
+        tensors = sliced(self.loaded.tensors, self.whole, architecture.replace(**fixed), self.order)
+        return {name: tensor.clone() for name, tensor in tensors.items() if name not in self.whole.tied_names()}
 
     def source_layers(self, depth: int) -> list[int]:
         """See :class:`~lgx.initialization.Initializer`."""
@@ -83,7 +83,7 @@ class FamilyMembers(NestedSlices):
 
     def size_text(self, architecture: Architecture) -> str:
         """See :class:`~lgx.initialization.Initializer`."""
-        return size_text(architecture)
+        return slice_text(architecture)
 
     @property
     def front(self) -> Front:
@@ -94,9 +94,9 @@ class FamilyMembers(NestedSlices):
         """
         scores = (self.loaded.selection or {}).get("front", {})
         try:
-            found = {parse_size(text, self.whole): score for text, score in scores.items()}
+            by_size = {parse_size(text, self.whole): score for text, score in scores.items()}
         except UserError as error:
             raise UserError(f"{self.source}: its front is damaged: {error}; train it again") from error
-        if not all(map(isfinite, found.values())):
+        if not all(map(isfinite, by_size.values())):
             raise UserError(f"{self.source}: its front contains a score that is not a number; train it again")
-        return Front(self.loaded.task.get("metric", "acc"), found)
+        return Front(self.loaded.task.get("metric", "acc"), by_size)

@@ -17,7 +17,7 @@ from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import WHOLE, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import FeatureProjection, Features, feature_losses
-from lgx.components.losses import of_known
+from lgx.components.losses import labeled_logits
 from lgx.components.metrics import agreement_with
 from lgx.core.batch import Batch
 from lgx.core.schema import check_option
@@ -27,7 +27,7 @@ from lgx.initialization import Sizes
 from lgx.methods.distillation.guidance import projected_features
 from lgx.methods.nested import SPEC
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
-from lgx.methods.nested.slicing import skeleton
+from lgx.methods.nested.slicing import slice_network
 
 _LARGEST = torch.finfo(torch.float16).max
 _SHARES = (0.5, 0.75, 1.0)
@@ -89,20 +89,21 @@ class Nested(SlicedNetwork):
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def own_architecture(self) -> Architecture:
+    def task_architecture(self) -> Architecture:
         """The architecture in ``arch`` with the classes of the ancestor's head."""
         source = load_pretrained(self.ancestor or "")
-        own = self.parsed_architecture
-        known = source.require_known("model.ancestor")
-        has_head = source.has_head and (known.kind == own.kind or not own.reads_text)
-        return own.replace(num_classes=known.num_classes if has_head else 0)
+        architecture = self.parsed_architecture
+        ancestor = source.require_known("model.ancestor")
+        has_head = source.has_head and (ancestor.kind == architecture.kind or not architecture.reads_text)
+        return architecture.replace(num_classes=ancestor.num_classes if has_head else 0)
 
     @cached_property
     def measured(self) -> list[Architecture]:
         """Sizes that validation measures: half of the layers, a quarter, half at two thirds of the width, and small."""
         depth, width = self.architecture.depth, self.architecture.embed_dim
         head = Sizes.within(self.architecture).head
-        half, quarter, narrower = max(1, depth // 2), max(1, depth // 4), max(head, 2 * width // 3 // head * head)
+        half, quarter = max(1, depth // 2), max(1, depth // 4)
+        narrower = max(head, 2 * width // 3 // head * head)
         sizes = (half, width), (quarter, width), (half, narrower), (quarter, head)
         return list(dict.fromkeys(self.size(*each, share=1.0) for each in sizes))
 
@@ -114,7 +115,8 @@ class Nested(SlicedNetwork):
 
     def draw(self, *parts: int) -> list[Architecture]:
         """See :class:`SlicedNetwork`: the smallest size, and random ones up to the whole network."""
-        widths, generator = Sizes.within(self.architecture).widths(), random.Random(repr(parts))
+        widths = Sizes.within(self.architecture).widths()
+        generator = random.Random(repr(parts))
         sizes = [self.size(self.least_depth, widths[0], _SHARES[0])]
         for _ in range(self.draws):
             depth = generator.randint(self.least_depth, self.architecture.depth)
@@ -162,17 +164,22 @@ class Nested(SlicedNetwork):
     def prepare(self, size: Architecture) -> nn.Module:
         """A slice with its projection, without weights; it is built once."""
         projection: Any = self.network.projection
-        widths, weight = (projection.summary.out_features, projection.patches.out_features), projection.summary.weight
+        widths = projection.summary.out_features, projection.patches.out_features
+        weight = projection.summary.weight
         return _slice(self.with_kinds(size), *widths, self.compile_network, weight.device, weight.dtype)
 
     # -- losses ---------------------------------------------------------------------------------------------------
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss``, the mean over the sizes of the step, and its parts."""
-        sizes, inputs, real = self.drawn or self.draw(0), batch.inputs, self.real_tokens(batch)
-        answers = self._teacher_of(batch).features_and_logits(inputs, real)
-        parts = [self._losses(*self.outputs(size, inputs, real), *answers, batch) for size in sizes]
-        return {name: torch.stack([part[name] for part in parts]).mean() for name in parts[0]}
+        real = self.real_tokens(batch)
+        answers = self._teacher_of(batch).features_and_logits(batch.inputs, real)
+        sizes = self.drawn or self.draw(0)
+        parts = [self._losses(*self.outputs(size, batch.inputs, real), *answers, batch) for size in sizes]
+        means: dict[str, Tensor] = {}
+        for name in parts[0]:
+            means[name] = torch.stack([part[name] for part in parts]).mean()
+        return means
 
     def _losses(
         self, features: Features, logits: Tensor, wanted: Features, answers: Tensor, batch: Batch
@@ -188,17 +195,17 @@ class Nested(SlicedNetwork):
         """The average over the measured sizes: loss, and agreement of predictions or features."""
         real = self.real_tokens(batch)
         wanted, answers = self._teacher_of(batch).features_and_logits(batch.inputs, real)
-        found = []
+        scores = []
         for size in self.measured:
             features, logits = self.outputs(size, batch.inputs, real)
             losses, agreement = feature_losses(features, wanted, real)
             if self.architecture.num_classes:
-                predicted, wanted_ones = (of_known(part, batch.targets) for part in (logits, answers))
+                predicted, wanted_ones = (labeled_logits(part, batch.targets) for part in (logits, answers))
                 agreement = agreement_with(predicted, wanted_ones)[1]
-            found.append((losses, agreement))
+            scores.append((losses, agreement))
             name = f"{split}/agreement_{size.depth}x{size.embed_dim}"
             self.log(name, agreement.mean(), on_step=False, on_epoch=True, sync_dist=True, batch_size=len(agreement))
-        losses, agreement = (torch.stack(values).mean(0) for values in zip(*found, strict=True))
+        losses, agreement = (torch.stack(values).mean(0) for values in zip(*scores, strict=True))
         metrics = self.metrics_of(split)
         for name, value in (("loss", losses), (AGREEMENT, agreement), ("n", torch.tensor(len(losses)))):
             metrics[name].update(value)
@@ -213,10 +220,13 @@ class Nested(SlicedNetwork):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The trained weights, in float16, and beside them those of the ancestor in the same order."""
-        own = {name: tensor for name, tensor in self.without_projection(state).items() if name != ORDER}
-        own = {name: tensor if name.startswith(WHOLE) else _in_half(tensor) for name, tensor in own.items()}
-        selection, ancestor = {"layers": list(self.layer_order)}, self.ancestor or ""
-        return Learngene(self.method, self.architecture, own, ancestor, selection=selection, content="slices")
+        tensors = {}
+        for name, tensor in self.without_projection(state).items():
+            if name != ORDER:
+                tensors[name] = tensor if name.startswith(WHOLE) else _in_half(tensor)
+        selection = {"layers": list(self.layer_order)}
+        ancestor = self.ancestor or ""
+        return Learngene(self.method, self.architecture, tensors, ancestor, selection=selection, content="slices")
 
 
 def _in_half(tensor: Tensor) -> Tensor:
@@ -245,4 +255,4 @@ class _Slice(nn.Module):
 def _slice(
     size: Architecture, summary: int, patches: int, compiled: bool, device: torch.device, dtype: torch.dtype
 ) -> _Slice:
-    return _Slice(skeleton(size, device, dtype), size, summary, patches, compiled)
+    return _Slice(slice_network(size, device, dtype), size, summary, patches, compiled)

@@ -9,11 +9,11 @@ from lgx.methods.nested.slicing import sliced
 
 KEYS = ("depth", "embed_dim", "num_heads", "mlp_ratio")
 """What a slice may have less of."""
-ANCESTOR = "ancestor"
+WHOLE_NETWORK = "ancestor"
 """The name of the whole network's size."""
 
 
-def size_text(size: Architecture) -> str:
+def slice_text(size: Architecture) -> str:
     """The text that :func:`parse_size` reads, with all that a slice may have less of, exactly."""
     parts = size.spec(KEYS).removeprefix(f"{size.family}:").split(",")
     return ",".join(part for part in parts if part.partition("=")[0] in KEYS)
@@ -29,7 +29,7 @@ def parse_size(text: str, whole: Architecture) -> Architecture:
     Raises:
         UserError: If a key or value is none of a network, or the whole network has no such slice.
     """
-    if text.strip() == ANCESTOR:
+    if text.strip() == WHOLE_NETWORK:
         return whole
     try:
         size = parse_for(text, whole.kind, whole.num_classes, whole)
@@ -47,12 +47,12 @@ def default_sizes(whole: Architecture) -> list[Architecture]:
     half, quarter = max(1, whole.depth // 2), max(1, whole.depth // 4)
     narrow = max(sizes.head, 2 * whole.embed_dim // 3 // sizes.head * sizes.head)
     small = min(sizes.ratios(narrow), key=lambda ratio: abs(ratio - whole.mlp_ratio / 2))
-    found = [sizes.network(half, whole.embed_dim, whole.mlp_ratio)]
-    found += [sizes.network(half, narrow, whole.mlp_ratio), sizes.network(quarter, narrow, small)]
-    return list(dict.fromkeys(found))
+    networks = [sizes.network(half, whole.embed_dim, whole.mlp_ratio)]
+    networks += [sizes.network(half, narrow, whole.mlp_ratio), sizes.network(quarter, narrow, small)]
+    return list(dict.fromkeys(networks))
 
 
-def short_names(sizes: Sequence[Architecture], whole: Architecture) -> list[str]:
+def size_names(sizes: Sequence[Architecture], whole: Architecture) -> list[str]:
     """A name of each size that differs from all others: ``6x192`` for depth and width; empty for a single one.
 
     MLP ratio and heads follow where they differ from the whole network's: ``3x128-mlp2``, ``3x128-h4``. The whole
@@ -65,5 +65,5 @@ def short_names(sizes: Sequence[Architecture], whole: Architecture) -> list[str]
         parts = [f"{size.depth}x{size.embed_dim}"]
         parts += [f"mlp{size.mlp_ratio:.16g}"] if size.mlp_ratio != whole.mlp_ratio else []
         parts += [f"h{size.num_heads}"] if size.num_heads * whole.embed_dim != whole.num_heads * size.embed_dim else []
-        names.append(ANCESTOR if size == whole else "-".join(parts))
+        names.append(WHOLE_NETWORK if size == whole else "-".join(parts))
     return names

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -63,12 +64,13 @@ def ordered(
             heads = (heads[:, None] * axis.heads_per_group + inner[heads]).flatten()
         return (heads[:, None] * width + within).flatten()
 
-    found = dict(tensors)
-    for name in tensors:
+    reordered: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
         for dim, axis in enumerate(axes_of(architecture, name)):
             if axis is not None:
-                found[name] = gathered(found[name], dim, axis, axis, lambda own, _: order(own).tolist())
-    return found, order(Axis("embed", architecture.embed_dim))
+                tensor = gathered(tensor, dim, axis, axis, lambda part, _: order(part).tolist())
+        reordered[name] = tensor
+    return reordered, order(Axis("embed", architecture.embed_dim))
 
 
 class _Part(NamedTuple):
@@ -113,7 +115,8 @@ class _Slices(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         """See :func:`sliced`; ``starts`` are the tensors before training."""
         ctx.set_materialize_grads(False)
-        ctx.parts, ctx.share = parts, None if starts is None else share
+        ctx.parts = parts
+        ctx.share = None if starts is None else share
         views: Any = [part(tensor) for part, tensor in zip(parts, tensors, strict=True)]
         if starts is not None:
             before = [part(start) for part, start in zip(parts, starts, strict=True)]
@@ -136,8 +139,8 @@ class _Slices(torch.autograd.Function):
                 scaled = torch._foreach_mul(scaled, ctx.share)
             torch._foreach_zero_(wholes)
             torch._foreach_copy_([part(whole) for (part, _), whole in zip(pairs, wholes, strict=True)], scaled)
-        found = iter(wholes)
-        return None, None, None, *(None if each is None else next(found) for each in gradients)
+        remaining = iter(wholes)
+        return None, None, None, *(None if each is None else next(remaining) for each in gradients)
 
 
 def sliced(
@@ -165,19 +168,21 @@ def sliced(
         UserError: If it is deeper or wider than the whole, has more heads, wider ones, or a larger MLP; or narrower
             heads and rotary positions.
     """
-    found, groups = {}, defaultdict[tuple[bool, bool], list[Any]](list)
+    slices = {}
+    groups = defaultdict[tuple[bool, bool], list[Any]](list)
     for name, part in _plan(whole, size, tuple(sorted(layers[: size.depth]))).items():
         if part.source in tensors:
-            tensor, start = tensors[part.source], tensors.get(f"{WHOLE}{part.source}")
+            tensor = tensors[part.source]
+            start = tensors.get(f"{WHOLE}{part.source}")
             if start is None and part.whole == part.shape:
-                found[name] = tensor
+                slices[name] = tensor
             else:
                 groups[start is None, part.is_dense].append((name, part, start, tensor))
     share = trained_share(whole, size, training)
     for (is_free, _), group in groups.items():
         names, parts, starts, sources = zip(*group, strict=True)
-        found |= zip(names, _Slices.apply(parts, None if is_free else starts, share, *sources), strict=True)
-    return found | {name: found[own] for name, own in size.tied_names().items() if own in found}
+        slices |= zip(names, _Slices.apply(parts, None if is_free else starts, share, *sources), strict=True)
+    return slices | {name: slices[other] for name, other in size.tied_names().items() if other in slices}
 
 
 def trained_share(whole: Architecture, size: Architecture, training: bool = False) -> float:
@@ -187,7 +192,8 @@ def trained_share(whole: Architecture, size: Architecture, training: bool = Fals
     layers has at most a quarter of the way, since weights between pretrained and trained ones may serve other tasks
     better (Wortsman et al., "Robust fine-tuning of zero-shot models", CVPR 2022). The shares are ours.
     """
-    share, whole_layers = _missing(whole, size), size == whole.replace(depth=size.depth)
+    share = _missing(whole, size)
+    whole_layers = size == whole.replace(depth=size.depth)
     return min(share, _SHARE_OF_WHOLE_LAYERS) if whole_layers and not training else share
 
 
@@ -204,14 +210,18 @@ def _plan(whole: Architecture, size: Architecture, layers: tuple[int, ...]) -> d
         raise UserError(
             f"nested: the descendant has {size.depth} layers, but the learngene has {whole.depth}; choose fewer"
         )
-    plan, prefix, network = {}, size.layers, size.build("meta")
+    plan = {}
+    prefix = size.layers
+    network = size.build("meta")
     inputs = {f"{name}.weight": input_dim(module) for name, module in network.named_modules()}
     for name, tensor in size.tensors(network).items():
         source = name
         if name.startswith(prefix):
             number, _, rest = name.removeprefix(prefix).partition(".")
             source = f"{prefix}{layers[int(number)]}.{rest}"
-        cuts, shape, factor = [], list(tensor.shape), 1.0
+        cuts = []
+        shape = list(tensor.shape)
+        factor = 1.0
         for dim, (ours, theirs) in enumerate(zip(axes_of(whole, source), axes_of(size, name), strict=True)):
             if ours is None or theirs is None or (ours.size, ours.heads) == (theirs.size, theirs.heads):
                 continue
@@ -222,8 +232,9 @@ def _plan(whole: Architecture, size: Architecture, layers: tuple[int, ...]) -> d
         view = torch.empty(shape, device="meta")
         for cut in reversed(cuts):
             view = _cut(view, *cut)
-        own = tuple(view.shape), view.stride(), tuple(tensor.shape)
-        plan[name] = _Part(source, tuple(shape), *own, factor, view.is_contiguous())
+        plan[name] = _Part(
+            source, tuple(shape), tuple(view.shape), view.stride(), tuple(tensor.shape), factor, view.is_contiguous()
+        )
     _check_heads(whole, size)
     return plan
 
@@ -235,7 +246,7 @@ def _check_heads(whole: Architecture, size: Architecture) -> None:
         raise UserError(
             f"nested: {name_of(whole)} has differential attention, which cannot be sliced; choose another ancestor"
         )
-    if any(axis and axis.shared for axes in whole.axes_of_one_layer().values() for axis in axes):
+    if any(axis and axis.shared for axis in chain(*whole.axes_of_one_layer().values())):
         raise UserError(
             f"nested: a matrix of {name_of(whole)} has queries beside keys and values that they share, which cannot be "
             f"sliced; choose another ancestor"
@@ -249,7 +260,7 @@ def _check_heads(whole: Architecture, size: Architecture) -> None:
         )
 
 
-def skeleton(size: Architecture, device: torch.device, dtype: torch.dtype, drop_rate: float = 0.0) -> nn.Module:
+def slice_network(size: Architecture, device: torch.device, dtype: torch.dtype, drop_rate: float = 0.0) -> nn.Module:
     """The network of a slice: its parameters have no memory, because they come with each call; its buffers have."""
     with torch.inference_mode(False):  # a validation may build it, and training save its buffers for a backward pass
         network = size.build("meta", drop_rate).to(dtype)
@@ -264,14 +275,14 @@ def _cut(view: Tensor, dim: int, ours: Axis, theirs: Axis) -> Tensor:
         raise UserError(
             f"nested: the descendant has {theirs.size} {what}, but the learngene has {ours.size}; choose fewer"
         )
-    own, wanted = head_widths(ours, theirs)
+    width, wanted = head_widths(ours, theirs)
     of_group = ours.heads_per_group, theirs.heads_per_group
-    if ours.parts == 1 and (wanted == own or ours.heads == 1) and len({*of_group}) == 1:
+    if ours.parts == 1 and (wanted == width or ours.heads == 1) and len({*of_group}) == 1:
         return view.narrow(dim, 0, theirs.size)
     heads = [(ours.heads // of_group[0], theirs.heads // of_group[1]), of_group]
     parts = [(ours.parts, ours.parts)]
-    kept = [*heads, *parts, (own, wanted)] if ours.is_by_head else [*parts, *heads, (own, wanted)]
+    kept = [*heads, *parts, (width, wanted)] if ours.is_by_head else [*parts, *heads, (width, wanted)]
     divided: Tensor = view.unflatten(dim, [count for count, _ in kept])
-    for place, (_, count) in enumerate(kept):
-        divided = divided.narrow(dim + place, 0, count)
+    for index, (_, count) in enumerate(kept):
+        divided = divided.narrow(dim + index, 0, count)
     return divided

@@ -20,7 +20,9 @@ from lgx.methods.weight_subcloning.initializer import WeightSubcloning
 Scores = dict[tuple[str, str], Tensor]
 """By (kind, owner) of an axis: of heads (heads, width of a head), of neurons (hidden, 1), of the stream (D, 1)."""
 
-_GLOBAL, _LOCAL, _NUMBER = (0.25, 1.0), (0.05, 0.25), 10
+_GLOBAL = (0.25, 1.0)
+_LOCAL = (0.05, 0.25)
+_NUMBER = 10
 """Shares of an image's area that its two global views show, and its local ones; number of local views."""
 
 
@@ -44,14 +46,14 @@ def score(model: Any, architecture: ViTArchitecture, images: Tensor, generator: 
         gradients = torch.autograd.grad(loss, [parameter for parameter, _ in weights.values()])
         for name, gradient in zip(weights, gradients, strict=True):
             squares[name] += gradient.square() / len(images)
-    found: Scores = {STREAM: torch.zeros(architecture.embed_dim, 1)}
+    scores: Scores = {STREAM: torch.zeros(architecture.embed_dim, 1)}
     for name, (_, axis) in weights.items():
         rows = squares[name].mean(1).reshape(axis.parts, -1)
         units = rows[-1].reshape(axis.heads, -1) if axis.kind == "heads" else rows.mean(0)[:, None]
         key = axis.kind, axis.owner
-        found[key] = found[key] + units if key in found else units
-        found[STREAM] += squares[name].mean(0)[:, None]
-    return found
+        scores[key] = scores[key] + units if key in scores else units
+        scores[STREAM] += squares[name].mean(0)[:, None]
+    return scores
 
 
 def _views(image: Tensor, generator: torch.Generator) -> Tensor:
@@ -87,7 +89,8 @@ def without(model: nn.Module, architecture: ViTArchitecture, kept: Mapping[tuple
     hooks = []
     for name, module in model.named_modules():
         axis = axes_of(architecture, f"{name}.weight")[1] if isinstance(module, nn.Linear) else None
-        if axis is not None and (mask := kept.get((axis.kind, axis.owner))) is not None:
+        mask = None if axis is None else kept.get((axis.kind, axis.owner))
+        if mask is not None:
             hooks.append(module.register_forward_pre_hook(lambda _, inputs, mask=mask: (inputs[0] * mask,)))
     try:
         yield
@@ -102,18 +105,23 @@ def maximize(value: Callable[[Tensor], float], start: Tensor, evaluations: int, 
     Glasmachers et al., "Exponential natural evolution strategies", GECCO 2010, with the defaults of its Table 1; the
     first step width is ours.
     """
-    size, steps = len(start), 4 + int(3 * log(len(start)))
+    size = len(start)
+    steps = 4 + int(3 * log(len(start)))
     utilities = (log(steps / 2 + 1) - torch.arange(1, steps + 1, dtype=torch.float64).log()).clamp_min(0)
     utilities = utilities / utilities.sum() - 1 / steps
     rate = 0.6 * (3 + log(size)) / size**1.5
-    mean, width, shape = start.double(), 0.1, torch.eye(size, dtype=torch.float64)
-    best, most = mean, value(mean)
+    mean = start.double()
+    width = 0.1
+    shape = torch.eye(size, dtype=torch.float64)
+    best = mean
+    most = value(mean)
     for _ in range((evaluations - 1) // steps):
         drawn = torch.randn(steps, size, dtype=torch.float64, generator=generator)
         points = mean + width * drawn @ shape
         values = torch.tensor([value(point) for point in points], dtype=torch.float64)
         if values.max() > most:
-            best, most = points[values.argmax()], float(values.max())
+            best = points[values.argmax()]
+            most = float(values.max())
         ranked = drawn[values.argsort(descending=True, stable=True)]
         spread = (utilities[:, None] * ranked).T @ ranked  # the utilities add up to 0
         scale = spread.trace() / size
@@ -125,7 +133,11 @@ def maximize(value: Callable[[Tensor], float], start: Tensor, evaluations: int, 
 
 EVALUATIONS = 250
 """Number of evaluations in the search."""
-_CUTS, _LEAST, _COMPONENTS, _FIRST, _LAST = ((0.25, 0.1), (0.45, 0.3), (0.65, 0.5)), 0.2, 64, 1.2, 0.8
+_CUTS = ((0.25, 0.1), (0.45, 0.3), (0.65, 0.5))
+_LEAST = 0.2
+_COMPONENTS = 64
+_FIRST = 1.2
+_LAST = 0.8
 """Shares of neurons and heads that go during the search, and of those of a layer that stay; principal components that
 are compared; factors of the first and the last layer where the search starts."""
 
@@ -135,7 +147,7 @@ class SnapViT(WeightSubcloning):
 
     A score is the squared gradient of a self-supervised loss (:func:`~lgx.methods.snapvit.initializer.score`), times a
     factor of its MLP or its head, which xNES searches: the features of the ancestor without the lowest scored heads and
-    neurons are to stay like its own. Numbers that are no options are the defaults of the official code.
+    neurons are to stay like those of the whole. Numbers that are no options are the defaults of the official code.
 
     Departures: the paper cuts each layer to another width, descendants here have the same in all, so that the factors
     decide about heads and layers alone. It keeps all layers and the width of the residual stream; where a descendant
@@ -166,14 +178,15 @@ class SnapViT(WeightSubcloning):
         """Scores of the source's parts; that of a layer is the sum over its MLP and its attention, of means of 1."""
         if self.data is None:
             raise UserError("data: SnapViT scores heads and neurons on images; give a folder of images")
-        model, generator = self.loaded.model.eval(), torch.Generator().manual_seed(0)
+        model = self.loaded.model.eval()
+        generator = torch.Generator().manual_seed(0)
         scores = score(model, self.vit, self._sample, generator)
         cut = [key for key in scores if key != STREAM]
         counts = [len(scores[key]) if key[0] == "heads" else 1 for key in cut]
 
         def factored(factors: Tensor) -> Scores:
             each = factors.abs().float().split(counts)
-            return {key: scores[key] * own[:, None] for key, own in zip(cut, each, strict=True)}
+            return {key: scores[key] * factor[:, None] for key, factor in zip(cut, each, strict=True)}
 
         with torch.no_grad():
             whole = before_head(model, self._sample)
@@ -182,27 +195,29 @@ class SnapViT(WeightSubcloning):
 
         @torch.no_grad()
         def likeness(factors: Tensor) -> float:
-            matrix, found = factored(factors), 0.0
+            matrix = factored(factors)
+            total = 0.0
             for neurons, heads in _CUTS:
                 kept = kept_of(matrix, "hidden", neurons, _LEAST) | kept_of(matrix, "heads", heads, _LEAST)
                 with without(model, self.vit, kept):
                     rest = before_head(model, self._sample)
-                found += float(F.cosine_similarity((rest - mean) @ components, (whole - mean) @ components).mean())
-            return found
+                total += float(F.cosine_similarity((rest - mean) @ components, (whole - mean) @ components).mean())
+            return total
 
         first: dict[tuple[str, str], Tensor] = {}
         for kind in ("hidden", "heads"):
             keys = [key for key in cut if key[0] == kind]
             first |= zip(keys, torch.linspace(_FIRST, _LAST, len(keys)), strict=True)
         start = torch.cat([first[key].expand(count) for key, count in zip(cut, counts, strict=True)])
-        found = factored(maximize(likeness, start, EVALUATIONS, generator))
-        layers, prefix = torch.zeros(self.vit.depth), self.vit.layers
-        for (kind, owner), values in found.items():
+        scaled = factored(maximize(likeness, start, EVALUATIONS, generator))
+        layers = torch.zeros(self.vit.depth)
+        prefix = self.vit.layers
+        for (kind, owner), values in scaled.items():
             if owner.startswith(prefix):
-                mean_of_kind = torch.stack([each.mean() for key, each in found.items() if key[0] == kind]).mean()
+                mean_of_kind = torch.stack([each.mean() for key, each in scaled.items() if key[0] == kind]).mean()
                 layers[int(owner.removeprefix(prefix).partition(".")[0])] += values.mean() / mean_of_kind
-        found[STREAM] = scores[STREAM]
-        return Importance({key: values.flatten() for key, values in found.items()}, layers)
+        scaled[STREAM] = scores[STREAM]
+        return Importance({key: values.flatten() for key, values in scaled.items()}, layers)
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers were kept."""

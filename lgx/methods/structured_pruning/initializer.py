@@ -41,7 +41,8 @@ class StructuredPruning(FromSource):
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The parameters that pruning leaves."""
-        source, wanted = self.vit, vit_only(architecture, self.method).unshared()
+        source = self.vit
+        wanted = vit_only(architecture, self.method).unshared()
         self.check_depth(wanted.depth)
         head = source.embed_dim // source.num_heads
         if wanted.embed_dim != wanted.num_heads * head:

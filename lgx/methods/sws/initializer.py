@@ -47,7 +47,8 @@ class StagewiseExpansion(LayerExpansion):
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """The learngene's layers, expanded to the descendant's depth."""
         tensors = self.tensors_for(architecture)
-        stages, depth = self.loaded.num_layers, architecture.depth
+        stages = self.loaded.num_layers
+        depth = architecture.depth
         if self.strategy != "cyclic":
             layers = random_assigned(stages, depth, self.seed, keeps_order=self.strategy == "random_in_order")
         else:

@@ -38,7 +38,8 @@ class SWS(Distill):
     def __init__(self, stages: tuple[int, ...] = (3, 3, 4, 3, 3), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.stages = tuple(stages)
-        whole, depth = self.parsed_architecture, sum(stages)
+        whole = self.parsed_architecture
+        depth = sum(stages)
         if whole.depth != depth or whole.stages not in (None, self.stages):
             layers = f"stages {'-'.join(map(str, whole.stages))}" if whole.stages else f"{whole.depth} layers"
             raise UserError(
@@ -49,7 +50,7 @@ class SWS(Distill):
     @cached_property
     def architecture(self) -> Architecture:
         """The auxiliary net, whose layers share as ``stages`` say."""
-        return self.own_architecture.replace(stages=self.stages)
+        return self.task_architecture.replace(stages=self.stages)
 
     def ancestor_shares(self, depth: int) -> Tensor:
         """Every layer of a stage starts from the same ancestor layers, those at the stage's place: (L, depth)."""

@@ -42,8 +42,8 @@ def least_squares_shares(depth: int) -> Tensor:
     Returns:
         Rows for θ_B and θ_A, (2, L), float64.
     """
-    places = torch.arange(depth, dtype=torch.float64) / depth
-    shares: Tensor = torch.linalg.pinv(torch.stack([torch.ones_like(places), places], dim=1))
+    positions = torch.arange(depth, dtype=torch.float64) / depth
+    shares: Tensor = torch.linalg.pinv(torch.stack([torch.ones_like(positions), positions], dim=1))
     return shares
 
 
@@ -59,9 +59,12 @@ def expand_linearly(learned: Mapping[str, Tensor], depth: int, prefix: str = "bl
     Returns:
         Parameters under the network's names.
     """
-    first, slope = f"{prefix}0.", f"{prefix}1."
-    held = [{k.removeprefix(own) for k in learned if k.startswith(own)} for own in (first, slope)]
-    if lone := sorted(held[0] ^ held[1]) or ["*"] * (not held[0]):
+    first = f"{prefix}0."
+    slope = f"{prefix}1."
+    of_base = {name.removeprefix(first) for name in learned if name.startswith(first)}
+    of_slope = {name.removeprefix(slope) for name in learned if name.startswith(slope)}
+    lone = sorted(of_base ^ of_slope) or ["*"] * (not of_base)
+    if lone:
         raise UserError(f"tleg: the learngene lacks {first}{lone[0]} or {slope}{lone[0]}; save it again")
     expanded = {name: tensor for name, tensor in learned.items() if not name.startswith(prefix)}
     for name, base in learned.items():

@@ -27,8 +27,8 @@ def linearly_expanded(architecture: Architecture, drop_rate: float = 0.0) -> nn.
             nn.init.zeros_(parameter)
     network.depth = architecture.depth
     whole = architecture.build("meta", drop_rate)
-    found: nn.Module = computed(network, _LinearlyExpanded, whole, architecture.layers)
-    return found
+    expanded: nn.Module = computed(network, _LinearlyExpanded, whole, architecture.layers)
+    return expanded
 
 
 class _LinearlyExpanded(ComputedNetwork):
@@ -67,7 +67,7 @@ class TLEG(Distill):
     @cached_property
     def architecture(self) -> Architecture:
         """The auxiliary net."""
-        architecture = self.own_architecture
+        architecture = self.task_architecture
         if architecture.depth < 2:
             raise UserError("model.arch: TLEG learns two layers, but the auxiliary net has one; give it more layers")
         if architecture.shares_layers:

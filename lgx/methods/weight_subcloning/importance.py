@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from lgx.architectures import Architecture
-from lgx.architectures.axes import Axis, input_dim, parts_of
+from lgx.architectures.axes import Axis, input_dim, values_by_part
 from lgx.architectures.parameter_axes import axes_of
 from lgx.core.progress import tracked
 
@@ -47,8 +47,9 @@ def of_weights(tensors: Mapping[str, Tensor], architecture: Architecture) -> Imp
         for dim, axis in enumerate(axes_of(architecture, name)):
             if axis is None or axis.kind == "head":
                 continue
-            norms = parts_of(tensor.double().transpose(0, dim).flatten(1).norm(dim=1), axis).mean(0)
-            key, share = (axis.kind, axis.owner), _of_query_heads(norms, axis, architecture)
+            norms = values_by_part(tensor.double().transpose(0, dim).flatten(1).norm(dim=1), axis).mean(0)
+            key = (axis.kind, axis.owner)
+            share = _of_query_heads(norms, axis, architecture)
             share = share / share.mean().clamp_min(1e-12)
             sums[key] = sums.get(key, torch.zeros_like(share)) + share
     return Importance(sums)
@@ -105,7 +106,8 @@ def influence(model: Any, architecture: Architecture, inputs: Tensor) -> Tensor:
     Men et al., "ShortGPT: Layers in Large Language Models are More Redundant Than You Expect", 2024,
     https://arxiv.org/abs/2403.03853
     """
-    similarity, tokens = torch.zeros(architecture.depth, dtype=torch.float64), 0
+    similarity = torch.zeros(architecture.depth, dtype=torch.float64)
+    tokens = 0
     for batch in tracked(inputs.split(16), "influence"):
         real = real_tokens(architecture, batch)
         with _recorded(model, architecture, parts=False) as seen:
@@ -127,11 +129,12 @@ def _recorded(
 ) -> Iterator[dict[tuple[str, str], list[Tensor]]]:
     """Record the residual stream at the border of each layer; with ``parts`` also what reads heads or neurons."""
     seen: dict[tuple[str, str], list[Tensor]] = {STREAM: []}
-    blocks, own = architecture.blocks(model), dict(model.named_parameters())  # of tied parameters, one name
+    blocks = architecture.blocks(model)
+    parameters = dict(model.named_parameters())  # of tied parameters, one name
     hooks = [block.register_forward_pre_hook(_recorder(seen, STREAM)) for block in blocks]
     hooks.append(blocks[-1].register_forward_hook(lambda _m, _i, output: seen[STREAM].append(_first(output))))
     for name, module in model.named_modules() if parts else ():  # what reads heads of an attention or neurons
-        dim = input_dim(module) if f"{name}.weight" in own else None
+        dim = input_dim(module) if f"{name}.weight" in parameters else None
         axis = None if dim is None else axes_of(architecture, f"{name}.weight")[dim]
         if axis is not None and axis.kind in ("heads", "hidden"):
             hooks.append(module.register_forward_pre_hook(_recorder(seen, (axis.kind, axis.owner))))

@@ -5,6 +5,7 @@ from functools import cached_property
 from math import sqrt
 from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -63,17 +64,19 @@ def layers_by_change(
         The kept layers, increasing, then the dropped ones, the last dropped first.
     """
     blocks = architecture.blocks(model)
-    kept, dropped = [layer for layer in range(len(blocks)) if layer not in dropped], list(dropped)
-    whole = _features(model, architecture, inputs, list(blocks), range(len(blocks))) if dropped else None
+    kept = [layer for layer in range(len(blocks)) if layer not in dropped]
+    dropped = list(dropped)
+    whole = _features_with_layers(model, architecture, inputs, list(blocks), range(len(blocks))) if dropped else None
     for _ in tracked(range(len(kept) - depth), "dropping", unit="layers"):
         layers = [blocks[layer] for layer in kept]
         once = [_Once(layer) for layer in layers]
-        features = _features(model, architecture, inputs, once, kept)
+        features = _features_with_layers(model, architecture, inputs, once, kept)
         whole = features if whole is None else whole
         changes = []
         for i in range(1, max(2, len(kept) - 1)):
-            rest, numbers = [once[i - 1]] * i + layers[i + 1 :], kept[:i] + kept[i + 1 :]
-            without = _features(model, architecture, inputs, rest, numbers)
+            rest = [once[i - 1]] * i + layers[i + 1 :]
+            numbers = kept[:i] + kept[i + 1 :]
+            without = _features_with_layers(model, architecture, inputs, rest, numbers)
             changes.append(1 - nn.functional.cosine_similarity(without, whole, -1).mean().item())
         dropped.insert(0, kept.pop(1 + changes.index(min(changes))))
     return kept + dropped
@@ -91,12 +94,12 @@ class _Once(nn.Module):
         return self.output
 
     def __getattr__(self, name: str) -> Any:
-        """The layer's own attributes: some networks read its kind of attention."""
-        own = vars(self)["_modules"]
-        return own[name] if name in own else getattr(own["layer"], name)
+        """The layer's attributes: some networks read its kind of attention."""
+        modules = vars(self)["_modules"]
+        return modules[name] if name in modules else getattr(modules["layer"], name)
 
 
-def _features(
+def _features_with_layers(
     model: Any, architecture: Architecture, inputs: Tensor, layers: Sequence[nn.Module], numbers: Sequence[int]
 ) -> Tensor:
     """Features of inputs (B, D) before the head, with these layers alone; of language models (T, D), tokens."""
@@ -176,9 +179,9 @@ class WeightSubcloning(FromSource):
     @cached_property
     def _sample(self) -> Tensor:
         """The images (N, C, H, W), normalized for the source, or token ids (N, L)."""
-        from lgx.methods.weight_subcloning.samples import sample  # which imports data modules
+        from lgx.methods.weight_subcloning.samples import sample_inputs  # which imports data modules
 
-        return sample(self.loaded, str(self.data), self.images, self.method)
+        return sample_inputs(self.loaded, str(self.data), self.images, self.method)
 
     def layers(self, depth: int) -> list[int]:
         """The layers of the source that a descendant of this depth gets, in order."""
@@ -196,8 +199,8 @@ class WeightSubcloning(FromSource):
         if self.drop == "change":
             some = self._sample[:: -(-len(self._sample) // MOST_IMAGES)]
             if len(self._dropped) < total - depth:
-                given = self.loaded.model.eval(), self.of_source, some, depth, self._dropped
-                self._dropped = layers_by_change(*given)[depth:]
+                model = self.loaded.model.eval()
+                self._dropped = layers_by_change(model, self.of_source, some, depth, self._dropped)[depth:]
             return sorted({*range(total)}.difference(self._dropped[len(self._dropped) - total + depth :]))
         if self.drop == "last":
             return list(range(depth))
@@ -213,7 +216,8 @@ class WeightSubcloning(FromSource):
         """The most important parts of every parameter."""
         of_source = self.of_source
         self.check_depth(architecture.depth)
-        layers, prefix = self.layers(architecture.depth), of_source.layers
+        layers = self.layers(architecture.depth)
+        prefix = of_source.layers
         kept = tuple(f"{prefix}{layer}." for layer in layers)
         tensors = {k: v for k, v in self.loaded.tensors.items() if not k.startswith(prefix) or k.startswith(kept)}
         selected = narrow(tensors, of_source, architecture, self._choose)
@@ -238,12 +242,12 @@ class WeightSubcloning(FromSource):
             return within
         groups = source.groups or source.heads
         of_groups = by_head.mean(1).reshape(groups, -1)
-        heads = [
-            group * source.heads_per_group + head
-            for group in largest(of_groups.mean(1), target.groups or target.heads)
-            for head in (largest(of_groups[group], target.heads_per_group) if source.heads_per_group > 1 else [0])
-        ]
-        return [head * by_head.shape[1] + element for head in heads for element in within]
+        elements = np.arange(source.size).reshape(groups, -1, by_head.shape[1])
+        chosen: list[int] = []
+        for group in largest(of_groups.mean(1), target.groups or target.heads):
+            of_group = largest(of_groups[group], target.heads_per_group) if source.heads_per_group > 1 else [0]
+            chosen += map(int, elements[group][of_group][:, within].flat)
+        return chosen
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """Which layers were kept, and what the importance was measured on."""
@@ -264,6 +268,7 @@ class WeightSubcloning(FromSource):
 
 def _factor(name: str, dim: int | None, source: Architecture, target: Architecture) -> float:
     """What a linear layer's weight with inputs along ``dim`` is multiplied by: ``sqrt(n / m)`` for m of n inputs."""
-    if dim is None or not (ours := axes_of(target, name)[dim]) or not (theirs := axes_of(source, name)[dim]):
+    if dim is None:
         return 1.0
-    return sqrt(theirs.size / ours.size)
+    ours, theirs = axes_of(target, name)[dim], axes_of(source, name)[dim]
+    return sqrt(theirs.size / ours.size) if ours and theirs else 1.0

@@ -22,7 +22,7 @@ _LONGEST, _MOST = 128, 10_000
 """Tokens that are read of a text; texts from which the sample is taken."""
 
 
-def sample(network: PretrainedNetwork, data: str, count: int, method: str) -> Tensor:
+def sample_inputs(network: PretrainedNetwork, data: str, count: int, method: str) -> Tensor:
     """Read inputs of a network at even distances in a folder; labels are not read.
 
     Even distances take images of many classes, and the same ones each time.
@@ -37,32 +37,32 @@ def sample(network: PretrainedNetwork, data: str, count: int, method: str) -> Te
     Returns:
         Images (N, C, H, W), normalized for the network, or the first 128 tokens of texts, (N, 3, L).
     """
-    known = network.require_known(method)
-    if isinstance(known, HFArchitecture):
-        return _texts(data, count, known, path_of(network.name))
+    architecture = network.require_known(method)
+    if isinstance(architecture, HFArchitecture):
+        return _text_batch(data, count, architecture, path_of(network.name))
     vit = network.require_vit(method)
     task = Task("sample", 0, in_chans=vit.in_chans, img_size=vit.img_size, mean=network.mean, std=network.std)
-    return _images(data, count, task)
+    return _image_batch(data, count, task)
 
 
-def _images(folder: str, count: int, task: Task) -> Tensor:
-    place = Path(folder)
-    if not place.is_dir():
-        raise UserError(f"data {folder}: is not a folder; give a folder with images, labels are not needed")
-    place = tree_split(place, TREE_NAMES["train"]) or place
-    names = [str(path.relative_to(place)) for path in list_images(place)[0]]
+def _image_batch(data: str, count: int, task: Task) -> Tensor:
+    folder = Path(data)
+    if not folder.is_dir():
+        raise UserError(f"data {data}: is not a folder; give a folder with images, labels are not needed")
+    folder = tree_split(folder, TREE_NAMES["train"]) or folder
+    names = [str(path.relative_to(folder)) for path in list_images(folder)[0]]
     if not names:
-        raise UserError(f"data {folder}: no images in {place} or below (looked for {', '.join(IMAGE_SUFFIXES)})")
+        raise UserError(f"data {data}: no images in {folder} or below (looked for {', '.join(IMAGE_SUFFIXES)})")
     chosen = [names[i] for i in evenly_spaced(len(names), min(count, len(names)))]
-    files = ImageFiles(place, chosen, [0] * len(chosen), f"data {folder}")
+    files = ImageFiles(folder, chosen, [0] * len(chosen), f"data {data}")
     transform = eval_transform(task)
     return torch.stack([transform(files[i][0]) for i in range(len(files))])
 
 
-def _texts(place: str, count: int, architecture: HFArchitecture, tokenizer: str) -> Tensor:
+def _text_batch(folder: str, count: int, architecture: HFArchitecture, tokenizer: str) -> Tensor:
     words = load_tokenizer(Path(tokenizer), architecture.vocab_size, "source")
-    texts = [text for text in read_files(split_files(Path(place), "data")["train"], ["text"])[:_MOST]["text"] if text]
+    texts = [text for text in read_files(split_files(Path(folder), "data")["train"], ["text"])[:_MOST]["text"] if text]
     chosen = [texts[i] for i in evenly_spaced(len(texts), min(count, len(texts)))]
     length = min(_LONGEST, architecture.most_tokens)
     rows = words(chosen, truncation=True, max_length=length, return_attention_mask=False)
-    return padded(words, [{key: rows[key][i] for key in rows} for i in range(len(chosen))])
+    return padded(words, [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)])

@@ -12,7 +12,7 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import LayerChoice, registry
 from lgx.methods.layer_choice.initializer import Rule
-from lgx.methods.weight_subcloning.samples import sample
+from lgx.methods.weight_subcloning.samples import sample_inputs
 
 ARCH = "depth={},embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 
@@ -75,7 +75,7 @@ def test_influence_is_one_minus_the_mean_cosine_of_what_a_layer_reads_and_return
     model, pairs = start.loaded.model, []
     hooks = [block.register_forward_hook(lambda _, x, y: pairs.append((x[0], y))) for block in model.blocks]
     with torch.no_grad():
-        model(sample(start.loaded, str(images), 20, "any"))
+        model(sample_inputs(start.loaded, str(images), 20, "any"))
     for hook in hooks:
         hook.remove()
     expected = [1 - torch.cosine_similarity(x.double(), y.double(), -1).mean() for x, y in pairs]

@@ -21,7 +21,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import SelectedExpansion
-from lgx.methods.lsamd.selection import Selection, SelectionRun, extract
+from lgx.methods.lsamd.selection import Selection, SelectionRun, extract_learngene
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, SuperAncestor
 from tests.methods.lsamd.conftest import ARCH, arguments, images, super_ancestor
 from tests.support import fake_masks
@@ -220,7 +220,7 @@ def learngene(selection_run, tmp_path):
     """Layers 0, 2 and 3 of the ancestor."""
     shares = [[1.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]]
     path = tmp_path / "l.learngene.safetensors"
-    extract([with_shares(SelectionRun.load(selection_run), shares)]).save(path)
+    extract_learngene([with_shares(SelectionRun.load(selection_run), shares)]).save(path)
     return path
 
 

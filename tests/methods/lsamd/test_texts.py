@@ -8,7 +8,7 @@ from lgx.architectures import parse_for
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.core.task import Task
-from lgx.methods.lsamd.selection import SelectionRun, extract
+from lgx.methods.lsamd.selection import SelectionRun, extract_learngene
 from lgx.methods.lsamd.super_ancestor import SuperAncestor, without_head
 from tests.methods.test_learngenes_on_texts import ARCHS, write_ancestor
 from tests.support.command_line import arguments, lgx, ok
@@ -65,7 +65,7 @@ def test_layers_of_a_language_model_that_text_sets_share_start_a_deeper_classifi
     for number in range(2):
         state[f"branches.{number}.base_share"] = torch.tensor([0.0, 1.0, 0.0, 1.0])
     file = tmp_path / "shared.learngene.safetensors"
-    extract([SelectionRun(run.about, state)]).save(file)
+    extract_learngene([SelectionRun(run.about, state)]).save(file)
     assert Learngene.load(file).selection["layers"] == [1, 3]
     size = f"depth=3,embed_dim={architecture.embed_dim},num_heads={architecture.num_heads}"
     ok(lgx("init", "--source", file, "--head", "2", "--arch", size, "--out", tmp_path / "start"))

@@ -18,8 +18,8 @@ from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands import api
 from lgx.errors import UserError
 from lgx.initialization.sizing import enough, parse_budgets
-from lgx.methods.nested.front import grid
-from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, size_text
+from lgx.methods.nested.front import size_grid
+from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, slice_text
 from lgx.methods.nested.slicing import sliced
 from lgx.results.comparison import Options, compare_files
 from lgx.results.standings import standings
@@ -141,14 +141,14 @@ def test_a_finished_family_is_replaced_and_without_validation_its_next_command_w
 def test_sizes_are_stored_exactly(tmp_path):
     for ratio in (7 / 3, 6.0):  # without its ratio, the text of a size means the whole network's, not the default
         whole = ViTArchitecture(3, 48, 3, mlp_ratio=ratio, patch_size=4, img_size=16, num_classes=4)
-        for size in (*grid(whole, 1, 16), *(whole.replace(mlp_ratio=4.0),) * (ratio > 4)):
-            assert parse_size(size_text(size), whole) == parse_size(size.spec(["mlp_ratio"]), whole) == size
+        for size in (*size_grid(whole, 1, 16), *(whole.replace(mlp_ratio=4.0),) * (ratio > 4)):
+            assert parse_size(slice_text(size), whole) == parse_size(size.spec(["mlp_ratio"]), whole) == size
     tiny = ViTArchitecture(12, 192, 3, patch_size=8, img_size=64)
-    assert size_text(tiny) == "depth=12,embed_dim=192,num_heads=3,mlp_ratio=4"
+    assert slice_text(tiny) == "depth=12,embed_dim=192,num_heads=3,mlp_ratio=4"
     small = [(size.depth, size.embed_dim, size.mlp_ratio) for size in default_sizes(tiny)]
     assert small == [(6, 192, 4), (6, 128, 4), (3, 128, 2)]
-    assert {size.mlp_ratio for size in grid(tiny, 3, 128)} == {2, 4}
-    assert (len(grid(tiny, 3, 128)), len(grid(tiny.replace(embed_dim=768, num_heads=12), 3, 64))) == (40, 40)
+    assert {size.mlp_ratio for size in size_grid(tiny, 3, 128)} == {2, 4}
+    assert (len(size_grid(tiny, 3, 128)), len(size_grid(tiny.replace(embed_dim=768, num_heads=12), 3, 64))) == (40, 40)
 
 
 @pytest.mark.parametrize(

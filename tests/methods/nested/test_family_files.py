@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands import api
-from lgx.methods.nested.sizes import size_text
+from lgx.methods.nested.sizes import slice_text
 from lgx.training.run_folder import is_complete
 from tests.support.command_line import arguments, lgx, ok, refusal
 
@@ -61,5 +61,5 @@ def test_the_whole_network_is_called_ancestor(family, images, tmp_path):
     networks = api.load_family(family)
     assert all(torch.equal(tensor, networks["ancestor"].state_dict()[name]) for name, tensor in stored.items())
     done = lgx("predict", images / "val", "--model", family, "--arch", "ancestor", "--out", tmp_path / "p.csv")
-    score = networks.front[size_text(learngene.architecture)]
+    score = networks.front[slice_text(learngene.architecture)]
     assert f"accuracy  {score:.1%}" in done.out

@@ -114,7 +114,7 @@ def test_a_budget_is_that_of_training_the_ancestor_or_600_updates_of_the_smalles
     loader = SimpleNamespace(train_dataloader=lambda: SimpleNamespace(epoch_length=3))
     method.data_module = lambda: loader
     method._trainer = SimpleNamespace(max_epochs=-1, max_steps=-1, accumulate_grad_batches=accumulate)
-    steps, whole = method.known_steps(), method.architecture.count_macs()
+    steps, whole = method.planned_steps(), method.architecture.count_macs()
     spent, smallest = steps * method.updates.macs, max(method.updates.shares[:-1]) * steps
     assert smallest >= 600 * 0.99
     if compute > 1:
@@ -122,7 +122,7 @@ def test_a_budget_is_that_of_training_the_ancestor_or_600_updates_of_the_smalles
     else:
         assert smallest < 600 * 1.12
     method._trainer.max_steps = 7
-    assert method.known_steps() == 7
+    assert method.planned_steps() == 7
 
 
 @pytest.mark.parametrize("limit", [-1, 4])
