@@ -36,7 +36,7 @@ class Pages:
         )  # fmt: skip
         own = self.sources
         functions: list[Callable[..., Any]] = [
-            tables.grid, tables.cross, tables.leads, tables.depths, tables.tasks, tables.markdown,
+            tables.grid, tables.cross, tables.leads, tables.depths, tables.tasks, tables.markdown, tables.tuned,
             tables.kinds_of_methods, reference.commands, reference.interface,
             values.adjusted_p, values.average, values.binomial, values.ahead, values.level, values.require, selections,
             own.rows, own.cells, own.mean, own.span, own.claim, own.paper, own.verdicts, own.counts, own.judged,
