@@ -195,10 +195,8 @@ class Sources:
         p_values = adjusted(self.judged())
         conclusive = sum(count_answers(self.judged())[answer] for answer in ("holds", "holds (smaller)", "reversed"))
         kept = sum(p < 0.05 for p in p_values.values())
-        return (
-            f"{conclusive} of {len(p_values)} claims with an interval are conclusive one by one; {kept} have a p (Holm) below "
-            "0.05"
-        )
+        kept_in_words = f"{kept} have a p (Holm) below 0.05"
+        return f"{conclusive} of {len(p_values)} claims with an interval are conclusive one by one; {kept_in_words}"
 
     def _claims(self, table: str) -> list[JudgedClaim]:
         mini = self.recipes()[table].scales.get("mini")
