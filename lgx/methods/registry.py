@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import lgx.methods
 from lgx.errors import UserError
-from lgx.methods.spec import Look, MethodSpec, imported
+from lgx.methods.spec import MethodSpec, imported
 
 if TYPE_CHECKING:
     from lgx.initialization import Initializer
@@ -63,10 +63,14 @@ def spec_of(learngene_method: str, content: str | None = None) -> MethodSpec | N
     return next(spec for spec in specs().values() if spec.learngene == content)
 
 
-@cache
-def looks() -> dict[str, Look]:
-    """How each declared name is shown, in the order of tables."""
-    return {look.name: look for spec in specs().values() for look in spec.looks or (Look(spec.name, spec.name, ""),)}
+def method_order(name: str) -> tuple[int, str]:
+    """Sort key of a name in results: methods in the order of :func:`specs`, then other names.
+
+    Args:
+        name: ``sws (variant)`` has the place of ``sws``.
+    """
+    spec = find_spec(name.partition(" (")[0])
+    return [*specs()].index(spec.name) if spec else len(specs()), name
 
 
 def initializer_class(spec: MethodSpec) -> "type[Initializer] | None":
@@ -106,8 +110,8 @@ def names_with_initializer() -> list[str]:
 
 @cache
 def _by_any_name() -> dict[str, MethodSpec]:
-    variants = {look.name: spec for spec in specs().values() for look in spec.looks}
-    return variants | {name: spec for spec in specs().values() for name in spec.names}
+    trained = {spec.trained_name: spec for spec in specs().values() if spec.trained_name}
+    return trained | {name: spec for spec in specs().values() for name in spec.names}
 
 
 def _own() -> Iterator[tuple[str, MethodSpec]]:

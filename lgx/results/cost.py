@@ -7,8 +7,8 @@ from pathlib import Path
 from lgx.architectures.cost import cost_of
 from lgx.core.rows import Row
 from lgx.errors import UserError
+from lgx.methods.registry import method_order
 from lgx.results.lineage import Lineage
-from lgx.results.looks import method_order
 from lgx.results.merging import Place
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 from lgx.results.run_records import CONFIG, RunRecord, Work

@@ -82,7 +82,7 @@ def write_descendant(
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
     config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
     config |= _own_kind(architecture)
-    with _folder(out, _card(out, architecture, plain, card or {}, writer), record) as temporary, write_errors():
+    with _folder(out, _card(out, architecture, plain, card or {}, writer), record) as temporary, write_errors(out):
         save_for_hf(plain, str(temporary), model_config=config, model_args=arguments, safe_serialization=True)
 
 
@@ -213,5 +213,5 @@ def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer
     summary = f"{source.model} of timm, written by lgx {__version__}: {timms.num_classes} classes."
     code = f"import timm\n\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True)"
     card = model_card(out.name, "timm", "image-classification, timm", summary, sizes, facts, code, writer)
-    with _folder(out, card, None) as temporary, write_errors():
+    with _folder(out, card, None) as temporary, write_errors(out):
         save_for_hf(timms, str(temporary), model_args=arguments, safe_serialization=True)
