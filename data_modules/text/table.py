@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.loading.module import task_name
 from data_modules.text.module import TextDataModule
 from data_modules.text.rows import labeled, library, read_files, split_files
-from lgx.core.schema import LINE
 from lgx.core.task import Kind
 from lgx.errors import UserError
 
@@ -43,9 +43,7 @@ class TextTable(TextDataModule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        name = self.name or self.root_folder.resolve().stem
-        if not LINE.holds(name):
-            raise UserError(f"data.root: the name {name!a} cannot be printed in one line; give one with --data.name")
+        name = task_name(self.name or self.root_folder.resolve().stem)
         if not 1 <= len({*self.columns}) == len(self.columns) <= 2:
             raise UserError(f"data.text: expected one column or two different ones, got {self.text!r}")
         splits = "words in the paths of the files, or val_fraction of the training rows for each"

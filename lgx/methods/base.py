@@ -2,7 +2,7 @@
 
 import shlex
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
@@ -22,6 +22,7 @@ from lgx.components.sharding import shard
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import UpdateMean
 from lgx.core.batch import Batch
+from lgx.core.flops import flop_counter
 from lgx.core.names import check_label
 from lgx.core.schema import check_option
 from lgx.core.seed import run_seed, seed_step
@@ -30,7 +31,6 @@ from lgx.errors import UserError
 from lgx.host.failures import blame
 from lgx.methods.checkpoint_checks import check_resumable, order_classes, stored_normalization, with_stored_kinds
 from lgx.methods.evaluation import EvaluatedModule
-from lgx.methods.planned_step import PlannedStep
 from lgx.methods.spec import MethodSpec
 
 Trained = Literal["descendant", "ancestor", "learngene"]
@@ -72,10 +72,9 @@ class Method(EvaluatedModule):
         trains: What a run trains.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
         step_losses: The named losses of the last training step, with graphs until the end of its backward pass.
-        average_macs: MACs of an example's forward pass in an average step; None if each trains the whole network.
+        drawn: Networks that the step trains, where every step draws some; empty where all steps train the same network.
         start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
-        skips_start: Whether the network gets no start, because a checkpoint follows or a plan only counts.
-        assumed: A plan's assumptions on missing files; None in a run, which needs the files.
+        is_restored: Whether the network gets no start, because a checkpoint follows.
     """
 
     spec: ClassVar[MethodSpec]
@@ -86,7 +85,6 @@ class Method(EvaluatedModule):
     evaluates_starts: ClassVar[bool] = False
     follows_normalization: ClassVar[bool] = False
     learngene_of_best: ClassVar[bool] = True
-    average_macs: float | None = None
     trains: ClassVar[Trained] = "learngene"
 
     def __init__(
@@ -128,8 +126,8 @@ class Method(EvaluatedModule):
         self.mix = make_mixup(mixup, cutmix, self.parsed_architecture)
         self.teacher: Teacher | None = None
         self.step_losses: dict[str, Tensor] = {}
-        self.epochs_trained, self.start_flops, self.skips_start = 0, 0.0, False
-        self.assumed: list[str] | None = None
+        self.epochs_trained, self.start_flops, self.is_restored = 0, 0.0, False
+        self.drawn: Sequence[Architecture] = ()
         self._label, self._printed, self._update = label, {""}, UpdateMean()
 
     # -- what a subclass provides -------------------------------------------------------------------------------
@@ -154,9 +152,9 @@ class Method(EvaluatedModule):
         """Architecture of the network. A method that changes the one in ``arch`` overrides this."""
         return self.parsed_architecture
 
-    def skip_start(self, about: Mapping[str, Any]) -> None:
+    def expect_checkpoint(self, about: Mapping[str, Any]) -> None:
         """Continue from a checkpoint with this description; kinds of layers are those of its network."""
-        self.skips_start, self.parsed_architecture = True, with_stored_kinds(self.parsed_architecture, about)
+        self.is_restored, self.parsed_architecture = True, with_stored_kinds(self.parsed_architecture, about)
 
     @abstractmethod
     def build_network(self) -> nn.Module:
@@ -186,10 +184,6 @@ class Method(EvaluatedModule):
         """A command that uses the results of a finished run."""
         return f"lgx test --config {shlex.quote(str(folder / 'config.yaml'))}"
 
-    def planned_step(self) -> PlannedStep:
-        """The object with which a plan counts one training step; called before :meth:`setup`."""
-        return PlannedStep(self)
-
     # -- task and network ---------------------------------------------------------------------------------------
 
     def data_module(self) -> TaskDataModule:
@@ -209,7 +203,7 @@ class Method(EvaluatedModule):
     def setup(self, stage: str) -> None:
         """Read the tasks from the data module; for training also load the teacher."""
         self.learn_tasks()
-        needs_teacher = stage == "fit" or (self.evaluates_with_teacher and stage != "plan")
+        needs_teacher = stage == "fit" or self.evaluates_with_teacher
         if needs_teacher and (request := self.teacher_request()) is not None:
             self.teacher = Teacher.requested(request)
 
@@ -220,7 +214,7 @@ class Method(EvaluatedModule):
             UserError: If kind, classes or inputs of the tasks differ from the network's.
         """
         self._read_tasks()
-        if not self.skips_start and (start := self.start_normalization()) is not None:
+        if not self.is_restored and (start := self.start_normalization()) is not None:
             self._follow(*start)
 
     def _read_tasks(self) -> None:
@@ -272,7 +266,9 @@ class Method(EvaluatedModule):
             return
         if self._trainer is not None and self.task is None:  # Lightning's averaging of weights calls it before setup
             self.learn_tasks()
-        self.network = self.build_network()
+        with flop_counter() as counter:
+            self.network = self.build_network()
+        self.start_flops += counter.get_total_flops()
         if self._trainer is not None:
             shard(self.network, self.trainer.strategy, self.architecture.layers if self.shards else None, self.method)
         if self.compile_network:

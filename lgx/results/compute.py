@@ -64,10 +64,10 @@ def read_curves(rows: Iterable[Row], metric: str) -> Curves:
             values.setdefault(key, {}).setdefault(row.seed, {})[row.metric] = row.value
     curves: dict[str, dict[Place, list[Point]]] = {}
     for (method, place, epochs), of_seeds in sorted(values.items(), key=lambda item: item[0][2]):
-        seeds = {seed: each for seed, each in of_seeds.items() if {metric, FLOPS} <= each.keys()}
+        seeds = {seed: each for seed, each in of_seeds.items() if {metric, FLOPS, FLOPS + SHARED} <= each.keys()}
         if seeds:
             accuracy = {seed: scale_of(metric) * each[metric] for seed, each in seeds.items()}
-            own, shared = (fmean(each.get(FLOPS + part, 0.0) for each in seeds.values()) for part in ("", SHARED))
+            own, shared = (fmean(each[FLOPS + part] for each in seeds.values()) for part in ("", SHARED))
             point = Point(epochs, accuracy, own + shared, shared)
             curves.setdefault(method, {}).setdefault(place, []).append(point)
     return curves

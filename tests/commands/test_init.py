@@ -218,6 +218,12 @@ def test_a_model_that_is_not_read_has_a_reason():
 
 def test_a_name_that_timm_does_not_have_is_refused():
     assert "vit_enormous: timm has no pretrained ViT of that name" in refusal(lgx("backbones", "vit_enormous"))
+    assert "resnet50: is not a ViT" in refusal(lgx("backbones", "resnet50"))
+
+
+def test_another_network_than_a_vit_is_refused_before_its_download(tmp_path):
+    sentence = refusal(lgx("init", "--source=resnet50", "--arch=depth=3", f"--out={tmp_path}/x"))
+    assert "is a ResNet, not a VisionTransformer" in sentence
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.core.rows import read_rows
 from lgx.results.compute import (
     FLOPS,
+    SHARED,
     Point,
     at_compute,
     best_within,
@@ -21,7 +22,7 @@ from lgx.results.compute import (
 )  # fmt: skip
 from lgx.results.merging import read_summary
 from lgx.results.run_records import RunRecord
-from lgx.results.sweep_costs import longer_scratch, rows_by_start, training_flops
+from lgx.results.sweep_costs import longer_scratch, rows_by_start
 from lgx.runs.sweeps import load_sweep
 from tests.support.command_line import Result, lgx, ok
 from tests.support.starts import starts_content, write_starts
@@ -58,7 +59,7 @@ def test_an_untrained_pretrained_network_of_the_ancestors_size_is_the_ancestor(c
 
 def test_sources_are_shared_among_the_sizes(curves, measured):
     folder, _ = measured
-    learned = training_flops(RunRecord.at(folder / "runs/tiny/sws/seed0"))
+    learned = RunRecord.at(folder / "runs/tiny/sws/seed0").flops
     for size in ("full", "half"):
         of_sws, random = (curves[start]["shapes", size][0] for start in ("sws", "random"))
         assert (of_sws.shared, random.shared) == (learned / 2, 0)
@@ -95,7 +96,8 @@ def test_the_rows_alone_are_compared_at_equal_compute(measured, tmp_path):
 def test_rows_without_a_cost_are_left_out(measured):
     folder, _ = measured
     rows = read_rows(folder / "runs/tiny/measured.csv")
-    assert read_curves([row for row in rows if row.metric != FLOPS], "acc") == {}
+    for unknown in (FLOPS, FLOPS + SHARED):
+        assert read_curves([row for row in rows if row.metric != unknown], "acc") == {}
 
 
 def test_runs_say_what_their_start_cost(fit, ancestor, images, tmp_path):
@@ -114,6 +116,7 @@ def test_runs_say_what_their_start_cost(fit, ancestor, images, tmp_path):
     assert resumed["start_flops"] == ended["start_flops"]
     assert resumed["batches"] == 2 * ended["batches"]
     assert resumed["seconds"] > 1000 > ended["seconds"]
+    assert (resumed["flops"], resumed["examples"]) == (pytest.approx(2 * ended["flops"]), 2 * ended["examples"])
 
 
 PLACE = ("task", "size")

@@ -1,6 +1,6 @@
 """Supervised training from a start: descendants, and the ancestor itself."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
@@ -12,7 +12,6 @@ from lgx.artifacts.learngene import Learngene
 from lgx.components.losses import balanced_weights, weighted_label_loss
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
-from lgx.core.flops import flop_counter
 from lgx.core.schema import check_option
 from lgx.core.task import BALANCED, Normalization, Task
 from lgx.errors import UserError
@@ -20,6 +19,9 @@ from lgx.initialization import Head, Initializer, initialize
 from lgx.methods.base import Method, Trained
 from lgx.methods.baselines import ANCESTOR, PRETRAINED
 from lgx.methods.baselines.from_source import RandomStart
+
+_FEW, _RATIO = 5, 10
+"""A class of fewer examples, or of so many times fewer than the largest one, is reported."""
 
 
 class Finetune(Method):
@@ -76,20 +78,29 @@ class Finetune(Method):
 
     def build_network(self) -> nn.Module:
         """The descendant with its start; the source is not read if a checkpoint follows."""
-        if self._trainer is None or self.skips_start:
+        if self._trainer is None or self.is_restored:
             return self.architecture.build(None, self.drop_rate)
-        with flop_counter() as counter:
-            start = initialize(self.architecture, self.initializer, self.task, self.head, self.drop_rate)
-        self.start_flops = float(counter.get_total_flops())
+        start = initialize(self.architecture, self.initializer, self.task, self.head, self.drop_rate)
         self.print(start.describe())
         self.parsed_architecture = start.architecture
         return start.model
 
-    def setup(self, stage: str) -> None:
-        """See :class:`Method`; also count the classes."""
-        super().setup(stage)
-        if self.weighs_classes and stage == "fit":
-            self.class_weights = balanced_weights(self.data_module().class_counts).to(self.device)
+    def on_train_start(self) -> None:
+        """Count the classes."""
+        data = self.data_module()
+        if self.weighs_classes:
+            self.class_weights = balanced_weights(data.class_counts).to(self.device)
+        elif data.has_class_counts and data.task.metric != BALANCED:
+            self._say_imbalance(data.class_counts, dict(enumerate(data.task.class_names)))
+
+    def _say_imbalance(self, counts: Sequence[int], names: Mapping[int, str]) -> None:
+        """Report a class of few examples, and classes of very different sizes."""
+        least, most = (counts.index(extreme(counts)) for extreme in (min, max))
+        if counts[least] < _FEW or _RATIO * counts[least] < counts[most]:
+            self.print(
+                f"classes    {counts[least]:,} training examples of {names.get(least, least)} to {counts[most]:,} of "
+                f"{names.get(most, most)}; --model.class_weights true weights all classes equally"
+            )
 
     def validated_as(self, task: Task) -> Task:
         """See :class:`Method`; balanced accuracy if classes are weighted."""
@@ -115,7 +126,7 @@ class Finetune(Method):
         return {"loss": self.label_loss(self(batch.inputs), batch.targets)}
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """See :class:`Method`; weighted with ``class_weights``, except in a plan, which does not count classes."""
+        """See :class:`Method`; weighted with ``class_weights``."""
         if self.class_weights is None:
             return super().label_loss(logits, targets)
         return weighted_label_loss(logits.float(), targets, self.class_weights, self.label_smoothing)

@@ -113,7 +113,7 @@ class Distill(Method):
         """The architecture in ``arch`` with the task's classes; without labels with no head, or the ancestor's."""
         if self.has_labels or self.guidance == "features" or self.ancestor is None:
             return self.parsed_architecture
-        return self.parsed_architecture.replace(num_classes=classes_of(self.ancestor, self.assumed))
+        return self.parsed_architecture.replace(num_classes=classes_of(self.ancestor))
 
     @cached_property
     def architecture(self) -> Architecture:
@@ -138,7 +138,7 @@ class Distill(Method):
 
     def build_network(self) -> nn.Module:
         """The network at its start; the ancestor's layers are not read if a checkpoint follows."""
-        if starts := self.is_from_ancestor and self._trainer is not None and not self.skips_start:
+        if starts := self.is_from_ancestor and self._trainer is not None and not self.is_restored:
             large = self.source.require_known("model.start")
             shares = self.ancestor_shares(large.depth)
             if (shares == shares.round()).all():  # whole layers

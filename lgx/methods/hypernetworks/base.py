@@ -1,17 +1,15 @@
 """Training of hypernetworks on random architectures: the base of GHN-3, LoGAH and TAL."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.optim import Optimizer
 
 from lgx.architectures import Architecture, HFArchitecture, architecture_set, name_of
@@ -23,75 +21,10 @@ from lgx.core.schema import check_option
 from lgx.core.seed import run_seed
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.hypernet import Hypernet, HypernetConfig, Layout, LowRankTensor, SizeEmbedding, meta_batch_loss, skeleton
+from lgx.hypernet import Hypernet, HypernetConfig, Layout, SizeEmbedding, meta_batch_loss
 from lgx.methods import hypernetworks as specs
 from lgx.methods.hypernetworks.initializer import method_of
 from lgx.methods.hypernetworks.panel_evaluation import PanelEvaluation
-from lgx.methods.planned_step import PlannedStep
-
-
-class PlannedMetaBatch(PlannedStep):
-    """Some architectures of the set, predicted with real weights, because graphs determine the hypernetwork's work.
-
-    Args:
-        method: A method of hypernetworks.
-    """
-
-    needs_memory = True
-    notes = ("FLOPs are means over the architecture set, memory is that of its largest architecture.",)
-
-    def build(self) -> nn.Module:
-        """The hypernetwork with real weights; its predicted descendants may have tensors without memory."""
-        network = RealPredictions(self.method.config)
-        for parameter, built in zip(network.parameters(), super().build().parameters(), strict=True):
-            parameter.requires_grad_(built.requires_grad)
-        return network
-
-    @property
-    def architectures(self) -> Sequence[Architecture]:
-        """The architecture set."""
-        return cast(Sequence[Architecture], self.method.set)
-
-    @contextmanager
-    def restricted_to(self, architecture: Architecture) -> Iterator[None]:
-        """Inside the block, the set is this architecture; its skeleton is built before and cached."""
-        whole = self.method.set
-        self.method.set = [architecture]
-        with unset_fake_temporarily():  # the skeleton cannot be built on tensors without memory
-            skeleton(architecture.replace(num_classes=1))
-        try:
-            yield
-        finally:
-            self.method.set = whole
-
-    def stand_ins(self) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """The last prediction, and the tensors without memory that replace it."""
-        network = self.method.network
-        return (network.predicted, network.stand_ins) if isinstance(network, RealPredictions) else ((), ())
-
-
-class RealPredictions(Hypernet):
-    """A hypernetwork that predicts real tensors although other tensors have no memory.
-
-    Attributes:
-        predicted: Storage of the last prediction.
-        stand_ins: The tensors without memory that replace them.
-    """
-
-    predicted: Sequence[Tensor] = ()
-    stand_ins: Sequence[Tensor] = ()
-
-    def predict_graphs(self, *args: Any, **kwargs: Any) -> list[dict[str, Tensor]]:
-        """See :class:`~lgx.hypernet.Hypernet`."""
-        mode: Any
-        with unset_fake_temporarily() as mode:
-            predicted = super().predict_graphs(*args, **kwargs)
-            tensors = [tensor for parameters in predicted for tensor in parameters.values()]
-            parts = [(t.a, t.b) if isinstance(t, LowRankTensor) else (t,) for t in tensors]
-            self.predicted = [part for pair in parts for part in pair]
-            self.stand_ins = [mode.from_tensor(part) for part in self.predicted] if mode else []
-        return predicted
-
 
 MAX_BAD_STEPS = 10
 """A run ends after this many consecutive updates with gradients that are not finite; each is skipped.
@@ -211,10 +144,6 @@ class HypernetMethod(PanelEvaluation):
             config = replace(config, vocab_size=base.vocab_size)
         return config
 
-    def planned_step(self) -> PlannedMetaBatch:
-        """Counts some architectures of the set."""
-        return PlannedMetaBatch(self)
-
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Train and evaluate on these tasks, each by its name."""
         pixels = [name for name, task in tasks.items() if task.kind == "segmentation"]
@@ -272,6 +201,11 @@ class HypernetMethod(PanelEvaluation):
         """The architectures of the current step, with heads for the batch's task."""
         classes = self.tasks[batch.task].num_classes
         return [a.replace(num_classes=classes) for a in self.draw(self.global_step, self.global_rank)]
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Draw the architectures of the step."""
+        super().on_train_batch_start(batch, batch_idx)
+        self.drawn = self.draw_for(batch)
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss`` and its parts ``loss_labels`` and ``loss_norms``."""

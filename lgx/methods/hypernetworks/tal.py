@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -170,24 +169,11 @@ class TAL(HypernetMethod):
         """Embeddings of the tasks; None without task information."""
         if self.task_embeddings is None:
             return None
-        if self.assumed is not None and not Path(self.task_embeddings).exists():
-            width = (self.earlier.config.task_width if self.earlier else None) or USUAL_WIDTH
-            self.assumed.append(
-                f"model.task_embeddings: {self.task_embeddings} does not exist yet; the plan assumes embeddings of "
-                f"{width} numbers."
-            )
-            return TaskEmbeddings({name: torch.zeros(width) for name in self.data_module().all_tasks})
         return TaskEmbeddings.load(self.task_embeddings)
 
     @cached_property
     def earlier(self) -> EarlierStage | None:
         """The earlier stage; None without one."""
-        if self.start is not None and self.assumed is not None and not Path(self.start).exists():
-            self.assumed.append(
-                f"model.start: {self.start} does not exist yet; the plan takes the size of its hypernetwork from "
-                "model.width, layers, heads, max_shape, rank, max_size and layout."
-            )
-            return None
         if (start := self.start) is None:
             return None
         if not is_learngene(start):
@@ -254,7 +240,7 @@ class TAL(HypernetMethod):
     def build_network(self) -> nn.Module:
         """The hypernetwork with the start's weights; modulations that ``start`` lacks are initialized to zero."""
         hypernet = Hypernet(self.config)
-        if self.start is not None and not self.skips_start:
+        if self.start is not None and not self.is_restored:
             state = hypernet.state_dict()
             weights = {name: w for name, w in Learngene.load(self.start).weights.items() if name in state}
             hypernet.load_state_dict({**state, **weights})

@@ -35,36 +35,9 @@ from lgx.methods.lsamd.super_ancestor import (
     swapped_paths,
     without_head,
 )
-from lgx.methods.planned_step import PlannedStep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-class PlannedSelection(PlannedStep):
-    """A super ancestor whose layers all use the data set's own block, which costs most.
-
-    The ancestor is not read: its images are assumed to be normalized like those of the first task.
-    """
-
-    notes = ("Counted as if every layer took the data set's own block, which costs most.",)
-
-    def build(self) -> nn.Module:
-        """The super ancestor at a random start."""
-        architecture, tasks = headless(self.method.architecture), list(self.method.tasks.values())
-        self.method.base_mean, self.method.base_std = tasks[0].mean, tasks[0].std
-        base, gate = without_head(architecture.build(), architecture), self.method.gating.gate
-        return _OwnBlocks(base, tasks, "batch", gate, layers=architecture.layers)
-
-    def learngene(self, state: Mapping[str, Tensor]) -> None:
-        """None: the selection decides its size."""
-        return None
-
-
-class _OwnBlocks(SuperAncestor):
-    def _majority(self, prefers_base: Tensor) -> bool:
-        """The own block, whatever the images prefer, (B,)."""
-        return False
 
 
 class LSAMD(Method):
@@ -151,10 +124,6 @@ class LSAMD(Method):
     def probabilities(self) -> dict[str, list[float]]:
         """Mean P(h^B|x) of every data set and layer in the last validation."""
         return {name: self.super_ancestor.branch(i).probability.tolist() for i, name in enumerate(self.tasks)}
-
-    def planned_step(self) -> PlannedSelection:
-        """Counts the data sets' own blocks in every layer."""
-        return PlannedSelection(self)
 
     def figures(self) -> dict[str, "Figure"]:
         """P(h^B|x) by layer and data set in the last validation."""

@@ -17,6 +17,7 @@ from lgx.artifacts.safety import AGAIN, TASK, check_shapes, check_weights, descr
 from lgx.core.schema import LINE, MAPPING, check_fields, mapping_of, one_of
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.host.files import digest_of
 from lgx.initialization.expansion import check_depth, take_layers
 from lgx.methods.layers import LayerExpansion
 
@@ -123,10 +124,12 @@ class SelectionRun:
     Attributes:
         about: The run's own description: ancestor, architecture, routing, tasks.
         state: State dict of the super ancestor.
+        digest: Digest of its checkpoint; empty for a run that is not stored.
     """
 
     about: Mapping[str, Any]
     state: Mapping[str, Tensor]
+    digest: str = ""
 
     @classmethod
     def load(cls, path: str | Path) -> "SelectionRun":
@@ -149,7 +152,8 @@ class SelectionRun:
         check_fields(about.get("inputs", {}), TASK, f"{place}: inputs")
         for name, task in about["tasks"].items():
             check_fields(task, TASK, f"{place}: task {name!r}")
-        run = cls(about, {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)})
+        of_network = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
+        run = cls(about, of_network, digest_of(file))
         run._check(described_architecture(about["architecture"], place), str(file))
         try:
             _ = run.selection
@@ -227,6 +231,7 @@ def extract(runs: Sequence[SelectionRun], threshold: float | None = None) -> Lea
         task=dict(first.about.get("inputs", {})),  # the base blocks expect the ancestor's normalization
         tasks={name: task for run in runs for name, task in run.about["tasks"].items()},
         selection=found.to_dict(threshold),
+        sources=tuple(run.digest for run in runs if run.digest),
     )
 
 

@@ -39,7 +39,7 @@ _LEAST_UPDATES = 600
 """Fewest updates of the cheapest size that a budget gives."""
 _VALIDATIONS = 10
 """About how many validations a run with a budget has."""
-_PASSES = 4.5
+_FORWARDS = 4.5
 """Forward passes that take as long as an update, measured with DeiT-Tiny on a CPU."""
 
 
@@ -147,7 +147,6 @@ class Family(SlicedNetwork):
     def setup(self, stage: str) -> None:
         """See :class:`~lgx.methods.base.Method`; with ``compute`` also set the number of passes over the data."""
         super().setup(stage)
-        self.average_macs = self.updates.macs
         if stage == "fit" and self.compute is not None:
             loop, passes = self.trainer.fit_loop, self._passes(self.compute)
             loop.max_epochs = passes if loop.max_epochs in (None, -1) else min(loop.max_epochs, passes)
@@ -189,7 +188,7 @@ class Family(SlicedNetwork):
         watch = Stopwatch(self.data_module().batch_size, self.device.type)
         share = self.updates.macs / cost_of(self.architecture).macs
         left = (steps - self.global_step) * int(self.trainer.accumulate_grad_batches)
-        seconds = _PASSES * share * watch.measure(self.architecture) * left
+        seconds = _FORWARDS * share * watch.measure(self.architecture) * left
         return f"; about {lasting(seconds)} without validations"
 
     # -- network --------------------------------------------------------------------------------------------------

@@ -91,13 +91,7 @@ class Nested(SlicedNetwork):
     @cached_property
     def own_architecture(self) -> Architecture:
         """The architecture in ``arch`` with the classes of the ancestor's head."""
-        try:
-            source = load_pretrained(self.ancestor or "")
-        except UserError:
-            if self.assumed is None:
-                raise
-            self.assumed.append(f"model.ancestor: {self.ancestor} cannot be read yet; the plan assumes no head.")
-            return self.parsed_architecture
+        source = load_pretrained(self.ancestor or "")
         own = self.parsed_architecture
         known = source.require_known("model.ancestor")
         has_head = source.has_head and (known.kind == own.kind or not own.reads_text)
@@ -226,8 +220,8 @@ class Nested(SlicedNetwork):
 
 
 def _in_half(tensor: Tensor) -> Tensor:
-    """The tensor in float16, unless a value is beyond its range; a plan's tensors have no values."""
-    return tensor.half() if tensor.is_meta or (tensor.abs() <= _LARGEST).all() else tensor
+    """The tensor in float16, unless a value is beyond its range."""
+    return tensor.half() if (tensor.abs() <= _LARGEST).all() else tensor
 
 
 class _Slice(nn.Module):

@@ -15,7 +15,6 @@ from lgx.core.seed import run_seed
 from lgx.core.task import Normalization
 from lgx.errors import UserError
 from lgx.methods.distillation.method import Distill, Guidance
-from lgx.methods.nested.planned_step import PlannedSlices
 from lgx.methods.nested.slicing import ordered, sliced
 from lgx.methods.weight_subcloning.importance import on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change
@@ -37,9 +36,6 @@ class SlicedNetwork(Distill):
     Args:
         guidance: What the slices learn from the ancestor.
         kwargs: Arguments of ``Distill`` and of every method, without ``start``.
-
-    Attributes:
-        drawn: The sizes of the step.
     """
 
     plain_network = False
@@ -49,7 +45,6 @@ class SlicedNetwork(Distill):
         super().__init__(guidance=guidance, start="random", **kwargs)
         if self.ancestor is None:
             raise UserError(f"model.ancestor: {type(self).__name__} trains slices of an ancestor; give model.ancestor")
-        self.drawn: list[Architecture] = []
         self._named: tuple[nn.Module | None, dict[str, Tensor]] = None, {}
 
     # -- sizes ----------------------------------------------------------------------------------------------------
@@ -94,7 +89,7 @@ class SlicedNetwork(Distill):
         network = super().build_network()
         network.register_buffer(ORDER, torch.arange(self.architecture.depth).float())  # averages cut integers
         self.extend(network)
-        if self._trainer is None or self.skips_start:
+        if self._trainer is None or self.is_restored:
             return network
         known = self.check_sizes(self.source)
         data = self.data_module()
@@ -162,10 +157,6 @@ class SlicedNetwork(Distill):
     def with_kinds(self, size: Architecture) -> Architecture:
         """A slice whose layers have the kinds of the ancestor's layers."""
         return size.with_layers(self.architecture, sorted(self.layer_order[: size.depth])) if size.reads_text else size
-
-    def planned_step(self) -> PlannedSlices:
-        """A step with the largest slices."""
-        return PlannedSlices(self)
 
     @abstractmethod
     def prepare(self, size: Architecture) -> nn.Module:

@@ -52,7 +52,6 @@ class FromTemplates(nn.Module):
         height, width = self.templates.shape[1:]
         blocks = rearrange(matrix, "(a h) (b w) -> (h w) (a b)", h=height, w=width)
         basis = rearrange(self.templates.detach(), "t h w -> (h w) t")
-        # Not lstsq: it has no form for the tensors without values of which plans count the cost.
         found = torch.linalg.pinv(basis.double()) @ blocks.detach().double()
         scalers: Tensor = rearrange(found, "t (a b) -> t a b", a=matrix.shape[0] // height)
         return scalers.to(matrix.dtype)
@@ -90,7 +89,7 @@ def use_templates(network: nn.Module, templates: Mapping[str, Tensor], learned: 
         The network.
     """
     for kind, matrices in _matrices(network).items():
-        own = templates[kind].to(matrices[0].weight, copy=True)  # plans build networks without values
+        own = templates[kind].to(matrices[0].weight, copy=True)
         shared = nn.Parameter(own) if learned else own
         for matrix in matrices:
             parametrize.register_parametrization(matrix, "weight", FromTemplates(shared), unsafe=True)
@@ -164,10 +163,7 @@ class WAVE(Distill):
         """Kind -> templates of the given file; None where they are learned."""
         if self.templates is None:
             return None
-        if self.skips_start and not Path(self.templates).exists():  # the checkpoint has them, or a plan counts
-            if self.assumed is not None:
-                shape = f"{self.number} templates of {self.size} x {self.size}"
-                self.assumed.append(f"model.templates: {self.templates} cannot be read yet; the plan assumes {shape}.")
+        if self.is_restored and not Path(self.templates).exists():  # the checkpoint has them
             return {kind: torch.zeros(self.number, self.size, self.size) for kind in KINDS}
         tensors = Learngene.load(self.templates).tensors
         if missing := [kind for kind in KINDS if f"{TEMPLATES}{kind}" not in tensors]:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import partial
 from math import sqrt
-from statistics import fmean
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands.api import init
@@ -27,7 +25,6 @@ from lgx.methods import Nested
 from lgx.methods.nested.sizes import KEYS
 from lgx.methods.nested.slicing import ordered, sliced, trained_share
 from lgx.methods.weight_subcloning.importance import on_inputs
-from lgx.planning import make_plan
 from tests.support.command_line import ACCELERATOR, lgx, ok
 from tests.support.families import EACH, tiny
 
@@ -262,17 +259,6 @@ def test_a_size_that_a_step_has_twice_counts_twice(trained):
     assert 0 < sum(once is None for once, _ in pairs) < len(pairs)  # of the layers that the slice lacks
     assert all(torch.equal(2 * once, twice) for once, twice in pairs if once is not None)
     assert all(twice is None for once, twice in pairs if once is None)
-
-
-@pytest.mark.slow
-def test_a_plan_counts_a_step_of_mean_cost(tmp_path):
-    file, architecture, _ = ancestor("plain", tmp_path)
-    options = [f"--model.arch={architecture.spec()}", f"--model.ancestor={file}", "--model.least_depth=1"]
-    options += ["--model.optimizer=torch.optim.AdamW", "--data=CIFAR10", "--data.root=nowhere", "--data.img_size=16"]
-    planned = make_plan(["--model=Nested", *options, "--data.labels=false", "--data.batch_size=8"])
-    method = Nested(arch=architecture.spec(), optimizer=torch.optim.AdamW, ancestor=str(file), least_depth=1)
-    steps = [[cost_of(size).macs for size in method.draw(step)] for step in range(200)]
-    assert planned.flops.forward == pytest.approx(2 * fmean(map(sum, steps)), rel=0.1)  # and the projections
 
 
 @pytest.mark.slow
