@@ -37,7 +37,8 @@ def markers(name: str) -> Markers:
     """Files and folders below ``root`` that exist if the set ``name`` is there."""
     if name in TEXT_SETS:
         return ((f"{name}/",),)
-    if suite := suite_of(name):
+    suite = suite_of(name)
+    if suite:
         return suite.markers(suite.tasks[name])
     return tuple(tuple(f"{name}/{place}" for place in alternative) for alternative in IMAGE_SETS[name].markers())
 
@@ -81,11 +82,13 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
         raise UserError(f"{name} is a text set, not an image set; for several text sets give `--data MultiText`")
     if name in IMAGE_SETS:
         return IMAGE_SETS[name](root=root)
-    if suite := suite_of(name):
+    suite = suite_of(name)
+    if suite:
         return suite.module(suite.tasks[name], root)
     if tree_split(Path(name), TREE_NAMES["train"]) or (Path(name) / TABLE).is_file():
         return ImageFolderData(root=name)
-    if suite := SUITES.get(name):
+    suite = SUITES.get(name)
+    if suite:
         raise UserError(f"{name} is a suite of data sets; name one: {', '.join(suite.tasks)}")
     raise UserError(f"{_unknown(name)}, or give a folder that holds train/<class>/<image>")
 

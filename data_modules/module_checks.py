@@ -93,7 +93,8 @@ def _check_loader(module: TaskDataModule, loader: Loader, place: str) -> None:
     _require(batch is not None, f"{place} gives no batch; expected at least one")
     expected = "expected lgx.core.batch.Batch(inputs, targets, task)"
     _require(isinstance(batch, Batch), f"{place} gives a {type(batch).__name__}, {expected}")
-    name, tasks = batch.task, module.all_tasks
+    name = batch.task
+    tasks = module.all_tasks
     _require(name in tasks, f"a batch of {place} is of task {shortened(name)}, expected {' or '.join(tasks)}")
     batch = module.on_after_batch_transfer(batch, 0)  # may normalize
     _check_inputs(batch.inputs, tasks[name], place)

@@ -185,7 +185,8 @@ def place_of(place: str | Place, cache: Cache | None = None) -> Place:
     """
     if isinstance(place, RemotePath) or "://" not in str(place):
         return place if isinstance(place, RemotePath) else Path(place)
-    if (plain := without_secrets(str(place))) != str(place):
+    plain = without_secrets(str(place))
+    if plain != str(place):
         raise UserError(
             f"{plain}: has a user, a password or a signature, which files of a run would keep; give them to the file "
             f"system, by environment variables or in ~/.config/fsspec"

@@ -106,7 +106,8 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
     for label, name in enumerate(classes):
         images, unread = list_images(folder / name)
         for place in {path.parent for path in images}:
-            if (other := places.setdefault(os.path.realpath(place), name)) != name:
+            other = places.setdefault(os.path.realpath(place), name)
+            if other != name:
                 raise UserError(f"{where}: {place} is also linked from class {other}; give each image one class")
         for suffix in others:
             del unread[suffix]
@@ -138,7 +139,8 @@ def say_unread_folders(folder: Path) -> None:
     """Report folders beside ``train`` that are no split, such as ``dev`` or ``validation2``."""
     read = [name for names in TREE_NAMES.values() for name in names]
     others = sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name not in read)
-    if others := [name for name in others if not name.startswith(".")]:
+    others = [name for name in others if not name.startswith(".")]
+    if others:
         say_once(f"{folder}: {', '.join(map(ascii, others[:5]))} beside train are ignored; {', '.join(read)} are read")
 
 

@@ -70,7 +70,9 @@ class LabeledImages:
     def take(self, indices: Indices, where: str | None = None) -> Self:
         """The examples at ``indices`` (positions in this object)."""
         part = copy(self)
-        part.indices, part.labels, part.where = self.indices[indices], self.labels[indices], where or self.where
+        part.indices = self.indices[indices]
+        part.labels = self.labels[indices]
+        part.where = where or self.where
         return part
 
 
@@ -141,7 +143,9 @@ class ImageFiles:
     def take(self, indices: Indices, where: str | None = None) -> Self:
         """The files at ``indices``."""
         part = copy(self)
-        part.names, part.labels, part.where = self.names[indices], self.labels[indices], where or self.where
+        part.names = self.names[indices]
+        part.labels = self.labels[indices]
+        part.where = where or self.where
         return part
 
 

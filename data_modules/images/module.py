@@ -168,7 +168,8 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
 
     def _check_values(self, source: Any) -> None:
         """Refuse images whose values do not fit the range of their scaling; report the range."""
-        name, reader = self.info.name, getattr(source, "reader", ImageReader(value_range=self.task.value_range))
+        name = self.info.name
+        reader = getattr(source, "reader", ImageReader(value_range=self.task.value_range))
         line, wrong = reader.check_values(name, source.sources() if hasattr(source, "sources") else ())
         if not line and not wrong and self.value_range:
             wrong = f"data.value_range: applies to images of more than 8 bits, but {name} has none; leave it out"
@@ -179,7 +180,8 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
 
     def transformed(self, examples: Images, train: bool = False, seed: int | None = None) -> TransformedExamples:
         """See :class:`~data_modules.loading.module.SingleSet`."""
-        seed, task = self.seed if seed is None else seed, self.task
+        seed = self.seed if seed is None else seed
+        task = self.task
         augment = self.augment if train else "none"
         own = self.pixel_transforms() if train else None
         if augment in ("resized_crop", "randaugment"):

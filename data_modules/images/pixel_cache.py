@@ -180,7 +180,8 @@ class PixelExamples(TransformedExamples):
     def __getitems__(self, keys: Sequence[int | Key]) -> list[tuple[Tensor, Any]]:
         """The examples of a batch, which are augmented together."""
         pairs = [(0, key) if isinstance(key, int) else key for key in keys]
-        pixels, labels = np.empty((len(pairs), *self.shape), np.uint8), self.examples.labels
+        pixels = np.empty((len(pairs), *self.shape), np.uint8)
+        labels = self.examples.labels
         indices = np.array([index for _, index in pairs])
         places = indices if self.positions is None else self.positions[indices]
         if self.cache is None or not self.cache.read_known(places, pixels):

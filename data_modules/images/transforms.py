@@ -36,7 +36,9 @@ class CropFlip:
     """
 
     def __init__(self, size: tuple[int, int], flips: bool = True) -> None:
-        self.size, self.padding, self.flips = size, crop_padding(size), flips
+        self.size = size
+        self.padding = crop_padding(size)
+        self.flips = flips
 
     def __call__(self, pixels: NDArray[np.uint8], seeds: Sequence[int]) -> NDArray[np.uint8]:
         """Crop and flip ``pixels`` (B, C, H, W) by the seed of each image; they stay as they are."""
@@ -44,7 +46,9 @@ class CropFlip:
         padded = np.zeros((*pixels.shape[:2], height + 2 * above, width + 2 * before), np.uint8)
         padded[..., above : above + height, before : before + width] = pixels
         places = np.array([2 * above + 1, 2 * before + 1])
-        drawn, flipped, common = np.empty((len(pixels), 2), np.int64), np.zeros(len(pixels), bool), np.lcm(*places)
+        drawn = np.empty((len(pixels), 2), np.int64)
+        flipped = np.zeros(len(pixels), bool)
+        common = np.lcm(*places)
         for number, seed in enumerate(seeds):
             generator.manual_seed(seed)
             # Both at once: a number below a common multiple is, modulo its divisor, what torchvision draws below that.
@@ -162,11 +166,13 @@ class MaskTransform:
             raise UserError(
                 f"data.augment: {augment} changes images of {task.name} but not their masks; use crop_flip or none"
             )
-        size, bilinear = task.image_shape[1:], v2.InterpolationMode.BILINEAR
+        size = task.image_shape[1:]
+        bilinear = v2.InterpolationMode.BILINEAR
         crop = [v2.RandomResizedCrop(size, scale=(0.25, 1.0), interpolation=bilinear), v2.RandomHorizontalFlip()]
         geometry = crop if augment == "crop_flip" else [v2.Resize(size, interpolation=bilinear)]
         # v2 treats an untyped tensor beside a mask as the image.
-        self.mode, self.joint = ToMode(task.in_chans), v2.Compose([*geometry, *to_tensor(task), v2.ToPureTensor()])
+        self.mode = ToMode(task.in_chans)
+        self.joint = v2.Compose([*geometry, *to_tensor(task), v2.ToPureTensor()])
 
     def __call__(self, image: Image.Image, mask: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
         """Transform both."""

@@ -35,7 +35,8 @@ def content_of_files(size: int, path_of: Callable[[int], Path]) -> Iterator[byte
     for path in map(path_of, spread(size, _FILES)):
         if path.is_file():
             with path.open("rb") as file:
-                beginning, length = file.read(_PART), file.seek(0, os.SEEK_END)
+                beginning = file.read(_PART)
+                length = file.seek(0, os.SEEK_END)
                 file.seek(max(len(beginning), length - _PART))
                 yield f"{length} ".encode() + beginning + file.read()
 

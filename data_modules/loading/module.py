@@ -248,7 +248,8 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
     def reference_dataloader(self, limit: int, is_shared: bool = True) -> DataLoader[Any]:
         """Training examples once, without augmentation; of more than ``limit`` a class-stratified, seeded draw."""
         examples = self._splits["train"]
-        if (size := len(examples)) > limit:
+        size = len(examples)
+        if size > limit:
             if process_of(self)[0] == 0:
                 print(
                     f"data       {limit:,} of the {size:,} training examples of {self.info.name}, drawn class by "

@@ -102,7 +102,9 @@ class TrainBatchSampler(Sampler[list[Key]]):
         return batch if epoch == self.epoch else 0
 
     def __iter__(self) -> Iterator[list[Key]]:
-        epoch, start, size = self.epoch, self.start, self.batching.batch_size
+        epoch = self.epoch
+        start = self.start
+        size = self.batching.batch_size
         order = self.drawn(torch.Generator().manual_seed(mix_seed(self.batching.seed, epoch))).tolist()
         for k in range(start, self.length):
             first = (k * self.batching.world_size + self.batching.rank) * size

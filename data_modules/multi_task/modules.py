@@ -247,7 +247,8 @@ class MultiTask(ImageOptions, SeveralSets):
         super().__post_init__()
         if self.balanced:
             raise UserError("data.balanced: draws the classes of one set; MultiTask draws tasks by data.temperature")
-        if unknown := sorted(self.augment_of.keys() - self.sets.keys()):
+        unknown = sorted(self.augment_of.keys() - self.sets.keys())
+        if unknown:
             raise UserError(
                 f"data.augment_of: {', '.join(unknown)} is not a task of this run; tasks are {', '.join(self.sets)}"
             )

@@ -66,7 +66,8 @@ class TaskBatchSampler(TrainBatchSampler):
         lengths: Mapping[str, Indices] | None = None,
     ) -> None:
         super().__init__(sum(sizes.values()), batching, steps)
-        self.sizes, self.weights = list(sizes.values()), weights
+        self.sizes = list(sizes.values())
+        self.weights = weights
         self.seeds = [mix_seed(batching.seed, _ORDER, name) for name in sizes]
         self.lengths = [lengths[name] for name in sizes] if lengths else None
         self.offsets = np.cumsum([0, *self.sizes])
@@ -101,7 +102,8 @@ def eval_batches(sizes: Sequence[int], batch_size: int, rank: int = 0, world_siz
     The examples of a task, so many as ``sizes`` says, are numbered after those of the task before it. The last batch of
     a task may have fewer than ``batch_size`` examples.
     """
-    batches, offset = [], 0
+    batches = []
+    offset = 0
     for size in sizes:
         share = [offset + index for index in unpadded_share(size, rank, world_size)]
         batches += [share[first : first + batch_size] for first in range(0, len(share), batch_size)]

@@ -72,9 +72,11 @@ class OwnImages(ImageDataModule):
         if self.groups is None or self.groups.endswith(".csv"):
             return
         try:
-            parts, reason = re.compile(self.groups).groups, ""
+            parts = re.compile(self.groups).groups
+            reason = ""
         except re.error as error:
-            parts, reason = 0, f" ({error})"
+            parts = 0
+            reason = f" ({error})"
         if parts != 1:
             raise UserError(
                 f"data.groups: expected a .csv file, or a regular expression with one part in parentheses as in "
@@ -124,7 +126,8 @@ class OwnImages(ImageDataModule):
         if self.groups is not None:
             groups = {split: {*self._groups_of(files, split == "test")} - {""} for split, files in parts.items()}
             for one, other in combinations(groups, 2):
-                if shared := sorted(groups[one] & groups[other]):
+                shared = sorted(groups[one] & groups[other])
+                if shared:
                     say_once(f"data.groups: {len(shared):,} groups of {other} are also in {one}, such as {shared[0]!a}")
         if sum(map(len, parts.values())) <= _COMPARED:
             with suppress(OSError):  # decoding the file will report the error
@@ -132,7 +135,8 @@ class OwnImages(ImageDataModule):
 
     def _groups_of(self, files: ImageFiles, is_test: bool = False) -> list[str]:
         """The group of each image; test images may have none and then get an empty group."""
-        names, option = files_of(files), self.groups or ""
+        names = files_of(files)
+        option = self.groups or ""
         if option.endswith(".csv"):
             table = _read_groups(Path(option) if Path(option).is_file() else self.root_folder / option)
             below = PurePosixPath(files.folder.relative_to(self.root_folder).as_posix())
@@ -182,7 +186,8 @@ def _say_copies(parts: Mapping[Split, ImageFiles]) -> None:
         for split, path in places if len({split for split, _ in places}) > 1 else ():
             with path.open("rb") as file:
                 same[hashlib.file_digest(file, "sha256").hexdigest()].setdefault(split, path)
-    if copies := [list(paths.values()) for paths in same.values() if len(paths) > 1]:
+    copies = [list(paths.values()) for paths in same.values() if len(paths) > 1]
+    if copies:
         first, second = copies[0][:2]
         say_once(
             f"data: {len(copies):,} files have the same content as a file in another split, such as {first} and "

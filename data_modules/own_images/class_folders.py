@@ -43,7 +43,8 @@ class ImageFolderData(OwnImages):
 
     def __post_init__(self) -> None:
         folder = self.present_root
-        train, listed = self.tree("train"), listed_classes(folder / "classes.txt")
+        train = self.tree("train")
+        listed = listed_classes(folder / "classes.txt")
         self.table = read_label_table(folder / TABLE, listed) if train is None and (folder / TABLE).is_file() else None
         if self.table is not None and not self.table.is_single:
             raise UserError(
@@ -70,7 +71,8 @@ class ImageFolderData(OwnImages):
         if self.has_channels and "train" in self._splits and not is_known:
             images = self.first(self._splits["train"], _MEASURED, "train")
             pixels = torch.stack([pixel_transform(self.task)(images[i][0]) for i in range(len(images))]) / 255
-            mean, std = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3)).clamp(min=1e-3)
+            mean = pixels.mean(dim=(0, 2, 3))
+            std = pixels.std(dim=(0, 2, 3)).clamp(min=1e-3)
             self.info = replace(self.info, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
 
     def read(self, split: Split) -> Images:
@@ -125,7 +127,8 @@ class UnlabeledFolderData(OwnImages):
 
     def read(self, split: Split) -> Images:
         """The images of one split, all of class 0."""
-        name, folder = self.info.name, self.root_folder
+        name = self.info.name
+        folder = self.root_folder
         train, own = self.tree("train"), self.tree(split)
         if split == "test" and (train is None or own is None):
             raise UserError(f"{name}: {folder} has no folder test/ beside a folder train/; add it, or only train")

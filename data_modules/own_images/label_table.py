@@ -102,7 +102,8 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
         place = f"{path}, line {number}"
         columns = [name for name in row if name not in (FILE, SPLIT)]
         files.append(_file(row[FILE], place))
-        if (split := row.get(SPLIT, "train")) not in SPLITS:
+        split = row.get(SPLIT, "train")
+        if split not in SPLITS:
             raise UserError(f"{place}: the split {shortened(split)}, expected {', '.join(SPLITS)}")
         splits.append(split)
         cells.append((place, [row[name] for name in columns]))
@@ -151,7 +152,8 @@ def _file(name: str, place: str) -> str:
 
 
 def _from_names(cells: Sequence[Cells], classes: Sequence[str], which: str) -> NDArray[np.uint8]:
-    labels, index = np.zeros((len(cells), len(classes)), np.uint8), {name: k for k, name in enumerate(classes)}
+    labels = np.zeros((len(cells), len(classes)), np.uint8)
+    index = {name: k for k, name in enumerate(classes)}
     for row, (place, names) in enumerate(cells):
         for name in names:
             if name not in index:

@@ -22,7 +22,8 @@ def bring(kind: type[OfficialData], root: Path, source: Path | None) -> None:
     Raises:
         UserError: If a file is missing or damaged, or cannot be downloaded; the sentence says what to do.
     """
-    name, folder = kind.info.name, root / kind.info.name
+    name = kind.info.name
+    folder = root / kind.info.name
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} exists but does not contain {name}; move it away and run again")
     if source is not None:
@@ -76,7 +77,8 @@ def _download(kind: type[OfficialData], archive: Archive, store: Path, root: Pat
             download_url(archive.url, temporary.parent, temporary.name, archive.md5)
         except (OSError, RuntimeError) as error:
             reason = " ".join(str(getattr(error, "reason", error)).split())
-            name, urls = kind.info.name, " and ".join(archive.url for archive in kind.archives)
+            name = kind.info.name
+            urls = " and ".join(archive.url for archive in kind.archives)
             raise UserError(
                 f"{name}: {archive.url} could not be downloaded ({reason}); download {urls} into a folder of your own "
                 f"and run `lgx data prepare {name} --root {root} --source FOLDER`"

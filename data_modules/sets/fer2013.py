@@ -39,7 +39,8 @@ class FER2013(OfficialData):
 
 def _read_table(path: Path, split: Split) -> tuple[list[tuple[Any, int]], list[int]]:
     usage = {"train": "Training", "val": "PublicTest", "test": "PrivateTest"}[split]
-    labels, pixels = [], []
+    labels = []
+    pixels = []
     with path.open(newline="", encoding="utf-8") as file:
         for raw in csv.DictReader(file):
             row = {key.strip(): value for key, value in raw.items()}

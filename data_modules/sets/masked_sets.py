@@ -76,7 +76,8 @@ class VOC12Aug(VOC12):
             raise UserError(f"{self.info.name} {split}: {listed} is missing; expected one image name per line")
         names = [name for line in read_lines(listed) if (name := line.strip())]
         tested = {image.stem for image, _ in super().files(folder, "test")}
-        if leaked := sorted(tested & set(names)):
+        leaked = sorted(tested & set(names))
+        if leaked:
             raise UserError(
                 f"{self.info.name}: {listed} names {len(leaked):,} test images, first {leaked[0]}; expected the list "
                 f"of 10,582 names without them"

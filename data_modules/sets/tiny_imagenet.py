@@ -42,15 +42,18 @@ class TinyImageNet(OfficialData):
 
     def open(self, folder: Path, split: Split) -> ImageFiles:
         """Training images by folder; val images by the table of their classes."""
-        inner, where = folder / _INNER, f"{self.info.name} {split}"
+        inner = folder / _INNER
+        where = f"{self.info.name} {split}"
         base = inner if inner.is_dir() else folder  # a user may have linked the inner folder
         classes = read_classes(base / "wnids.txt", self.num_classes)
         if split == "train":
             return read_class_tree(base / "train", classes, where, others=(".txt",))  # boxes of objects
-        table, images = base / "val" / ANNOTATIONS, base / "val" / "images"
+        table = base / "val" / ANNOTATIONS
+        images = base / "val" / "images"
         labels = read_labels(table, classes)
         present = {path.name for path in images.iterdir()}
-        if missing := sorted(labels.keys() - present):
+        missing = sorted(labels.keys() - present)
+        if missing:
             raise UserError(
                 f"{where}: {len(missing):,} of {len(labels):,} images of {table} are missing in {images}, "
                 f"first {missing[0]}"

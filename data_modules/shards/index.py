@@ -73,7 +73,8 @@ def read_index(directory: str | Place) -> tuple[DatasetInfo, dict[Split, list[Sh
 def _described(index: dict[str, Any], folder: Place) -> tuple[DatasetInfo, dict[str, list[Shard]]]:
     """The facts and the shards that an index describes."""
     facts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in index["info"].items()}
-    info, splits = DatasetInfo(**facts), dict[str, list[Shard]]()
+    info = DatasetInfo(**facts)
+    splits = dict[str, list[Shard]]()
     if not (len(info.mean) == len(info.std) == info.in_chans and len(info.sizes) == 3):
         raise ValueError(f"expected mean and std of {info.in_chans} channels and 3 sizes")
     for split, entry in index["splits"].items():
@@ -112,7 +113,8 @@ def load_index(directory: Place) -> dict[str, Any]:
     Raises:
         UserError: If it is damaged or no index of shards.
     """
-    file, remedy = directory / INDEX, "remove the folder and write it again"
+    file = directory / INDEX
+    remedy = "remove the folder and write it again"
     if isinstance(file, Path) and not file.is_file():
         raise UserError(f"{file}: not a file; {remedy}")
     index = read_json(file, remedy) if isinstance(file, Path) else parse_json(file.read_bytes(), str(file), remedy)

@@ -41,7 +41,8 @@ def _read_rows(shard: Shard) -> Iterator[tuple[bytes, int, int, int]]:
     Raises:
         UserError: If the file is missing, truncated, or holds another number of examples than the index says.
     """
-    path, count = shard.path, 0
+    path = shard.path
+    count = 0
     remedy = "write the shards again (`lgx data prepare` resumes)"
     try:
         for sample in wds.tariterators.group_by_keys(_members(shard)):
@@ -99,7 +100,8 @@ def _members(shard: Shard) -> Iterator[dict[str, Any]]:
                 yield {"fname": member.name, "data": content.read(), "__url__": str(path)}
         # tarfile treats the end of a file, and any invalid header, as the end of the archive.
         stream.seek(tar.offset)
-        if len(end := stream.read(tarfile.BLOCKSIZE)) < tarfile.BLOCKSIZE or any(end):
+        end = stream.read(tarfile.BLOCKSIZE)
+        if len(end) < tarfile.BLOCKSIZE or any(end):
             raise ValueError("no mark of the end of the archive after its last file")
         if any(block.strip(b"\0") for block in iter(lambda: stream.read(2**20), b"")):
             raise ValueError("further files after the end of the archive")
@@ -114,7 +116,8 @@ def read_table(shard: Shard) -> Table:
     path = shard.path
     mark = shard.sha256.encode() if isinstance(path, RemotePath) else stamp(path.resolve())
     place = cached_file("shards", "npy", [str(_VERSION).encode(), mark])
-    if (kept := _kept_table(place, shard)) is not None:
+    kept = _kept_table(place, shard)
+    if kept is not None:
         return kept
     rows = [*_read_rows(shard)]
     longest = max((len(key) for key, *_ in rows), default=1)
@@ -132,7 +135,8 @@ def _kept_table(place: Path, shard: Shard) -> Table | None:
         return None
     try:
         table: Table = np.load(place, allow_pickle=False)
-        labels, ends = table["label"], table["offset"] + table["size"]
+        labels = table["label"]
+        ends = table["offset"] + table["size"]
     except (OSError, ValueError, IndexError, EOFError):
         return None
     length = shard.path.stat().st_size if isinstance(shard.path, Path) else shard.size
@@ -149,7 +153,8 @@ class ShardImages:
     reader = ImageReader()
 
     def __init__(self, shards: Iterable[Shard], where: str) -> None:
-        self.where, self.shards = where, list(shards)
+        self.where = where
+        self.shards = list(shards)
         self.sizes = [len(shard.rows) for shard in self.shards]
         self._ends = np.cumsum(self.sizes)
         self._tables: dict[int, Table] = {}
@@ -212,7 +217,8 @@ class ShardImages:
             UserError: If the shard is missing, damaged, or holds another number of examples than the index says.
         """
         if number not in self._tables:
-            chosen, table = self.shards[number].chosen, read_table(self.shards[number])
+            chosen = self.shards[number].chosen
+            table = read_table(self.shards[number])
             self._tables[number] = table if chosen is None else table[chosen]
         return self._tables[number]
 

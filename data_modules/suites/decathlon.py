@@ -123,7 +123,8 @@ class Decathlon(ImageDataModule):
         if task not in FACTS:
             raise UserError(f"data.task: expected one of {', '.join(FACTS)}, got {task}")
         self.decathlon_task: DecathlonTask = task
-        self.facts, self.info = FACTS[task], DECATHLON.info(task)
+        self.facts = FACTS[task]
+        self.info = DECATHLON.info(task)
         super().__init__(**options)
 
     @property

@@ -40,7 +40,8 @@ def bring(base: Path, name: str, source: str | Path) -> None:
             )
         _unpack(devkit, "decathlon-1.0/annotations", base / "annotations")
     place = base / "data" / name
-    own, common = folder / (Path(IMAGENET).name if name == "imagenet12" else f"{name}.tar"), folder / Path(DATA).name
+    own = folder / (Path(IMAGENET).name if name == "imagenet12" else f"{name}.tar")
+    common = folder / Path(DATA).name
     if place.exists():
         return
     if own.exists():
@@ -74,6 +75,7 @@ def _unpack(archive: Path, inside: str, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=target.parent) as unpacked:
         unpack(archive, Path(unpacked))
-        if not (found := Path(unpacked, inside)).is_dir():
+        found = Path(unpacked, inside)
+        if not found.is_dir():
             raise UserError(f"{archive}: holds no {inside}/; expected the official archive, fetch it again")
         found.rename(target)

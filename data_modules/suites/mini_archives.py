@@ -37,7 +37,8 @@ class SmallFiles(ImageFiles):
 
     def encoded(self, index: int) -> tuple[bytes, str]:
         """Bytes and suffix of the stored image; a JPEG or PNG that is neither resized nor converted stays as it is."""
-        path, image = self.path(index), self.decoded(index)
+        path = self.path(index)
+        image = self.decoded(index)
         suffix = "jpg" if path.suffix.lower() in (".jpg", ".jpeg") else "png"
         with open_undecoded(path) as original:
             if (original.size, original.mode) == (image.size, image.mode) and path.suffix.lower() in _KEPT:
@@ -94,7 +95,8 @@ def tiny_imagenet(folder: Path, scratch: Path) -> Splits:
     train = _labeled(folder / "train_50_per_class.zip", scratch, classes)
     names = _unpacked(folder / "val_all.zip", scratch)
     label_of = read_labels(folder / ANNOTATIONS, classes)
-    if unknown := next((name.name for name in names if name.name not in label_of), None):
+    unknown = next((name.name for name in names if name.name not in label_of), None)
+    if unknown:
         raise UserError(f"{folder / ANNOTATIONS}: gives no class for {unknown} of val_all.zip; fetch it again")
     labels = [label_of[name.name] for name in names]
     return _official(train, SmallFiles(scratch / "val_all", list(map(str, names)), labels, "tiny_imagenet test"))
@@ -149,7 +151,8 @@ def _unpacked(path: Path, scratch: Path) -> list[Path]:
 def _labeled(path: Path, scratch: Path, classes: Sequence[str] | None = None) -> SmallFiles:
     """Images of a zip file; its second folders are the classes, ordered as numbers if all are, else by alphabet."""
     names = _unpacked(path, scratch)
-    if bad := next((name for name in names if len(name.parts) < 3), None):
+    bad = next((name for name in names if len(name.parts) < 3), None)
+    if bad:
         raise UserError(f"{path}: holds {bad}, expected <folder>/<class>/<image>")
     found = {name.parts[1] for name in names}
     if classes is None:

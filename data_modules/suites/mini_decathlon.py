@@ -107,18 +107,21 @@ class MiniSuite(ShardedSuite[MiniTask]):
         if files and source is None:
             raise UserError(f"mini_{task} cannot be downloaded; give --source FOLDER that holds {wanted}")
         for file in files:
-            if not (path := Path(str(source)) / task / file).is_file():
+            path = Path(str(source)) / task / file
+            if not path.is_file():
                 raise UserError(f"mini_{task}: {path} does not exist; --source is the folder that holds {wanted}")
 
     def images(self, task: MiniTask, source: str | Path | None, scratch: Path) -> Mapping[Split, Images]:
         """Read the archives of a task; damaged and other ones are refused."""
-        facts, folder = FACTS[task], Path(str(source)) / task
+        facts = FACTS[task]
+        folder = Path(str(source)) / task
         if facts.read is None:
             return pictures(f"mini_{task}", "digits")
         found = facts.read(folder, scratch)
         for split, images in found.items():
             images.where = f"mini_{task} {split}"
-        if (classes := len(np.unique(found["train"].labels))) != facts.num_classes:
+        classes = len(np.unique(found["train"].labels))
+        if classes != facts.num_classes:
             raise UserError(
                 f"mini_{task}: the archives in {folder} hold training images of {classes} classes, "
                 f"expected {facts.num_classes}; fetch them again"

@@ -104,7 +104,8 @@ class ShardedSuite(Suite[TaskT]):
 
         Several processes may call it at once: the first one writes them, and the others wait.
         """
-        folder, info = self.folder(root, task), self.info(task)
+        folder = self.folder(root, task)
+        info = self.info(task)
         if is_complete(folder):
             return True
         self.check(task, source)

@@ -80,7 +80,8 @@ class TextFiles(TokenSet[Sequences]):
         super().__post_init__()
         name = task_name(self.name or self.root_folder.resolve().stem)
         splits = "files named val and test, or val_fraction of the training documents for each"
-        size, publisher = self.token_count, "the user's own"
+        size = self.token_count
+        publisher = "the user's own"
         self.info = DatasetInfo(
             name, size, (None,) * 3, publisher, self.root, splits, kind="language", metric=PERPLEXITY
         )
@@ -136,7 +137,8 @@ class TextFiles(TokenSet[Sequences]):
     def _part(self, documents: Any, files: Iterable[Split], split: Split) -> Any:
         """The training documents, or those that are held out for a split without files."""
         order = np.random.default_rng(self.split_seed).permutation(len(documents))
-        share, parts = -int(-len(documents) * self.val_fraction // 1), dict[Split, Indices]()
+        share = -int(-len(documents) * self.val_fraction // 1)
+        parts = dict[Split, Indices]()
         for absent in ("test", "val"):
             if absent not in files:
                 parts[absent], order = order[:share], order[share:]

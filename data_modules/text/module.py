@@ -224,7 +224,8 @@ class TextDataModule(TokenSet[Texts]):
             remove_columns=rows.column_names,
             new_fingerprint=library().fingerprint.Hasher.hash(identity),
         )
-        if cut := int(np.sum(encoded["is_cut"])):
+        cut = int(np.sum(encoded["is_cut"]))
+        if cut:
             name = self.info.name
             rank_zero_info(
                 f"{name} {split}: {cut:,} of {len(rows):,} texts were cut to data.max_len {self.text_length}"
@@ -293,7 +294,8 @@ class TextSet(TextOptions, TextDataModule):
         """See :class:`TextDataModule`."""
         if self.source == "hub":
             name, config, splits = self.hub
-            rows, columns = read_hub(name, config, splits[split]), self.hub_columns or self.columns
+            rows = read_hub(name, config, splits[split])
+            columns = self.hub_columns or self.columns
             indices = {str(index): index for index in range(self.num_classes)}
             return labeled(rows, columns, "label", indices, f"{name} {splits[split]}")
         if not self.folder.is_dir():

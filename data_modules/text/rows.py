@@ -96,14 +96,16 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
     Raises:
         UserError: If a file cannot be read or lacks a column; the sentence names it.
     """
-    if wrong := next((path for path in files if (suffix or suffix_of(path)) not in _READERS), None):
+    wrong = next((path for path in files if (suffix or suffix_of(path)) not in _READERS), None)
+    if wrong:
         raise UserError(f"{wrong}: is no file with texts; expected a name that ends in {SUFFIXES}, .gz too")
     parts = []
     for form in sorted({suffix or suffix_of(path) for path in files}):
         names = [str(path) for path in files if (suffix or suffix_of(path)) == form]
         place, (builder, fixed) = ", ".join(names[:3]), _READERS[form]
         texts = {"converters": dict.fromkeys(columns, str)} if builder == "csv" else {}
-        folder, given = str(cache_root() / "texts"), {**fixed, **texts, **options}
+        folder = str(cache_root() / "texts")
+        given = {**fixed, **texts, **options}
         try:
             rows = library().load_dataset(builder, data_files=names, split="train", cache_dir=folder, **given)
             rows.data.table.validate(full=True)  # texts that are not UTF-8
@@ -111,14 +113,16 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
             raise
         except Exception as error:  # readers raise errors of many kinds, within an error of datasets
             cause = error.__cause__
-            reason, name = error_line(cause if isinstance(cause, Exception) else error), getattr(error, "filename", "")
+            reason = error_line(cause if isinstance(cause, Exception) else error)
+            name = getattr(error, "filename", "")
             if "corresponds to no data" in reason:
                 raise UserError(f"{place}: has no rows; remove the file, or copy it again") from error
             if str(name).startswith(folder):
                 raise UserError(f"cannot write {name}: {reason}; set LGX_CACHE to a folder with more space") from error
             remedy = f"correct the file or copy it again; if it is intact, remove {folder}"
             raise UserError(f"{place}: cannot be read ({reason}); {remedy}") from error
-        if absent := [column for column in columns if column not in rows.column_names]:
+        absent = [column for column in columns if column not in rows.column_names]
+        if absent:
             raise UserError(f"{place}: no column {absent[0]!r} among {', '.join(rows.column_names)[:200]}")
         parts.append(rows.select_columns(list(columns)))
     return library().concatenate_datasets(parts)
@@ -131,7 +135,8 @@ def read_hub(name: str, config: str | None, split: str) -> Any:
         UserError: If the set cannot be loaded.
     """
     remedy = "use data.source files, which reads the publishers' files below data.root"
-    place, datasets = f"{name}{f' ({config})' if config else ''} {split}", library()
+    place = f"{name}{f' ({config})' if config else ''} {split}"
+    datasets = library()
     with foreign_errors(place, "could not be loaded from the Hugging Face hub", remedy), hub_or_cache(place, remedy):
         return datasets.load_dataset(name, config, split=split)
 

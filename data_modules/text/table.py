@@ -90,7 +90,8 @@ class TextTable(TextDataModule):
 
     def read(self, split: Split) -> Any:
         """See :class:`~data_modules.text.module.TextDataModule`."""
-        place, index = ", ".join(map(str, self.paths[split][:3])), {name: k for k, name in enumerate(self.classes)}
+        place = ", ".join(map(str, self.paths[split][:3]))
+        index = {name: k for k, name in enumerate(self.classes)}
         rows = read_files(self.paths[split], [*self.columns, self.labels or self.label])
         if self.labels is None:
             return labeled(rows, self.columns, self.label, index, place)

@@ -38,7 +38,8 @@ def load_tokenizer(where: str | Path, vocab_size: int | None = None, option: str
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with extra("nlp", option):
         from transformers import AutoTokenizer, GPT2Tokenizer
-    folder, place = Path(where), f"{option}: {where}"
+    folder = Path(where)
+    place = f"{option}: {where}"
     remedy = "give the folder of a network of transformers that contains its tokenizer, or its name on the hub"
     if not folder.is_dir() and (isinstance(where, Path) or where.startswith((".", "/"))):
         raise UserError(f"{place} does not exist; {remedy}")
@@ -53,7 +54,8 @@ def load_tokenizer(where: str | Path, vocab_size: int | None = None, option: str
                 tokenizer = AutoTokenizer.from_pretrained(str(where), trust_remote_code=False)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise UserError(f"{place} has only special tokens, because its vocabulary is missing; {remedy}")
-    if (size := size_of(tokenizer)) > (vocab_size or size):
+    size = size_of(tokenizer)
+    if size > (vocab_size or size):
         raise UserError(
             f"{place} has {size} tokens, but the network knows {vocab_size}; give the network's own tokenizer, or its "
             f"number of tokens with data.vocab_size"

@@ -117,7 +117,8 @@ def keys_by_layer(model_type: str) -> tuple[str, ...]:
     try:
         five, seven = (_plain_values(CONFIG_MAPPING[model_type](**{depth: n})) for n in (5, 7))
     except Exception:  # a type without networks of these depths is refused where its structure is read
-        five, seven = {}, {}
+        five = {}
+        seven = {}
     by_layer = [key for key in five if _has_length(five[key], 5) and _has_length(seven.get(key), 7)]
     return ("layer_types", "attention_window", *by_layer)
 

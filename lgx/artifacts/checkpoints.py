@@ -26,7 +26,8 @@ def weights_of_run(source: str) -> str:
     unfinished run they are the best so far.
     """
     folder = Path(source) / "checkpoints"
-    if runs := sorted(path.parent for path in Path(source).glob("seed*/checkpoints")):
+    runs = sorted(path.parent for path in Path(source).glob("seed*/checkpoints"))
+    if runs:
         raise UserError(
             f"{source}: contains runs of several seeds; give one of them: {' or '.join(map(str, runs[:3]))}"
         )

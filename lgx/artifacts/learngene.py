@@ -97,7 +97,8 @@ class Learngene:
     def __post_init__(self) -> None:
         if self.content is None:
             object.__setattr__(self, "content", self._content())
-        if tied := self.architecture.tied_names():
+        tied = self.architecture.tied_names()
+        if tied:
             once = {name: t for name, t in self.tensors.items() if name.removeprefix(WHOLE) not in tied}
             object.__setattr__(self, "tensors", once)
 
@@ -200,10 +201,12 @@ def _check_tensors(learngene: Learngene, place: str) -> None:
         if learngene.content == "slices":
             whole = {name.removeprefix(WHOLE): t for name, t in learngene.weights.items() if name.startswith(WHOLE)}
             check_shapes(whole, learngene.architecture, place, strict=True)
-            if lone := sorted(whole.keys() ^ named.keys()):
+            lone = sorted(whole.keys() ^ named.keys())
+            if lone:
                 raise UserError(f"{place}: holds {lone[0]} of only one of whole network and slices; {AGAIN}")
         architecture = learngene.architecture
-        layers, depth = check_shapes(named, architecture, place, strict=True), architecture.depth
+        layers = check_shapes(named, architecture, place, strict=True)
+        depth = architecture.depth
         if learngene.content not in ("network", "slices", "family"):
             depth = len(architecture.stages or ())
         if depth and layers != depth:

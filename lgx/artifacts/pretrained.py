@@ -136,7 +136,8 @@ def architecture_of(place: str) -> Architecture:
 
 def load_known(place: str, purpose: str) -> PretrainedNetwork:
     """Load a trained network, see :func:`load_pretrained`; refuse other models of timm than ViTs without weights."""
-    if (network := _without_weights(place)) is not None:
+    network = _without_weights(place)
+    if network is not None:
         network.require_known(purpose)
     return load_pretrained(place)
 
@@ -156,11 +157,13 @@ def _from_learngene(name: str) -> PretrainedNetwork:
     if learngene.content == "slices":
         tensors = {name.removeprefix(WHOLE): t for name, t in tensors.items() if name.startswith(WHOLE)}
     elif learngene.content not in ("network", "family"):
-        held, remedy = "a hypernetwork", f"write a descendant with `lgx init --source {name} --arch …`"
+        held = "a hypernetwork"
+        remedy = f"write a descendant with `lgx init --source {name} --arch …`"
         if learngene.content == "layers":
             held = f"{learngene.num_layers} layers"
         elif learngene.content == "templates":
-            held, remedy = "templates", f"a run with `--model.templates {name}` trains a network of any size"
+            held = "templates"
+            remedy = f"a run with `--model.templates {name}` trains a network of any size"
         raise UserError(f"{name}: holds {held} of {learngene.method}, not a whole network; {remedy}")
     return _network(name, learngene.architecture, tensors, learngene.task)
 
@@ -177,7 +180,8 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     if about.get("plain_network") is not True:
         raise UserError(f"{name}: not a plain network of its architecture; give {FINAL_LEARNGENE} of that run")
     check_weights(tensors, name, of_run=True)
-    if (layers := check_shapes(tensors, architecture, name)) != architecture.depth:
+    layers = check_shapes(tensors, architecture, name)
+    if layers != architecture.depth:
         raise UserError(f"{name}: holds {layers} layers, but its description says {architecture.depth}; {AGAIN}")
     return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
 
@@ -212,7 +216,8 @@ def _weights_beside(config: Path) -> dict[str, Tensor]:
     folder = config.parent
     if (folder / _PICKLED).is_file() and not (folder / WEIGHTS).exists():
         values = load_checkpoint(folder / _PICKLED)
-        if wrong := [name for name, value in values.items() if not is_number_tensor(value)]:
+        wrong = [name for name, value in values.items() if not is_number_tensor(value)]
+        if wrong:
             raise UserError(f"{folder / _PICKLED}: {shortened(wrong[0])} is no tensor; {AGAIN}")
         return values
     return read_safetensors(folder / WEIGHTS)[0]

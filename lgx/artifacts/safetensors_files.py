@@ -37,7 +37,8 @@ def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], metadata:
     header: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))}
     end = 0
     for name, tensor in ordered:
-        start, end = end, end + tensor.nbytes
+        start = end
+        end = end + tensor.nbytes
         header[name] = {"dtype": _TYPES[tensor.dtype], "shape": [*tensor.shape], "data_offsets": [start, end]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text = text.ljust(-len(text) // 8 * -8)

@@ -127,7 +127,8 @@ def count_layers(names: Iterable[str], prefix: str, place: str) -> int:
         place: Where the names come from, for the message.
     """
     found = {name.removeprefix(prefix).split(".")[0] for name in names if name.startswith(prefix)}
-    if wrong := found ^ {str(layer) for layer in range(len(found))}:
+    wrong = found ^ {str(layer) for layer in range(len(found))}
+    if wrong:
         raise UserError(
             f"{place}: its layers are not numbered 0 to {len(found) - 1}: {prefix}{min(wrong)[:40]}; {AGAIN}"
         )

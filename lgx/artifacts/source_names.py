@@ -102,7 +102,8 @@ class TimmSource:
     def name(self) -> str:
         """The text form."""
         values = vars(self) | {"img_size": self.img_size and size_text(self.img_size)}
-        model, options = values.pop("model"), [f"{key}={value}" for key, value in values.items() if value is not None]
+        model = values.pop("model")
+        options = [f"{key}={value}" for key, value in values.items() if value is not None]
         return ",".join([f"{TIMM}{model}", *options])
 
     def arguments(self) -> dict[str, Any]:

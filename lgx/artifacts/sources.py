@@ -98,8 +98,10 @@ def resolve(text: str, download: bool = True) -> Source:
             place.
         download: Whether the hub may be asked; otherwise only what was downloaded before is found.
     """
-    if (weights := weights_of(text)) and is_remote(weights):
-        model, found = TimmSource.parse(text), resolve(weights, download)
+    weights = weights_of(text)
+    if weights and is_remote(weights):
+        model = TimmSource.parse(text)
+        found = resolve(weights, download)
         source = Source(replace(model, weights=found.name).name, replace(model, weights=found.place).name)
     elif is_remote(text):
         if not text.startswith(HUB):  # the rest may hold a password, or a token
@@ -173,7 +175,8 @@ def _fetched(text: str, download: bool) -> Source:
     Returns:
         The file or folder, with its name at its commit.
     """
-    name, snapshot = _parsed(text), None
+    name = _parsed(text)
+    snapshot = None
     is_final = re.fullmatch(r"[0-9a-f]{40}", name.revision or "") and name.path_in_repo.endswith(SAFETENSORS)
     if is_final or not download:
         with suppress(LocalEntryNotFoundError):

@@ -100,7 +100,8 @@ class TaskEmbeddings:
         if _KEY not in metadata or len(shapes) != 1 or len(shapes.pop()) != 1:
             raise UserError(f"{path}: holds no task embeddings; make them with `lgx embed --ancestor … --data …`")
         check_weights(tensors, str(path))
-        place, remedy = f"{path}: its description is damaged", "make it again with `lgx embed`"
+        place = f"{path}: its description is damaged"
+        remedy = "make it again with `lgx embed`"
         about = check_fields(parse_json(metadata[_KEY], place, remedy), _DESCRIPTION, place, complete=True)
         tasks = {name: check_fields(task, TASK, f"{place}: task {name!r}") for name, task in about["tasks"].items()}
         return cls(tensors, about["ancestor"], about["images"], tasks)

@@ -60,7 +60,8 @@ def import_timm(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]:
     _check_sizes(source)
     model, ignored = _with_timms_weights(source) if source.weights is None else _with_file(source, source.weights)
     timms: Any = model
-    inputs, shape = stated_normalization(source)[0], {}
+    inputs = stated_normalization(source)[0]
+    shape = {}
     if source.in_chans:
         inputs = inputs.for_channels(source.in_chans)
         shape = {"input_size": (source.in_chans, *timms.pretrained_cfg["input_size"][1:])}
@@ -282,7 +283,8 @@ def _heads(name: str) -> tuple[str, ...]:
 @contextmanager
 def _logged() -> Iterator[list[logging.LogRecord]]:
     """Collect what timm says about weights, instead of printing it."""
-    handler, logger = BufferingHandler(10**6), logging.getLogger("timm")
+    handler = BufferingHandler(10**6)
+    logger = logging.getLogger("timm")
     before = (logger.level, logger.propagate)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -72,7 +72,8 @@ def read_text_network(
     """
     with extra("nlp", str(config)):
         from lgx.architectures.hf_config import network_class
-    architecture, folder = describe_config(about, str(config)), config.parent
+    architecture = describe_config(about, str(config))
+    folder = config.parent
     kind = network_class(architecture.configuration(), architecture.kind)
     with foreign_errors(str(folder), "transformers cannot load it", "copy it again"), torch.random.fork_rng(devices=[]):
         options = {"config": architecture.configuration(), "dtype": "auto", "local_files_only": True}
@@ -84,9 +85,11 @@ def read_text_network(
             f"{config}: {name} has shape {tuple(stored)}, but the configuration gives {tuple(described)}; {AGAIN}"
         )
     lacking, unknown = sorted(loading["missing_keys"]), sorted(loading["unexpected_keys"])
-    if lost := [name for name in lacking if name not in architecture.structure.after_tokens]:
+    lost = [name for name in lacking if name not in architecture.structure.after_tokens]
+    if lost:
         raise UserError(f"{config}: the weights beside it lack {lost[0]}; copy them again")
-    if more := [name for name in unknown if name.startswith((architecture.layers, _without_base(architecture)))]:
+    more = [name for name in unknown if name.startswith((architecture.layers, _without_base(architecture)))]
+    if more:
         raise UserError(
             f"{config}: describes {architecture.depth} layers, but the weights also hold {more[0]}; {AGAIN}"
         )
@@ -135,7 +138,8 @@ def timm_names(tensors: Mapping[str, Tensor], place: str) -> dict[str, Tensor]:
         new = _LAYER.sub(r"blocks.\1.", _PREFIX.sub("", name), count=1)
         for pattern, replacement in _RULES:
             new = re.sub(pattern, replacement, new)
-        if found := _PART.fullmatch(new):
+        found = _PART.fullmatch(new)
+        if found:
             parts.setdefault((found[1], found[3]), {})[found[2]] = tensor
         else:
             renamed[new] = tensor

@@ -178,7 +178,8 @@ def embed_task(
     first = next(found, None)
     if first is None:
         raise UserError(f"embed_task: there are no images of task {name}")
-    channels, size = first.shape[1], image_size(*first.shape[2:])
+    channels = first.shape[1]
+    size = image_size(*first.shape[2:])
     means = (0.0,) * channels if mean is None else tuple(mean)
     stds = (1.0,) * channels if std is None else tuple(std)
     if not len(means) == len(stds) == channels:

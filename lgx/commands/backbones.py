@@ -51,9 +51,11 @@ def backbones(pattern: str) -> None:
         config = timm.get_pretrained_cfg(name)
         size = f"{parameters / 1e6:.1f} M" if parameters is not None else "unknown"
         pixels, license_ = (max(config.input_size[1:]), config.license) if config else ("-", None)
-        read, note = "no", found.reason
+        read = "no"
+        note = found.reason
         if found.architecture is not None:
-            read, note = "yes", "" if found.architecture.form else "also predicted by hypernetworks"
+            read = "yes"
+            note = "" if found.architecture.form else "also predicted by hypernetworks"
         print(f"{name:<{width}}  {read:<4}  {size:>10}  {pixels:>5}  {license_ or 'unknown'}{note and f'  ({note})'}")
 
 
@@ -67,7 +69,8 @@ def _print_types(pattern: str) -> None:
     width = max(map(len, names))
     print(f"{'type':<{width}}  read as")
     for name in tracked(names, "reading", unit="types"):
-        found, reason = [], ""
+        found = []
+        reason = ""
         for kind in kinds_of(name):
             try:
                 HFArchitecture(**SMALL, kind=cast(Kind, kind), config=f'{{"model_type":"{name}"}}').build("meta")

@@ -111,7 +111,8 @@ def _prepare_suite(suite: "Suite[Any]", names: list[str], root: str, source: str
             suite.check(suite.tasks[name], source)
     shown = track(names, f"preparing the {suite.title}", transient=True) if suite.in_shards else names
     present = [name for name in shown if suite.prepare(root, suite.tasks[name], source)]
-    if absent := [name for name in names if name not in present]:
+    absent = [name for name in names if name not in present]
+    if absent:
         remedy = suite.what_to_fetch(absent, root)
         if not present:
             raise UserError(remedy)
@@ -127,7 +128,8 @@ def _prepare_text(module: "TextSet", source: str | None) -> None:
     from data_modules.base import SPLITS
     from data_modules.files.archives import link
 
-    name, folder = module.info.name, module.folder
+    name = module.info.name
+    folder = module.folder
     if source is not None and not Path(source).is_dir():
         raise UserError(f"--source {source}: not a folder; give the folder with the files of {name}")
     linked = source is not None and not folder.exists()
@@ -164,7 +166,8 @@ def _write_shards(module: "ImageDataModule", out: str, shard_size: int) -> None:
     from data_modules.files.remote import place_of
     from data_modules.shards.writing import write_shards
 
-    folder, sizes = place_of(out) / f"{module.info.name}_shards", dict[str, int]()
+    folder = place_of(out) / f"{module.info.name}_shards"
+    sizes = dict[str, int]()
     for split in ("train", "val", "test"):
         images = module.read(split)
         sizes[split] = len(images)

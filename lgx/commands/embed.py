@@ -118,7 +118,8 @@ def _embed_all(
         loader = tracked(DataLoader(read.examples, batch_size, **options), f"embedding {task.name}")
         teacher = Teacher.of(reader.ancestor, task, features_only=True)
         total, count = sum_features(teacher, (batch.to(device) for batch in loader))
-        found.tensors[task.name], found.images[task.name] = (total / count).float(), count
+        found.tensors[task.name] = (total / count).float()
+        found.images[task.name] = count
         if read.is_described:
             found.tasks[task.name] = task.to_dict()
     return found

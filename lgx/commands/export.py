@@ -61,7 +61,8 @@ def export(
         _write_program(out, network, {**facts, "architecture": architecture.spec()}, int8, most_lost)
     else:
         words = words_for(architecture, tokenizer, found.place)
-        names, inputs = network.label_names or None, (network.mean, network.std)
+        names = network.label_names or None
+        inputs = (network.mean, network.std)
         network.model.to(dtype=network.half)  # None leaves float32
         facts |= {"latency": _latency(network.model, architecture)} if not architecture.reads_text else {}
         write_descendant(out, network.model, architecture, *inputs, names, facts, _WRITER, None, words, network.reading)

@@ -93,7 +93,8 @@ def _write(
     keep_names: bool,
 ) -> None:
     """Print a summary of the descendant, and write it with its origin; class names only if it has the source's head."""
-    origin, method = initializer.origin(), initializer.named(architecture)
+    origin = initializer.origin()
+    method = initializer.named(architecture)
     print(f"method    {method}{f' from {source}' if source else ''}")
     print(f"built     {name_of(architecture)}, {architecture.outputs}\n{start.describe()}")
     if source is not None and isinstance(architecture, ViTArchitecture):

@@ -29,7 +29,8 @@ def load_chosen(
     """
     initializer = initializer_for(source=place) if is_learngene(place) else None
     front = initializer.front if initializer else None
-    chooses, options = arch is not None or bool(budgets), "--arch, --params, --macs or --latency"
+    chooses = arch is not None or bool(budgets)
+    options = "--arch, --params, --macs or --latency"
     if initializer is None or front is None:
         if chooses:
             raise UserError(
@@ -43,8 +44,10 @@ def load_chosen(
         member = best_member(initializer, front, arch, budgets)
     else:
         member = initializer.named_size(str(arch), None)
-    origin, start = initializer.origin(), initialize(member, initializer)
-    half, names = (0.5,) * getattr(member, "in_chans", 0), origin.label_names or ()
+    origin = initializer.origin()
+    start = initialize(member, initializer)
+    half = (0.5,) * getattr(member, "in_chans", 0)
+    names = origin.label_names or ()
     normalization = origin.mean or half, origin.std or half
     found = PretrainedNetwork(
         place, start.model.eval(), start.architecture, *normalization, True, names, origin.reading

@@ -52,7 +52,8 @@ def plan_table(plan: "Plan") -> "Table":
     """Every number of a plan with its explanation."""
     from rich.table import Table
 
-    many, on_gpu = plan.gpus * plan.nodes, plan.device == "GPU"
+    many = plan.gpus * plan.nodes
+    on_gpu = plan.device == "GPU"
     gpus = f"{many} GPU{'s' * (many > 1)}" if on_gpu else f"{many} process{'es' * (many > 1)} on a CPU"
     nodes = f" ({plan.nodes} nodes x {plan.gpus})" if plan.nodes > 1 else ""
     title = f"{plan.model} {plan.architecture} on {plan.task}: {gpus}{nodes}, {plan.precision}"
@@ -69,7 +70,8 @@ def plan_table(plan: "Plan") -> "Table":
 def _lines(plan: "Plan") -> Iterator[tuple[str, str, str] | None]:
     """Name, value and explanation of each number; None between groups."""
     steps, parameters, flops = plan.steps, plan.parameters, plan.flops
-    memory, on_gpu = plan.memory, plan.device == "GPU"
+    memory = plan.memory
+    on_gpu = plan.device == "GPU"
     yield "optimizer steps", f"{steps.total:,}", f"{steps.per_epoch:,} an epoch, {steps.epochs:.4g} epochs"
     parts = f"{steps.batch:,} x {steps.accumulate} accumulated x {steps.processes} {'GPUs' if on_gpu else 'processes'}"
     yield "effective batch", f"{steps.effective_batch:,}", parts

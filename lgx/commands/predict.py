@@ -251,8 +251,10 @@ def _batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[lis
     from lgx.host.images import ImageReader
     from lgx.host.safety import error_line
 
-    transform, reader = pixel_transform(task), ImageReader(task.in_chans, task.value_range)
-    if wrong := reader.check_values("the folder", files.values())[1]:
+    transform = pixel_transform(task)
+    reader = ImageReader(task.in_chans, task.value_range)
+    wrong = reader.check_values("the folder", files.values())[1]
+    if wrong:
         print(f"values    {wrong}", file=sys.stderr)
 
     def read(path: Path) -> "Tensor | str":

@@ -38,7 +38,8 @@ def answered(
     if len({*are_lines}) > 1:
         raise UserError(f"{files[are_lines.index(True)]}: has a text in each line; give it and the tables one by one")
     if are_lines[0]:
-        names, rows = ["text"], read_files(paths, ["text"], sample_by="line")
+        names = ["text"]
+        rows = read_files(paths, ["text"], sample_by="line")
     else:
         names = [column.strip() for column in columns]
         rows = read_files(paths, names)

@@ -47,12 +47,14 @@ def choose_size(
     Returns:
         The specification of an architecture.
     """
-    is_timed, on_gpu = any(budget.quantity == "latency" for budget in budgets), torch.cuda.is_available()
+    is_timed = any(budget.quantity == "latency" for budget in budgets)
+    on_gpu = torch.cuda.is_available()
     classes = num_classes or initializer.origin().num_classes or 1000
     sizes = initializer.sizes().with_fixed(arch, classes)
     stopwatch = Stopwatch(batch_size, "cuda" if on_gpu else "cpu") if is_timed else None
     found = find_sizes(sizes, budgets, stopwatch=stopwatch)
-    limits, like = " and ".join(map(str, budgets)), sizes.like
+    limits = " and ".join(map(str, budgets))
+    like = sizes.like
     inputs = (
         f"{size_text(like.img_size)} px"
         if isinstance(like, ViTArchitecture)
@@ -68,7 +70,8 @@ def choose_size(
         found.sort(key=lambda size: -scores[size.architecture])
         caption += f"\nk-NN: validation images of {data}, before training"
     _print_sizes(found, caption, scores)
-    chosen, why = initializer.size_text(found[0].architecture), "it is closest to the source's proportions"
+    chosen = initializer.size_text(found[0].architecture)
+    why = "it is closest to the source's proportions"
     if scores:
         why = "its k-NN accuracy is the highest"
     elif found[0].keeps_layers:
@@ -120,10 +123,13 @@ def knn_scores(
 
 def _features(network: nn.Module, batches: Iterable[Batch]) -> tuple[Tensor, Tensor]:
     """Features (N, T) and labels (N,) of the first images."""
-    features, labels, seen = [], [], 0
+    features = []
+    labels = []
+    seen = 0
     for batch in batches:
         features.append(frozen_features(network, batch.inputs))
         labels.append(batch.targets)
-        if (seen := seen + len(batch.inputs)) >= _MOST:
+        seen = seen + len(batch.inputs)
+        if seen >= _MOST:
             break
     return torch.cat(features), torch.cat(labels)

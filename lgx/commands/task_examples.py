@@ -59,7 +59,8 @@ class TaskReader:
     def __post_init__(self) -> None:
         if self.img_size is not None and not IMAGE_SIZE.holds(self.img_size):
             raise UserError(f"--img_size: expected {IMAGE_SIZE.words}, got {self.img_size}")
-        of_texts, of_images = {"tokenizer": self.tokenizer}, {"img_size": self.img_size, "in_chans": self.in_chans}
+        of_texts = {"tokenizer": self.tokenizer}
+        of_images = {"img_size": self.img_size, "in_chans": self.in_chans}
         for option, value in (of_images if self.reads_texts else of_texts).items():
             if value is not None:
                 kind = "texts" if self.reads_texts else "images"
@@ -75,7 +76,8 @@ class TaskReader:
         return self._texts(name) if self.reads_texts else self._images(name)
 
     def _texts(self, name: str) -> Examples:
-        module, architecture = open_text(name, self.root), cast(Any, self.ancestor.architecture)
+        module = open_text(name, self.root)
+        architecture = cast(Any, self.ancestor.architecture)
         module.tokenizer, module.source, module.limit_train = self.tokenizer, self.source, self.limit
         module.vocab_size = architecture.vocab_size
         module.max_len = min(self.max_len, getattr(architecture, "most_tokens", architecture.max_len))
@@ -106,9 +108,11 @@ class TaskReader:
 
     def _unlabeled(self, name: str, flat: ImageFiles) -> tuple[Task, Images]:
         size, channels = self._form()
-        half, reading = (0.5,) * channels, self.ancestor.reading
+        half = (0.5,) * channels
+        reading = self.ancestor.reading
         flat.reader = ImageReader(channels, reading.value_range)
-        if wrong := flat.reader.check_values(name, flat.sources())[1]:
+        wrong = flat.reader.check_values(name, flat.sources())[1]
+        if wrong:
             raise UserError(wrong)
         task = Task(name, 0, num_train=len(flat), in_chans=channels, img_size=size, mean=half, std=half)
         return replace(task, **reading._asdict()), flat

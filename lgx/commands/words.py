@@ -33,7 +33,8 @@ def tokenizer_of(place: str) -> str | None:
     data = options.get("data") if isinstance(options, dict) else None
     if not isinstance(data, dict):
         return None
-    values, kind = data.get("init_args") or {}, str(data.get("class_path")).rpartition(".")[2]
+    values = data.get("init_args") or {}
+    kind = str(data.get("class_path")).rpartition(".")[2]
     usual = getattr(getattr(data_modules, kind, None), "vocabulary", None)
     return values.get("tokenizer") or (str(Path(values.get("root", "data"), usual[0])) if usual else None)
 

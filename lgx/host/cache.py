@@ -15,7 +15,8 @@ _MOST = 16 * 2**30
 
 def cache_root() -> Path:
     """``$LGX_CACHE``, else ``lgx`` in the user's cache folder; of a user without a home in the temporary folder."""
-    if folder := os.environ.get("LGX_CACHE"):
+    folder = os.environ.get("LGX_CACHE")
+    if folder:
         return Path(folder)
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(tempfile.gettempdir() if home.startswith("~") else home) / "lgx"

@@ -61,7 +61,8 @@ def walk(folder: Path, onerror: Callable[[OSError], None] | None = None) -> Iter
     seen = {str(above) for above in Path(os.path.realpath(folder)).parents}
     for place, inner, names in os.walk(folder, onerror=onerror, followlinks=True):
         inner.sort()  # so that every file system reads the same one of two links to a folder
-        if (real := os.path.realpath(place)) in seen:
+        real = os.path.realpath(place)
+        if real in seen:
             inner.clear()
             continue
         seen.add(real)
@@ -137,7 +138,8 @@ def check_output(
         if not path.is_dir():
             raise UserError(f"{place}: is a file, expected a folder; {_ELSE}")
         held = {entry.name for entry in path.iterdir()}
-        if unknown := sorted(held - {*names}):
+        unknown = sorted(held - {*names})
+        if unknown:
             raise UserError(f"{place}: holds {unknown[0]}, which does not belong to a model folder; {_ELSE}")
         if path.resolve() in (Path.cwd(), *Path.cwd().parents):
             raise UserError(f"{place}: is the current folder or one above it; {_ELSE}")

@@ -109,12 +109,14 @@ class ImageReader:
         found = [sample for source in islice(sources, SOME) if (sample := self._sample(source)) is not None]
         if not found:
             return "", ""
-        values, bits = np.concatenate([sample for sample, _ in found]), max(bits for _, bits in found)
+        values = np.concatenate([sample for sample, _ in found])
+        bits = max(bits for _, bits in found)
         line = f"{name}: files of more than 8 bits have values of about {values.min():g} to {values.max():g}"
         if self.value_range:
             low, high = self.value_range
             line += f"; {low:g} to {high:g} become 0 to 255 (data.value_range)"
-            outside, used = ((values < low) | (values > high)).mean(), values.max() - values.min()
+            outside = ((values < low) | (values > high)).mean()
+            used = values.max() - values.min()
             if outside <= 0.5 and used >= (high - low) / SOME:
                 return line, ""
             return "", f"data.value_range: {line}; give the range of the files"
@@ -155,7 +157,8 @@ class ImageReader:
 
     def _array(self, path: Path) -> _Stored:
         """A file of numpy: (H, W), (H, W, C) or (C, H, W)."""
-        values, counts = np.load(path, allow_pickle=False, mmap_mode="r"), (1, 3) if self.is_photo else (self.channels,)
+        values = np.load(path, allow_pickle=False, mmap_mode="r")
+        counts = (1, 3) if self.is_photo else (self.channels,)
         values = values[..., None] if values.ndim == 2 and self.is_photo else values
         if values.ndim == 3 and values.shape[0] in counts:
             if values.shape[-1] in counts:
@@ -173,9 +176,11 @@ class ImageReader:
             known: list[Any] = [*islice(file.pages, 4 * MOST_CHANNELS)]
             pages = [page for page in known if not page.subfiletype & 5]  # no small copy and no mask
             first = pages[0]
-            kind, orientation = first.photometric.name, first.tags.get(ExifTags.Base.Orientation)
+            kind = first.photometric.name
+            orientation = first.tags.get(ExifTags.Base.Orientation)
             if self.is_photo:
-                if (count := sum(page.shape == first.shape for page in pages)) > 1:
+                count = sum(page.shape == first.shape for page in pages)
+                if count > 1:
                     raise UserError(f"{count} pages of one size; save one, or give data.in_chans if they are channels")
                 is_plain = first.bitspersample <= 8 and first.sampleformat == 1
                 if is_plain and (kind != "MINISBLACK" or first.samplesperpixel < 3):

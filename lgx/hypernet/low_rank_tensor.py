@@ -248,7 +248,8 @@ class _FrobeniusNorm(torch.autograd.Function):
         """(n, out, r), (n, in, r) -> (n,)."""
         wide_a, wide_b = (t if t.dtype == torch.float64 else t.float() for t in (a, b))
         with torch.autocast(a.device.type, enabled=False):
-            gram_a, gram_b = wide_a.mT @ wide_a, wide_b.mT @ wide_b
+            gram_a = wide_a.mT @ wide_a
+            gram_b = wide_b.mT @ wide_b
             norms = (gram_a * gram_b).sum((1, 2)).clamp(min=0).sqrt()
         ctx.save_for_backward(a, b, gram_a, gram_b, norms)
         return norms

@@ -169,7 +169,8 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, with the derived values."""
-        steps, values = self.steps, asdict(self)
+        steps = self.steps
+        values = asdict(self)
         derived = ("effective_batch", "epochs", "samples_per_epoch", "samples")
         values["steps"] |= {name: getattr(steps, name) for name in derived}
         values["memory"]["total"] = self.memory.total
@@ -203,7 +204,8 @@ def plan_of(run: Configured) -> Plan:
     steps, sources = count_steps(method, run.data, trainer, options, processes)
     with without_weights():
         parameters, flops, memory, problems = _counted(method, steps, precision)
-    state, weights = memory.optimizer, list(method.network.state_dict().values())
+    state = memory.optimizer
+    weights = list(method.network.state_dict().values())
     if sharded:
         shares = {"weights": memory.weights // processes, "gradients": memory.gradients // processes}
         memory = replace(memory, **shares, optimizer=None if state is None else state // processes)
@@ -264,7 +266,8 @@ def count_steps(
     with without_weights():
         method.setup("fit")
     method.on_fit_start()
-    standing.total_steps, standing.batches_per_epoch = method.total_steps(), batches
+    standing.total_steps = method.total_steps()
+    standing.batches_per_epoch = batches
     steps = Steps(
         total=standing.total_steps,
         per_epoch=-(-batches // accumulate),
@@ -279,12 +282,15 @@ def count_steps(
 
 def _training_examples(member: TaskDataModule, options: PlanOptions) -> tuple[int, str]:
     """The number of training examples, with ``data.limit_train`` applied, and where it comes from."""
-    size, source = options.known_samples(member.task.name), "as --samples says"
+    size = options.known_samples(member.task.name)
+    source = "as --samples says"
     if size is None:
-        size, source = member.nominal_train_size(), "known of the set"
+        size = member.nominal_train_size()
+        source = "known of the set"
     if size is None:
         try:
-            size, source = member.count_train(), "counted on the disk"
+            size = member.count_train()
+            source = "counted on the disk"
         except UserError as error:
             name = member.task.name
             raise UserError(
@@ -308,7 +314,8 @@ def _counted(method: Method, steps: Steps, precision: Precision) -> tuple[Parame
             inputs = trial.batch(2, is_real=False).inputs
             (method.teacher.features if request.features_only else method.teacher)(inputs)
         of_teacher = counter.get_total_flops() / 2
-    state, problems = optimizer_bytes(method), list[str]()
+    state = optimizer_bytes(method)
+    problems = list[str]()
     if state is None:
         problems.append("Not counted: the optimizer's state, which its class creates for real parameters only.")
     if trial.needs_values:

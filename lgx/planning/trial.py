@@ -156,7 +156,8 @@ class Trial:
         return size_of(self.method.drawn)
 
     def _run(self, batch: Batch) -> Step:
-        network, precision = self.method.network, self.precision
+        network = self.method.network
+        precision = self.precision
         saved: dict[int, int] = {}
 
         def note(tensor: Tensor) -> Tensor:
@@ -184,7 +185,8 @@ class Trial:
                 inputs = torch.ones(size, 3, task.max_len, dtype=torch.long)
             else:
                 inputs = torch.rand(size, *task.image_shape, dtype=self.precision.weights)
-        pixels, several = task.image_shape[1:], (task.num_classes,)
+        pixels = task.image_shape[1:]
+        several = (task.num_classes,)
         shapes = {"segmentation": pixels, "multilabel": several, "language": (task.max_len,)}
         targets = torch.zeros(size, *shapes.get(task.kind, ()), dtype=torch.long)
         return Batch(inputs, targets, task.name)

@@ -157,7 +157,8 @@ def _sections(shown: Sequence[Row], options: Options, averages: Section | None) 
     """Averages, and the tables of each metric."""
     sections = [averages] if averages else []
     for metric in dict.fromkeys((options.metric, *sorted({row.metric for row in shown}))):
-        if of_metric := [row for row in shown if row.metric == metric]:
+        of_metric = [row for row in shown if row.metric == metric]
+        if of_metric:
             sections.append(table_section(of_metric, metric, options.split))
     if options.baseline:
         sections.append(difference_section(shown, options.metric, options.baseline))
@@ -168,7 +169,8 @@ def _curves(rows: Sequence[Row], shown: Sequence[Row], options: Options) -> Curv
     """Curves over compute of the shown methods and tasks; empty for a metric whose smaller values are better."""
     if options.split != "test" or lower_is_better(options.metric):
         return {}
-    methods, tasks = {row.method for row in shown}, {row.task for row in shown}
+    methods = {row.method for row in shown}
+    tasks = {row.task for row in shown}
     return read_curves((row for row in rows if row.method in methods and row.task in tasks), options.metric)
 
 
@@ -199,7 +201,8 @@ def _only(rows: Sequence[Row], kind: str, names: Sequence[str]) -> list[Row]:
     if not names:
         return list(rows)
     measured = {getattr(row, kind) for row in rows}
-    if unknown := set(names) - measured:
+    unknown = set(names) - measured
+    if unknown:
         raise UserError(f"--{kind}s: {_listed(unknown)} not measured; {kind}s are {_listed(measured)}")
     return [row for row in rows if getattr(row, kind) in names]
 

@@ -95,7 +95,8 @@ def lead_at_equal_compute(
         others = curves.get(rival, {}).get(place, ())
         for point in (point for point in curve if point.epochs == epochs):
             values = {seed: at_compute(others, point.flops, seed) for seed in point.accuracy}
-            if measured := {seed: value for seed, value in values.items() if value is not None}:
+            measured = {seed: value for seed, value in values.items() if value is not None}
+            if measured:
                 pairs[place] = point.accuracy, measured
     seeds = set.intersection(*(set(other) for _, other in pairs.values())) if pairs else set()
     means = [{seed: fmean(pair[side][seed] for pair in pairs.values()) for seed in seeds} for side in (0, 1)]
@@ -122,7 +123,8 @@ def best_within(curves: Curves, place: Place, flops: float) -> Choice | None:
     """The best method on a task and network whose compute does not exceed an amount; None if all need more."""
     affordable: dict[str, Point] = {}
     for method, places in curves.items():
-        if points := [point for point in places.get(place, ()) if point.flops <= flops * WITHIN]:
+        points = [point for point in places.get(place, ()) if point.flops <= flops * WITHIN]
+        if points:
             affordable[method] = max(points, key=lambda point: point.summary.mean)
     if not affordable:
         return None
@@ -147,7 +149,8 @@ def compute_sections(curves: Curves, rival: str) -> list[Section]:
 
 def _choices(curves: Curves, rival: str, levels: Sequence[int]) -> Section:
     places = sorted({place for of_method in curves.values() for place in of_method})
-    short, rows = short_names(architecture for _, architecture in places), []
+    short = short_names(architecture for _, architecture in places)
+    rows = []
     for task, architecture in places:
         place = task, architecture
         curve = next(of_method[place] for of_method in (curves[rival], *curves.values()) if place in of_method)

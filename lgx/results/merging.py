@@ -206,7 +206,8 @@ def _check_sets(rows: Iterable[Row], folders: Mapping[str, Path]) -> None:
     seen: dict[tuple[str, str], tuple[object, str]] = {}
     for row in rows:
         facts: dict[str, object] = {} if row.split == "train" else {f"{row.split} examples": row.n}
-        if names := (summaries[row.run].get("class_fingerprints") or {}).get(row.task):
+        names = (summaries[row.run].get("class_fingerprints") or {}).get(row.task)
+        if names:
             facts["classes"] = names
         for fact, value in facts.items():
             first, run = seen.setdefault((row.task, fact), (value, row.run))

@@ -114,8 +114,12 @@ def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_checkpoint(source: str) -> _File:
     checkpoint = load_checkpoint(source)
-    about, run, folder = checkpoint["lgx"], _mapping(checkpoint.get("lgx_run")), Path(source).resolve().parent
-    task, config, epochs = _mapping(about.get("task")), run.get("config"), about.get("epochs")
+    about = checkpoint["lgx"]
+    run = _mapping(checkpoint.get("lgx_run"))
+    folder = Path(source).resolve().parent
+    task = _mapping(about.get("task"))
+    config = run.get("config")
+    epochs = about.get("epochs")
     of_config = {"config_hash": config_hash(config)} if isinstance(config, str) else {}
     versions = _mapping(run.get("versions"))
     return _File(

@@ -60,7 +60,8 @@ def write_comparison(comparison: Comparison, page: Path) -> list[str]:
 
 def whole_report(comparison: Comparison) -> Report:
     """The report of a comparison with its figures."""
-    shown, metric = comparison.rows, comparison.options.metric
+    shown = comparison.rows
+    metric = comparison.options.metric
     sections = [*comparison.report.sections, size_section(shown, metric)]
     if comparison.curves:
         sections.append(compute_section(comparison.curves, metric))

@@ -27,7 +27,8 @@ def write_run_report(folder: Path, method: Method) -> Path | None:
     Returns:
         The page; None if no network was measured.
     """
-    networks, epochs = [*method.classifiers().values()], method.epochs_trained
+    networks = [*method.classifiers().values()]
+    epochs = method.epochs_trained
     path = folder / "results.csv"
     rows = [row for row in read_rows(path) if row.epochs == epochs] if path.is_file() else []
     split = "test" if any(row.split == "test" for row in rows) else "val"
@@ -37,7 +38,8 @@ def write_run_report(folder: Path, method: Method) -> Path | None:
             scores.setdefault((row.task, row.architecture), row)  # the main metric comes first
     if not any((each.task, each.architecture) in scores for each in networks):
         return None
-    sizes, tasks = {each.architecture for each in networks}, dict.fromkeys(each.task for each in networks)
+    sizes = {each.architecture for each in networks}
+    tasks = dict.fromkeys(each.task for each in networks)
     table = _table(method, networks, scores, split)
     what = f"networks of {len(sizes)} sizes" if len(sizes) > 1 else table.rows[0][0]
     pictures = {"Sizes": [("front", "Validation scores; the line joins sizes better than every smaller size.")]}
@@ -58,9 +60,11 @@ def write_run_report(folder: Path, method: Method) -> Path | None:
 def _table(method: Method, networks: Sequence[Evaluation], scores: dict[tuple[str, str], Row], split: str) -> Table:
     """Score and cost of each network; the latency only of networks that read images."""
     lines: list[tuple[str, tuple[Cell, ...]]] = []
-    stopwatch, columns = Stopwatch(), ["parameters", "MB", "MACs"]
+    stopwatch = Stopwatch()
+    columns = ["parameters", "MB", "MACs"]
     for each in networks:
-        task, row = method.tasks[each.task], scores.get((each.task, each.architecture))
+        task = method.tasks[each.task]
+        row = scores.get((each.task, each.architecture))
         network = parse_for(each.architecture, task.kind, task.num_classes)
         cost = cost_of(network)
         cells = [_score(row), f"{row.n:,}"] if row else [EMPTY_CELL, EMPTY_CELL]
@@ -70,7 +74,8 @@ def _table(method: Method, networks: Sequence[Evaluation], scores: dict[tuple[st
     common, examples = "In brackets: Wilson's 95 % interval. MB: a file in float32.", "texts"
     if stopwatch.measured:
         common += f" ms: median of forward passes of one image in float32, on {hardware(on_gpu=False)}."
-        examples, columns = "images", [*columns, "ms"]
+        examples = "images"
+        columns = [*columns, "ms"]
     metric = next((in_words(row.metric) for row in scores.values()), "score")
     place = {"val": "validation"}.get(split, split)
     return Table("", (f"{place} {metric}", f"{place} {examples}", *columns), tuple(lines), common, first="network")

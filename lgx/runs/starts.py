@@ -148,7 +148,9 @@ def read_starts(file: Path, content: Mapping[str, Any]) -> Starts:
 
 def _check_keys(place: str, content: Mapping[str, Any], needed: Iterable[str], optional: Iterable[str]) -> None:
     expected: Sequence[str] = sorted({*needed, *optional})
-    if missing := sorted({*needed} - content.keys()):
+    missing = sorted({*needed} - content.keys())
+    if missing:
         raise UserError(f"{place}: lacks {', '.join(missing)}; its keys are {', '.join(expected)}")
-    if unknown := sorted(content.keys() - {*expected}):
+    unknown = sorted(content.keys() - {*expected})
+    if unknown:
         raise UserError(f"{place}: unknown key {shortened(unknown[0])}; its keys are {', '.join(expected)}")

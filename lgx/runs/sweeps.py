@@ -161,7 +161,8 @@ def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path, ances
         except (KeyError, ValueError, IndexError, AttributeError) as error:
             raise UserError(f"{file}: run {shortened(entry['name'])}: unknown variable {str(error)[:100]}") from error
         check_name(name, f"{file}: name")
-        if (label := filled.get("model.label")) is not None:
+        label = filled.get("model.label")
+        if label is not None:
             check_fields(filled, {"model.label": LINE}, f"{file}: run {shortened(name)}")
             check_label(label, f"{file}: run {shortened(name)}: model.label")
         folder, config = str(parent / name / f"seed{seed}"), str(file.parent / entry["config"])

@@ -103,7 +103,8 @@ class ConfigFile(ActionConfigFile):
     @staticmethod
     def apply_config(parser: Any, cfg: Namespace, dest: str, value: str) -> None:
         """Add the options of a file to the parsed ones."""
-        if not isinstance(content := read_yaml(Path(value), "give a configuration file"), dict):
+        content = read_yaml(Path(value), "give a configuration file")
+        if not isinstance(content, dict):
             raise UserError(f"{value}: holds no mapping from keys to values; give a configuration file")
         for option, other in LINKED.items():
             group, name = option.split(".")
@@ -144,7 +145,8 @@ def _explain(message: str, options: Sequence[str]) -> str:
     deepest = max(range(len(lines)), key=lambda number: len(lines[number]) - len(lines[number].lstrip()))
     place = ".".join(re.findall(r'Parser key "([^"]+)"', "\n".join(lines[: deepest + 1])))
     reason = lines[deepest].rpartition("callable class: ")[2].partition(". Got value: Namespace")[0].strip(" -")[:400]
-    if refused := re.search(r"Importing '([^']+)' is not allowed", message):
+    refused = re.search(r"Importing '([^']+)' is not allowed", message)
+    if refused:
         of_base = refused[1] in ("lgx.methods.Method", "lgx.initialization.Initializer")
         reason = _CLASS_FIRST if of_base else _denied(refused[1])
     elif unknown := re.match(r"Expected a dot import path string: (\w+)$", reason):

@@ -101,7 +101,8 @@ def check_same(record: RunIdentity, now: RunIdentity, place: str, remedy: str = 
     changes = _differences({**every, **former, **_inputs(record)}, {**every, **options, **_inputs(now)})
     changes = {key: line for key, line in changes.items() if not key.startswith(_PLACES)}
     applied = {key for key in changes if key.startswith(_APPLIED) and not key.startswith(_NEVER_APPLIED)}
-    if refused := [line for key, line in changes.items() if key not in applied]:
+    refused = [line for key, line in changes.items() if key not in applied]
+    if refused:
         raise UserError(f"{place}: the run was started with other options or data: {'; '.join(refused)}; {remedy}")
     return list(changes.values()), list(_differences(record.versions, now.versions).values())
 

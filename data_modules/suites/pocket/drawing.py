@@ -35,7 +35,8 @@ def places(rng: Rng, n: int, scale: tuple[float, float], angle: float, shift: fl
     a = rng.uniform(-angle, angle, (n, 1, 1))
     dx, dy = rng.uniform(-shift, shift, (2, n, 1, 1))
     x, y = grid()
-    x, y = x - dx, y - dy
+    x = x - dx
+    y = y - dy
     return (np.cos(a) * x + np.sin(a) * y) / s, (np.cos(a) * y - np.sin(a) * x) / s, s
 
 
@@ -63,7 +64,8 @@ def box(u: Array, v: Array, a: Number, b: Number) -> Array:
 
 def capsule(u: Array, v: Array, x0: Number, y0: Number, x1: Number, y1: Number, r: Number) -> Array:
     """Line from (x0, y0) to (x1, y1) with round ends of radius r."""
-    dx, dy = x1 - x0, y1 - y0
+    dx = x1 - x0
+    dy = y1 - y0
     t = np.clip(((u - x0) * dx + (v - y0) * dy) / (dx * dx + dy * dy + 1e-9), 0, 1)
     return np.asarray(np.hypot(u - x0 - t * dx, v - y0 - t * dy) - r)
 

@@ -183,8 +183,10 @@ def roses(rng: Rng, name: str, n: int) -> Array:
     px = (s * r * np.cos(t + a) + dx + 1) * SIZE / 2 - 0.5
     py = (s * squeeze * r * np.sin(t + a) + dy + 1) * SIZE / 2 - 0.5
     coverage = np.zeros((n, SIZE + 1, SIZE + 1))
-    ix, iy = np.clip(np.floor(px), 0, SIZE - 1).astype(int), np.clip(np.floor(py), 0, SIZE - 1).astype(int)
-    fx, fy = px - ix, py - iy
+    ix = np.clip(np.floor(px), 0, SIZE - 1).astype(int)
+    iy = np.clip(np.floor(py), 0, SIZE - 1).astype(int)
+    fx = px - ix
+    fy = py - iy
     image = np.arange(n)[:, None]
     for oy, wy in ((0, 1 - fy), (1, fy)):
         for ox, wx in ((0, 1 - fx), (1, fx)):
@@ -204,22 +206,26 @@ def motions(rng: Rng, name: str, n: int) -> Array:
     speed, phase = rng.uniform(0.3, 0.55, (n, 1, 1)), rng.uniform(0, TAU, (n, 1, 1))
     x, y = rng.uniform(-0.3, 0.3, (2, n, 1, 1))
     scale = rng.uniform(0.22, 0.38, (n, 1, 1)) * np.ones_like(time)
-    dx, dy = np.zeros_like(time) * x, np.zeros_like(time) * y
+    dx = np.zeros_like(time) * x
+    dy = np.zeros_like(time) * y
     if name in ("left", "right"):
         dx = time * speed * (1 if name == "right" else -1)
     elif name in ("up", "down"):
         dy = time * speed * (1 if name == "down" else -1)
     elif name in ("clockwise", "counterclockwise"):
         turn = phase + time * 2.2 * (1 if name == "clockwise" else -1)
-        dx, dy = speed * np.cos(turn), speed * np.sin(turn)
+        dx = speed * np.cos(turn)
+        dy = speed * np.sin(turn)
     elif name in ("grow", "shrink"):
         scale = scale * np.exp(time * 0.6 * (1 if name == "grow" else -1))
     elif name == "bounce":
-        dx, dy = time * speed * 0.6, -0.5 * np.abs(np.cos(time * TAU / 2)) + 0.2
+        dx = time * speed * 0.6
+        dy = -0.5 * np.abs(np.cos(time * TAU / 2)) + 0.2
     elif name == "shake":
         dx = 0.35 * np.sin(time * TAU + 0.2 * phase)
     gx, gy = grid()
-    u, v = (gx - x - dx) / scale, (gy - y - dy) / scale
+    u = (gx - x - dx) / scale
+    v = (gy - y - dy) / scale
     kinds = list(SHAPES.values())[:4]
     kind = rng.integers(0, len(kinds), n)
     frames = np.empty((FRAMES, n, SIZE, SIZE))
@@ -233,7 +239,8 @@ def motions(rng: Rng, name: str, n: int) -> Array:
     jitter = rng.normal(0, 0.03, (FRAMES, n, SIZE, SIZE, 3))
     film = back + frames[..., None] * (front - back) + jitter
     pooled = np.tensordot(weights, film, axes=1)
-    low, high = pooled.min((1, 2, 3), keepdims=True), pooled.max((1, 2, 3), keepdims=True)
+    low = pooled.min((1, 2, 3), keepdims=True)
+    high = pooled.max((1, 2, 3), keepdims=True)
     return finish(rng, (pooled - low) / (high - low), noise=0.0, light=0.0)
 
 
@@ -253,7 +260,8 @@ def world(rng: Rng, name: str, n: int) -> Array:
     light = colors(rng, n, h, rng.uniform(0.6, 1, n), rng.uniform(0.75, 1, n))
     dark = light * rng.uniform(0.15, 0.45, (n, 1, 1, 1))
     grain, turn = rng.uniform(4.5, 6.5, (n, 1, 1)), rng.uniform(0, np.pi, (n, 1, 1))
-    tu, tv = grain * (u * np.cos(turn) + v * np.sin(turn)), grain * (v * np.cos(turn) - u * np.sin(turn))
+    tu = grain * (u * np.cos(turn) + v * np.sin(turn))
+    tv = grain * (v * np.cos(turn) - u * np.sin(turn))
     pattern = TEXTURES[fill](tu, tv, rng)[..., None]
     canvas = paint(canvas, ink(SHAPES[shape](u, v), s), light * pattern + dark * (1 - pattern))
     return finish(rng, canvas, noise=0.06, light=0.3)

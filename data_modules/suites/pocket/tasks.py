@@ -62,7 +62,8 @@ class PocketSuite(ShardedSuite[PocketTask]):
     def info(self, task: PocketTask) -> DatasetInfo:
         """Facts of a pocket task, known before it is made."""
         drawing = DRAWINGS[task]
-        n, real = len(drawing.classes), drawing.draw is None
+        n = len(drawing.classes)
+        real = drawing.draw is None
         train, val, test = drawing.per_class
         return DatasetInfo(
             name=f"pocket_{task}", num_classes=n, class_names=drawing.classes,
@@ -107,7 +108,8 @@ def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indic
     Returns:
         Per split, images (N, 32, 32, 3) of bytes and labels (N,). A drawn image that occurred before is dropped.
     """
-    drawing, number = DRAWINGS[task], POCKET_TASKS.index(task)
+    drawing = DRAWINGS[task]
+    number = POCKET_TASKS.index(task)
     if drawing.draw is None:
         images, labels = written.real_digits()
         rest, test = stratified_split(labels, 0.2, seed)
@@ -121,7 +123,8 @@ def draw_task(task: PocketTask, seed: int = 0) -> dict[Split, tuple[Array, Indic
             drawing.draw(np.random.default_rng([seed, number, k, label]), name, n)
             for label, name in enumerate(drawing.classes)
         ]
-        images, labels = np.concatenate(parts), np.repeat(np.arange(len(parts)), n)
+        images = np.concatenate(parts)
+        labels = np.repeat(np.arange(len(parts)), n)
         first = {image.tobytes(): i for i, image in reversed([*enumerate(images)])}
         fresh = sorted(i for data, i in first.items() if data not in seen)
         seen |= first.keys()

@@ -62,7 +62,8 @@ def _judgement(rng: Rng, label: int) -> Texts:
     """A sentence; for class 0 its verb does not agree, its article follows its noun, or it has no verb."""
     words = _sentence(rng)
     if label == 0:
-        fault, verb = rng.integers(3), len(words) - 3
+        fault = rng.integers(3)
+        verb = len(words) - 3
         if fault == 0:
             words[verb] = words[verb].removesuffix("s") if words[verb].endswith("s") else f"{words[verb]}s"
         elif fault == 1:
@@ -92,7 +93,8 @@ _WRITERS: dict[str, Callable[[Rng, int], Texts]] = {
 
 def _make(name: str) -> dict[Split, list[tuple[int, Texts]]]:
     """Balanced splits without repeated texts."""
-    write, rng = _WRITERS[name], np.random.default_rng(list(_WRITERS).index(name))
+    write = _WRITERS[name]
+    rng = np.random.default_rng(list(_WRITERS).index(name))
     found: dict[Texts, int] = {}
     counts = [0, 0]
     while len(found) < sum(SIZES.values()):
@@ -102,7 +104,8 @@ def _make(name: str) -> dict[Split, list[tuple[int, Texts]]]:
             found[texts] = label
             counts[label] += 1
     rows = [(label, texts) for texts, label in found.items()]  # the classes alternate
-    last_train, last_val = SIZES["train"], SIZES["train"] + SIZES["val"]
+    last_train = SIZES["train"]
+    last_val = SIZES["train"] + SIZES["val"]
     return {"train": rows[:last_train], "val": rows[last_train:last_val], "test": rows[last_val:]}
 
 

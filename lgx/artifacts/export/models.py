@@ -100,7 +100,8 @@ def _model_of_timm(
     name = architecture.timm_name
     model: Any = timm.create_model(name, pretrained=False, num_classes=architecture.num_classes, **arguments)
     model.load_state_dict(tensors)
-    channels, size = architecture.in_chans, height_width(architecture.img_size)
+    channels = architecture.in_chans
+    size = height_width(architecture.img_size)
     shape = {**as_in_timm(reading.resize), "input_size": (channels, *size), "fixed_input_size": True, "tag": None}
     known = inputs or Normalization((0.5,) * channels, (0.5,) * channels)
     model.pretrained_cfg = {**model.pretrained_cfg, **shape, **known._asdict()}
@@ -115,7 +116,8 @@ def _write_text(
 
     headless = architecture.kind != "language" and not architecture.num_classes
     config = (architecture.replace(num_classes=2) if headless else architecture).configuration()
-    config.architectures, config.dtype = [_class_of(model)], next(model.parameters()).dtype
+    config.architectures = [_class_of(model)]
+    config.dtype = next(model.parameters()).dtype
     if architecture.kind != "language" and not headless:
         is_single = architecture.kind == "text"
         config.problem_type = "single_label_classification" if is_single else "multi_label_classification"
@@ -203,8 +205,10 @@ def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer
         source: What it was imported from.
         writer: The command that writes it, which the folder then names.
     """
-    out, timms = Path(out), cast(Any, model)
-    config, size = dict(timms.pretrained_cfg), getattr(getattr(timms, "patch_embed", None), "img_size", None)
+    out = Path(out)
+    timms = cast(Any, model)
+    config = dict(timms.pretrained_cfg)
+    size = getattr(getattr(timms, "patch_embed", None), "img_size", None)
     shape = (config["input_size"][0], *(size or config["input_size"][1:]))
     timms.pretrained_cfg = {**config, **as_in_timm(resize_of_timm(config)), "input_size": shape}
     arguments = {key: value for key, value in source.arguments().items() if key != "num_classes"}

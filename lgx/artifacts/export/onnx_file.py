@@ -127,7 +127,8 @@ def run_onnx(path: str | Path) -> tuple[Program, dict[str, str]]:
     options.log_severity_level = 4  # errors are raised, too
     with foreign_errors(str(path), "not an intact ONNX file", "write it again with `lgx export`"):
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    names, outputs = [each.name for each in session.get_inputs()], session.get_outputs()
+    names = [each.name for each in session.get_inputs()]
+    outputs = session.get_outputs()
     if not (len(names) == 1 or {*names} <= {*TEXT_INPUTS}) or len(outputs) != 1:
         raise UserError(
             f"{path}: has the inputs {', '.join(names)[:200]} and {len(outputs)} outputs, expected one of each, or the "

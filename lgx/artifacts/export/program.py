@@ -54,7 +54,9 @@ def task_of(network: PretrainedNetwork, name: str = "") -> Task:
     if not network.has_head:
         raise UserError(f"{network.name}: has no trained head, so it cannot predict; train a descendant first")
     model: Any = network.model
-    architecture, inputs, names = network.architecture, Normalization(network.mean, network.std), network.label_names
+    architecture = network.architecture
+    inputs = Normalization(network.mean, network.std)
+    names = network.label_names
     about: dict[str, Any] = inputs._asdict() | network.reading._asdict()
     if architecture is None:
         size: Sequence[int] = (model.pretrained_cfg or {}).get("input_size") or (3, 224, 224)
@@ -247,7 +249,8 @@ def check_parity(model: nn.Module, program: Program, task: Task, place: str | Pa
     for batch in _BATCHES:
         inputs = random_inputs(task, batch, seed=batch)
         with torch.no_grad(), foreign_errors(str(place), "the exported program does not run", "nothing was written"):
-            expected, found = model(inputs), program(inputs)
+            expected = model(inputs)
+            found = program(inputs)
         difference = float((found - expected).abs().max()) if found.shape == expected.shape else math.inf
         if not difference <= TOLERANCE * max(1.0, float(expected.abs().max())):  # NaN is refused
             raise UserError(

@@ -45,7 +45,8 @@ class FRONT(FromSource):
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
         """All parameters of the source, resized."""
-        source, wanted = self.vit, vit_only(architecture, self.method).unshared()
+        source = self.vit
+        wanted = vit_only(architecture, self.method).unshared()
         if wanted.embed_dim == source.embed_dim:
             self.check_heads(wanted)
         other = () if source.head == wanted.head else source.head_prefixes

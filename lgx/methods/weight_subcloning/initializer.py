@@ -270,5 +270,6 @@ def _factor(name: str, dim: int | None, source: Architecture, target: Architectu
     """What a linear layer's weight with inputs along ``dim`` is multiplied by: ``sqrt(n / m)`` for m of n inputs."""
     if dim is None:
         return 1.0
-    ours, theirs = axes_of(target, name)[dim], axes_of(source, name)[dim]
+    ours = axes_of(target, name)[dim]
+    theirs = axes_of(source, name)[dim]
     return sqrt(theirs.size / ours.size) if ours and theirs else 1.0

@@ -265,7 +265,8 @@ class Preemption(Checkpoint):
 
 def _slurm_job() -> str | None:
     """This job's identifier; None outside SLURM."""
-    if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    if array:
         return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
     return os.environ.get("SLURM_JOB_ID")
 
@@ -315,7 +316,8 @@ class Resume(Callback):
         from a shorter schedule.
         """
         for optimizer in trainer.optimizers if self._io.is_restoring else ():
-            if wrong := _mistake(optimizer):
+            wrong = _mistake(optimizer)
+            if wrong:
                 raise UserError(f"--ckpt_path: the checkpoint is from another run, or is damaged: {wrong}")
         self._start = trainer.global_step
         for schedule in (config.scheduler for config in trainer.lr_scheduler_configs) if self._io.is_restoring else ():

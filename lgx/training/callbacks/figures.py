@@ -194,7 +194,8 @@ def gallery_figure(mistakes: list[_Seen], others: list[_Seen], task: Task, files
     for (title, seen), count in zip(groups, rows, strict=True):
         axes.text(0.1, top - 0.1, title, fontsize=8)
         for place, one in enumerate(seen):
-            x, y = 1.5 * (place % _COLUMNS) + 0.75, top + 1.8 * (place // _COLUMNS)
+            x = 1.5 * (place % _COLUMNS) + 0.75
+            y = top + 1.8 * (place // _COLUMNS)
             words = f"{names[one.label]}\nas {names[one.predicted]}, {one.confidence:.0%}"
             axes.text(x, y, words, fontsize=6, horizontalalignment="center", verticalalignment="top")
             picture = _picture(one.pixels, task)

@@ -31,13 +31,15 @@ class PrintProgress(Callback):
 
     def __init__(self, results: SaveResults) -> None:
         self.results = results
-        self._began, self._first_step = time.monotonic(), 0
+        self._began = time.monotonic()
+        self._first_step = 0
         self._training: Progress | None = None
         self._validated_at = -1  # step of the last validation: later lines do not repeat its scores
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the training setup, and log its sizes."""
-        self._began, self._first_step = time.monotonic(), trainer.global_step
+        self._began = time.monotonic()
+        self._first_step = trainer.global_step
         if not isinstance(pl_module, Method) or not trainer.is_global_zero:
             return
         per_process = pl_module.data_module().batch_size
@@ -73,7 +75,8 @@ class PrintProgress(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the line of the epoch."""
-        number, total = trainer.current_epoch + 1, trainer.max_epochs or -1
+        number = trainer.current_epoch + 1
+        total = trainer.max_epochs or -1
         place = f"{number:>{len(str(total))}}/{total}" if total > 0 else f"{number}"
         self._print(trainer, pl_module, f"epoch      {place}", self.results.epoch_loss)
 
@@ -113,7 +116,8 @@ class PrintProgress(Callback):
             parts += [f"{tag_in_words(tag)} {measured(float(trainer.callback_metrics[tag]), tag)}" for tag in tags]
             if tags and (number := len(method.evaluations("val"))) > 1:
                 parts[-len(tags)] += f" (mean of {number})"
-        steps, done = method.planned_steps(), trainer.global_step - self._first_step
+        steps = method.planned_steps()
+        done = trainer.global_step - self._first_step
         elapsed = time.monotonic() - self._began
         parts.append(f"after {lasting(elapsed)}")
         if steps is not None and done and steps > trainer.global_step:
@@ -151,13 +155,17 @@ class Report(Callback):
         if not networks:
             return  # limit_test_batches left nothing to measure
         trained = method.epochs_trained
-        label, place, weights = {"val": "validation"}.get(split, split), "", ""
+        label = {"val": "validation"}.get(split, split)
+        place = ""
+        weights = ""
         if self.command == "fit":
-            label, place = "final" if trained else "untrained", f"{split} "
+            label = "final" if trained else "untrained"
+            place = f"{split} "
             weights = f", weights of {self.weights.words}" if trained else ""
         (first, *_) = networks.values()
         if len(networks) == 1:
-            task, always = method.tasks[first[0].task], ""
+            task = method.tasks[first[0].task]
+            always = ""
             if split == "test" and (majority := self.classes.majority) is not None:
                 name = task.class_names[majority[0]] if task.class_names else str(majority[0])
                 always = f", largest class {clipped(name)} {measured(majority[1], 'acc')}"

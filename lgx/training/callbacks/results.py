@@ -311,7 +311,8 @@ class RunProbe(Callback):
 
     def check(self, method: Method, data: TaskDataModule) -> None:
         """Refuse networks and tasks without features and classes of whole images."""
-        name, task = f"--probe {self.probe.name}", data.task
+        name = f"--probe {self.probe.name}"
+        task = data.task
         if task.kind != "classification":
             raise UserError(f"{name}: needs classes of whole images, but task {task.name} is {task.kind}")
         if len(data.all_tasks) > 1:
@@ -334,7 +335,8 @@ class RunProbe(Callback):
         """Compute the features of the training images."""
         assert isinstance(pl_module, Method)
         data: TaskDataModule = trainer.datamodule  # type: ignore[attr-defined]
-        features, labels = [], []
+        features = []
+        labels = []
         with torch.no_grad(), trainer.precision_plugin.test_step_context():
             for batch in data.reference_dataloader(self.probe.most):
                 moved: Batch = trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
