@@ -25,8 +25,8 @@ def until_error(loader: DataLoader[Any], batches: Iterator[Any]) -> Iterator[Any
 
 def labels_of(reader: Any) -> list[int]:
     """Class index of every example of a set that torchvision has opened; the public way may decode every image."""
-    found = next((getattr(reader, name) for name in ("targets", "labels", "_labels") if hasattr(reader, name)), None)
-    return [int(label) for _, label in reader._samples] if found is None else list(found)
+    labels = next((getattr(reader, name) for name in ("targets", "labels", "_labels") if hasattr(reader, name)), None)
+    return [int(label) for _, label in reader._samples] if labels is None else list(labels)
 
 
 def image_files_of(reader: Any) -> list[Path]:

@@ -67,12 +67,12 @@ def check_module(module: TaskDataModule, loaders: Sequence[Loader]) -> None:
     owner = type(module).__name__
     check_options(module)
     for name, task in module.all_tasks.items():
-        known = check_task(owner, task).name
-        _require(known == name, f"all_tasks of {owner} has {known} under the name {name}; use the task's name")
+        task_name = check_task(owner, task).name
+        _require(task_name == name, f"all_tasks of {owner} has {task_name} under the name {name}; use the task's name")
     for loader in loaders:
         method = f"{loader}_dataloader"
-        is_own = getattr(type(module), method) is not getattr(LightningDataModule, method)
-        _require(is_own, f"{owner} has no {method}, which this command needs; define it")
+        is_overridden = getattr(type(module), method) is not getattr(LightningDataModule, method)
+        _require(is_overridden, f"{owner} has no {method}, which this command needs; define it")
         with seeded_rng(0):
             _check_loader(module, loader, f"{method} of {owner}")
     if "predict" in loaders:

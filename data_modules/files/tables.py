@@ -55,8 +55,8 @@ def table_records(path: Path, wanted: Sequence[str], delimiter: str = ",") -> It
     line, header = next(rows, (1, []))
     refuse_doubles(header, f"{path}, line {line}")
     if not set(wanted) <= set(header):
-        found = shortened(",".join(header))
-        raise UserError(f"{path}, line {line}: the header is {found}; expected {','.join(wanted)}")
+        shown = shortened(",".join(header))
+        raise UserError(f"{path}, line {line}: the header is {shown}; expected {','.join(wanted)}")
     for line, row in rows:
         if len(row) != len(header):
             names = ", ".join(header)[:200]
@@ -79,8 +79,8 @@ def read_annotations(path: Path, num_classes: int, remedy: str) -> tuple[list[st
         category = {each["image_id"]: index[each["category_id"]] for each in content["annotations"]}
         names = {each["id"]: each["file_name"] for each in content["images"]}
         if names.keys() != category.keys() or len(content["annotations"]) != len(names):
-            found = len(content["annotations"])
-            raise UserError(f"{path}: {found:,} labels for {len(names):,} images, expected one each; {remedy}")
+            count = len(content["annotations"])
+            raise UserError(f"{path}: {count:,} labels for {len(names):,} images, expected one each; {remedy}")
         return [(name, category[image]) for image, name in names.items()]
 
     read = guarded(pairs, str(path), remedy)

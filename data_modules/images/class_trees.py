@@ -72,10 +72,10 @@ def tree_split(folder: Path, names: tuple[str, ...]) -> Path | None:
     Raises:
         UserError: If several exist.
     """
-    found = [folder / name for name in names if (folder / name).is_dir()]
-    if len(found) > 1:
-        raise UserError(f"{folder}: has {' and '.join(path.name for path in found)}, which name one split; keep one")
-    return found[0] if found else None
+    existing = [folder / name for name in names if (folder / name).is_dir()]
+    if len(existing) > 1:
+        raise UserError(f"{folder}: has {' and '.join(path.name for path in existing)}, which name one split; keep one")
+    return existing[0] if existing else None
 
 
 def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Collection[str] = ()) -> ImageFiles:
@@ -90,9 +90,9 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
     Raises:
         UserError: If the class folders are not exactly ``classes``, or one cannot be read.
     """
-    found = class_folders(folder)
-    if set(found) != set(classes):
-        missing, extra = sorted(set(classes) - set(found)), sorted(set(found) - set(classes))
+    folders = class_folders(folder)
+    if set(folders) != set(classes):
+        missing, extra = sorted(set(classes) - set(folders)), sorted(set(folders) - set(classes))
         # In ASCII, because names in different normalizations of Unicode look the same.
         lacks = f"lacks {', '.join(map(ascii, missing[:3]))}" if missing else ""
         has = f"has the unknown class folders {', '.join(map(ascii, extra[:3]))}" if extra else ""

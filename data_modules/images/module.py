@@ -141,11 +141,11 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         """See :class:`ImageOptions`; the user's transforms must keep the image size."""
         super().check_options()
         info = getattr(self, "info", None)  # shards are read later
-        own = self.pixel_transforms()
-        if own is not None and info is not None:
+        transforms = self.pixel_transforms()
+        if transforms is not None and info is not None:
             shape = (self.in_chans or info.in_chans, *height_width(self.img_size or info.img_size))
             with seeded_rng(0):  # finds most mistakes before any data is read
-                own(torch.randint(0, 256, shape, dtype=torch.uint8))
+                transforms(torch.randint(0, 256, shape, dtype=torch.uint8))
 
     @abstractmethod
     def read(self, split: Split) -> Images:
@@ -158,13 +158,13 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Images]:
         """Read whole splits; ``value_range`` must fit the training images."""
-        found = {split: self.refuse_empty(self.read(split), split) for split in splits}
-        for source in map(source_of, found.values()):
+        sets = {split: self.refuse_empty(self.read(split), split) for split in splits}
+        for source in map(source_of, sets.values()):
             if hasattr(source, "reader"):
                 source.reader = ImageReader(self.task.in_chans, self.task.value_range)
-        if "train" in found:
-            self._check_values(source_of(found["train"]))
-        return found
+        if "train" in sets:
+            self._check_values(source_of(sets["train"]))
+        return sets
 
     def _check_values(self, source: Any) -> None:
         """Refuse images whose values do not fit the range of their scaling; report the range."""
@@ -183,13 +183,13 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         seed = self.seed if seed is None else seed
         task = self.task
         augment = self.augment if train else "none"
-        own = self.pixel_transforms() if train else None
+        transforms = self.pixel_transforms() if train else None
         if augment in ("resized_crop", "randaugment"):
-            return TransformedExamples(examples, train_transform(task, augment, own), seed, random=True)
+            return TransformedExamples(examples, train_transform(task, augment, transforms), seed, random=True)
         crop = None if augment == "none" else CropFlip(task.image_shape[1:], flips=augment == "crop_flip")
         if type(examples) is LabeledImages and (cache := self._cache(examples.source)):
-            return PixelExamples(examples, task, crop, seed, cache, examples.indices, own)
-        return PixelExamples(examples, task, crop, seed, self._cache(examples), own=own)
+            return PixelExamples(examples, task, crop, seed, cache, examples.indices, transforms)
+        return PixelExamples(examples, task, crop, seed, self._cache(examples), custom=transforms)
 
     def train_sampler(self, examples: Images, batching: Batching) -> TrainBatchSampler:
         """See :class:`~data_modules.loading.module.SingleSet`; ``balanced`` draws all classes equally often."""
@@ -227,7 +227,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
 
     def _cache(self, examples: Any) -> PixelCache | None:
         """The cache of the pixels of a split; None if ``examples`` are not a whole split, or without a cache."""
-        split = next((split for split, known in self._splits.items() if known is examples), None)
+        split = next((split for split, loaded in self._splits.items() if loaded is examples), None)
         if split is None:
             return None
         if split not in self._caches:
@@ -242,8 +242,8 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             return None
         options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NOT_OF_PIXELS}
         reading = (*task.reading, task.mean if task.resize == "letterbox" else ())
-        own = f"{type(self).__module__}.{type(self).__qualname__} {sorted(options.items())} {reading}".encode()
-        cache = PixelCache(len(examples), task.image_shape, [own, split.encode(), *parts])
+        described = f"{type(self).__module__}.{type(self).__qualname__} {sorted(options.items())} {reading}".encode()
+        cache = PixelCache(len(examples), task.image_shape, [described, split.encode(), *parts])
         if self.trainer is not None and (failure := cache.open()) and process_of(self)[0] == 0:
             print(f"data       {self.info.name} {split}: images are decoded in each epoch; {cache.path}: {failure}")
         elif self.trainer is not None and split == "train" and process_of(self)[0] == 0:

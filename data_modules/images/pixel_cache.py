@@ -27,7 +27,7 @@ from lgx.host.files import atomic_path, walk
 from lgx.host.locks import changing
 
 _VERSION = 4
-_OWN = 1
+_CUSTOM = 1
 """Part of the seed of a user's transforms, so that they differ from the crop's random numbers."""
 
 
@@ -67,13 +67,13 @@ class PixelCache:
         if self._images is None:
             return False
         out[...] = self._images["pixels"][index]
-        if not self._known[index]:
-            self._known[index] = self._images["checksum"][index] == _checksum(out)
-        return bool(self._known[index])
+        if not self._checked[index]:
+            self._checked[index] = self._images["checksum"][index] == _checksum(out)
+        return bool(self._checked[index])
 
-    def read_known(self, indices: Indices, out: NDArray[np.uint8]) -> bool:
+    def read_cached(self, indices: Indices, out: NDArray[np.uint8]) -> bool:
         """Copy the pixels of a batch, (B, C, H, W); False if they were not all compared with their checksums before."""
-        if self._images is None or not self._known[indices].all():
+        if self._images is None or not self._checked[indices].all():
             return False
         out[...] = np.asarray(self._images)["pixels"][indices]  # a view of the mapped type would take longer
         return True
@@ -82,14 +82,14 @@ class PixelCache:
         """Keep the pixels of an image, (C, H, W)."""
         if self._images is not None and self._images.flags.writeable:
             self._images[index] = _checksum(pixels), pixels
-            self._known[index] = True
+            self._checked[index] = True
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the mapped file, which each process opens itself."""
-        return {key: value for key, value in vars(self).items() if key not in ("_images", "_known")}
+        return {key: value for key, value in vars(self).items() if key not in ("_images", "_checked")}
 
     @cached_property
-    def _known(self) -> NDArray[np.bool_]:
+    def _checked(self) -> NDArray[np.bool_]:
         """Images that this process has compared with their checksums, (N,)."""
         return np.zeros(self.count, bool)
 
@@ -168,10 +168,10 @@ class PixelExamples(TransformedExamples):
         seed: int = 0,
         cache: PixelCache | None = None,
         positions: Indices | None = None,
-        own: Callable[[Tensor], Tensor] | None = None,
+        custom: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        super().__init__(examples, pixel_transform(task), seed, random=crop is not None or own is not None)
-        self.crop, self.cache, self.positions, self.own = crop, cache, positions, own
+        super().__init__(examples, pixel_transform(task), seed, random=crop is not None or custom is not None)
+        self.crop, self.cache, self.positions, self.custom = crop, cache, positions, custom
         self.shape = task.image_shape
 
     def __getitem__(self, key: int | Key) -> tuple[Tensor, Any]:
@@ -184,19 +184,19 @@ class PixelExamples(TransformedExamples):
         labels = self.examples.labels
         indices = np.array([index for _, index in pairs])
         places = indices if self.positions is None else self.positions[indices]
-        if self.cache is None or not self.cache.read_known(places, pixels):
+        if self.cache is None or not self.cache.read_cached(places, pixels):
             for out, (_, index), place in zip(pixels, pairs, places.tolist(), strict=True):
                 self._read(index, place, out)
         if self.crop is not None:
             pixels = self.crop(pixels, [mix_seed(self.seed, epoch, index) for epoch, index in pairs])
         images = list(torch.from_numpy(pixels).unbind())
-        if self.own is not None:
+        if self.custom is not None:
             for number, (epoch, index) in enumerate(pairs):
-                with seeded_rng(mix_seed(self.seed, epoch, index, _OWN)):
-                    images[number] = self.own(images[number])
+                with seeded_rng(mix_seed(self.seed, epoch, index, _CUSTOM)):
+                    images[number] = self.custom(images[number])
         # One class index, or one entry per label.
-        known = [label if np.ndim(label := labels[index]) else int(label) for _, index in pairs]
-        return list(zip(images, known, strict=True))
+        classes = [label if np.ndim(label := labels[index]) else int(label) for _, index in pairs]
+        return list(zip(images, classes, strict=True))
 
     def _read(self, index: int, place: int, out: Any) -> None:
         if self.cache is not None and self.cache.read(place, out):

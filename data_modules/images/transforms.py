@@ -66,7 +66,7 @@ def crop_padding(size: tuple[int, int]) -> tuple[int, int]:
     return max(1, size[0] // 8), max(1, size[1] // 8)
 
 
-def train_transform(task: Task, augment: Augment, own: Callable[[Tensor], Tensor] | None = None) -> "v2.Compose":
+def train_transform(task: Task, augment: Augment, custom: Callable[[Tensor], Tensor] | None = None) -> "v2.Compose":
     """PIL image -> normalized float tensor (C, H, W) with the chosen augmentation.
 
     ``crop`` pads by an eighth and crops at random, as usual for small images, and ``crop_flip`` also flips.
@@ -76,9 +76,9 @@ def train_transform(task: Task, augment: Augment, own: Callable[[Tensor], Tensor
     Args:
         task: Gives size, channels and normalization.
         augment: The augmentation.
-        own: A further transform of its result, pixels, uint8 (C, H, W), before they are normalized and erased.
+        custom: A further transform of its result, pixels, uint8 (C, H, W), before they are normalized and erased.
     """
-    tensor = to_tensor(task) if own is None else [v2.PILToTensor(), own, *to_tensor(task)[1:]]
+    tensor = to_tensor(task) if custom is None else [v2.PILToTensor(), custom, *to_tensor(task)[1:]]
     if augment == "none":
         return v2.Compose([ToMode(task.in_chans), Resize(task), *tensor])
     if augment in ("crop", "crop_flip"):
@@ -96,12 +96,12 @@ def train_transform(task: Task, augment: Augment, own: Callable[[Tensor], Tensor
         interpolation="bicubic",
         mean=task.mean,
         std=task.std,
-        separate=own is not None,
+        separate=custom is not None,
     )
-    if own is None:
+    if custom is None:
         return v2.Compose([ToMode(task.in_chans), timm_transform])
     crop_and_flip, operations, normalize_and_erase = timm_transform
-    pixels = [v2.PILToTensor(), own, v2.ToDtype(torch.float32, scale=True)]
+    pixels = [v2.PILToTensor(), custom, v2.ToDtype(torch.float32, scale=True)]
     return v2.Compose([ToMode(task.in_chans), crop_and_flip, operations, *pixels, normalize_and_erase])
 
 
@@ -131,9 +131,9 @@ class PixelTransforms:
                 name = type(transform).__name__
                 raise DataError(f"data.transforms: {name} cannot transform an image ({error_line(error)})") from error
         if not isinstance(image, Tensor) or image.shape != pixels.shape:
-            found = tuple(image.shape) if isinstance(image, Tensor) else f"a {type(image).__name__}"
+            shape = tuple(image.shape) if isinstance(image, Tensor) else f"a {type(image).__name__}"
             raise DataError(
-                f"data.transforms: the last transform returns {found}, expected the shape {tuple(pixels.shape)}; set "
+                f"data.transforms: the last transform returns {shape}, expected the shape {tuple(pixels.shape)}; set "
                 "its size, or data.img_size"
             )
         image = image.as_subclass(Tensor)  # not a class of v2

@@ -191,8 +191,8 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
 
     def fingerprint(self) -> dict[str, str]:
         """The identity of classes and splits that :meth:`setup` has read, by name."""
-        found = {f"{split} split": fingerprint(len(e), self.content(e)) for split, e in self._splits.items()}
-        return {"class names": fingerprint_of_names(self.info.class_names), **found}
+        of_splits = {f"{split} split": fingerprint(len(e), self.content(e)) for split, e in self._splits.items()}
+        return {"class names": fingerprint_of_names(self.info.class_names), **of_splits}
 
     @property
     def has_class_counts(self) -> bool:
@@ -218,10 +218,10 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         missing = [split for split in wanted if split not in self._splits]
         if not missing:
             return
-        found = self.load(missing)
-        if "train" in found and self.limit_train is not None:
-            found["train"] = self.first(found["train"], self.limit_train, "train")
-        self._splits |= found
+        loaded = self.load(missing)
+        if "train" in loaded and self.limit_train is not None:
+            loaded["train"] = self.first(loaded["train"], self.limit_train, "train")
+        self._splits |= loaded
 
     def train_dataloader(self) -> TrainLoader:
         """Shuffled batches; the loader can resume in the middle of an epoch.

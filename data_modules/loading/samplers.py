@@ -184,15 +184,15 @@ class ResumableLoader(DataLoader[Any]):
         """
         is_over = state["batch"] >= self.epoch_length
         epoch, batch = (state["epoch"] + 1, 0) if is_over else (state["epoch"], state["batch"])
-        for name, own in self.order.items():
-            if batch and state.get(name, own) != own:
-                raise UserError(self._refusal(name, state[name], own))
+        for name, expected in self.order.items():
+            if batch and state.get(name, expected) != expected:
+                raise UserError(self._refusal(name, state[name], expected))
         self._resume(epoch, batch)
 
-    def _refusal(self, name: str, found: int, own: int) -> str:
+    def _refusal(self, name: str, stored: int, expected: int) -> str:
         return (
-            f"data.batch_size: the run stopped within an epoch of global batches of {found}, not {own}; resume with "
-            f"the same batch_size x processes"
+            f"data.batch_size: the run stopped within an epoch of global batches of {stored}, not {expected}; "
+            f"resume with the same batch_size x processes"
         )
 
     def _resume(self, epoch: int, batch: int) -> None:

@@ -131,8 +131,8 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
 
     def fingerprint(self) -> dict[str, str]:
         """The fingerprint of every set, with its name."""
-        found = {name: module.fingerprint() for name, module in self.sets.items()}
-        return {f"{name} {key}": text for name, parts in found.items() for key, text in parts.items()}
+        of_sets = {name: module.fingerprint() for name, module in self.sets.items()}
+        return {f"{name} {key}": text for name, parts in of_sets.items() for key, text in parts.items()}
 
     def prepare_data(self) -> None:
         """Let every set make or download its files."""
@@ -153,13 +153,13 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
     def train_dataloader(self) -> samplers.TaskLoader:
         """Batches of drawn tasks; the loader can resume in the middle of an epoch."""
         batching = batching_of(self, self.seed)
-        found = self._parts("train")
-        sizes = {name: len(part) for name, part in found.items()}
+        sets = self._parts("train")
+        sizes = {name: len(part) for name, part in sets.items()}
         weights = np.array(list(self.sampling_weights.values()))
         steps = self._steps(sum(sizes.values()))
-        sampler = samplers.TaskBatchSampler(sizes, weights, steps, batching, self._lengths(found))
-        seeds = [mix_seed(self.seed, samplers.AUGMENT, name) for name in found]  # independent of other tasks
-        parts = [self.sets[name].transformed(found[name], True, seed) for name, seed in zip(found, seeds, strict=True)]
+        sampler = samplers.TaskBatchSampler(sizes, weights, steps, batching, self._lengths(sets))
+        seeds = [mix_seed(self.seed, samplers.AUGMENT, name) for name in sets]  # independent of other tasks
+        parts = [self.sets[name].transformed(sets[name], True, seed) for name, seed in zip(sets, seeds, strict=True)]
         options = loader_arguments(self, self._collate)
         return samplers.TaskLoader(samplers.TaskExamples(parts), batch_sampler=sampler, **options)
 

@@ -85,8 +85,8 @@ class TaskBatchSampler(TrainBatchSampler):
 
     def _key(self, task: int, position: int) -> Key:
         number, place = divmod(position, self.sizes[task])
-        known, order = self._orders.get(task, (-1, None))
-        if known != number or order is None:
+        last_epoch, order = self._orders.get(task, (-1, None))
+        if last_epoch != number or order is None:
             if self.lengths is None:
                 order = np.random.default_rng([self.seeds[task], number]).permutation(self.sizes[task])
             else:
@@ -126,16 +126,16 @@ class TaskExamples(Dataset[tuple[torch.Tensor, int, int]]):
 
     def __getitems__(self, keys: Sequence[int | Key]) -> list[tuple[torch.Tensor, int, int]]:
         """The examples of a batch, which are of one task."""
-        owned = [self._own(key) for key in keys]
+        owned = [self._member(key) for key in keys]
         examples = self.parts[owned[0][0]].__getitems__([key for _, key in owned])
         return [(image, label, task) for (image, label), (task, _) in zip(examples, owned, strict=True)]
 
-    def _own(self, key: int | Key) -> tuple[int, int | Key]:
+    def _member(self, key: int | Key) -> tuple[int, int | Key]:
         """The task of an example, and the example's key within it."""
         number, index = (None, key) if isinstance(key, int) else key
         task = int(np.searchsorted(self.offsets, index, side="right")) - 1
-        own = index - int(self.offsets[task])
-        return task, own if number is None else (number, own)
+        within = index - int(self.offsets[task])
+        return task, within if number is None else (number, within)
 
 
 class TaskLoader(ResumableLoader):

@@ -109,13 +109,13 @@ class OwnImages(ImageDataModule):
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Images]:
         """See :class:`~data_modules.images.module.ImageDataModule`; also reports images in two splits."""
-        found = super().load(splits)
-        files = {split: images for split, images in found.items() if isinstance(images, ImageFiles)}
+        sets = super().load(splits)
+        files = {split: images for split, images in sets.items() if isinstance(images, ImageFiles)}
         if sum(map(len, files.values())) <= _COMPARED:
             _refuse_damaged(files.values())
-        if "train" in found:
+        if "train" in sets:
             self._say_leaks(files)
-        return found
+        return sets
 
     @rank_zero_only
     def _say_leaks(self, parts: dict[Split, ImageFiles]) -> None:
@@ -142,8 +142,8 @@ class OwnImages(ImageDataModule):
             below = PurePosixPath(files.folder.relative_to(self.root_folder).as_posix())
             groups = [table.get(str(below / name), "") for name in names]
         else:
-            found = (re.search(option, name) for name in names)
-            groups = [(match and match.group(1)) or "" for match in found]
+            matches = (re.search(option, name) for name in names)
+            groups = [(match and match.group(1)) or "" for match in matches]
         without = [index for index, group in enumerate(groups) if not group]
         if without and not is_test:
             raise UserError(

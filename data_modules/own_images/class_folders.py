@@ -67,8 +67,8 @@ class ImageFolderData(OwnImages):
     def setup(self, stage: str) -> None:
         """See :class:`~data_modules.loading.module.SingleSet`; also measure mean and std of several channels."""
         super().setup(stage)
-        is_known = self.mean is not None or len(self.info.mean) == self.in_chans
-        if self.has_channels and "train" in self._splits and not is_known:
+        is_stated = self.mean is not None or len(self.info.mean) == self.in_chans
+        if self.has_channels and "train" in self._splits and not is_stated:
             images = self.first(self._splits["train"], _MEASURED, "train")
             pixels = torch.stack([pixel_transform(self.task)(images[i][0]) for i in range(len(images))]) / 255
             mean = pixels.mean(dim=(0, 2, 3))
@@ -129,11 +129,11 @@ class UnlabeledFolderData(OwnImages):
         """The images of one split, all of class 0."""
         name = self.info.name
         folder = self.root_folder
-        train, own = self.tree("train"), self.tree(split)
-        if split == "test" and (train is None or own is None):
+        train, tree = self.tree("train"), self.tree(split)
+        if split == "test" and (train is None or tree is None):
             raise UserError(f"{name}: {folder} has no folder test/ beside a folder train/; add it, or only train")
         has_val = train is not None and self.tree("val") is not None
-        place = (own if split == "test" or has_val else train) or folder
+        place = (tree if split == "test" or has_val else train) or folder
         if train is not None:
             say_unread_folders(folder)
         files = read_all(place, f"{name} {split}")

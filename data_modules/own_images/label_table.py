@@ -82,13 +82,13 @@ class LabelTable:
         return files
 
 
-def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTable:
+def read_label_table(path: Path, listed: Sequence[str] | None = None) -> LabelTable:
     """Read a table with a header and a row per image, in one of three forms.
 
     ``file,label`` names the class of an image. ``file,labels`` names the labels of an image, separated by semicolons;
     an empty cell means no label. ``file,cat,dog,...`` has a column for each label, with 1 for present, 0 for absent,
     and blank or -1 for unknown. All may have a column ``split`` with train, val or test. Empty lines are skipped.
-    ``known`` are all labels in index order, the lines of ``classes.txt``; None takes the columns of the third form,
+    ``listed`` are all labels in index order, the lines of ``classes.txt``; None takes the columns of the third form,
     else the labels of the training images, sorted by name.
 
     Raises:
@@ -123,14 +123,14 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
         elif empty := next((place for place, (cell,) in cells if not cell), None):
             raise UserError(f"{empty}: has no label; name the class of the image")
         of_train = {name for (_, names), split in zip(cells, splits, strict=True) if split == "train" for name in names}
-        classes = _checked_classes(path, known or sorted(of_train))
-        labels = _from_names(cells, classes, "labels of classes.txt" if known else "labels of the training images")
+        classes = _checked_classes(path, listed or sorted(of_train))
+        labels = _from_names(cells, classes, "labels of classes.txt" if listed else "labels of the training images")
         labels = labels.argmax(axis=1).astype(np.int64) if columns == [LABEL] else labels
     else:
-        if known is not None and set(known) != set(columns):
-            other = sorted(set(known) ^ set(columns))[0]
+        if listed is not None and set(listed) != set(columns):
+            other = sorted(set(listed) ^ set(columns))[0]
             raise UserError(f"{path}: its columns and classes.txt differ, first in {other!r}; make them agree")
-        classes = _checked_classes(path, known or columns)
+        classes = _checked_classes(path, listed or columns)
         labels = _from_columns(cells, columns)[:, [columns.index(name) for name in classes]]
     return LabelTable(path, classes, files, labels, splits)
 

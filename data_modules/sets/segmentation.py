@@ -67,14 +67,14 @@ class MaskedImages(LabeledImages):
     def _classes(self, values: NDArray[Any], path: Path) -> NDArray[np.uint8]:
         if values.ndim != 2:
             raise DataError(f"{self.where}: {path} is a color image; expected a mask with one label per pixel")
-        known = (values >= 0) & (values < 256)
-        classes = self._table[np.where(known, values, 0)]
-        known &= classes >= 0
-        if not known.all():
+        in_range = (values >= 0) & (values < 256)
+        classes = self._table[np.where(in_range, values, 0)]
+        in_range &= classes >= 0
+        if not in_range.all():
             last = max(label for label in self.meanings if label != IGNORE)
             others = f" or {IGNORE}" if IGNORE in self.meanings else ""
             raise DataError(
-                f"{self.where}: {path} has a pixel with label {values[~known][0]}; expected 0 to {last}{others}"
+                f"{self.where}: {path} has a pixel with label {values[~in_range][0]}; expected 0 to {last}{others}"
             )
         return classes.astype(np.uint8)
 

@@ -125,8 +125,8 @@ class ShardedData(ShardedImages):
         """Folder of the shards, or what stands for it behind a URL."""
         if "://" in self.name:
             raise UserError("data.name: is a URL; give the name of a folder below data.root")
-        own = self.root_folder / self.name
-        shards = own.with_name(f"{own.name}_shards")  # where `lgx data prepare` writes them
-        if (own / INDEX).exists():
-            return own
-        return shards if (shards.is_dir() if isinstance(shards, Path) else (shards / INDEX).exists()) else own
+        named = self.root_folder / self.name
+        shards = named.with_name(f"{named.name}_shards")  # where `lgx data prepare` writes them
+        if (named / INDEX).exists():
+            return named
+        return shards if (shards.is_dir() if isinstance(shards, Path) else (shards / INDEX).exists()) else named

@@ -98,10 +98,10 @@ def _written(path: Place) -> AbstractContextManager[Path]:
     return atomic_path(path) if isinstance(path, Path) else path.written()
 
 
-def _is_same(path: Place, known: dict[str, Any]) -> bool:
+def _is_same(path: Place, record: dict[str, Any]) -> bool:
     if isinstance(path, Path):
-        return _sha256(path) == str(known["sha256"])
-    return path.size() == known.get("size")
+        return _sha256(path) == str(record["sha256"])
+    return path.size() == record.get("size")
 
 
 def _sha256(path: Path) -> str:

@@ -40,16 +40,16 @@ def bring(base: Path, name: str, source: str | Path) -> None:
             )
         _unpack(devkit, "decathlon-1.0/annotations", base / "annotations")
     place = base / "data" / name
-    own = folder / (Path(IMAGENET).name if name == "imagenet12" else f"{name}.tar")
+    archive_of_task = folder / (Path(IMAGENET).name if name == "imagenet12" else f"{name}.tar")
     common = folder / Path(DATA).name
     if place.exists():
         return
-    if own.exists():
-        _unpack(own, name, place)
+    if archive_of_task.exists():
+        _unpack(archive_of_task, name, place)
     elif common.exists():
         with TemporaryDirectory(dir=base) as unpacked:
             unpack(common, Path(unpacked))
-            for archive in Path(unpacked).rglob(own.name):
+            for archive in Path(unpacked).rglob(archive_of_task.name):
                 _unpack(archive, name, place)
 
 
@@ -75,7 +75,7 @@ def _unpack(archive: Path, inside: str, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=target.parent) as unpacked:
         unpack(archive, Path(unpacked))
-        found = Path(unpacked, inside)
-        if not found.is_dir():
+        inner = Path(unpacked, inside)
+        if not inner.is_dir():
             raise UserError(f"{archive}: holds no {inside}/; expected the official archive, fetch it again")
-        found.rename(target)
+        inner.rename(target)

@@ -104,11 +104,11 @@ def tiny_imagenet(folder: Path, scratch: Path) -> Splits:
 
 def without_repeats(images: SmallFiles, others: Sequence[SmallFiles]) -> SmallFiles:
     """Drop images whose bytes occur in ``others`` or earlier in ``images``."""
-    known = {content for other in others for content in _contents(other)}
+    seen = {content for other in others for content in _contents(other)}
     first: dict[bytes, int] = {}
     for index, content in enumerate(_contents(images)):
         first.setdefault(content, index)
-    return images.take(np.array([index for content, index in first.items() if content not in known], np.int64))
+    return images.take(np.array([index for content, index in first.items() if content not in seen], np.int64))
 
 
 def _contents(images: SmallFiles) -> list[bytes]:
@@ -154,10 +154,10 @@ def _labeled(path: Path, scratch: Path, classes: Sequence[str] | None = None) ->
     bad = next((name for name in names if len(name.parts) < 3), None)
     if bad:
         raise UserError(f"{path}: holds {bad}, expected <folder>/<class>/<image>")
-    found = {name.parts[1] for name in names}
+    folders = {name.parts[1] for name in names}
     if classes is None:
-        classes = in_order(found)
-    elif unknown := found - set(classes):
+        classes = in_order(folders)
+    elif unknown := folders - set(classes):
         raise UserError(f"{path}: holds the class {min(unknown)} that wnids.txt does not name; fetch both again")
     number = {name: k for k, name in enumerate(classes)}
     return SmallFiles(scratch / path.stem, list(map(str, names)), [number[name.parts[1]] for name in names], str(path))

@@ -117,16 +117,16 @@ class MiniSuite(ShardedSuite[MiniTask]):
         folder = Path(str(source)) / task
         if facts.read is None:
             return pictures(f"mini_{task}", "digits")
-        found = facts.read(folder, scratch)
-        for split, images in found.items():
+        splits = facts.read(folder, scratch)
+        for split, images in splits.items():
             images.where = f"mini_{task} {split}"
-        classes = len(np.unique(found["train"].labels))
+        classes = len(np.unique(splits["train"].labels))
         if classes != facts.num_classes:
             raise UserError(
                 f"mini_{task}: the archives in {folder} hold training images of {classes} classes, "
                 f"expected {facts.num_classes}; fetch them again"
             )
-        return found
+        return splits
 
 
 MINI = MiniSuite()

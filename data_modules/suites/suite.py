@@ -131,9 +131,9 @@ class SuiteTask(ShardedImages):
     suite: ClassVar[ShardedSuite[Any]]
 
     def __init__(self, task: str, **options: Any) -> None:
-        known = self.suite.task_names
-        if task not in known:
-            raise UserError(f"data.task: expected one of {', '.join(known)}, got {task}")
+        names = self.suite.task_names
+        if task not in names:
+            raise UserError(f"data.task: expected one of {', '.join(names)}, got {task}")
         self.task_name = task
         self.info = self.suite.info(task)
         super().__init__(**options)

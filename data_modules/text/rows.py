@@ -105,9 +105,9 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
         place, (builder, fixed) = ", ".join(names[:3]), _READERS[form]
         texts = {"converters": dict.fromkeys(columns, str)} if builder == "csv" else {}
         folder = str(cache_root() / "texts")
-        given = {**fixed, **texts, **options}
+        arguments = {**fixed, **texts, **options}
         try:
-            rows = library().load_dataset(builder, data_files=names, split="train", cache_dir=folder, **given)
+            rows = library().load_dataset(builder, data_files=names, split="train", cache_dir=folder, **arguments)
             rows.data.table.validate(full=True)  # texts that are not UTF-8
         except MemoryError:
             raise
@@ -162,6 +162,6 @@ def labeled(rows: Any, columns: Sequence[str], label: str, classes: Mapping[str,
     values = [str(value) for value in rows[label]]
     wrong = next((row for row, value in enumerate(values, 1) if value not in classes), None)
     if wrong is not None:
-        known = " or ".join(classes)[:200]
-        raise UserError(f"{place}, row {wrong}: label {shortened(values[wrong - 1])}, expected {known}")
+        expected = " or ".join(classes)[:200]
+        raise UserError(f"{place}, row {wrong}: label {shortened(values[wrong - 1])}, expected {expected}")
     return library().Dataset.from_dict({**texts, "label": [classes[value] for value in values]})

@@ -38,10 +38,10 @@ def weights_of_run(source: str) -> str:
     except (OSError, ValueError, AttributeError):
         is_last = False
     names = (FINAL, LAST, BEST) if is_last else (BEST, FINAL, LAST)
-    found = next((folder / name for name in names if (folder / name).is_file()), None)
-    if found is None:
+    file = next((folder / name for name in names if (folder / name).is_file()), None)
+    if file is None:
         raise UserError(f"{source}: the run has no checkpoint; train it with `lgx fit`, or give another source")
-    return str(found)
+    return str(file)
 
 
 class Skipped:
@@ -67,13 +67,13 @@ def load_checkpoint(path: str | Path, also: Sequence[type] = (), skips_others: b
     if not path.is_file():
         raise UserError(f"{path}: {'is a folder, no' if path.is_dir() else 'no such'} checkpoint")
     with checkpoint_errors(path):
-        known: list[Any] = [*also]
+        types: list[Any] = [*also]
         if skips_others:
             with suppress(ValueError):  # unknown in the format before torch 1.6
-                known += [(Skipped, name) for name in get_unsafe_globals_in_checkpoint(path)]
-        with torch.serialization.safe_globals(known):
+                types += [(Skipped, name) for name in get_unsafe_globals_in_checkpoint(path)]
+        with torch.serialization.safe_globals(types):
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(checkpoint, dict):
-        names = sorted(name for _, name in known) if isinstance(checkpoint, Skipped) else [type(checkpoint).__name__]
+        names = sorted(name for _, name in types) if isinstance(checkpoint, Skipped) else [type(checkpoint).__name__]
         raise UserError(f"{path}: expected a dictionary, found {', '.join(names[:3])}; save the network's state dict")
     return checkpoint

@@ -79,7 +79,7 @@ class PretrainedNetwork:
         state = self.stored.state_dict() if self.architecture is None else self.architecture.tensors(self.stored)
         return {name: tensor for name, tensor in state.items() if name not in self.lacking}
 
-    def require_known(self, purpose: str) -> Architecture:
+    def require_architecture(self, purpose: str) -> Architecture:
         """Return the architecture."""
         if self.architecture is None:
             raise UserError(f"{self.name}: {purpose} needs a ViT or a network of texts, but {self.unknown_part}")
@@ -87,7 +87,7 @@ class PretrainedNetwork:
 
     def require_vit(self, purpose: str) -> ViTArchitecture:
         """Return the architecture of an image model."""
-        return vit_only(self.require_known(purpose), f"{self.name}: {purpose}")
+        return vit_only(self.require_architecture(purpose), f"{self.name}: {purpose}")
 
 
 def load_pretrained(place: str) -> PretrainedNetwork:
@@ -131,14 +131,14 @@ def architecture_of(place: str) -> Architecture:
         return parse_any_architecture(text)
     with torch.random.fork_rng(devices=[]):
         network = _without_weights(place) or load_pretrained(place)
-    return network.require_known("a default architecture")
+    return network.require_architecture("a default architecture")
 
 
-def load_known(place: str, purpose: str) -> PretrainedNetwork:
+def load_described(place: str, purpose: str) -> PretrainedNetwork:
     """Load a trained network, see :func:`load_pretrained`; refuse other models of timm than ViTs without weights."""
     network = _without_weights(place)
     if network is not None:
-        network.require_known(purpose)
+        network.require_architecture(purpose)
     return load_pretrained(place)
 
 

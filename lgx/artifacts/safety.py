@@ -126,13 +126,13 @@ def count_layers(names: Iterable[str], prefix: str, place: str) -> int:
         prefix: :attr:`Architecture.layers`.
         place: Where the names come from, for the message.
     """
-    found = {name.removeprefix(prefix).split(".")[0] for name in names if name.startswith(prefix)}
-    wrong = found ^ {str(layer) for layer in range(len(found))}
+    numbers = {name.removeprefix(prefix).split(".")[0] for name in names if name.startswith(prefix)}
+    wrong = numbers ^ {str(layer) for layer in range(len(numbers))}
     if wrong:
         raise UserError(
-            f"{place}: its layers are not numbered 0 to {len(found) - 1}: {prefix}{min(wrong)[:40]}; {AGAIN}"
+            f"{place}: its layers are not numbered 0 to {len(numbers) - 1}: {prefix}{min(wrong)[:40]}; {AGAIN}"
         )
-    return len(found)
+    return len(numbers)
 
 
 def check_shapes(tensors: Mapping[str, Tensor], architecture: Architecture, place: str, strict: bool = False) -> int:

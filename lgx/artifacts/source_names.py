@@ -68,8 +68,8 @@ class TimmSource:
     def __post_init__(self) -> None:
         base, _, tag = self.model.partition(".")
         if not timm.is_model(base) or (tag and self.model not in timm.list_pretrained(f"{base}.*")):
-            known = timm.list_pretrained(f"{base}.*") if timm.is_model(base) else timm.list_models()
-            close = difflib.get_close_matches(self.model, known, n=2, cutoff=0.4 if tag else 0.6)
+            others = timm.list_pretrained(f"{base}.*") if timm.is_model(base) else timm.list_models()
+            close = difflib.get_close_matches(self.model, others, n=2, cutoff=0.4 if tag else 0.6)
             hint = f"did you mean {' or '.join(close)}?" if close else "see `lgx backbones`"
             raise UserError(f"{self.model[:100]}: not a file, a folder or a model that timm knows; {hint}")
         values = {key: value for key, value in vars(self).items() if value is not None}
@@ -80,13 +80,13 @@ class TimmSource:
         """Read ``timm:NAME`` and, after commas, any of the attributes as ``key=value``; ``timm:`` may be left out."""
         model, *parts = text.removeprefix(TIMM).split(",")
         values: dict[str, Any] = {}
-        known = [field.name for field in fields(cls)[1:]]
+        keys = [field.name for field in fields(cls)[1:]]
         for part in parts:
             key, equals, value = (piece.strip() for piece in part.partition("="))
-            if key not in known or not equals or key in values:
+            if key not in keys or not equals or key in values:
                 raise UserError(
                     f"{text[:200]}: expected {TIMM}NAME and key=value after commas, each once, got {part[:50]!r}; "
-                    f"the keys are {', '.join(known)}"
+                    f"the keys are {', '.join(keys)}"
                 )
             if key in _FIELDS and not re.fullmatch(r"\d{1,9}(x\d{1,9})?" if key == "img_size" else r"\d{1,9}", value):
                 raise UserError(f"{text[:200]}: {key} must be {_FIELDS[key].words}, got {value[:50]!r}")

@@ -67,8 +67,8 @@ class Source:
             return None
         path = Path(path_of(self.place))
         files = [path / name for name in ("model.safetensors", "pytorch_model.bin")] if path.is_dir() else [path]
-        own = (file for file in files if file.suffix in WEIGHTS_SUFFIXES or is_learngene(str(file)))
-        return next((file for file in own if file.is_file()), None)
+        weights = (file for file in files if file.suffix in WEIGHTS_SUFFIXES or is_learngene(str(file)))
+        return next((file for file in weights if file.is_file()), None)
 
 
 def is_learngene(place: str) -> bool:
@@ -101,8 +101,10 @@ def resolve(text: str, download: bool = True) -> Source:
     weights = weights_of(text)
     if weights and is_remote(weights):
         model = TimmSource.parse(text)
-        found = resolve(weights, download)
-        source = Source(replace(model, weights=found.name).name, replace(model, weights=found.place).name)
+        weights_source = resolve(weights, download)
+        source = Source(
+            replace(model, weights=weights_source.name).name, replace(model, weights=weights_source.place).name
+        )
     elif is_remote(text):
         if not text.startswith(HUB):  # the rest may hold a password, or a token
             raise UserError(
@@ -144,8 +146,8 @@ def resolve_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
     Returns:
         The options with the names of their sources, and with their places.
     """
-    found = {key: resolve(value) for key, value in options.items() if isinstance(value, str)}
-    names, places = ({key: getattr(found[key], part) for key in found} for part in ("name", "place"))
+    sources = {key: resolve(value) for key, value in options.items() if isinstance(value, str)}
+    names, places = ({key: getattr(sources[key], part) for key in sources} for part in ("name", "place"))
     return {**options, **names}, {**options, **places}
 
 

@@ -120,15 +120,15 @@ def _stated(weights: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _without_prefix(source: TimmSource, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Weights without the prefix of a larger network, such as ``backbone.``; a line reports it."""
     with building_on("meta"), timm_errors(source.name):
-        known = source.build().state_dict().keys()
+        names = source.build().state_dict().keys()
     parts = [name.split(".") for name in tensors]
     prefixes = {f"{'.'.join(words[:depth])}." for words in parts for depth in (1, 2, 3) if len(words) > depth}
-    found = max(("", *sorted(prefixes)), key=lambda prefix: sum(f"{prefix}{name}" in tensors for name in known))
-    if found:
-        print(f"read       {source.weights}: the tensors below {found}")
-    inner = {name.removeprefix(found): tensor for name, tensor in tensors.items() if name.startswith(found)}
-    others = {name: tensor for name, tensor in tensors.items() if not name.startswith(found)}
-    if others and known <= inner.keys():
+    common = max(("", *sorted(prefixes)), key=lambda prefix: sum(f"{prefix}{name}" in tensors for name in names))
+    if common:
+        print(f"read       {source.weights}: the tensors below {common}")
+    inner = {name.removeprefix(common): tensor for name, tensor in tensors.items() if name.startswith(common)}
+    others = {name: tensor for name, tensor in tensors.items() if not name.startswith(common)}
+    if others and names <= inner.keys():
         print(f"ignored    {len(others)} tensors elsewhere, such as {next(iter(others))}")
         return inner
     return others | inner
@@ -168,8 +168,8 @@ def read_weights(file: str) -> dict[str, Tensor]:
         if not LINE.holds(name) or not is_number_tensor(tensor):
             raise UserError(f"{path}: {str(name)[:100]!r} is no ordinary tensor; save the network's state dict again")
         (short,) = clean_state_dict({name: tensor})
-        known = cleaned.setdefault(short, tensor)
-        if known is not tensor and not torch.equal(known, tensor):
+        first = cleaned.setdefault(short, tensor)
+        if first is not tensor and not torch.equal(first, tensor):
             raise UserError(f"{path}: holds {short} twice, once behind a prefix; give the state dict of one network")
     return cleaned
 
@@ -177,12 +177,12 @@ def read_weights(file: str) -> dict[str, Tensor]:
 def _state(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
     """The state dict within a checkpoint."""
     for _ in range(3):  # BEiT stores `module` below `model`
-        found = [key for key in _STATES if isinstance(checkpoint.get(key), dict) and checkpoint[key]]
-        if not found:
+        keys = [key for key in _STATES if isinstance(checkpoint.get(key), dict) and checkpoint[key]]
+        if not keys:
             break
-        if found[1:]:
-            print(f"read       the weights in {found[0]}, not those in {' or '.join(found[1:])}")
-        checkpoint = checkpoint[found[0]]
+        if keys[1:]:
+            print(f"read       the weights in {keys[0]}, not those in {' or '.join(keys[1:])}")
+        checkpoint = checkpoint[keys[0]]
     return checkpoint
 
 
@@ -206,10 +206,10 @@ def load_timm(name: str, **arguments: Any) -> nn.Module:
         name: A model that timm knows, or ``hf-hub:…`` or ``local-dir:…``.
         arguments: Those of ``timm.create_model``.
     """
-    known = name.removeprefix("hf-hub:").rpartition("/")[2]
+    base = name.removeprefix("hf-hub:").rpartition("/")[2]
     if not _reads_weights.get() and timm.is_model(name.partition(".")[0]):
         return timm.create_model(name, **arguments).eval()
-    remedy = f"`lgx import {known} --weights FILE --out FOLDER` reads a file of weights"
+    remedy = f"`lgx import {base} --weights FILE --out FOLDER` reads a file of weights"
     with timm_errors(name), nullcontext() if name.startswith(FOLDER) else hub_or_cache(name, remedy):
         model: nn.Module = timm.create_model(name, pretrained=True, **arguments)
     check_weights(model.state_dict(), name)
@@ -275,8 +275,8 @@ def _check_names(source: TimmSource, held: int, missing: Sequence[str], ignored:
 
 
 def _heads(name: str) -> tuple[str, ...]:
-    known = timm.get_pretrained_cfg(name)
-    classifier = (known.classifier if known else None) or "head"
+    config = timm.get_pretrained_cfg(name)
+    classifier = (config.classifier if config else None) or "head"
     return tuple(f"{head}." for head in ((classifier,) if isinstance(classifier, str) else classifier))
 
 
@@ -297,5 +297,5 @@ def _logged() -> Iterator[list[logging.LogRecord]]:
 
 
 def _names(logged: list[logging.LogRecord], kind: str) -> tuple[str, ...]:
-    found = (re.match(rf"{kind} keys \((.*)\) (?:discovered|found)", record.getMessage()) for record in logged)
-    return tuple(name for match in found if match for name in match[1].split(", "))
+    matches = (re.match(rf"{kind} keys \((.*)\) (?:discovered|found)", record.getMessage()) for record in logged)
+    return tuple(name for match in matches if match for name in match[1].split(", "))

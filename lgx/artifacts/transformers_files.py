@@ -138,9 +138,9 @@ def timm_names(tensors: Mapping[str, Tensor], place: str) -> dict[str, Tensor]:
         new = _LAYER.sub(r"blocks.\1.", _PREFIX.sub("", name), count=1)
         for pattern, replacement in _RULES:
             new = re.sub(pattern, replacement, new)
-        found = _PART.fullmatch(new)
-        if found:
-            parts.setdefault((found[1], found[3]), {})[found[2]] = tensor
+        match = _PART.fullmatch(new)
+        if match:
+            parts.setdefault((match[1], match[3]), {})[match[2]] = tensor
         else:
             renamed[new] = tensor
     for (attention, suffix), pieces in parts.items():

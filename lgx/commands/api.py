@@ -84,9 +84,9 @@ def _describe(model: Any, architecture: Architecture, origin: Origin, names: tup
         name_classes(model.config, names)
         return
     channels = architecture.in_chans
-    known = getattr(model, "pretrained_cfg", None) or {}
+    pretrained = getattr(model, "pretrained_cfg", None) or {}
     size = (channels, *height_width(architecture.img_size))
-    config: Any = {**known, **as_in_timm(origin.reading.resize), "input_size": size}
+    config: Any = {**pretrained, **as_in_timm(origin.reading.resize), "input_size": size}
     if origin.normalization:
         config |= origin.normalization.for_channels(channels)._asdict()
     model.pretrained_cfg = config | ({"label_names": list(names)} if names else {})
@@ -174,8 +174,8 @@ def embed_task(
     from lgx.components.features import sum_features
     from lgx.components.teacher import Teacher
 
-    found = map(_inputs, images)
-    first = next(found, None)
+    inputs = map(_inputs, images)
+    first = next(inputs, None)
     if first is None:
         raise UserError(f"embed_task: there are no images of task {name}")
     channels = first.shape[1]
@@ -190,7 +190,7 @@ def embed_task(
     source = resolve(str(ancestor))
     with seeded_rng(0):  # a network gets random values before its weights are read
         teacher = Teacher.of(load_pretrained(source.place), task, features_only=True)
-    total, count = sum_features(teacher, chain([first], found))
+    total, count = sum_features(teacher, chain([first], inputs))
     described = {name: task.to_dict()} if num_classes else {}
     return TaskEmbeddings({name: (total / count).float()}, source.name, {name: count}, described)
 

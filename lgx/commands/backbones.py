@@ -47,15 +47,15 @@ def backbones(pattern: str) -> None:
     width = max(map(len, names))
     print(f"{'backbone':<{width}}  read  parameters     px  license")
     for name in names:
-        parameters, found = describe_backbone(name.partition(".")[0])
+        parameters, description = describe_backbone(name.partition(".")[0])
         config = timm.get_pretrained_cfg(name)
         size = f"{parameters / 1e6:.1f} M" if parameters is not None else "unknown"
         pixels, license_ = (max(config.input_size[1:]), config.license) if config else ("-", None)
         read = "no"
-        note = found.reason
-        if found.architecture is not None:
+        note = description.reason
+        if description.architecture is not None:
             read = "yes"
-            note = "" if found.architecture.form else "also predicted by hypernetworks"
+            note = "" if description.architecture.form else "also predicted by hypernetworks"
         print(f"{name:<{width}}  {read:<4}  {size:>10}  {pixels:>5}  {license_ or 'unknown'}{note and f'  ({note})'}")
 
 
@@ -69,15 +69,15 @@ def _print_types(pattern: str) -> None:
     width = max(map(len, names))
     print(f"{'type':<{width}}  read as")
     for name in tracked(names, "reading", unit="types"):
-        found = []
+        types = []
         reason = ""
         for kind in kinds_of(name):
             try:
                 HFArchitecture(**SMALL, kind=cast(Kind, kind), config=f'{{"model_type":"{name}"}}').build("meta")
-                found.append(kind)
+                types.append(kind)
             except UserError as error:
                 reason = str(error).removeprefix("architecture: ")
-        print(f"{name:<{width}}  {', '.join(found) or f'not read ({reason})'}", flush=True)
+        print(f"{name:<{width}}  {', '.join(types) or f'not read ({reason})'}", flush=True)
 
 
 def names_of_backbones(pattern: str) -> list[str]:

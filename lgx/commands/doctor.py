@@ -28,7 +28,7 @@ def doctor() -> None:
 
     print(f"lgx {__version__}, lightning {version('lightning')}, timm {version('timm')}\n{get_pretty_env_info()}\n")
     clusters = {"torchrun": TorchElasticEnvironment.detect(), "SLURM": SLURMEnvironment.detect()}
-    print(f"cluster: {', '.join(name for name, is_found in clusters.items() if is_found) or 'none'}")
+    print(f"cluster: {', '.join(name for name, is_present in clusters.items() if is_present) or 'none'}")
     for hint in hints():
         print(f"hint: {hint}")
     try:

@@ -63,11 +63,13 @@ def embed(
 
     network, names = _checked(ancestor, data, out, tokenizer, control, num_workers, force)
     reader = TaskReader(network, root, img_size, in_chans, tokenizer, max_len, source, limit)
-    found = _embed_all(reader, names, batch_size, num_workers, worker_timeout)
-    (found.control(control) if control else found).save(out)
-    for name, count in found.images.items():
+    embeddings = _embed_all(reader, names, batch_size, num_workers, worker_timeout)
+    (embeddings.control(control) if control else embeddings).save(out)
+    for name, count in embeddings.images.items():
         print(f"embedded  {name}: {count:,} {'texts' if reader.reads_texts else 'images'}")
-    print(f"written   {out}: {len(found.tensors)} embeddings of {found.width} numbers by {found.ancestor}")
+    print(
+        f"written   {out}: {len(embeddings.tensors)} embeddings of {embeddings.width} numbers by {embeddings.ancestor}"
+    )
 
 
 def _checked(
@@ -81,9 +83,9 @@ def _checked(
     from lgx.artifacts.task_embeddings import holds_task_embeddings
     from lgx.errors import UserError
     from lgx.host.files import check_output
-    from lgx.host.warnings import silence_known_warnings
+    from lgx.host.warnings import silence_expected_warnings
 
-    silence_known_warnings()
+    silence_expected_warnings()
     check_workers(num_workers, "--num_workers")
     names = [name.strip() for name in data.split(",") if name.strip()]
     if len(names) < (2 if control else 1):
@@ -108,18 +110,18 @@ def _embed_all(
     from lgx.errors import UserError
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    found = TaskEmbeddings({}, reader.ancestor.name)
+    embeddings = TaskEmbeddings({}, reader.ancestor.name)
     for name in names:
         read = reader.read(name)
         task = read.task
-        if task.name in found.tensors:
+        if task.name in embeddings.tensors:
             raise UserError(f"--data: two tasks are called {task.name}; embed them into two files")
         options = loader_options(num_workers, read.collate, worker_timeout)
         loader = tracked(DataLoader(read.examples, batch_size, **options), f"embedding {task.name}")
         teacher = Teacher.of(reader.ancestor, task, features_only=True)
         total, count = sum_features(teacher, (batch.to(device) for batch in loader))
-        found.tensors[task.name] = (total / count).float()
-        found.images[task.name] = count
+        embeddings.tensors[task.name] = (total / count).float()
+        embeddings.images[task.name] = count
         if read.is_described:
-            found.tasks[task.name] = task.to_dict()
-    return found
+            embeddings.tasks[task.name] = task.to_dict()
+    return embeddings

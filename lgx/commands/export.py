@@ -52,15 +52,15 @@ def export(
         raise UserError(f"--int8: needs an ONNX file; give --out a name ending in .onnx, not {out}")
     if int8 is None and most_lost != 1.0:
         raise UserError("--most_lost: is the limit of --int8; add --int8, or leave it out")
-    found = resolve(place_in_run(source))
-    check_model_place(out, _WRITER, force, (source, path_of(found.place), tokenizer), tokenizer)
-    network, scores = load_chosen(found.place, size.arch, size.budgets())
-    architecture = network.require_known("export")
-    facts = model_facts(found, architecture, scores)
+    resolved = resolve(place_in_run(source))
+    check_model_place(out, _WRITER, force, (source, path_of(resolved.place), tokenizer), tokenizer)
+    network, scores = load_chosen(resolved.place, size.arch, size.budgets())
+    architecture = network.require_architecture("export")
+    facts = model_facts(resolved, architecture, scores)
     if out.endswith((".onnx", ".pt2")):
         _write_program(out, network, {**facts, "architecture": architecture.spec()}, int8, most_lost)
     else:
-        words = words_for(architecture, tokenizer, found.place)
+        words = words_for(architecture, tokenizer, resolved.place)
         names = network.label_names or None
         inputs = (network.mean, network.std)
         network.model.to(dtype=network.half)  # None leaves float32

@@ -45,11 +45,11 @@ def import_weights(
 
     if out.endswith((".safetensors", ".pth", ".pt", ".bin")):
         raise UserError(f"--out {out}: expected a folder, because a file of weights does not name its model")
-    found = resolve(weights) if weights else None
-    check_model_place(out, WRITER, force, (found.place if found else None,))
+    resolved = resolve(weights) if weights else None
+    check_model_place(out, WRITER, force, (resolved.place if resolved else None,))
     source = TimmSource(model.removeprefix(TIMM), weights, img_size, patch_size, in_chans, num_classes)
-    network, ignored = import_timm(located := replace(source, weights=found.place if found else None))
+    network, ignored = import_timm(located := replace(source, weights=resolved.place if resolved else None))
     print(f"read      {weights or 'what timm downloaded'}\nignored   {', '.join(ignored) or 'nothing'}")
     print("\n".join(describe_model(network, stated_normalization(located)[1])))
-    write_imported(out, network, replace(source, weights=found.name if found else None), WRITER)
+    write_imported(out, network, replace(source, weights=resolved.name if resolved else None), WRITER)
     print(f"written   {out}")

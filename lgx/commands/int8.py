@@ -45,18 +45,20 @@ def quantize(out: str, model: nn.Module, task: Task, texts: Mapping[str, str], d
     if module.num_classes != task.num_classes:
         raise UserError(f"--int8 {data}: has {module.num_classes} classes, but the network has {task.num_classes}")
     if class_order(task.class_names, names, f"--int8 {data}: the network") is not None:
-        pairs = (f"{own} for {other}" for own, other in zip(names, task.class_names, strict=True) if own != other)
+        pairs = (f"{ours} for {other}" for ours, other in zip(names, task.class_names, strict=True) if ours != other)
         raise UserError(f"--int8 {data}: its classes have another order than the network's, e.g. {next(pairs)}")
     split: Split = "val"  # of a folder without test/
     with suppress(UserError):
         module.setup("test")
         split = "test"
     size = module.evaluation_batch
-    known = islice((batch.inputs for batch in module.reference_dataloader(_CALIBRATION)), -(-_CALIBRATION // size))
+    calibration = islice(
+        (batch.inputs for batch in module.reference_dataloader(_CALIBRATION)), -(-_CALIBRATION // size)
+    )
     with tempfile.TemporaryDirectory() as folder:
         whole, small = (Path(folder) / f"{name}.onnx" for name in ("float32", "int8"))
         write_onnx(whole, model, task, texts)
-        write_int8(whole, small, known)
+        write_int8(whole, small, calibration)
         before, after = (_accuracy(file, module.eval_dataloader(split)) for file in (whole, small))
         image = next(iter(module.eval_dataloader(split))).inputs[:1]
         times = " -> ".join(f"{1e3 * seconds_of_pass(run_onnx(file)[0], image):.2f}" for file in (whole, small))
@@ -73,5 +75,5 @@ def _accuracy(file: Path, batches: Iterable[Batch]) -> float:
     """Accuracy of an ONNX file in percent."""
     program, _ = run_onnx(file)
     tested = tracked(batches, f"testing {file.stem}")
-    found = [predicted_classes(program(batch.inputs)) == batch.targets for batch in tested]
-    return 100 * sum(int(part.sum()) for part in found) / sum(map(len, found))
+    hits = [predicted_classes(program(batch.inputs)) == batch.targets for batch in tested]
+    return 100 * sum(int(part.sum()) for part in hits) / sum(map(len, hits))

@@ -49,11 +49,11 @@ def load_chosen(
     half = (0.5,) * getattr(member, "in_chans", 0)
     names = origin.label_names or ()
     normalization = origin.mean or half, origin.std or half
-    found = PretrainedNetwork(
+    network = PretrainedNetwork(
         place, start.model.eval(), start.architecture, *normalization, True, names, origin.reading
     )
     score = front.scores.get(member)
-    return found, {} if score is None else {f"val/{front.metric}": score}
+    return network, {} if score is None else {f"val/{front.metric}": score}
 
 
 def best_member(initializer: Initializer, front: Front, arch: str | None, budgets: Sequence[Budget]) -> Architecture:

@@ -39,8 +39,10 @@ def _help() -> str:
 
     from lgx.planning.configured import PlanOptions
 
-    known = {entry.arg_name: entry.description or "" for entry in parse_docstring(PlanOptions.__doc__ or "").params}
-    lines = "\n".join(f"  --{name:<12}{' '.join(known[name].split())}" for name in PlanOptions.__annotations__)
+    descriptions = {
+        entry.arg_name: entry.description or "" for entry in parse_docstring(PlanOptions.__doc__ or "").params
+    }
+    lines = "\n".join(f"  --{name:<12}{' '.join(descriptions[name].split())}" for name in PlanOptions.__annotations__)
     return (
         "usage: lgx plan --config FILE [options of lgx fit] [--gpus N] [--nodes N] …\n\n"
         "Steps, effective batch, parameters, FLOPs, memory per GPU, data volume, files and hours of a run, before it\n"

@@ -90,7 +90,7 @@ def predict(
         answers = answered(images, exported, model, tokenizer, text.split(","), batch_size)
         _write_texts(Path(out), answers, exported.task, top_k)
         return
-    _predict_images(Path(out), _found(images), exported, top_k, batch_size)
+    _predict_images(Path(out), _image_files(images), exported, top_k, batch_size)
 
 
 def _predict_images(out: Path, files: Mapping[str, Path], model: "ExportedModel", top_k: int, batch_size: int) -> None:
@@ -119,11 +119,11 @@ def _write_texts(out: Path, answers: "Iterator[Tensor]", task: "Task", top_k: in
     print(f"predicted {out}: {count:,} texts")
 
 
-def _found(images: Sequence[str]) -> dict[str, Path]:
+def _image_files(images: Sequence[str]) -> dict[str, Path]:
     """Name in the results -> image file, each file once."""
     from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
 
-    found: dict[Path, str] = {}
+    names: dict[Path, str] = {}
     skipped: Counter[str] = Counter()
     for image in images:
         place = Path(image)
@@ -133,14 +133,14 @@ def _found(images: Sequence[str]) -> dict[str, Path]:
         skipped += unread
         for path in paths:
             name = path.relative_to(place) if place.is_dir() and len(images) == 1 else path
-            found.setdefault(path.absolute(), name.as_posix())
+            names.setdefault(path.absolute(), name.as_posix())
     suffixes = ", ".join(IMAGE_SUFFIXES)
-    if not found:
+    if not names:
         holds = f"; found {skipped_files(skipped)}" if skipped else ""
         raise UserError(f"{', '.join(images)}: no image (looked for {suffixes}){holds}")
     if skipped:
         print(f"skipped   {skipped_files(skipped)}; {suffixes} are read")
-    return {name: path for path, name in found.items()}
+    return {name: path for path, name in names.items()}
 
 
 def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]") -> "ExportedModel":
@@ -197,7 +197,7 @@ def _write(
     ):
         writer = csv.writer(file)
         writer.writerow(in_cells(_header(model.task, top_k, bool(true))))
-        correct = known = 0
+        correct = labeled = 0
         for batch in tracked(_batches(files, model.task, size), "predicting", -(-len(files) // size)):
             read = {name: pixels for name, pixels in batch if not isinstance(pixels, str)}
             unread += [(name, pixels) for name, pixels in batch if isinstance(pixels, str)]
@@ -205,12 +205,12 @@ def _write(
                 inputs = normalized(torch.stack([*read.values()]), model.task)
                 for name, row in zip(read, _answers(model.logits(inputs), model.task, top_k), strict=True):
                     writer.writerow(in_cells([name, *row, *([true.get(name, "")] if true else [])]))
-                    known += name in true
+                    labeled += name in true
                     correct += name in true and model.task.class_names[int(str(row[0]))] == true[name]
         if len(unread) == len(files):
             raise UserError(f"{unread[0][0]}: cannot be decoded ({unread[0][1]}), like all of the {len(files)} files")
-    if known:
-        print(f"accuracy  {correct / known:.1%} of {known} images in folders with the name of a class")
+    if labeled:
+        print(f"accuracy  {correct / labeled:.1%} of {labeled} images in folders with the name of a class")
     return unread
 
 

@@ -52,7 +52,7 @@ def choose_size(
     classes = num_classes or initializer.origin().num_classes or 1000
     sizes = initializer.sizes().with_fixed(arch, classes)
     stopwatch = Stopwatch(batch_size, "cuda" if on_gpu else "cpu") if is_timed else None
-    found = find_sizes(sizes, budgets, stopwatch=stopwatch)
+    candidates = find_sizes(sizes, budgets, stopwatch=stopwatch)
     limits = " and ".join(map(str, budgets))
     like = sizes.like
     inputs = (
@@ -66,26 +66,26 @@ def choose_size(
         caption += f"\nlatency of a batch of {batch_size}, float32, {hardware(on_gpu)}: median"
     scores: dict[Architecture, float] = {}
     if data is not None:
-        scores = knn_scores([size.architecture for size in found], initializer, data, seed)
-        found.sort(key=lambda size: -scores[size.architecture])
+        scores = knn_scores([size.architecture for size in candidates], initializer, data, seed)
+        candidates.sort(key=lambda size: -scores[size.architecture])
         caption += f"\nk-NN: validation images of {data}, before training"
-    _print_sizes(found, caption, scores)
-    chosen = initializer.size_text(found[0].architecture)
+    _print_sizes(candidates, caption, scores)
+    chosen = initializer.size_text(candidates[0].architecture)
     why = "it is closest to the source's proportions"
     if scores:
         why = "its k-NN accuracy is the highest"
-    elif found[0].keeps_layers:
+    elif candidates[0].keeps_layers:
         why = "it keeps whole layers of the source"
     print(f"chosen    {why}: --arch {chosen}")
     return chosen
 
 
-def _print_sizes(found: Sequence[Candidate], caption: str, scores: Mapping[Architecture, float]) -> None:
+def _print_sizes(candidates: Sequence[Candidate], caption: str, scores: Mapping[Architecture, float]) -> None:
     """Print a row for each size, the best one first."""
     heads = ("depth", "embed_dim", "num_heads", "mlp_ratio", "parameters", "MACs")
-    measured = [*(["latency (ms)"] if found[0].latency else []), *(["k-NN (%)"] if scores else [])]
+    measured = [*(["latency (ms)"] if candidates[0].latency else []), *(["k-NN (%)"] if scores else [])]
     table = Table(*heads, *measured, caption=caption, caption_justify="left")
-    for size in found:
+    for size in candidates:
         network, cost = size.architecture, size.cost
         numbers = (network.depth, network.embed_dim, network.num_heads, network.mlp_ratio)
         amounts = [amount("params", cost.parameters), amount("macs", cost.macs)]
@@ -115,9 +115,9 @@ def knn_scores(
     for architecture in tracked(architectures, "measuring", unit="networks"):
         torch.manual_seed(seed)
         network = initialize(architecture, initializer, head="new").model.eval()
-        known, known_labels = _features(network, module.reference_dataloader(_MOST))
+        train_features, train_labels = _features(network, module.reference_dataloader(_MOST))
         tested, tested_labels = _features(network, module.val_dataloader())
-        scores[architecture] = Probe("knn").accuracy(known, known_labels, tested, tested_labels)
+        scores[architecture] = Probe("knn").accuracy(train_features, train_labels, tested, tested_labels)
     return scores
 
 

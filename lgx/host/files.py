@@ -111,7 +111,7 @@ _LINE = 2**24
 def check_output(
     path: str | Path,
     command: str,
-    is_own: Callable[[Path], bool],
+    is_ours: Callable[[Path], bool],
     names: Collection[str] | None = None,
     *,
     force: bool = False,
@@ -124,7 +124,7 @@ def check_output(
     Args:
         path: What to write; it need not exist.
         command: What the user calls the command, e.g. ``lgx embed``.
-        is_own: Whether this command wrote what exists.
+        is_ours: Whether this command wrote what exists.
         names: What a model folder may hold; None for a file.
         force: Whether what other commands and programs wrote may be replaced.
         reads: Files and folders that the command reads. Other names and None are ignored.
@@ -150,7 +150,7 @@ def check_output(
     for source in sources:
         if (path.exists() and path.samefile(source)) or path.resolve() in source.resolve().parents:
             raise UserError(f"{place}: would replace {source}, which this command reads; {_ELSE}")
-    if (names is not None and not held) or is_own(path):
+    if (names is not None and not held) or is_ours(path):
         return
     above = next((each for each in sources if each.is_dir() and each.resolve() in path.resolve().parents), None)
     if above and names is None:

@@ -106,11 +106,11 @@ class ImageReader:
         Returns:
             A line with the range, and a message if it is wrong; both empty if all images have 8 bits.
         """
-        found = [sample for source in islice(sources, SOME) if (sample := self._sample(source)) is not None]
-        if not found:
+        samples = [sample for source in islice(sources, SOME) if (sample := self._sample(source)) is not None]
+        if not samples:
             return "", ""
-        values = np.concatenate([sample for sample, _ in found])
-        bits = max(bits for _, bits in found)
+        values = np.concatenate([sample for sample, _ in samples])
+        bits = max(bits for _, bits in samples)
         line = f"{name}: files of more than 8 bits have values of about {values.min():g} to {values.max():g}"
         if self.value_range:
             low, high = self.value_range
@@ -122,7 +122,7 @@ class ImageReader:
             return "", f"data.value_range: {line}; give the range of the files"
         if values.dtype.kind != "u" or values.max() >= 2 ** (bits - 1) - 1:
             line += "; the whole range of their type becomes 0 to 255 (data.value_range)"
-            return line + _with_fewer_bits([sample for sample, _ in found], bits), ""
+            return line + _with_fewer_bits([sample for sample, _ in samples], bits), ""
         top = 2 ** int(values.max()).bit_length() - 1
         few = f"{line}, and {bits} bits would leave few levels; give data.value_range [0, {top}]"
         return "", f"{few}, or [0, {2**bits - 1}] if they are only dark"
@@ -173,8 +173,8 @@ class ImageReader:
 
         logging.getLogger("tifffile").setLevel(logging.CRITICAL)
         with tifffile.TiffFile(io.BytesIO(source) if isinstance(source, bytes) else source) as file:
-            known: list[Any] = [*islice(file.pages, 4 * MOST_CHANNELS)]
-            pages = [page for page in known if not page.subfiletype & 5]  # no small copy and no mask
+            all_pages: list[Any] = [*islice(file.pages, 4 * MOST_CHANNELS)]
+            pages = [page for page in all_pages if not page.subfiletype & 5]  # no small copy and no mask
             first = pages[0]
             kind = first.photometric.name
             orientation = first.tags.get(ExifTags.Base.Orientation)

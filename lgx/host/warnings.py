@@ -28,7 +28,7 @@ _OF_EACH_PROCESS = ("lightning.fabric.utilities.seed", "lightning.fabric.utiliti
 """Loggers to which every process writes the same; only the first process may."""
 
 
-def silence_known_warnings() -> None:
+def silence_expected_warnings() -> None:
     """Hide advertisements, deprecations of other packages' internals, and advice that does not apply to lgx."""
     os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
     for pattern in _WARNINGS:

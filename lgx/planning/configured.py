@@ -43,9 +43,9 @@ class PlanOptions:
             raise UserError(f"--mfu: expected a share in (0, 1], got {self.mfu:g}")
         if self.throughput is not None and self.tflops is not None:
             raise UserError("--throughput, --tflops: both set the speed of the run; give only one")
-        self.known_samples("")
+        self.samples_of("")
 
-    def known_samples(self, task: str) -> int | None:
+    def samples_of(self, task: str) -> int | None:
         """Training examples that the user gives for a task."""
         parts = str(self.samples).split(",") if self.samples is not None else []
         numbers = {}

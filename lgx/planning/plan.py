@@ -257,8 +257,8 @@ def count_steps(
         should_stop=False, global_step=0, current_epoch=0,
     )  # fmt: skip
     method.trainer = data.trainer = standing
-    found = [_training_examples(member, options) for member in data.members()]
-    sizes = [size for size, _ in found]
+    counted = [_training_examples(member, options) for member in data.members()]
+    sizes = [size for size, _ in counted]
     batches = data.epoch_batches(sizes)
     # Nothing is loaded: methods ask this loader for the length of an epoch only.
     vars(data)["train_dataloader"] = lambda: SimpleNamespace(epoch_length=batches)
@@ -277,12 +277,12 @@ def count_steps(
         processes=processes,
         training_examples=sum(sizes),
     )
-    return steps, tuple(dict.fromkeys(source for _, source in found))
+    return steps, tuple(dict.fromkeys(source for _, source in counted))
 
 
 def _training_examples(member: TaskDataModule, options: PlanOptions) -> tuple[int, str]:
     """The number of training examples, with ``data.limit_train`` applied, and where it comes from."""
-    size = options.known_samples(member.task.name)
+    size = options.samples_of(member.task.name)
     source = "as --samples says"
     if size is None:
         size = member.nominal_train_size()

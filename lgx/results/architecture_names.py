@@ -33,4 +33,4 @@ def short_names(architectures: Iterable[str]) -> dict[str, str]:
 
 def _size(name: str) -> str:
     numbers = [re.search(rf"\b{key}=(\d+)", name) for key in ("depth", "embed_dim")]
-    return "x".join(found[1] for found in numbers if found) if all(numbers) else name
+    return "x".join(match[1] for match in numbers if match) if all(numbers) else name

@@ -122,9 +122,9 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
     merged = replace(merged, rows=_named(merged.rows, names))
     of_split = _chosen(_named(of_split, names), options)
     shown = _chosen(_named(shown, names), options)
-    found = standings(shown, options.metric, options.baseline)
-    sections = _sections(shown, options, average_section(found))
-    compared = [standing for standing in found if len(standing.values) > 1] or found
+    ranked = standings(shown, options.metric, options.baseline)
+    sections = _sections(shown, options, average_section(ranked))
+    compared = [standing for standing in ranked if len(standing.values) > 1] or ranked
     headline = [standing.headline for standing in compared[::-1][:_MOST]]
     curves = _curves(merged.rows, shown, options)
     rival = options.baseline or random_start(curves)

@@ -67,8 +67,8 @@ def read_curves(rows: Iterable[Row], metric: str) -> Curves:
         seeds = {seed: each for seed, each in of_seeds.items() if {metric, FLOPS, FLOPS + SHARED} <= each.keys()}
         if seeds:
             accuracy = {seed: scale_of(metric) * each[metric] for seed, each in seeds.items()}
-            own, shared = (fmean(each[FLOPS + part] for each in seeds.values()) for part in ("", SHARED))
-            point = Point(epochs, accuracy, own + shared, shared)
+            tuning, shared = (fmean(each[FLOPS + part] for each in seeds.values()) for part in ("", SHARED))
+            point = Point(epochs, accuracy, tuning + shared, shared)
             curves.setdefault(method, {}).setdefault(place, []).append(point)
     return curves
 

@@ -144,19 +144,19 @@ def method_costs(
         )
     lineage = Lineage(records.values())
     descendants: dict[str, list[Descendant]] = {method: [] for method in chosen}
-    for method, found in chosen.items():
-        for (task, architecture), run in found.items():
+    for method, trained in chosen.items():
+        for (task, architecture), run in trained.items():
             parameters = cost_of(run.architecture_of(task, architecture)).parameters
             training = run.work if run.is_descendant else Work()  # without training: predicted
             descendants[method].append(Descendant(architecture, task, parameters, training))
     scratch = {
         (d.task, d.architecture): d.training
-        for method, found in chosen.items()
-        if all(run.is_descendant and run.start.is_random for run in found.values())
+        for method, trained in chosen.items()
+        if all(run.is_descendant and run.start.is_random for run in trained.values())
         for d in descendants[method]
     }
     costs = [
-        _cost(lineage, method, [*found.values()], descendants[method], scratch) for method, found in chosen.items()
+        _cost(lineage, method, [*trained.values()], descendants[method], scratch) for method, trained in chosen.items()
     ]
     absent = len({row.run for row in rows} - records.keys())
     notes = [f"{absent} run(s) have no {CONFIG} beside their results: their cost is left out."] if absent else []
@@ -190,8 +190,8 @@ def _cost(
         needed[digest_of(file) if file.is_file() else str(file)] = (
             run.learngene.num_parameters if run.learngene else None
         )
-    known = [number for number in needed.values() if number is not None]
-    stored = sum(known) if len(known) == len(needed) else None
+    counted = [number for number in needed.values() if number is not None]
+    stored = sum(counted) if len(counted) == len(needed) else None
     return method_cost(method, descendants, learning, ancestors, stored, scratch, shared)
 
 
@@ -263,8 +263,8 @@ def _table(
     return Table(title, columns, tuple((cost.method, tuple(map(Cell, cells(cost)))) for cost in ordered))
 
 
-def _ratio(other: float | None, own: float | None) -> str:
-    return f"{other / own:.2f}x" if other is not None and own else EMPTY_CELL
+def _ratio(other: float | None, this: float | None) -> str:
+    return f"{other / this:.2f}x" if other is not None and this else EMPTY_CELL
 
 
 def _unit(largest: float) -> tuple[float, str]:

@@ -49,14 +49,14 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 def find_results(runs: Sequence[str]) -> list[Path]:
     """Find the results files of runs; files that an earlier comparison wrote count only if there are no others."""
-    found: list[Path] = []
+    files: list[Path] = []
     for run in map(Path, runs):
         if not run.exists():
             raise UserError(f"{run}: no such file or folder; give folders of runs or {RESULTS} files")
         if run.is_file() and run.suffix != ".csv":
             raise UserError(f"{run}: not a {RESULTS}; give folders of runs or {RESULTS} files")
-        found += [run] if run.is_file() else _results_below(run)
-    unique = list({file.resolve(): file for file in found}.values())
+        files += [run] if run.is_file() else _results_below(run)
+    unique = list({file.resolve(): file for file in files}.values())
     if not unique:
         raise UserError(f"no {RESULTS} in {', '.join(runs)}; a run writes one when it validates or tests")
     return [file for file in unique if not is_comparison(file)] or unique
@@ -64,11 +64,11 @@ def find_results(runs: Sequence[str]) -> list[Path]:
 
 def _results_below(folder: Path) -> list[Path]:
     """Results files in a folder at any depth, also behind links."""
-    found = []
+    files = []
     for place, inner, names in walk(folder):
         inner[:] = [name for name in inner if not name.startswith(".")]  # a run that is being deleted
-        found += [Path(place, RESULTS)] if RESULTS in names else []
-    return found
+        files += [Path(place, RESULTS)] if RESULTS in names else []
+    return files
 
 
 def is_comparison(results: Path) -> bool:

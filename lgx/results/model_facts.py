@@ -65,21 +65,21 @@ def model_facts(
     """
     place = source.place
     if is_learngene(place):
-        found = _of_learngene(place)
+        facts = _of_learngene(place)
     elif place.endswith(".ckpt"):
-        found = _of_checkpoint(place)
+        facts = _of_checkpoint(place)
     else:
         record = StartRecord.read(place)
         return _plain({"method": record.method, "source": _public(record.arguments.get("source"))}) if record else {}
-    run = RunRecord.at(found.folder)
-    rows = [row for row in run.rows if row.task == found.task and row.split != "train"]
+    run = RunRecord.at(facts.folder)
+    rows = [row for row in run.rows if row.task == facts.task and row.split != "train"]
     if architecture is not None and scores is not None:
-        found = found._replace(scores=scores)
+        facts = facts._replace(scores=scores)
         rows = [row for row in rows if row.architecture == full_name(architecture)]
-    metrics = ("acc", BALANCED) if found.metric in ("acc", BALANCED) else (found.metric,)
+    metrics = ("acc", BALANCED) if facts.metric in ("acc", BALANCED) else (facts.metric,)
     kind = run.summary.get("weights") if run.exists else None
     is_tested = kind is None or is_learngene(place) or {"final": "last"}.get(Path(place).stem, Path(place).stem) == kind
-    epochs = found.epochs
+    epochs = facts.epochs
     if epochs is None:  # a learngene, which has the weights that the run tested
         tested = [row.epochs for row in rows if row.split == "test" and row.epochs]
         epochs = (min if kind == "best" else max)(tested, default=None)
@@ -89,14 +89,14 @@ def model_facts(
     return _plain(
         {
             "trained": True if epochs is None else f"{epochs} epoch{'' if epochs == 1 else 's'}",
-            "task": found.task,
-            **(_measured(shown) or {tag: round(value, 6) for tag, value in found.scores.items()}),
+            "task": facts.task,
+            **(_measured(shown) or {tag: round(value, 6) for tag, value in facts.scores.items()}),
             "seed": first.seed if first else None,
-            "method": found.method,
+            "method": facts.method,
             "start": _start(run),
             "test images": _balance(run),
             "run": public_path(first.run) if first else None,
-            **found.versions,
+            **facts.versions,
             **({"commit": first.commit} if first and first.commit else {}),
             "source": public_name(str(Path(place).resolve()) if source.name == place else source.name),
         }
@@ -139,11 +139,11 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _scores(callbacks: object) -> dict[str, float]:
     """Monitored metric -> its value, of the callbacks in a checkpoint, which may hold anything."""
-    found = {}
+    scores = {}
     for state in callbacks.values() if isinstance(callbacks, dict) else ():
         with suppress(TypeError, ValueError, KeyError, RuntimeError):
-            found[str(state["monitor"])] = float(state["current_score"])
-    return found
+            scores[str(state["monitor"])] = float(state["current_score"])
+    return scores
 
 
 def _of_learngene(source: str) -> _File:

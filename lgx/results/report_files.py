@@ -31,10 +31,10 @@ def report_path(out: str | Path, files: Iterable[Path], force: bool) -> Path:
     # A comparison that is compared again keeps its rows.
     measured = [file for file in files if not is_comparison(file)]
     figures = (figure for name in _FIGURES for figure in folder.glob(name))
-    is_own = has_mark(folder / MARKDOWN, f"# {TITLE}\n")
+    is_ours = has_mark(folder / MARKDOWN, f"# {TITLE}\n")
     check_output(page, COMMAND, lambda file: has_mark(file, GENERATOR), force=force, reads=measured)
     for path in (folder / RESULTS, folder / MARKDOWN, *figures):
-        check_output(path, COMMAND, lambda _: is_own, force=force, reads=measured)
+        check_output(path, COMMAND, lambda _: is_ours, force=force, reads=measured)
     return page
 
 

@@ -107,20 +107,20 @@ def random_start(methods: Iterable[str]) -> str | None:
     return next((method for method, spec in starts if random and spec and spec.initializer == random.initializer), None)
 
 
-def average_section(found: Sequence[Standing]) -> Section | None:
+def average_section(standings: Sequence[Standing]) -> Section | None:
     """Averages of all methods, and their leads over the reference; None with a single method."""
-    methods = sorted({method for standing in found for method in standing.values}, key=method_order)
+    methods = sorted({method for standing in standings for method in standing.values}, key=method_order)
     if len(methods) < 2:
         return None
     columns: list[str] = []
     places: list[str] = []
-    for standing in found:
+    for standing in standings:
         name = state(standing.epochs)
         columns += [name] if standing.reference is None else [name, f"{name}, minus {standing.reference}"]
         places.append(f"{name} {standing.place}")
-    rows = [(m, tuple(cell for standing in found for cell in _cells(standing, m))) for m in methods]
+    rows = [(m, tuple(cell for standing in standings for cell in _cells(standing, m))) for m in methods]
     text = f"Means of the methods that have all of these: {'; '.join(places)}."
-    return Section(AVERAGES, [_HOW_TO_READ, text], [Table(_quantity(found[0].metric), tuple(columns), tuple(rows))])
+    return Section(AVERAGES, [_HOW_TO_READ, text], [Table(_quantity(standings[0].metric), tuple(columns), tuple(rows))])
 
 
 def _cells(standing: Standing, method: str) -> list[Cell]:

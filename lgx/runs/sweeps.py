@@ -220,12 +220,12 @@ def pending_runs(sweep: Sweep, results: Path) -> list[RunSpec]:
     measured = {Path(row.run).resolve() for row in read_rows(results)} if results.is_file() else set()
     specs = {spec.folder: spec for spec in sweep.runs}
     pending: set[str] = set()
-    found = [folder for folder in specs if Path(folder).resolve() not in measured]
-    while found:
-        folder = found.pop()
+    folders = [folder for folder in specs if Path(folder).resolve() not in measured]
+    while folders:
+        folder = folders.pop()
         pending.add(folder)
         missing = {owner for file, owner in needed_files(sweep, specs[folder]).items() if not Path(file).exists()}
-        found += missing - pending
+        folders += missing - pending
     return [spec for spec in sweep.runs if spec.folder in pending]
 
 

@@ -186,7 +186,7 @@ class LgxCLI(LightningCLI):
                 return
             self._before_fit()
         else:
-            self._check_own_data([_EVALUATED[self.command]])
+            self._check_custom_data([_EVALUATED[self.command]])
         with self._blamed():
             getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
             if self.command == "fit":
@@ -237,7 +237,7 @@ class LgxCLI(LightningCLI):
             if tested:
                 self.datamodule.setup("test")
             needed: dict[Loader, Any] = {"train": True, "val": self.trainer.limit_val_batches, "test": tested}
-            self._check_own_data([loader for loader, needs in needed.items() if needs])
+            self._check_custom_data([loader for loader, needs in needed.items() if needs])
         if self.claim.writes:
             batch = self.datamodule.batch_size * self.trainer.world_size
             data = {**self.datamodule.fingerprint(), "data.batch_size x processes": str(batch)}
@@ -249,7 +249,7 @@ class LgxCLI(LightningCLI):
             with self._blamed():
                 self.trainer.test(self.model, self.datamodule, verbose=False)
 
-    def _check_own_data(self, loaders: list[Loader]) -> None:
+    def _check_custom_data(self, loaders: list[Loader]) -> None:
         """Check the first batches of a data module of another package, before anything is replaced or trained."""
         if not _is_first_process() or not is_of_another_package(self.datamodule):
             return

@@ -26,7 +26,7 @@ from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
 from lgx.host.failures import blame
-from lgx.host.warnings import silence_known_warnings
+from lgx.host.warnings import silence_expected_warnings
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks.run_weights import BestCheckpoint
@@ -103,7 +103,7 @@ def make_parser(command: str, extra: type | None = None) -> RunParser:
 
     A process makes each parser once, because this takes a tenth of the time of a short run.
     """
-    silence_known_warnings()
+    silence_expected_warnings()
     registry.load_all()
     restrict_imports()
     return _new_parser(command, extra)

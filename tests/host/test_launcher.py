@@ -10,7 +10,7 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment
 
 from lgx.cli import main
 from lgx.host import launcher
-from lgx.host.warnings import silence_known_warnings
+from lgx.host.warnings import silence_expected_warnings
 from tests.support.command_line import lgx
 
 WITHIN = {"SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
@@ -70,7 +70,7 @@ def test_a_run_beside_slurm_does_not_ask_for_srun(variables, monkeypatch, tmp_pa
     (tmp_path / "srun").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with warnings.catch_warnings(record=True) as shown:
-        silence_known_warnings()
+        silence_expected_warnings()
         assert not SLURMEnvironment.detect()
     assert shown == []
 

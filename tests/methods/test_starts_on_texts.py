@@ -72,7 +72,7 @@ def reads(form, kind, **options):
     start, (model, architecture) = kind("source", **options), source(form)
     tensors = dict(model.named_parameters())
     start.__dict__["loaded"] = SimpleNamespace(
-        model=model, tensors=tensors, architecture=architecture, require_known=lambda _: architecture
+        model=model, tensors=tensors, architecture=architecture, require_architecture=lambda _: architecture
     )
     return start
 

@@ -91,6 +91,19 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
+def names_in(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of everything that a file names: variables, attributes, arguments, functions and classes."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
 def strings(path: Path) -> Iterator[tuple[int, str]]:
     """Strings of a file that are no docstrings, each with its line."""
     tree = tree_of(path)

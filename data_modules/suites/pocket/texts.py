@@ -95,15 +95,15 @@ def _make(name: str) -> dict[Split, list[tuple[int, Texts]]]:
     """Balanced splits without repeated texts."""
     write = _WRITERS[name]
     rng = np.random.default_rng(list(_WRITERS).index(name))
-    found: dict[Texts, int] = {}
+    made: dict[Texts, int] = {}
     counts = [0, 0]
-    while len(found) < sum(SIZES.values()):
+    while len(made) < sum(SIZES.values()):
         label = int(counts[1] < counts[0])
         texts = write(rng, label)
-        if texts not in found:
-            found[texts] = label
+        if texts not in made:
+            made[texts] = label
             counts[label] += 1
-    rows = [(label, texts) for texts, label in found.items()]  # the classes alternate
+    rows = [(label, texts) for texts, label in made.items()]  # the classes alternate
     last_train = SIZES["train"]
     last_val = SIZES["train"] + SIZES["val"]
     return {"train": rows[:last_train], "val": rows[last_train:last_val], "test": rows[last_val:]}

@@ -88,7 +88,7 @@ def check_model_place(
     if str(out).endswith(LEARNGENE):
         raise UserError(f"--out {out}: the suffix {LEARNGENE} is for learngenes; give a folder or another suffix")
 
-    def is_own(path: Path) -> bool:
+    def is_ours(path: Path) -> bool:
         if path.is_dir():
             return has_mark(path / "README.md", f"\n---\n{_mark(writer)}\n")
         if path.suffix == ".safetensors":
@@ -98,4 +98,4 @@ def check_model_place(
     is_file = Path(out).suffix in (".safetensors", ".onnx", ".pt2")
     if is_file and tokenizer:
         raise UserError(f"--tokenizer: needs a folder, but --out {out} is a file; give a folder")
-    check_output(out, writer, is_own, None if is_file else _FILES, force=force, reads=reads)
+    check_output(out, writer, is_ours, None if is_file else _FILES, force=force, reads=reads)

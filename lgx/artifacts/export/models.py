@@ -67,7 +67,7 @@ def write_descendant(
     channels = architecture.in_chans if isinstance(architecture, ViTArchitecture) else 0
     inputs = Normalization(mean, std).for_channels(channels) if mean and std and channels else None
     if out.suffix == ".safetensors":
-        metadata = _own_kind(architecture) or {"format": "pt"}
+        metadata = _kind_of_size(architecture) or {"format": "pt"}
         metadata |= {key: json.dumps(list(values)) for key, values in inputs._asdict().items()} if inputs else {}
         metadata |= {key: json.dumps(value) for key, value in reading._asdict().items()} if reading != AS_STORED else {}
         metadata |= record.metadata() if record is not None else {}
@@ -81,12 +81,12 @@ def write_descendant(
     plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
     config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
     config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
-    config |= _own_kind(architecture)
+    config |= _kind_of_size(architecture)
     with _folder(out, _card(out, architecture, plain, card or {}, writer), record) as temporary, write_errors(out):
         save_for_hf(plain, str(temporary), model_config=config, model_args=arguments, safe_serialization=True)
 
 
-def _own_kind(architecture: Architecture) -> dict[str, str]:
+def _kind_of_size(architecture: Architecture) -> dict[str, str]:
     """The kind of a network with other outputs than one class per image; timm does not record it."""
     return {} if architecture.kind == "classification" else {"kind": architecture.kind}
 
@@ -103,8 +103,8 @@ def _model_of_timm(
     channels = architecture.in_chans
     size = height_width(architecture.img_size)
     shape = {**as_in_timm(reading.resize), "input_size": (channels, *size), "fixed_input_size": True, "tag": None}
-    known = inputs or Normalization((0.5,) * channels, (0.5,) * channels)
-    model.pretrained_cfg = {**model.pretrained_cfg, **shape, **known._asdict()}
+    normalization = inputs or Normalization((0.5,) * channels, (0.5,) * channels)
+    model.pretrained_cfg = {**model.pretrained_cfg, **shape, **normalization._asdict()}
     return model, arguments
 
 

@@ -108,10 +108,10 @@ def write_int8(source: Path, out: Path, batches: Iterable[Tensor]) -> None:
             prepared, out, reader, QuantFormat.QDQ, _OPERATORS, per_channel=True,
             weight_type=QuantType.QInt8, activation_type=QuantType.QUInt8,
         )  # fmt: skip
-    written, known = onnx.load(out), onnx.load(source)
+    written, original = onnx.load(out), onnx.load(source)
     del written.metadata_props[:]
-    written.metadata_props.extend(known.metadata_props)
-    written.producer_name, written.producer_version = known.producer_name, known.producer_version
+    written.metadata_props.extend(original.metadata_props)
+    written.producer_name, written.producer_version = original.producer_name, original.producer_version
     onnx.save(written, out)
 
 

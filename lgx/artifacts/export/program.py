@@ -250,8 +250,8 @@ def check_parity(model: nn.Module, program: Program, task: Task, place: str | Pa
         inputs = random_inputs(task, batch, seed=batch)
         with torch.no_grad(), foreign_errors(str(place), "the exported program does not run", "nothing was written"):
             expected = model(inputs)
-            found = program(inputs)
-        difference = float((found - expected).abs().max()) if found.shape == expected.shape else math.inf
+            computed = program(inputs)
+        difference = float((computed - expected).abs().max()) if computed.shape == expected.shape else math.inf
         if not difference <= TOLERANCE * max(1.0, float(expected.abs().max())):  # NaN is refused
             raise UserError(
                 f"{place}: logits of the exported program differ by {difference:.2g} from the network's at "

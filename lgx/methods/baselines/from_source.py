@@ -6,7 +6,7 @@ from functools import cached_property
 from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of
-from lgx.artifacts.pretrained import PretrainedNetwork, load_known
+from lgx.artifacts.pretrained import PretrainedNetwork, load_described
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Initializer, Origin, Sizes
@@ -26,12 +26,12 @@ class FromSource(Initializer):
     @cached_property
     def loaded(self) -> PretrainedNetwork:
         """The trained network."""
-        return load_known(self.source, self.method)
+        return load_described(self.source, self.method)
 
     @property
     def of_source(self) -> Architecture:
         """Architecture of the trained network."""
-        return self.loaded.require_known(self.method)
+        return self.loaded.require_architecture(self.method)
 
     @property
     def vit(self) -> ViTArchitecture:

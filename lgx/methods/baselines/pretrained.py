@@ -93,7 +93,7 @@ class Pretrained(FromSource):
             if ARCHITECTURE_KEY in metadata:
                 self._check_size(parse_any_architecture(metadata[ARCHITECTURE_KEY]), architecture)
             return tensors
-        self._check_size(self.loaded.require_known("pretrained"), architecture)
+        self._check_size(self.loaded.require_architecture("pretrained"), architecture)
         return dict(self.loaded.tensors)
 
     def _check_size(self, of_source: Architecture, architecture: Architecture) -> None:

@@ -140,7 +140,7 @@ class Distill(Method):
         """The network at its start; the ancestor's layers are not read if a checkpoint follows."""
         starts = self.is_from_ancestor and self._trainer is not None and not self.is_restored
         if starts:
-            large = self.source.require_known("model.start")
+            large = self.source.require_architecture("model.start")
             shares = self.ancestor_shares(large.depth)
             if (shares == shares.round()).all():  # whole layers
                 self.architecture = self.architecture.with_layers(large, shares.argmax(dim=1).tolist())

@@ -96,7 +96,7 @@ def start_from_ancestor(
     Returns:
         The network, and the record of its start.
     """
-    large = ancestor.require_known("model.start")
+    large = ancestor.require_architecture("model.start")
     architecture.check_source(large, "model.start")
     tensors: dict[str, Tensor] = ancestor.tensors
     has_other_names = class_names and ancestor.label_names and set(class_names) != set(ancestor.label_names)

@@ -93,7 +93,7 @@ class Nested(SlicedNetwork):
         """The architecture in ``arch`` with the classes of the ancestor's head."""
         source = load_pretrained(self.ancestor or "")
         architecture = self.parsed_architecture
-        ancestor = source.require_known("model.ancestor")
+        ancestor = source.require_architecture("model.ancestor")
         has_head = source.has_head and (ancestor.kind == architecture.kind or not architecture.reads_text)
         return architecture.replace(num_classes=ancestor.num_classes if has_head else 0)
 

@@ -115,7 +115,7 @@ class SlicedNetwork(Distill):
         Raises:
             UserError: If it is none that lgx can describe, or ``arch`` differs from it.
         """
-        ancestor = source.require_known("model.ancestor")
+        ancestor = source.require_architecture("model.ancestor")
         architecture = self.architecture
         if ancestor.replace(num_classes=architecture.num_classes, kind=architecture.kind) != architecture:
             raise UserError(f"model.arch: must have the ancestor's sizes; write {ancestor.spec()}")

@@ -37,7 +37,7 @@ def sample_inputs(network: PretrainedNetwork, data: str, count: int, method: str
     Returns:
         Images (N, C, H, W), normalized for the network, or the first 128 tokens of texts, (N, 3, L).
     """
-    architecture = network.require_known(method)
+    architecture = network.require_architecture(method)
     if isinstance(architecture, HFArchitecture):
         return _text_batch(data, count, architecture, path_of(network.name))
     vit = network.require_vit(method)

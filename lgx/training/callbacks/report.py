@@ -178,8 +178,8 @@ class Report(Callback):
             print(f"{label:<11}{mean} on average of {len(networks)} networks{weights}:")
             lines = _table(list(networks.values()))
             for name, network in method.classifiers().items() if split == "test" and trained else ():
-                found = self.classes.lines(method.tasks[network.task], name)
-                lines += [name, *(f"  {line}" for line in found)] if found else []
+                sentences = self.classes.lines(method.tasks[network.task], name)
+                lines += [name, *(f"  {line}" for line in sentences)] if sentences else []
             print("\n".join(f"{'':<11}{line}" for line in lines), flush=True)
         if self.command != "fit":
             epochs = f", {trained} epoch(s) of training" if trained else ""
