@@ -124,6 +124,20 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
     return library().concatenate_datasets(parts)
 
 
+def read_texts(files: Sequence[Path], columns: Sequence[str]) -> tuple[Sequence[str], Any]:
+    """Read texts: the rows of tables, or each line of ``.txt`` files, whose column is called ``text``.
+
+    Returns:
+        The columns, and the rows as a data set of the package datasets.
+    """
+    are_lines = [suffix_of(path) == ".txt" for path in files]
+    if len({*are_lines}) > 1:
+        raise UserError(f"{files[are_lines.index(True)]}: has a text in each line; give it and the tables one by one")
+    if are_lines[0]:
+        return ["text"], read_files(files, ["text"], sample_by="line")
+    return columns, read_files(files, columns)
+
+
 def read_hub(name: str, config: str | None, split: str) -> Any:
     """Read a split of a set on the Hugging Face hub, or from its cache.
 

@@ -1,6 +1,6 @@
 """Nested learngenes and families: one network whose slices are networks of every smaller size."""
 
-from lgx.methods.spec import ORANGE, RED, Look, MethodSpec
+from lgx.methods.spec import GREEN, ORANGE, RED, Look, MethodSpec
 
 _PAPER = (
     "Ours, after Cai et al., Once-for-All, ICLR 2020; Kudugunta et al., MatFormer, NeurIPS 2024; Zhang et al., "
@@ -19,6 +19,18 @@ SPEC = MethodSpec(
     learngene="slices",
     kinds=("classification", "text", "language"),
     order=95,
+)
+BACKBONES = MethodSpec(
+    name="backbones",
+    paper=_PAPER,
+    url=_URL,
+    summary="Slices of an ancestor learn its vectors without labels, one at a time; each is a finished encoder.",
+    looks=(Look("backbones", "backbones", GREEN),),
+    module="lgx.methods.nested.backbones:Backbones",
+    initializer="lgx.methods.nested.initializer:BackboneMembers",
+    learngene="backbones",
+    kinds=("classification", "text"),
+    order=97,
 )
 FAMILY = MethodSpec(
     name="family",
