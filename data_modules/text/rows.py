@@ -112,7 +112,7 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
         except Exception as error:  # readers raise errors of many kinds, within an error of datasets
             cause = error.__cause__
             reason, name = error_line(cause if isinstance(cause, Exception) else error), getattr(error, "filename", "")
-            if "corresponds to no data" in reason:
+            if "corresponds to no data" in reason or "SchemaInferenceError" in reason:
                 raise UserError(f"{place}: has no rows; remove the file, or copy it again") from error
             if str(name).startswith(folder):
                 raise UserError(f"cannot write {name}: {reason}; set LGX_CACHE to a folder with more space") from error

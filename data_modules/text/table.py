@@ -78,7 +78,9 @@ class TextTable(OwnTexts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.info = self.describe(self.classes, "multilabel" if self.labels else "text", "map" if self.labels else "acc")
+        self.info = self.describe(
+            self.classes, "multilabel" if self.labels else "text", "map" if self.labels else "acc"
+        )
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -122,8 +124,8 @@ class TextTable(OwnTexts):
 class UnlabeledTexts(OwnTexts):
     """Texts without labels, for methods that learn from an ancestor only.
 
-    They are the rows of ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` files, or the lines of ``.txt`` files; empty ones
-    are left out. A word in a path names its split, as for ``TextTable``.
+    They are the rows of ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` files, or the lines of ``.txt`` files, without
+    empty ones. A word in a path names its split, as for ``TextTable``.
     """
 
     def __post_init__(self) -> None:

@@ -13,11 +13,8 @@ from lgx.core.task import Pooling
 from lgx.errors import UserError
 from lgx.host.safety import read_json
 
-_FORMER = {
-    f"pooling_mode_{name}": name.removesuffix("_tokens").removesuffix("_token")
-    for name in ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
-}
-"""Names in files of earlier versions of sentence-transformers -> names of today."""
+_FORMER = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_lasttoken": "lasttoken"}
+"""Keys of sentence-transformers' files -> their names since version 6, which reads these keys, too."""
 _AGAIN = "copy the folder again"
 
 
@@ -27,10 +24,12 @@ class Space(NamedTuple):
     Attributes:
         weight: (T, D).
         bias: (T,).
+        pooling: How the vector of a text is made of its tokens.
     """
 
     weight: Tensor
     bias: Tensor
+    pooling: Pooling = "mean"
 
 
 def read_pooling(folder: Path) -> Pooling:
@@ -43,8 +42,8 @@ def read_pooling(folder: Path) -> Pooling:
     if not file.is_file():
         return "mean"
     about = check_fields({"about": read_json(file, _AGAIN)}, {"about": MAPPING}, str(file))["about"]
-    modes = about.get("pooling_mode") or [_FORMER[key] for key in _FORMER if about.get(key) is True]
-    mode = modes[0] if isinstance(modes, list) and len(modes) == 1 else modes
+    chosen = [key for key, value in about.items() if key.startswith("pooling_mode_") and value is True]
+    mode = about.get("pooling_mode") or (_FORMER.get(chosen[0], chosen[0]) if len(chosen) == 1 else chosen)
     if mode not in get_args(Pooling):
         raise UserError(f"{file}: pools tokens by {shortened(mode)}, expected one of {', '.join(get_args(Pooling))}")
     return cast(Pooling, mode)
@@ -59,28 +58,27 @@ def read_space(folder: Path) -> Space | None:
     weight, bias = (tensors.get(f"linear.{name}") for name in ("weight", "bias"))
     if weight is None or bias is None or weight.ndim != 2 or bias.shape != weight.shape[:1]:
         raise UserError(f"{file}: has no linear map, expected linear.weight (T, D) and linear.bias (T); {_AGAIN}")
-    return Space(weight.float(), bias.float())
+    return Space(weight.float(), bias.float(), read_pooling(folder))
 
 
-def write_space(folder: Path, space: Space, pooling: Pooling | None) -> None:
+def write_space(folder: Path, space: Space, reads_text: bool) -> None:
     """Write the map beside a network; for texts all that sentence-transformers needs to give normalized vectors.
 
     Args:
         folder: The folder of the network.
         space: The map.
-        pooling: How the vector of a text is made of its tokens; None for images.
+        reads_text: Whether the network reads texts.
     """
     width, inner = space.weight.shape
     (folder / DENSE).mkdir()
     tensors = {"linear.weight": space.weight, "linear.bias": space.bias}
     write_safetensors(folder / DENSE / WEIGHTS, tensors, {"format": "pt"})
-    if pooling is None:
+    if not reads_text:
         return
     identity = "torch.nn.modules.linear.Identity"
     dense = {"in_features": inner, "out_features": width, "bias": True, "activation_function": identity}
     (folder / POOLING).mkdir()
-    pooled = {"word_embedding_dimension": inner, "pooling_mode": pooling}
-    pooled |= {key: name == pooling for key, name in _FORMER.items()}
+    pooled = {"word_embedding_dimension": inner, **{key: name == space.pooling for key, name in _FORMER.items()}}
     kinds = {"": "Transformer", POOLING: "Pooling", DENSE: "Dense", "3_Normalize": "Normalize"}
     modules = [
         {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}

@@ -1,6 +1,7 @@
 """Choose the network of a family by its size or by budgets."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import torch
 
@@ -46,8 +47,11 @@ def load_chosen(
     origin, start = initializer.origin(), initialize(member, initializer)
     half, names = (0.5,) * getattr(member, "in_chans", 0), origin.label_names or ()
     normalization = origin.mean or half, origin.std or half
+    space = initializer.space(member)
+    if space is not None:
+        cast(Any, start.model).pooling = space.pooling
     found = PretrainedNetwork(
-        place, start.model.eval(), start.architecture, *normalization, True, names, origin.reading
+        place, start.model.eval(), start.architecture, *normalization, space is None, names, origin.reading, space=space
     )
     score = front.scores.get(member)
     return found, {} if score is None else {f"val/{front.metric}": score}

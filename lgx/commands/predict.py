@@ -58,12 +58,14 @@ def predict(
     tokenizer: str | None = None,
     force: bool = False,
 ) -> None:
-    """Predict the classes of image files or of texts with a trained model, and write them as CSV.
+    """Predict the classes of image files or of texts with a trained model as CSV, or write their vectors as .npy.
 
     Images are scaled, resized and normalized as in the model's evaluation. The columns are file, class (index), name
     and probability. A column true_name follows if folders have names of classes. A model with several labels per image
     has the columns file and one probability per label. Texts are the rows of .csv, .tsv, .jsonl or .parquet files,
-    or the lines of .txt files; the first column is then the row. `lgx predict --config FILE` predicts the test split
+    or the lines of .txt files; the first column is then the row. An --out that ends in .npy gets the normalized vectors
+    of an encoder, in the space of its ancestor if it has a map into it: a row for each text, or for each image in the
+    order of the files' names. `lgx predict --config FILE` predicts the test split
     of a data set instead; add --help for its options.
 
     Example: lgx predict my_images --model small.onnx --out predictions.csv
@@ -75,7 +77,7 @@ def predict(
         params: Budget of parameters, e.g. 1.5M; chooses the network of a family with the best validation score.
         macs: Budget of multiply-accumulates of one example, e.g. 1.2G; chooses like --params.
         latency: Budget of time for one example on this machine, e.g. 5ms; chooses like --params.
-        out: CSV file to write. Images are named relative to their folder; single files by their
+        out: CSV file to write, or .npy for vectors. Images are named relative to their folder; single files by their
             paths as you typed them.
         top_k: Number of classes per image, the most probable first, in the columns class_2, name_2, probability_2, ...
         batch_size: Images or texts per batch.
@@ -88,16 +90,25 @@ def predict(
     """
     from lgx.initialization.sizing import parse_budgets
 
-    exported = _opened(model, arch, parse_budgets(params, macs, latency))
-    _check_model(exported, top_k)
-    check_output(out, "lgx predict", lambda file: _is_table(file, exported.task), force=force, reads=(*images, model))
+    of_vectors = out.endswith(".npy")
+    exported = _opened(model, arch, parse_budgets(params, macs, latency), of_vectors)
+    if not of_vectors:
+        _check_model(exported, top_k)
+    is_own = (lambda _: False) if of_vectors else lambda file: _is_table(file, exported.task)
+    check_output(out, "lgx predict", is_own, force=force, reads=(*images, model))
+    answers = None
     if exported.task.reads_text:
         from lgx.commands.predict_texts import answered
 
         answers = answered(images, exported, model, tokenizer, text.split(","), batch_size)
+    if of_vectors:
+        from lgx.commands.vectors import vectors_of_images, write_vectors
+
+        write_vectors(Path(out), answers or vectors_of_images(_found(images), exported, batch_size))
+    elif answers is not None:
         _write_texts(Path(out), answers, exported.task, top_k)
-        return
-    _predict_images(Path(out), _found(images), exported, top_k, batch_size)
+    else:
+        _predict_images(Path(out), _found(images), exported, top_k, batch_size)
 
 
 def _predict_images(out: Path, files: Mapping[str, Path], model: "ExportedModel", top_k: int, batch_size: int) -> None:
@@ -150,8 +161,8 @@ def _found(images: Sequence[str]) -> dict[str, Path]:
     return {name: path for path, name in found.items()}
 
 
-def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]") -> "ExportedModel":
-    """The model; of a family, the chosen network."""
+def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]", of_vectors: bool) -> "ExportedModel":
+    """The model, which gives logits or vectors; of a family, the chosen network."""
     from lgx.artifacts.export.onnx_file import run_onnx
     from lgx.artifacts.export.program import ExportedModel, described_task, task_of
     from lgx.artifacts.sources import place_in_run
@@ -165,13 +176,23 @@ def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]") -> "Expor
         )
     if model.endswith(".onnx") and arch is None and not budgets:
         program, texts = run_onnx(model)
-        return ExportedModel(model, described_task(texts, model), program)
+        task = described_task(texts, model)
+        if of_vectors and task.is_labeled:
+            raise UserError(f"{model}: predicts classes; give the network's folder, or --out a name ending in .csv")
+        return ExportedModel(model, task, program)
     network, _ = load_chosen(place_in_run(model), arch, budgets)
+    if of_vectors:
+        from lgx.components.features import Encoder
+
+        encoder = Encoder(network.model, network.space).eval()
+        return ExportedModel(model, task_of(network, of_vectors=True), encoder)
     return ExportedModel(model, task_of(network), network.model)
 
 
 def _check_model(model: "ExportedModel", top_k: int) -> None:
     task = model.task
+    if not task.is_labeled:
+        raise UserError(f"{model.name}: gives vectors and no classes; give --out a name ending in .npy")
     if task.kind == "language":
         code = (
             f"from transformers import pipeline; print(pipeline('text-generation', {model.name!r})('Once upon a time'))"
@@ -205,7 +226,7 @@ def _write(
         writer = csv.writer(file)
         writer.writerow(in_cells(_header(model.task, top_k, bool(true))))
         correct = known = 0
-        for batch in tracked(_batches(files, model.task, size), "predicting", -(-len(files) // size)):
+        for batch in tracked(read_batches(files, model.task, size), "predicting", -(-len(files) // size)):
             read = {name: pixels for name, pixels in batch if not isinstance(pixels, str)}
             unread += [(name, pixels) for name, pixels in batch if isinstance(pixels, str)]
             if read:
@@ -252,7 +273,7 @@ def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[ob
         yield row
 
 
-def _batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[list[tuple[str, "Tensor | str"]]]:
+def read_batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[list[tuple[str, "Tensor | str"]]]:
     """Files with their pixels, uint8 (C, H, W), or with the reason of the failure; ``size`` images at a time."""
     from lgx.core.eval_transforms import pixel_transform
     from lgx.host.images import ImageReader

@@ -159,7 +159,7 @@ class Encoder(nn.Module):
         if space is not None:
             width, inner = space.weight.shape
             self.map = nn.Linear(inner, width)
-            self.map.load_state_dict(space._asdict())
+            self.map.load_state_dict({"weight": space.weight, "bias": space.bias})
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Normalized vectors, (B, T)."""

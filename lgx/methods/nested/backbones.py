@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from lgx.artifacts.learngene import MAP, Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.components.features import Features, feature_losses
 from lgx.core.batch import Batch
-from lgx.core.readable import measured
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Front
@@ -82,6 +82,18 @@ class Backbones(EqualSizes, FeatureSlices):
         """Sizes between the smallest listed values and the whole network, without that."""
         return [size for size in super().grid if size != self.architecture] or self.listed
 
+    def ranked_layers(self, known: Architecture, inputs: Tensor) -> list[int]:
+        """See :class:`SlicedNetwork`: the first layer, the last one, then the middle of the largest gap between them.
+
+        So the layers of every slice are spaced as evenly as a sequence allows. Untrained slices of whole layers are
+        nearer to the ancestor so than with the first layers and the last one.
+        """
+        order = [0, known.depth - 1][: known.depth]
+        while len(order) < known.depth:
+            start, end = max(pairwise(sorted(order)), key=lambda gap: gap[1] - gap[0])
+            order.append((start + end + 1) // 2)
+        return order
+
     # -- losses and scores ----------------------------------------------------------------------------------------
 
     def ancestor_features(self, batch: Batch) -> Features:
@@ -108,20 +120,6 @@ class Backbones(EqualSizes, FeatureSlices):
         return Front(NEIGHBOR, {size: each[NEIGHBOR] for size, each in scores.items()}, counts[0]) if counts else None
 
     # -- what the run leaves --------------------------------------------------------------------------------------
-
-    def conclusions(self) -> list[str]:
-        """See :class:`~lgx.methods.base.Method`: the best encoder of half of the ancestor's parameters."""
-        whole = cost_of(self.architecture).parameters
-        scores = self.front.scores if self.front else {}
-        small = [size for size in scores if 2 * cost_of(size).parameters <= 1.05 * whole]
-        if not small:
-            return []
-        best = max(small, key=scores.__getitem__)
-        share, crossed = cost_of(best).parameters / whole, self.columns["cross_nn"][best]
-        return [
-            f"with {share:.0%} of the ancestor's parameters, {measured(scores[best], NEIGHBOR)} of examples have its "
-            f"nearest neighbor; in an index of its vectors {measured(crossed, NEIGHBOR)} find it"
-        ]
 
     def next_command(self, folder: Path) -> str:
         """See :class:`~lgx.methods.base.Method`: export the best encoder of half of the ancestor's parameters."""

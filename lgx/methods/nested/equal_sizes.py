@@ -40,8 +40,8 @@ class EqualSizes(SlicedNetwork):
     """Trains finished networks of several sizes, one size in each update, all sizes with the same compute.
 
     The sizes are the listed ones, which :attr:`measured` completes, and random ones between the smallest listed values
-    and the whole network (:class:`~lgx.methods.nested.shares.EqualCompute`). A slice of l layers has the first l - 1
-    layers and the last one. After training, about forty sizes are measured (the front).
+    and the whole network (:class:`~lgx.methods.nested.shares.EqualCompute`). After training, about forty sizes are
+    measured (the front).
 
     Args:
         guidance: What the slices learn from the ancestor.

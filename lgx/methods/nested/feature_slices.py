@@ -92,17 +92,17 @@ class FeatureSlices(SlicedNetwork):
         """The average over the measured sizes: loss, and agreement of predictions or features."""
         real = self.real_tokens(batch)
         wanted, answers = self._teacher_of(batch).features_and_logits(batch.inputs, real)
-        found = []
+        results = []
         for size in self.measured:
             features, logits = self.outputs(size, batch.inputs, real)
             losses, agreement = feature_losses(features, wanted, real)
             if self.architecture.num_classes:
                 predicted, wanted_ones = (labeled_logits(part, batch.targets) for part in (logits, answers))
                 agreement = agreement_with(predicted, wanted_ones)[1]
-            found.append((losses, agreement))
+            results.append((losses, agreement))
             name = f"{split}/agreement_{size.depth}x{size.embed_dim}"
             self.log(name, agreement.mean(), on_step=False, on_epoch=True, sync_dist=True, batch_size=len(agreement))
-        losses, agreement = (torch.stack(values).mean(0) for values in zip(*found, strict=True))
+        losses, agreement = (torch.stack(values).mean(0) for values in zip(*results, strict=True))
         metrics = self.metrics_of(split)
         for name, value in (("loss", losses), (AGREEMENT, agreement), ("n", torch.tensor(len(losses)))):
             metrics[name].update(value)

@@ -129,4 +129,5 @@ class BackboneMembers(FamilyMembers):
     def space(self, architecture: Architecture) -> Space:
         """See :class:`~lgx.initialization.Initializer`."""
         weight, bias = (self.loaded.tensors[f"{MAP}{name}"] for name in ("weight", "bias"))
-        return Space(weight[:, : architecture.embed_dim].clone(), bias)
+        pooling = (self.loaded.selection or {}).get("pooling", "mean")
+        return Space(weight[:, : architecture.embed_dim].clone(), bias, pooling)
