@@ -46,7 +46,7 @@ def load_chosen(
         member = initializer.named_size(str(arch), None)
     origin, start = initializer.origin(), initialize(member, initializer)
     half, names = (0.5,) * getattr(member, "in_chans", 0), origin.label_names or ()
-    normalization = origin.mean or half, origin.std or half
+    normalization = ((), ()) if member.reads_text else (origin.mean or half, origin.std or half)
     space = initializer.space(member)
     if space is not None:
         cast(Any, start.model).pooling = space.pooling
