@@ -66,12 +66,11 @@ def export(
     if out.endswith((".onnx", ".pt2")):
         _write_program(out, network, {**facts, "architecture": architecture.spec()}, int8, most_lost)
     else:
-        words = words_for(architecture, tokenizer, found.place)
+        beside = words_for(architecture, tokenizer, found.place), network.reading, network.space
         names, inputs = network.label_names or None, (network.mean, network.std)
         network.model.to(dtype=network.half)  # None leaves float32
         facts |= {"latency": _latency(network.model, architecture)} if not architecture.reads_text else {}
-        read = network.reading, network.space
-        write_descendant(out, network.model, architecture, *inputs, names, facts, _WRITER, None, words, *read)
+        write_descendant(out, network.model, architecture, *inputs, names, facts, _WRITER, None, *beside)
     print(f"written   {out}: {name_of(architecture)}, {architecture.outputs}")
 
 

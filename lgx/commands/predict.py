@@ -64,9 +64,8 @@ def predict(
     and probability. A column true_name follows if folders have names of classes. A model with several labels per image
     has the columns file and one probability per label. Texts are the rows of .csv, .tsv, .jsonl or .parquet files,
     or the lines of .txt files; the first column is then the row. An --out that ends in .npy gets the normalized vectors
-    of an encoder, in the space of its ancestor if it has a map into it: a row for each text, or for each image in the
-    order of the files' names. `lgx predict --config FILE` predicts the test split
-    of a data set instead; add --help for its options.
+    of an encoder, in the space of its ancestor if it has a map into it: a row for each text or image, images in the
+    order of the names. `lgx predict --config FILE` predicts the test split of a data set; add --help for its options.
 
     Example: lgx predict my_images --model small.onnx --out predictions.csv
 
@@ -92,19 +91,15 @@ def predict(
 
     of_vectors = out.endswith(".npy")
     exported = _opened(model, arch, parse_budgets(params, macs, latency), of_vectors)
-    if not of_vectors:
-        _check_model(exported, top_k)
-    is_own = (lambda _: False) if of_vectors else lambda file: _is_table(file, exported.task)
-    check_output(out, "lgx predict", is_own, force=force, reads=(*images, model))
+    _check_model(exported, top_k, of_vectors)
+    check_output(out, "lgx predict", lambda file: _is_table(file, exported.task), force=force, reads=(*images, model))
     answers = None
     if exported.task.reads_text:
         from lgx.commands.predict_texts import answered
 
         answers = answered(images, exported, model, tokenizer, text.split(","), batch_size)
     if of_vectors:
-        from lgx.commands.vectors import vectors_of_images, write_vectors
-
-        write_vectors(Path(out), answers or vectors_of_images(_found(images), exported, batch_size))
+        _write_vectors(Path(out), answers or _vectors(_found(images), exported, batch_size))
     elif answers is not None:
         _write_texts(Path(out), answers, exported.task, top_k)
     else:
@@ -135,6 +130,33 @@ def _write_texts(out: Path, answers: "Iterator[Tensor]", task: "Task", top_k: in
             writer.writerows(in_cells([number, *row]) for number, row in rows)
             count += len(logits)
     print(f"predicted {out}: {count:,} texts")
+
+
+def _write_vectors(out: Path, batches: "Iterator[Tensor]") -> None:
+    """Write the vectors of batches, (B, T) each, float32, as one file (N, T)."""
+    import numpy as np
+
+    vectors = np.concatenate([batch.numpy() for batch in batches])
+    with atomic_path(out) as temporary, temporary.open("wb") as file:
+        np.save(file, vectors)
+    print(f"predicted {out}: {len(vectors):,} vectors of {vectors.shape[1]} numbers")
+
+
+def _vectors(files: Mapping[str, Path], model: "ExportedModel", size: int) -> "Iterator[Tensor]":
+    """The vectors of images, ``size`` at a time, in the order of their names."""
+    import torch
+
+    from lgx.core.eval_transforms import normalized
+    from lgx.core.progress import tracked
+
+    ordered = dict(sorted(files.items()))
+    for batch in tracked(_batches(ordered, model.task, size), "predicting", -(-len(files) // size)):
+        images = []
+        for name, pixels in batch:
+            if isinstance(pixels, str):
+                raise UserError(f"{name}: cannot be decoded ({pixels}); remove it, because each row is an image")
+            images.append(pixels)
+        yield model.logits(normalized(torch.stack(images), model.task))
 
 
 def _found(images: Sequence[str]) -> dict[str, Path]:
@@ -176,10 +198,7 @@ def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]", of_vector
         )
     if model.endswith(".onnx") and arch is None and not budgets:
         program, texts = run_onnx(model)
-        task = described_task(texts, model)
-        if of_vectors and task.is_labeled:
-            raise UserError(f"{model}: predicts classes; give the network's folder, or --out a name ending in .csv")
-        return ExportedModel(model, task, program)
+        return ExportedModel(model, described_task(texts, model), program)
     network, _ = load_chosen(place_in_run(model), arch, budgets)
     if of_vectors:
         from lgx.components.features import Encoder
@@ -189,8 +208,12 @@ def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]", of_vector
     return ExportedModel(model, task_of(network), network.model)
 
 
-def _check_model(model: "ExportedModel", top_k: int) -> None:
+def _check_model(model: "ExportedModel", top_k: int, of_vectors: bool) -> None:
     task = model.task
+    if of_vectors and task.is_labeled:
+        raise UserError(f"{model.name}: predicts classes; give the network's folder, or --out a name ending in .csv")
+    if of_vectors:
+        return
     if not task.is_labeled:
         raise UserError(f"{model.name}: gives vectors and no classes; give --out a name ending in .npy")
     if task.kind == "language":
@@ -226,7 +249,7 @@ def _write(
         writer = csv.writer(file)
         writer.writerow(in_cells(_header(model.task, top_k, bool(true))))
         correct = known = 0
-        for batch in tracked(read_batches(files, model.task, size), "predicting", -(-len(files) // size)):
+        for batch in tracked(_batches(files, model.task, size), "predicting", -(-len(files) // size)):
             read = {name: pixels for name, pixels in batch if not isinstance(pixels, str)}
             unread += [(name, pixels) for name, pixels in batch if isinstance(pixels, str)]
             if read:
@@ -273,7 +296,7 @@ def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[ob
         yield row
 
 
-def read_batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[list[tuple[str, "Tensor | str"]]]:
+def _batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[list[tuple[str, "Tensor | str"]]]:
     """Files with their pixels, uint8 (C, H, W), or with the reason of the failure; ``size`` images at a time."""
     from lgx.core.eval_transforms import pixel_transform
     from lgx.host.images import ImageReader

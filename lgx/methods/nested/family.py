@@ -52,7 +52,7 @@ class Family(EqualSizes):
     teacher_option: ClassVar[str | None] = None
 
     def __init__(self, ancestor: str, **kwargs: Any) -> None:
-        super().__init__(guidance="logits", ancestor=ancestor, alpha=0.0, temperature=1.0, **kwargs)
+        super().__init__(guidance="logits", ancestor=ancestor, **kwargs)
 
     def check_task(self, task: Task) -> None:
         """Refuse a task without labels, and wrong sizes.
