@@ -7,7 +7,7 @@ SLURM := slurmctld slurmd munged srun
 unexport PYTHONDONTWRITEBYTECODE  # containers set it; the processes that tests start would compile all code anew
 
 .PHONY: help docs pages reproduce demo demo-full demo-ancestor demo-sws test lint types pytest slow all-gates nightly minimum no-extras workflows wheel sbom \
-  release-check mutants slurm slurm-programs gpu bench tensorboard clean
+  release-check slurm slurm-programs gpu bench tensorboard clean
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -70,7 +70,7 @@ types: $(READY) ## mypy --strict
 pytest: $(READY) ## the fast tests, on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-all-gates: test docs slow slurm mutants no-extras minimum wheel ## every check of the project; takes hours
+all-gates: test docs slow slurm no-extras minimum wheel ## every check of the project; takes hours
 
 slow: $(READY) ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
@@ -125,9 +125,6 @@ release-check: ## TAG=v1.2.3: the tag, lgx/core/version.py, CITATION.cff and CHA
 	  grep -Eq '^(__version__ = "|version: |## \[)$(subst .,\.,$(TAG:v%=%))("|\]|$$)' $$place \
 	    || { echo "$$place: has another version than the tag $(TAG)"; wrong=1; }; \
 	done; exit $$wrong
-
-mutants: $(READY) ## changes of the arithmetic, one at a time, that the tests must notice; half an hour
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.mutants
 
 slurm: slurm-programs $(READY) ## tests on a real SLURM cluster of two nodes, which is started for them on this machine
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slurm

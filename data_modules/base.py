@@ -200,19 +200,21 @@ class TaskDataModule(LightningDataModule, ABC):
         self.setup("fit")
         return self.task.num_train
 
-    def announce_train_size(self, size: int) -> None:
-        """Continue as if :meth:`setup` had read ``size`` training examples; ``limit_train`` applies.
+    def epoch_batches(self, sizes: Sequence[int]) -> int:
+        """Batches of an epoch on each process, if the :meth:`members` have so many training examples.
 
-        Afterwards ``task.num_train`` and ``train_dataloader().epoch_length`` are exact, but no example can be read.
+        By default the files decide, which :meth:`setup` reads.
 
         Raises:
             UserError: If this data module cannot have another number of examples than its files.
         """
-        if size != self.task.num_train:
+        self.setup("fit")
+        if list(sizes) != [self.task.num_train]:
             raise UserError(
                 f"data: {type(self).__name__} has {self.task.num_train} training examples and cannot be planned with "
-                f"{size}; leave out --samples"
+                f"{sum(sizes)}; leave out --samples"
             )
+        return self.train_dataloader().epoch_length
 
 
 def process_of(module: LightningDataModule) -> tuple[int, int]:

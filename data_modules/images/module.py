@@ -16,7 +16,7 @@ from data_modules.images.class_trees import say_once
 from data_modules.images.examples import Images, LabeledImages, content_of, files_of, source_of
 from data_modules.images.pixel_cache import PixelCache, PixelExamples, identity
 from data_modules.images.transforms import Augment, CropFlip, PixelTransforms, train_transform
-from data_modules.loading.module import AnnouncedExamples, DataOptions, SingleSet, check_least
+from data_modules.loading.module import DataOptions, SingleSet, check_least
 from data_modules.loading.samplers import BalancedBatchSampler, Batching, TrainBatchSampler, TransformedExamples
 from data_modules.splits import stratified_order
 from lgx.core.batch import Batch
@@ -193,8 +193,6 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         """See :class:`~data_modules.loading.module.SingleSet`; ``balanced`` draws all classes equally often."""
         if not self.balanced:
             return super().train_sampler(examples, batching)
-        if isinstance(examples, AnnouncedExamples):
-            return TrainBatchSampler(len(examples), batching)
         return BalancedBatchSampler(np.asarray(examples.labels), self.class_counts, batching)
 
     def pixel_transforms(self) -> PixelTransforms | None:
@@ -228,7 +226,7 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
     def _cache(self, examples: Any) -> PixelCache | None:
         """The cache of the pixels of a split; None if ``examples`` are not a whole split, or without a cache."""
         split = next((split for split, known in self._splits.items() if known is examples), None)
-        if split is None or isinstance(examples, AnnouncedExamples):
+        if split is None:
             return None
         if split not in self._caches:
             self._caches[split] = self._open_cache(examples, split)

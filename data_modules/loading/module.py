@@ -102,16 +102,6 @@ _SPLITS: dict[str, tuple[Split, ...]] = {
 }
 
 
-class AnnouncedExamples:
-    """Training examples of which only the number is known."""
-
-    def __init__(self, size: int) -> None:
-        self.labels = self.lengths = np.zeros(size, np.int64)
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
 class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
     """Base of the data modules of one data set with the splits train, val and test.
 
@@ -270,13 +260,9 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """See :class:`~data_modules.base.TaskDataModule`."""
         return len(self.load(("train", "val") if self.has_validation else ("train",))["train"])
 
-    def announce_train_size(self, size: int) -> None:
-        """Continue as if :meth:`setup` had read ``size`` training examples.
-
-        ``limit_train`` applies to them. No example can be read afterwards.
-        """
-        left = size if self.limit_train is None else min(size, self.limit_train)
-        self._splits["train"] = cast(ExamplesT, AnnouncedExamples(left))
+    def epoch_batches(self, sizes: Sequence[int]) -> int:
+        """See :class:`~data_modules.base.TaskDataModule`; an incomplete last batch is left out."""
+        return TrainBatchSampler(sum(sizes), train_batching(self, sum(sizes), self.seed)).epoch_length
 
     def refuse_empty(self, examples: ExamplesT, split: Split) -> ExamplesT:
         """Return the examples; refuse an empty split."""

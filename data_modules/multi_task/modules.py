@@ -15,7 +15,7 @@ from data_modules.images.module import ImageDataModule, ImageOptions
 from data_modules.images.transforms import Augment
 from data_modules.loading.loaders import batching_of, check_share, loader_arguments
 from data_modules.loading.module import DataOptions, SingleSet, check_least, copy_options
-from data_modules.loading.samplers import mix_seed
+from data_modules.loading.samplers import limited, mix_seed
 from data_modules.multi_task import samplers
 from data_modules.splits import Indices
 from data_modules.text.module import TextOptions, Texts, TextSet
@@ -156,12 +156,20 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         found = self._parts("train")
         sizes = {name: len(part) for name, part in found.items()}
         weights = np.array(list(self.sampling_weights.values()))
-        steps = self.steps_per_epoch or math.ceil(sum(sizes.values()) / batching.global_batch)
+        steps = self._steps(sum(sizes.values()))
         sampler = samplers.TaskBatchSampler(sizes, weights, steps, batching, self._lengths(found))
         seeds = [mix_seed(self.seed, samplers.AUGMENT, name) for name in found]  # independent of other tasks
         parts = [self.sets[name].transformed(found[name], True, seed) for name, seed in zip(found, seeds, strict=True)]
         options = loader_arguments(self, self._collate, self.batch_size)
         return samplers.TaskLoader(samplers.TaskExamples(parts), batch_sampler=sampler, **options)
+
+    def epoch_batches(self, sizes: Sequence[int]) -> int:
+        """See :class:`~data_modules.base.TaskDataModule`; an incomplete last batch counts."""
+        return limited(self._steps(sum(sizes)), batching_of(self, self.seed).limit)[1]
+
+    def _steps(self, size: int) -> int:
+        """Batches of an epoch over ``size`` training examples, without the trainer's limit."""
+        return self.steps_per_epoch or math.ceil(size / batching_of(self, self.seed).global_batch)
 
     def val_dataloader(self) -> DataLoader[Any]:
         """Every validation example once (the first ``limit_eval`` of each task), task by task."""

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from lgx.components.figures import make_panels
 from lgx.core.rows import Row
 from lgx.errors import UserError
-from lgx.methods.spec import BLACK, GRAY, PINK, SKY
 from lgx.results.report import EMPTY_CELL, piped
 from lgx.results.statistics import Summary, paired_difference, summarize
 
 PAPER_LEAD = 24.4
 """Lead of TAL over LoGAH before training, mean over tasks and networks (TAL, Table 2), points."""
-_COLORS = {"tal": PINK, "logah": SKY}
+_BLACK, _GRAY, _PINK, _SKY = "#000000", "#8c8c8c", "#cc79a7", "#56b4e9"
+_COLORS = {"tal": _PINK, "logah": _SKY}
 _DASHES = {"aligned": "-", "official": "--"}
 _NAME = re.compile(r"(tal|logah)_(official|aligned)_(\d+)")
 
@@ -71,7 +71,7 @@ def length_figure(rows: Iterable[Row]) -> Figure:
     figure, panels = make_panels(3, legend=2.2)
     for axes, is_trained in zip(panels, (False, True), strict=False):
         axes.set_title("after training" if is_trained else "untrained")
-        axes.axhline(fmean(random[is_trained].values()), color=GRAY, label="random start")
+        axes.axhline(fmean(random[is_trained].values()), color=_GRAY, label="random start")
         for method, layout in sorted({(key.method, key.layout) for key in points}):
             line = {key.steps: values for key, values in points.items() if key[:2] == (method, layout)
                     and key.is_trained == is_trained}  # fmt: skip
@@ -79,8 +79,8 @@ def length_figure(rows: Iterable[Row]) -> Figure:
             _draw(axes, line, _COLORS[method], _DASHES[layout], label)
         axes.set_ylabel("test accuracy, %")
     panels[2].set_title("TAL − LoGAH")
-    panels[2].axhline(PAPER_LEAD, color=BLACK, dashes=(1, 2), label="paper's lead, untrained")
-    panels[2].axhline(0, color=GRAY, linewidth=0.8)
+    panels[2].axhline(PAPER_LEAD, color=_BLACK, dashes=(1, 2), label="paper's lead, untrained")
+    panels[2].axhline(0, color=_GRAY, linewidth=0.8)
     for layout, dash in _DASHES.items():
         for is_trained in (False, True):
             leads = {
@@ -90,7 +90,7 @@ def length_figure(rows: Iterable[Row]) -> Figure:
                 and (other := points.get(key._replace(method="logah")))
             }
             words = "after training" if is_trained else "untrained"
-            _draw(panels[2], leads, BLACK if is_trained else PINK, dash, f"lead, {words}, {layout}")
+            _draw(panels[2], leads, _BLACK if is_trained else _PINK, dash, f"lead, {words}, {layout}")
     panels[2].set_ylabel("points")
     for axes in panels:
         axes.set_xscale("log", base=4)

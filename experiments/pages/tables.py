@@ -22,7 +22,7 @@ def markdown(head: Sequence[str], body: Iterable[Sequence[object]]) -> str:
 def kinds_of_methods() -> str:
     """The kinds of tasks that each method knows, as the methods declare them."""
     kinds = get_args(Kind)
-    body = [[spec.label, *("yes" if kind in spec.kinds else "–" for kind in kinds)] for spec in specs().values()]
+    body = [[f"`{spec.name}`", *("yes" if kind in spec.kinds else "–" for kind in kinds)] for spec in specs().values()]
     return markdown(["method", *kinds], body)
 
 

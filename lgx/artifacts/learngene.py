@@ -81,6 +81,7 @@ class Learngene:
         trained_widths: Widths of the networks that a hypernetwork was trained on; empty where unknown.
         content: Content of the tensors. None: derived from the other attributes. Required if the method stores as many
             layers as its architecture has, but not the network's own layers.
+        sources: Digests of the checkpoints from which a command extracted it; empty for a run.
         lgx_version: Version of lgx that wrote the file.
     """
 
@@ -95,6 +96,7 @@ class Learngene:
     selection: dict[str, Any] | None = None
     trained_widths: tuple[int, ...] = ()
     content: Content | None = None
+    sources: tuple[str, ...] = ()
     lgx_version: str = __version__
 
     def __post_init__(self) -> None:
@@ -249,10 +251,12 @@ def _described(about: Mapping[str, Any], tensors: dict[str, Tensor], path: str) 
         )
     if (about["content"] == "hypernetwork") != (hypernet is not None):
         raise UserError(f"{place}: content is {about['content']}, which contradicts hypernet; {AGAIN}")
+    check_fields(about, {"sources": list_of(LINE)}, place)
     check_fields(about["task"], TASK, f"{place}: task")
     for name, task in about["tasks"].items():
         check_fields(task, TASK, f"{place}: task {name!r}")
     architecture = described_architecture(about["architecture"], place)
     values: dict[str, Any] = {field.name: about.get(field.name) for field in fields(Learngene)}
     values |= {"architecture": architecture, "tensors": tensors, "trained_widths": tuple(about["trained_widths"])}
+    values["sources"] = tuple(about.get("sources", ()))
     return Learngene(**values)

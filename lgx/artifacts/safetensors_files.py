@@ -13,7 +13,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from lgx.artifacts.source_names import FOLDER, RECORD, SAFETENSORS
-from lgx.core.schema import LINE, MAPPING, check_fields
+from lgx.core.schema import LINE, MAPPING, check_fields, mapping_of
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
 from lgx.host.files import atomic_path
@@ -106,11 +106,13 @@ class StartRecord:
         method: Name of the method in results.
         initializer: Name of the initializer's class.
         arguments: Its arguments, ``source`` among them.
+        digests: Argument -> digest of the file of weights that it named.
     """
 
     method: str
     initializer: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Write it into the folder of a network."""
@@ -139,4 +141,5 @@ class StartRecord:
     @classmethod
     def _of(cls, values: Any, place: str) -> "StartRecord":
         about = check_fields(values, _FIELDS, place, complete=True)
-        return cls(about["method"], about["initializer"], about["arguments"])
+        digests = check_fields(about, {"digests": mapping_of(LINE)}, place).get("digests", {})
+        return cls(about["method"], about["initializer"], about["arguments"], digests)

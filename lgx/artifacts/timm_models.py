@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,19 @@ def _state(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
     return checkpoint
 
 
+_reads_weights: ContextVar[bool] = ContextVar("_reads_weights", default=True)
+
+
+@contextmanager
+def without_weights() -> Iterator[None]:
+    """In the block, models that timm knows by name have random weights, and nothing is downloaded for them."""
+    token = _reads_weights.set(False)
+    try:
+        yield
+    finally:
+        _reads_weights.reset(token)
+
+
 def load_timm(name: str, **arguments: Any) -> nn.Module:
     """A model, in eval mode, with the weights that timm downloads, or finds in a folder or in the hub's cache.
 
@@ -192,6 +206,8 @@ def load_timm(name: str, **arguments: Any) -> nn.Module:
         arguments: Those of ``timm.create_model``.
     """
     known = name.removeprefix("hf-hub:").rpartition("/")[2]
+    if not _reads_weights.get() and timm.is_model(name.partition(".")[0]):
+        return timm.create_model(name, **arguments).eval()
     remedy = f"`lgx import {known} --weights FILE --out FOLDER` reads a file of weights"
     with timm_errors(name), nullcontext() if name.startswith(FOLDER) else hub_or_cache(name, remedy):
         model: nn.Module = timm.create_model(name, pretrained=True, **arguments)

@@ -8,7 +8,6 @@ def compare(
     split: str = "test",
     baseline: str | None = None,
     methods: str | None = None,
-    tasks: str | None = None,
     cost: bool = False,
     force: bool = False,
 ) -> None:
@@ -27,8 +26,7 @@ def compare(
         split: Split to show: test, val or train. train has one metric, loss: the loss of each epoch.
         baseline: Method with which all others are compared, paired by seed, e.g. random.
         methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
-        tasks: Show only these tasks, separated by commas.
-        cost: Also show the cost of each method's descendants: stored parameters, and epochs and MACs of training.
+        cost: Also show the cost of each method's descendants: stored parameters, and epochs and FLOPs of training.
             Ratios compare it with training from scratch and with pretraining every architecture.
         force: Replace files in --out that lgx compare did not write. The compared files are never replaced.
     """
@@ -37,14 +35,11 @@ def compare(
     from lgx.results.report import print_report
     from lgx.results.report_files import report_path, write_comparison
 
-    options = Options(metric or "acc", split, baseline, _names(methods), _names(tasks), cost, fair=metric is None)
+    shown = tuple(methods.split(",")) if methods else ()
+    options = Options(metric or "acc", split, baseline, shown, cost=cost, fair=metric is None)
     files = find_results(runs)
     page = report_path(out, files, force) if out else None
     comparison = compare_files(files, options)
     print_report(comparison.report)
     if page:
         print(f"wrote {page}, and beside it {', '.join(write_comparison(comparison, page))}")
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(text.split(","))

@@ -66,7 +66,7 @@ def export(
     if out.endswith((".onnx", ".pt2")):
         _write_program(out, network, {**facts, "architecture": architecture.spec()}, int8, most_lost)
     else:
-        beside = words_for(architecture, tokenizer, found.place), network.reading, network.space
+        beside: tuple[Any, ...] = words_for(architecture, tokenizer, found.place), network.reading, network.space
         names, inputs = network.label_names or None, (network.mean, network.std)
         network.model.to(dtype=network.half)  # None leaves float32
         facts |= {"latency": _latency(network.model, architecture)} if not architecture.reads_text else {}

@@ -12,9 +12,10 @@ from lgx.architectures import Architecture, ViTArchitecture, name_of
 from lgx.artifacts.export import check_model_place, write_descendant
 from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.source_names import path_of, public_name
-from lgx.artifacts.sources import resolve_options
+from lgx.artifacts.sources import Source, resolve_options
 from lgx.commands.words import words_for
 from lgx.errors import UserError
+from lgx.host.files import digest_of
 from lgx.initialization import Initialization, Initializer, initialize
 from lgx.initialization.sizing import Budget, parse_budgets
 from lgx.methods.initializers import initializer_for, initializer_options, takes_option
@@ -76,16 +77,18 @@ def init(
     reads = [path_of(place) for place in read.values() if isinstance(place, str)]
     check_model_place(out, "lgx init", force, [tokenizer, *reads], tokenizer)
     initializer = initializer_for(**read, seed=seed)
-    record = _record(initializer, named)
+    record = _record(initializer, named, read)
     architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, batch_size, data)
     place = read["source"]
     _write(out, initializer, architecture, start, record, named["source"], place, seed, tokenizer, keep_names=not head)
 
 
-def _record(initializer: Initializer, named: Mapping[str, Any]) -> StartRecord:
+def _record(initializer: Initializer, named: Mapping[str, Any], read: Mapping[str, Any]) -> StartRecord:
     """The record of its start that the descendant will contain."""
     arguments = {name: value for name, value in named.items() if name != "method" and value is not None}
-    return initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments)
+    texts = {name: value for name, value in read.items() if isinstance(value, str)}
+    digests = {name: digest_of(file) for name, place in texts.items() if (file := Source("", place).weights)}
+    return initializer.record or StartRecord(initializer.method, type(initializer).__name__, arguments, digests)
 
 
 def _write(

@@ -80,11 +80,9 @@ def _lines(plan: "Plan") -> Iterator[tuple[str, str, str] | None]:
     beside = [f"{amount(parameters.frozen)} frozen"] * (parameters.frozen > 0)
     beside += [f"{amount(parameters.teacher)} of the teacher"] * (parameters.teacher > 0)
     yield "parameters trained", amount(parameters.trained), ", ".join(beside)
-    yield "FLOPs forward", amount(flops.forward), "per example; 2 per multiply-accumulate"
+    yield "FLOPs of training", amount(flops.example), "an example, as counted; 2 per multiply-accumulate"
     if flops.teacher:
-        yield "FLOPs of the teacher", amount(flops.teacher), "an example"
-    terms = "3 x forward" + " + 1 x teacher" * bool(flops.teacher)
-    yield "FLOPs of training", amount(flops.example), f"an example: {terms}"
+        yield "  teacher", amount(flops.teacher), "of it"
     yield "FLOPs in total", f"{plan.total_flops:.3g}", ""
     yield None
     more = "without temporary memory of kernels" + (" and memory of CUDA" if on_gpu else "")

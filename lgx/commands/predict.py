@@ -63,9 +63,9 @@ def predict(
     Images are scaled, resized and normalized as in the model's evaluation. The columns are file, class (index), name
     and probability. A column true_name follows if folders have names of classes. A model with several labels per image
     has the columns file and one probability per label. Texts are the rows of .csv, .tsv, .jsonl or .parquet files,
-    or the lines of .txt files; the first column is then the row. An --out that ends in .npy gets the normalized vectors
-    of an encoder, in the space of its ancestor if it has a map into it: a row for each text or image, images in the
-    order of the names. `lgx predict --config FILE` predicts the test split of a data set; add --help for its options.
+    or the lines of .txt files; the first column is then the row. An --out that ends in .npy gets normalized vectors, in
+    the space of the ancestor if a map into it is stored: a row for each text or image, images in the order of their
+    names. `lgx predict --config FILE` predicts the test split of a data set instead; add --help for its options.
 
     Example: lgx predict my_images --model small.onnx --out predictions.csv
 

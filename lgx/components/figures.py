@@ -1,9 +1,7 @@
 """What all figures share: panels, ticks, text that matplotlib shows as it is, SVG."""
 
 import re
-from collections.abc import Iterable
 from io import StringIO
-from itertools import pairwise
 from math import log10
 from pathlib import Path
 
@@ -51,10 +49,9 @@ def to_svg(figure: Figure, prefix: str) -> str:
     """The figure as one ``<svg>`` element to stand inside HTML, the same text for the same figure.
 
     Args:
-        figure: The figure; its layout is then fixed.
+        figure: The figure.
         prefix: Set before every id, so that figures of one page do not refer to each other's parts.
     """
-    _lay_out(figure)
     buffer = StringIO()
     with mpl.rc_context({"svg.hashsalt": prefix, "svg.fonttype": "none"}):
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -67,14 +64,6 @@ def to_svg(figure: Figure, prefix: str) -> str:
     return svg.strip()
 
 
-def _lay_out(figure: Figure) -> None:
-    """Compute the layout once: with a layout engine, matplotlib draws a figure twice."""
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-        figure.set_layout_engine(None)
-
-
 def write_svg(figure: Figure, path: str | Path, prefix: str, mark: str = "") -> None:
     """Write a figure to an SVG file, atomically; a mark before it may tell who wrote it.
 
@@ -82,20 +71,6 @@ def write_svg(figure: Figure, path: str | Path, prefix: str, mark: str = "") -> 
     """
     with atomic_path(path) as temporary:
         temporary.write_text(mark + to_svg(figure, prefix), encoding="utf-8")
-
-
-_CLOSEST = 0.05
-"""Smallest distance of two ticks per digit of their labels, as a share of the axis."""
-
-
-def whole_ticks(axes: Axes, values: Iterable[int]) -> None:
-    """Put ticks of the horizontal axis at whole numbers: at the values if their labels do not overlap."""
-    positions = sorted(set(values))
-    gaps = [high - low for low, high in pairwise(positions)]
-    if len(positions) < 2 or min(gaps) / (positions[-1] - positions[0]) > _CLOSEST * len(str(positions[-1])):
-        axes.set_xticks(positions)
-    else:
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
 def log_ticks(axes: Axes) -> None:

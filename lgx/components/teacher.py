@@ -116,7 +116,7 @@ class Teacher:
             Logits of the task's classes in their order, (B, K), (B, K, H, W) for segmentation, or (B, N, V) for next
             tokens, without gradient.
         """
-        logits = self._answer("logits", inputs, lambda model, x: (model(x),))[0]
+        logits = self._answer(inputs, lambda model, x: (model(x),))[0]
         order = class_order(self._label_names, self._task.class_names, f"ancestor {self.name}")
         return logits if order is None else logits[:, order]
 
@@ -136,8 +136,8 @@ class Teacher:
             Features, (B, T), without gradient.
         """
         if self._task.reads_text:
-            return self._answer("mean", inputs, lambda model, x: (model.mean_features(x),))[0]
-        return self._answer("features", inputs, lambda model, x: (before_head(model, x),))[0]
+            return self._answer(inputs, lambda model, x: (model.mean_features(x),))[0]
+        return self._answer(inputs, lambda model, x: (before_head(model, x),))[0]
 
     @torch.no_grad()
     def features_and_logits(self, inputs: Tensor, real: Tensor | None = None) -> tuple[Features, Tensor]:
@@ -155,7 +155,7 @@ class Teacher:
             features, logits = features_and_logits(model, x, real)
             return *features, logits
 
-        summary, patches, logits = self._answer("both", inputs, both)
+        summary, patches, logits = self._answer(inputs, both)
         return Features(summary, patches), logits
 
     def for_task(self, task: Task) -> "Teacher":
@@ -164,7 +164,7 @@ class Teacher:
         other._task = task
         return other
 
-    def _answer(self, part: str, inputs: Tensor, compute: Callable[[Any, Tensor], Answer]) -> Answer:
+    def _answer(self, inputs: Tensor, compute: Callable[[Any, Tensor], Answer]) -> Answer:
         """The network's outputs for inputs (B, ...)."""
         model = self._model
         renormalized = renormalize(inputs, self._task, self._mean, self._std)

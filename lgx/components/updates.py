@@ -1,4 +1,4 @@
-"""The gradient of an update as the mean over its examples."""
+"""The gradient of an update as the mean over its examples, and which steps log their losses."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,3 +66,13 @@ class UpdateMean:
             for parameter in network.parameters():
                 if parameter.grad is not None:
                     parameter.grad.mul_(trainer.accumulate_grad_batches / total)
+
+
+def losses_may_be_read(trainer: Any) -> bool:
+    """Whether a logger or callback may read the losses of this step; logging takes a percent of a small step."""
+    step = trainer.global_step + 1
+    every = trainer.log_every_n_steps
+    if trainer.is_last_batch or trainer.should_stop or step == trainer.max_steps or (every and step % every == 0):
+        return True
+    names = [(type(c).__module__, f"{vars(c).get('monitor')} {vars(c).get('filename')}") for c in trainer.callbacks]
+    return any(not module.startswith(("lgx.", "lightning.")) or "train/" in name for module, name in names)

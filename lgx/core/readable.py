@@ -117,9 +117,13 @@ def escape_markdown(text: str) -> str:
     return re.sub(r"([\\|*<>`\[\]]|&(?=#?\w+;))", r"\\\1", text.replace("\n", " "))
 
 
+_NUMBER = r"[+-]?[\d.]+(?:[eE][+-]?\d+)?$"
+
+
 def in_cells(row: Iterable[object]) -> list[object]:
-    """A line of a CSV file, in which no text begins like a formula: spreadsheets would compute it."""
-    return [f"'{cell}" if isinstance(cell, str) and re.match(r"'*[=+\-@]", cell) else cell for cell in row]
+    """A line of a CSV file, in which no text begins like a formula: spreadsheets would compute it. Numbers stay."""
+    formula = rf"(?!{_NUMBER})'*[=+\-@]"
+    return [f"'{cell}" if isinstance(cell, str) and re.match(formula, cell) else cell for cell in row]
 
 
 def from_cell(text: str) -> str:

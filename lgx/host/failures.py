@@ -175,23 +175,9 @@ def checkpoint_errors(path: object) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def write_errors(kinds: Kinds = Exception) -> Iterator[None]:
-    """Raise an OSError for an error of another library's writer; ``atomic_path`` makes the message.
-
-    Args:
-        kinds: Classes of the errors by which the library reports that it cannot write.
-
-    Raises:
-        OSError: If the block raises such an error.
-    """
-    try:
-        yield
-    except OSError:
-        raise
-    except kinds as error:
-        reason = reason_of(error, 100)
-        raise OSError(f"the file could not be written completely ({reason}); is the disk full?") from error
+def write_errors(path: object, kinds: Kinds = Exception) -> AbstractContextManager[None]:
+    """Errors of another library's writer: see :func:`foreign_errors`."""
+    return foreign_errors(f"cannot write {path}", "the file is incomplete", "is the disk full?", kinds)
 
 
 def refused_by_lightning(error: Exception) -> str | None:

@@ -1,5 +1,6 @@
 """Write files and folders atomically and only where nothing of others lies; walk through folders."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -13,6 +14,12 @@ from lgx.errors import UserError
 
 _LONGEST_WRITE = 24 * 3600
 """Age in seconds from which a temporary file counts as left by a killed process."""
+
+
+def digest_of(file: str | Path) -> str:
+    """SHA-256 of a file, 16 digits."""
+    with open(file, "rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()[:16]
 
 
 @contextmanager

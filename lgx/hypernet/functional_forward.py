@@ -39,7 +39,7 @@ def skeleton(architecture: Architecture) -> nn.Module:
 
 
 def functional_forward(architecture: Architecture, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-    """Compute the logits of an architecture with the given parameters.
+    """Compute the logits of an architecture with these parameters.
 
     Args:
         architecture: The network; its number of classes is ignored, because the head's parameters decide it.
@@ -56,7 +56,7 @@ def functional_forward(architecture: Architecture, parameters: Mapping[str, Tens
 def functional_forward_with_features(
     architecture: Architecture, parameters: Mapping[str, Tensor], inputs: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Compute logits and features of an architecture with the given parameters.
+    """Compute logits and features of an architecture with these parameters.
 
     Returns:
         Logits, (B, K), and features after the last norm, (B, D): of a ViT's class token, or of a text's last token.

@@ -69,7 +69,7 @@ def enough(quantity: Quantity, value: float) -> str:
 
 
 def parse_budgets(params: str | None = None, macs: str | None = None, latency: str | None = None) -> list[Budget]:
-    """Read the budgets that are given.
+    """Read the budgets, without those that are None.
 
     Args:
         params: Number of parameters, e.g. ``9M``.

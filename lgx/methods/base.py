@@ -2,7 +2,7 @@
 
 import shlex
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
@@ -20,8 +20,9 @@ from lgx.components.normalization import follow_normalization
 from lgx.components.optim import SchedulerCallable, fuse, make_scheduler, parameter_groups, scale_rates
 from lgx.components.sharding import shard
 from lgx.components.teacher import Teacher, TeacherRequest
-from lgx.components.updates import UpdateMean
+from lgx.components.updates import UpdateMean, losses_may_be_read
 from lgx.core.batch import Batch
+from lgx.core.flops import flop_counter
 from lgx.core.names import check_label
 from lgx.core.schema import check_option
 from lgx.core.seed import run_seed, seed_step
@@ -30,7 +31,6 @@ from lgx.errors import UserError
 from lgx.host.failures import blame
 from lgx.methods.checkpoint_checks import check_resumable, order_classes, stored_normalization, with_stored_kinds
 from lgx.methods.evaluation import EvaluatedModule
-from lgx.methods.planned_step import PlannedStep
 from lgx.methods.spec import MethodSpec
 
 Trained = Literal["descendant", "ancestor", "learngene"]
@@ -58,7 +58,7 @@ class Method(EvaluatedModule):
         drop_path_rate: Stochastic depth of an image model's last layer, rising linearly from 0.
         dropout: Dropout rate of a text model's embeddings, attention weights and residual updates; GPT-2 has 0.1.
         compile: Compile the network with torch.compile; saves time in long runs.
-        label: Name in results for a variant of the method, e.g. ``tal_plus``; by default the method's own name.
+        label: Name in results for a variant of the method, e.g. ``tal_plus``; by default the method's name.
 
     Attributes:
         spec: The method's declaration.
@@ -72,10 +72,9 @@ class Method(EvaluatedModule):
         trains: What a run trains.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
         step_losses: The named losses of the last training step, with graphs until the end of its backward pass.
-        average_macs: MACs of an example's forward pass in an average step; None if each trains the whole network.
+        drawn: Networks that the step trains, where every step draws some; empty where all steps train the same network.
         start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
-        skips_start: Whether the network gets no start, because a checkpoint follows or a plan only counts.
-        assumed: A plan's assumptions on missing files; None in a run, which needs the files.
+        is_restored: Whether the network gets no start, because a checkpoint follows.
     """
 
     spec: ClassVar[MethodSpec]
@@ -86,7 +85,6 @@ class Method(EvaluatedModule):
     evaluates_starts: ClassVar[bool] = False
     follows_normalization: ClassVar[bool] = False
     learngene_of_best: ClassVar[bool] = True
-    average_macs: float | None = None
     trains: ClassVar[Trained] = "learngene"
 
     def __init__(
@@ -128,15 +126,19 @@ class Method(EvaluatedModule):
         self.mix = make_mixup(mixup, cutmix, self.parsed_architecture)
         self.teacher: Teacher | None = None
         self.step_losses: dict[str, Tensor] = {}
-        self.epochs_trained, self.start_flops, self.skips_start = 0, 0.0, False
-        self.assumed: list[str] | None = None
-        self._label, self._printed, self._update = label, {""}, UpdateMean()
+        self.epochs_trained = 0
+        self.start_flops = 0.0
+        self.is_restored = False
+        self.drawn: Sequence[Architecture] = ()
+        self._label = label
+        self._printed = {""}
+        self._update = UpdateMean()
 
     # -- what a subclass provides -------------------------------------------------------------------------------
 
     @property
     def method(self) -> str:
-        """Name of the method, e.g. ``sws``; variants by an option may have a name of their own."""
+        """Name of the method, e.g. ``sws``; variants by an option may have another name."""
         return self.spec.name
 
     @property
@@ -146,7 +148,7 @@ class Method(EvaluatedModule):
 
     @property
     def label(self) -> str:
-        """Name in results: ``label``, if given."""
+        """Name in results: ``label``, or the method's."""
         return self._label or self.method
 
     @cached_property
@@ -154,9 +156,10 @@ class Method(EvaluatedModule):
         """Architecture of the network. A method that changes the one in ``arch`` overrides this."""
         return self.parsed_architecture
 
-    def skip_start(self, about: Mapping[str, Any]) -> None:
+    def expect_checkpoint(self, about: Mapping[str, Any]) -> None:
         """Continue from a checkpoint with this description; kinds of layers are those of its network."""
-        self.skips_start, self.parsed_architecture = True, with_stored_kinds(self.parsed_architecture, about)
+        self.is_restored = True
+        self.parsed_architecture = with_stored_kinds(self.parsed_architecture, about)
 
     @abstractmethod
     def build_network(self) -> nn.Module:
@@ -186,10 +189,6 @@ class Method(EvaluatedModule):
         """A command that uses the results of a finished run."""
         return f"lgx test --config {shlex.quote(str(folder / 'config.yaml'))}"
 
-    def planned_step(self) -> PlannedStep:
-        """The object with which a plan counts one training step; called before :meth:`setup`."""
-        return PlannedStep(self)
-
     # -- task and network ---------------------------------------------------------------------------------------
 
     def data_module(self) -> TaskDataModule:
@@ -209,8 +208,9 @@ class Method(EvaluatedModule):
     def setup(self, stage: str) -> None:
         """Read the tasks from the data module; for training also load the teacher."""
         self.learn_tasks()
-        needs_teacher = stage == "fit" or (self.evaluates_with_teacher and stage != "plan")
-        if needs_teacher and (request := self.teacher_request()) is not None:
+        needs_teacher = stage == "fit" or self.evaluates_with_teacher
+        request = self.teacher_request() if needs_teacher else None
+        if request is not None:
             self.teacher = Teacher.requested(request)
 
     def learn_tasks(self) -> None:
@@ -220,13 +220,15 @@ class Method(EvaluatedModule):
             UserError: If kind, classes or inputs of the tasks differ from the network's.
         """
         self._read_tasks()
-        if not self.skips_start and (start := self.start_normalization()) is not None:
+        start = None if self.is_restored else self.start_normalization()
+        if start is not None:
             self._follow(*start)
 
     def _read_tasks(self) -> None:
-        task, own = self.validated_as(self.data_module().task), self.architecture
-        if own.kind != task.kind:
-            raise UserError(f"model.kind: the network is for {own.kind}, but task {task.name} is {task.kind}")
+        task = self.validated_as(self.data_module().task)
+        kind = self.architecture.kind
+        if kind != task.kind:
+            raise UserError(f"model.kind: the network is for {kind}, but task {task.name} is {task.kind}")
         self.check_task(task)
         if self.mix is not None and self.data_module().batch_size % 2:
             raise UserError(f"data.batch_size: mixup needs an even number, got {self.data_module().batch_size}")
@@ -234,7 +236,8 @@ class Method(EvaluatedModule):
         self.set_tasks({name: self.validated_as(task) for name, task in self.data_module().all_tasks.items()})
 
     def _follow(self, wanted: Normalization | None, start: str) -> None:
-        if (line := follow_normalization(self.data_module(), wanted, start)) not in self._printed:
+        line = follow_normalization(self.data_module(), wanted, start)
+        if line not in self._printed:
             self.print(line)  # once: a test reads the tasks again
         self._printed.add(line)
         self._read_tasks()
@@ -272,7 +275,9 @@ class Method(EvaluatedModule):
             return
         if self._trainer is not None and self.task is None:  # Lightning's averaging of weights calls it before setup
             self.learn_tasks()
-        self.network = self.build_network()
+        with flop_counter() as counter:
+            self.network = self.build_network()
+        self.start_flops += counter.get_total_flops()
         if self._trainer is not None:
             shard(self.network, self.trainer.strategy, self.architecture.layers if self.shards else None, self.method)
         if self.compile_network:
@@ -299,7 +304,7 @@ class Method(EvaluatedModule):
             batch = Batch(inputs, targets, batch.task)
         self.step_losses = losses = self.training_losses(batch)
         has_bar = self.trainer.progress_bar_callback is not None  # for it Lightning waits for the GPU at every step
-        for name, value in losses.items() if has_bar or may_be_read(self.trainer) else ():
+        for name, value in losses.items() if has_bar or losses_may_be_read(self.trainer) else ():
             self.log(f"train/{name}", value.detach(), prog_bar=has_bar and name == "loss", batch_size=len(batch.inputs))
         kind = self.tasks[batch.task].kind
         return self._update.weighted(losses["loss"], batch.targets, self.trainer, batch_idx, kind)
@@ -338,13 +343,14 @@ class Method(EvaluatedModule):
         Raises:
             UserError: If neither ``trainer.max_steps`` nor ``trainer.max_epochs`` gives an end.
         """
-        if (total := self.known_steps()) is None:
+        total = self.planned_steps()
+        if total is None:
             raise UserError(
                 "trainer.max_epochs or trainer.max_steps: a schedule needs the length of the run; give one of them"
             )
         return total
 
-    def known_steps(self) -> int | None:
+    def planned_steps(self) -> int | None:
         """Optimizer steps of the whole run; None if only time or the user ends it."""
         trainer = self.trainer
         limits = [int(trainer.max_steps)] if trainer.max_steps > 0 else []
@@ -383,18 +389,12 @@ class Method(EvaluatedModule):
         Raises:
             UserError: If the checkpoint is of another method or architecture.
         """
-        check_resumable(about := checkpoint.get("lgx", {}), self.method, self.architecture)
+        about = checkpoint.get("lgx", {})
+        check_resumable(about, self.method, self.architecture)
         fits = self._trainer is not None and self._trainer.state.fn == "fit"
         order_classes(checkpoint, self.architecture, self.tasks, is_mapped=not (fits or self.evaluates_starts))
-        self.epochs_trained, self.start_flops = int(about["epochs"]), float(about.get("start_flops", 0.0))
-        if self.follows_normalization and self._trainer is not None and (own := stored_normalization(about)):
-            self._follow(own, "the checkpoint's network")
-
-
-def may_be_read(trainer: Any) -> bool:
-    """Whether a logger or callback may read the losses of this step; logging takes a percent of a small step."""
-    step, every, ends = trainer.global_step + 1, trainer.log_every_n_steps, trainer.is_last_batch or trainer.should_stop
-    if ends or step == trainer.max_steps or (every and step % every == 0):
-        return True
-    names = [(type(c).__module__, f"{vars(c).get('monitor')} {vars(c).get('filename')}") for c in trainer.callbacks]
-    return any(not module.startswith(("lgx.", "lightning.")) or "train/" in name for module, name in names)
+        self.epochs_trained = int(about["epochs"])
+        self.start_flops = float(about.get("start_flops", 0.0))
+        normalization = stored_normalization(about)
+        if self.follows_normalization and self._trainer is not None and normalization:
+            self._follow(normalization, "the checkpoint's network")

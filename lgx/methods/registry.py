@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import lgx.methods
 from lgx.errors import UserError
-from lgx.methods.spec import Look, MethodSpec, imported
+from lgx.methods.spec import MethodSpec, imported
 
 if TYPE_CHECKING:
     from lgx.initialization import Initializer
@@ -65,11 +65,14 @@ def spec_of(learngene_method: str, content: str | None = None) -> MethodSpec | N
     return next(spec for spec in specs().values() if spec.learngene == content)
 
 
-@cache
-def looks() -> dict[str, Look]:
-    """How each declared name is shown, in the order of tables."""
-    shown = chain(*(spec.looks or (Look(spec.name, spec.name, ""),) for spec in specs().values()))
-    return {look.name: look for look in shown}
+def method_order(name: str) -> tuple[int, str]:
+    """Sort key of a name in results: methods in the order of :func:`specs`, then other names.
+
+    Args:
+        name: ``sws (variant)`` has the place of ``sws``.
+    """
+    spec = find_spec(name.partition(" (")[0])
+    return [*specs()].index(spec.name) if spec else len(specs()), name
 
 
 def initializer_class(spec: MethodSpec) -> "type[Initializer] | None":
@@ -111,12 +114,11 @@ def names_with_initializer() -> list[str]:
 
 @cache
 def _by_any_name() -> dict[str, MethodSpec]:
-    variants: dict[str, MethodSpec] = {}
+    trained = {spec.trained_name: spec for spec in specs().values() if spec.trained_name}
     declared: dict[str, MethodSpec] = {}
     for spec in specs().values():
-        variants |= dict.fromkeys((look.name for look in spec.looks), spec)
         declared |= dict.fromkeys(spec.names, spec)
-    return variants | declared
+    return trained | declared
 
 
 def _of_this_package() -> Iterator[tuple[str, MethodSpec]]:

@@ -2,34 +2,11 @@
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lgx.artifacts.learngene import Content
     from lgx.core.task import Kind
-
-Dash = Literal["-", "--", ":", "-."]
-
-BLACK, GRAY, BLUE, SKY = "#000000", "#8c8c8c", "#0072b2", "#56b4e9"
-GREEN, ORANGE, RED, PINK = "#009e73", "#e69f00", "#d55e00", "#cc79a7"
-"""Okabe and Ito's palette, readable with color blindness; gray replaces its yellow, which is too faint on white."""
-
-
-@dataclass(frozen=True)
-class Look:
-    """How tables and figures show one name of the results.
-
-    Attributes:
-        name: The name in ``results.csv``, of the method or of a variant, e.g. ``sws_order2``.
-        label: Words for a legend, e.g. ``SWS, order 2``.
-        color: Color of its lines, ``#rrggbb``.
-        dash: Dash of its lines.
-    """
-
-    name: str
-    label: str
-    color: str
-    dash: Dash = "-"
 
 
 @dataclass(frozen=True)
@@ -40,9 +17,6 @@ class MethodSpec:
         name: Name in results, in ``lgx init --method`` and in learngene files, e.g. ``sws``.
         paper: Authors, title, venue and year of the paper.
         url: Where the paper can be read.
-        summary: One sentence for readers of a report who do not know the method: where the weights come from.
-        looks: How tables and figures show the method and its variants, in the order of tables. Without an entry the
-            method is shown by its name.
         module: Path of the class that ``lgx fit --model`` trains, ``package.module:Class``; None for a pure start.
         initializer: Path of the default initializer of a descendant, likewise; None where the method gives no start.
         learngene: What the method's learngene holds; None without one.
@@ -57,8 +31,6 @@ class MethodSpec:
     name: str
     paper: str
     url: str
-    summary: str = ""
-    looks: tuple[Look, ...] = ()
     module: str | None = None
     initializer: str | None = None
     learngene: "Content | None" = None
@@ -72,11 +44,6 @@ class MethodSpec:
     def names(self) -> tuple[str, ...]:
         """The name and its aliases."""
         return (self.name, *self.aliases)
-
-    @property
-    def label(self) -> str:
-        """Words for a legend; the name where no look says more."""
-        return next((look.label for look in self.looks if look.name == self.name), self.name)
 
 
 def imported(path: str) -> Any:

@@ -7,7 +7,6 @@ from jsonargparse import Namespace
 from data_modules.base import TaskDataModule
 from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.methods.planned_step import PlannedStep
 from lgx.training.configuration import instantiate, make_parser, parse_configuration
 from lgx.training.sources import resolve_sources
 
@@ -66,7 +65,6 @@ class Configured:
 
     Attributes:
         method: The method, without network and trainer.
-        step: The method's training step.
         data: The data module, before reading.
         trainer: Arguments of the trainer.
         checkpoint: Arguments of the best checkpoint.
@@ -75,7 +73,6 @@ class Configured:
     """
 
     method: Method
-    step: PlannedStep
     data: TaskDataModule
     trainer: Namespace
     checkpoint: Namespace
@@ -96,4 +93,4 @@ def configure(argv: list[str]) -> Configured:
     built = instantiate(parser, local)
     options = PlanOptions(**{field.name: config[field.name] for field in fields(PlanOptions)})
     of_trainer = (config.trainer, config.checkpoint, options, config.split_batch)
-    return Configured(built.model, built.model.planned_step(), built.data, *of_trainer)
+    return Configured(built.model, built.data, *of_trainer)

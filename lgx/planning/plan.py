@@ -1,27 +1,75 @@
 """The plan of a run: its length, cost, memory and files, before it starts."""
 
+import math
 from dataclasses import asdict, dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from jsonargparse import Namespace
 
 from data_modules.base import TaskDataModule
 from lgx.architectures import full_name
+from lgx.artifacts.timm_models import without_weights
+from lgx.core.flops import flop_counter
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.planning.configured import Configured, PlanOptions, configure
-from lgx.planning.cost import (
-    Flops,
-    Memory,
-    Parameters,
-    empty_batch,
-    largest_task,
-    learngene_bytes,
-    precision_of,
-    step_cost,
-    stored,
-)
+from lgx.planning.trial import Precision, Trial, held, largest_task, optimizer_bytes, precision_of, stored
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Numbers of parameters.
+
+    Attributes:
+        trained: Trained parameters.
+        frozen: Parameters of the network that are not trained.
+        teacher: Parameters of the teacher.
+    """
+
+    trained: int
+    frozen: int
+    teacher: int
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Floating-point operations of matrix products, two per multiply-accumulate; other operations are not counted.
+
+    Attributes:
+        example: Training on one example, as counted: an average step, divided by the examples of its batch.
+        teacher: The part of it that the teacher takes.
+    """
+
+    example: float
+    teacher: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on each GPU at the end of a forward pass, when memory use is highest.
+
+    Attributes:
+        weights: Parameters and buffers of the network.
+        teacher: Those of the teacher.
+        gradients: Gradients of one step.
+        optimizer: The optimizer's state; None if it cannot be counted.
+        buckets: Copies of the gradients of all that is trained, which DDP exchanges.
+        activations: What the backward pass of a batch needs, in the step that needs most.
+    """
+
+    weights: int
+    teacher: int
+    gradients: int
+    optimizer: int | None
+    buckets: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(value or 0 for value in asdict(self).values())
 
 
 @dataclass(frozen=True)
@@ -153,7 +201,8 @@ def plan_of(run: Configured) -> Plan:
     if run.splits_batch:
         run.data.split_batch(processes)
     steps, sources = count_steps(method, run.data, trainer, options, processes)
-    parameters, flops, memory, problems = step_cost(run.step, steps.batch, precision)
+    with without_weights():
+        parameters, flops, memory, problems = _counted(method, steps, precision)
     state, weights = memory.optimizer, list(method.network.state_dict().values())
     if sharded:
         shares = {"weights": memory.weights // processes, "gradients": memory.gradients // processes}
@@ -172,9 +221,9 @@ def plan_of(run: Configured) -> Plan:
         parameters=parameters,
         flops=flops,
         memory=memory,
-        example_bytes=empty_batch(method, largest_task(method), 1).inputs.nbytes,
+        example_bytes=_example_bytes(method),
         checkpoint_bytes=stored(weights) + (0 if run.checkpoint.save_weights_only else state or 0),
-        learngene_bytes=learngene_bytes(run.step),
+        learngene_bytes=_learngene_bytes(method),
         throughput=options.tflops * 1e12 * options.mfu / flops.example if options.tflops else options.throughput,
         notes=(*_notes(run, sources, sharded), *problems),
     )
@@ -183,78 +232,118 @@ def plan_of(run: Configured) -> Plan:
 def count_steps(
     method: Method, data: TaskDataModule, trainer: Namespace, options: PlanOptions, processes: int
 ) -> tuple[Steps, tuple[str, ...]]:
-    """Count the steps, and let the method learn its tasks.
+    """Count the steps of a run, and prepare the method: it knows its tasks, and has its teacher.
 
     Args:
-        method: The method; its trainer and tasks are set here.
-        data: The data module; its training split is replaced by one of the planned size that cannot be read.
+        method: The method, without a network.
+        data: Its data module, which is read only where nothing else gives the number of training examples.
         trainer: Arguments of the trainer.
-        options: Options of the plan.
+        options: Those of the plan.
         processes: GPUs in all.
 
     Returns:
         The steps, and where the number of training examples comes from.
     """
-    # The attributes of a trainer that loaders, samplers and methods read.
-    counting: Any = SimpleNamespace(
-        datamodule=data, strategy=None, world_size=processes, num_devices=1,
-        global_rank=0, global_step=0, current_epoch=0,
-        limit_train_batches=1.0 if trainer.limit_train_batches is None else trainer.limit_train_batches,
-        accumulate_grad_batches=trainer.accumulate_grad_batches,
-        max_epochs=trainer.max_epochs, max_steps=trainer.max_steps,
-    )  # fmt: skip
-    method.trainer = data.trainer = counting
-    sizes = [_announce(member, options) for member in data.members()]
-    method.setup("plan")  # the others may load the teacher
-    data.num_workers = 0  # nothing is loaded
-    total = method.total_steps()
-    batches = data.train_dataloader().epoch_length
     accumulate = int(trainer.accumulate_grad_batches)
+    # The attributes of a trainer that loaders, samplers and methods read.
+    standing: Any = SimpleNamespace(
+        datamodule=data, strategy=None, world_size=processes, num_devices=1, global_rank=0, is_global_zero=False,
+        limit_train_batches=1.0 if trainer.limit_train_batches is None else trainer.limit_train_batches,
+        accumulate_grad_batches=accumulate, max_epochs=trainer.max_epochs, max_steps=trainer.max_steps,
+        check_val_every_n_epoch=1, fit_loop=SimpleNamespace(max_epochs=trainer.max_epochs), callbacks=[],
+        state=SimpleNamespace(fn="fit"), progress_bar_callback=None, log_every_n_steps=0, is_last_batch=False,
+        should_stop=False, global_step=0, current_epoch=0,
+    )  # fmt: skip
+    method.trainer = data.trainer = standing
+    found = [_training_examples(member, options) for member in data.members()]
+    sizes = [size for size, _ in found]
+    batches = data.epoch_batches(sizes)
+    # Nothing is loaded: methods ask this loader for the length of an epoch only.
+    vars(data)["train_dataloader"] = lambda: SimpleNamespace(epoch_length=batches)
+    method.expect_checkpoint({})  # a start has the same network
+    with without_weights():
+        method.setup("fit")
+    method.on_fit_start()
+    standing.total_steps, standing.batches_per_epoch = method.total_steps(), batches
     steps = Steps(
-        total=total,
+        total=standing.total_steps,
         per_epoch=-(-batches // accumulate),
         batches_per_epoch=batches,
         accumulate=accumulate,
         batch=data.batch_size,
         processes=processes,
-        training_examples=sum(size for size, _ in sizes),
+        training_examples=sum(sizes),
     )
-    return steps, tuple(dict.fromkeys(source for _, source in sizes))
+    return steps, tuple(dict.fromkeys(source for _, source in found))
 
 
-def _announce(member: TaskDataModule, options: PlanOptions) -> tuple[int, str]:
-    """Give a data module a training split of the right size, if possible without reading it.
-
-    Returns:
-        The number of training examples, with ``data.limit_train`` applied, and where it comes from.
-    """
+def _training_examples(member: TaskDataModule, options: PlanOptions) -> tuple[int, str]:
+    """The number of training examples, with ``data.limit_train`` applied, and where it comes from."""
     size, source = options.known_samples(member.task.name), "as --samples says"
     if size is None:
         size, source = member.nominal_train_size(), "known of the set"
     if size is None:
-        size, source = _counted(member), "counted on the disk"
-    member.announce_train_size(size)
-    return member.task.num_train, source
+        try:
+            size, source = member.count_train(), "counted on the disk"
+        except UserError as error:
+            name = member.task.name
+            raise UserError(
+                f"data {name}: only its files give the number of training examples of this split; give --samples "
+                f"{name}=NUMBER, or provide the files ({error})"
+            ) from error
+    limit = getattr(member, "limit_train", None)
+    return size if limit is None else min(size, limit), source
 
 
-def _counted(member: TaskDataModule) -> int:
-    """Count the training examples on the disk."""
-    try:
-        return member.count_train()
-    except UserError as error:
-        name = member.task.name
-        raise UserError(
-            f"data {name}: only its files give the number of training examples of this split; give --samples "
-            f"{name}=NUMBER, or provide the files ({error})"
-        ) from error
+def _counted(method: Method, steps: Steps, precision: Precision) -> tuple[Parameters, Flops, Memory, list[str]]:
+    """Parameters, FLOPs, memory with the buckets of DDP, and what could not be counted, in sentences."""
+    method.configure_model()
+    network = method.network.to(precision.weights).train()
+    trial = Trial(method, method.trainer, steps.batch, precision)
+    flops, most = trial.mean()
+    teacher, of_teacher = 0, 0.0
+    if method.teacher is not None and (request := method.teacher_request()) is not None:
+        teacher = held(method.teacher.model)
+        with flop_counter() as counter:
+            inputs = trial.batch(2, is_real=False).inputs
+            (method.teacher.features if request.features_only else method.teacher)(inputs)
+        of_teacher = counter.get_total_flops() / 2
+    state, problems = optimizer_bytes(method), list[str]()
+    if state is None:
+        problems.append("Not counted: the optimizer's state, which its class creates for real parameters only.")
+    if trial.needs_values:
+        problems.append("Some steps depend on the values of their inputs: they were counted on random images or texts.")
+    trained = [p for p in network.parameters() if p.requires_grad]
+    frozen = sum(p.numel() for p in network.parameters() if not p.requires_grad)
+    parameters = Parameters(
+        sum(p.numel() for p in trained), frozen, method.teacher.num_parameters if method.teacher else 0
+    )
+    buckets = sum(p.nbytes for p in trained)
+    memory = Memory(held(network), teacher, most.gradients, state, buckets, round(most.saved))
+    return parameters, Flops(flops / steps.batch, of_teacher), memory, problems
+
+
+def _learngene_bytes(method: Method) -> int | None:
+    """Bytes of the learngene; None without one, or if training determines its size."""
+    learngene = method.learngene(method.network.state_dict())
+    return sum(tensor.nbytes for tensor in learngene.tensors.values()) if learngene else None
+
+
+def _example_bytes(method: Method) -> int:
+    """Bytes of one decoded example, as it enters the network."""
+    task = largest_task(method)
+    if task.reads_text:
+        return 3 * task.max_len * torch.long.itemsize
+    return math.prod(task.image_shape) * torch.float32.itemsize
 
 
 def _notes(run: Configured, sources: tuple[str, ...], sharded: bool) -> list[str]:
     method, options = run.method, run.options
-    notes = [*(method.assumed or ()), f"Training examples: {', '.join(sources)}."]
+    notes = [f"Training examples: {', '.join(sources)}."]
     if any(task.reads_text for task in method.tasks.values()):
         notes.append("Every text counts with data.max_len tokens; shorter texts cost less.")
-    notes += run.step.notes
+    if method.drawn:
+        notes.append("FLOPs are means over the networks that steps draw. Memory is that of the largest of them.")
     if method.evaluates_starts and options.tflops is not None:
         notes.append(
             "A hypernetwork's thin products and many small operations reach a smaller share of TFLOP/s than an "

@@ -7,7 +7,7 @@ from typing import Any
 
 from lgx.core.rows import Row
 from lgx.errors import UserError
-from lgx.results.compute import Curves, compute_headline, compute_sections, read_curves
+from lgx.results.compute import Curves, compute_sections, read_curves
 from lgx.results.merging import TITLE, Merged, count_whole_runs, find_results, last_epochs, merge, names_of_runs
 from lgx.results.metrics import ACCURACY, fair_metric, lower_is_better
 from lgx.results.report import Report, Section, to_markdown_page
@@ -130,7 +130,6 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
     rival = options.baseline or random_start(curves)
     if rival is not None and rival in curves and len(curves) > 1:
         sections[:0] = compute_sections(curves, rival)
-        headline[:0] = compute_headline(curves, rival, options.metric)
     if options.cost:
         from lgx.results.cost import cost_section, method_costs  # reads networks, which others need not import
 

@@ -11,7 +11,7 @@ import numpy as np
 from lgx.core.rows import Row
 from lgx.results.architecture_names import short_names
 from lgx.results.merging import Place
-from lgx.results.metrics import number, scale_of
+from lgx.results.metrics import scale_of
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 from lgx.results.statistics import Difference, Summary, paired_difference, summarize
 from lgx.results.tables import state
@@ -64,10 +64,10 @@ def read_curves(rows: Iterable[Row], metric: str) -> Curves:
             values.setdefault(key, {}).setdefault(row.seed, {})[row.metric] = row.value
     curves: dict[str, dict[Place, list[Point]]] = {}
     for (method, place, epochs), of_seeds in sorted(values.items(), key=lambda item: item[0][2]):
-        seeds = {seed: each for seed, each in of_seeds.items() if {metric, FLOPS} <= each.keys()}
+        seeds = {seed: each for seed, each in of_seeds.items() if {metric, FLOPS, FLOPS + SHARED} <= each.keys()}
         if seeds:
             accuracy = {seed: scale_of(metric) * each[metric] for seed, each in seeds.items()}
-            own, shared = (fmean(each.get(FLOPS + part, 0.0) for each in seeds.values()) for part in ("", SHARED))
+            own, shared = (fmean(each[FLOPS + part] for each in seeds.values()) for part in ("", SHARED))
             point = Point(epochs, accuracy, own + shared, shared)
             curves.setdefault(method, {}).setdefault(place, []).append(point)
     return curves
@@ -189,26 +189,6 @@ def _leads(curves: Curves, rival: str, levels: Sequence[int]) -> Section:
     )
     columns = ("networks", *heads, "TFLOP", "share of sources")
     return Section(f"All methods against {rival} with the same compute", [text], [Table("", columns, tuple(rows))])
-
-
-def compute_headline(curves: Curves, rival: str, metric: str) -> list[str]:
-    """The method that is farthest ahead at equal compute after the longest training, as a sentence."""
-    others = {method: of_method for method, of_method in curves.items() if method != rival}
-    points = [point for of_method in others.values() for curve in of_method.values() for point in curve]
-    epochs = max((point.epochs for point in points), default=0)
-    found = {method: lead_at_equal_compute(curves, method, rival, epochs) for method in others}
-    leads = {method: lead for method, lead in found.items() if lead is not None}
-    if not leads:
-        return []
-    most = max((places for _, places in leads.values()), key=len)  # means over different places do not compare
-    ranked = {method: lead for method, (lead, places) in leads.items() if places == most}
-    best = max(ranked, key=lambda method: ranked[method].summary.mean)
-    lead = ranked[best]
-    how = "significant" if lead.claimable else "not significant"
-    return [
-        f"With the same compute, {best} {state(epochs)} differs from {rival} by {number(lead.summary.mean, metric)} "
-        f"points ({how}; mean over {len(most)} networks), the most of {len(ranked)} methods."
-    ]
 
 
 def _mean(summary: Summary, sign: str = "") -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 from lgx.architectures.cost import cost_of
 from lgx.core.rows import Row
 from lgx.errors import UserError
+from lgx.host.files import digest_of
+from lgx.methods.registry import method_order
 from lgx.results.lineage import Lineage
-from lgx.results.looks import method_order
 from lgx.results.merging import Place
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 from lgx.results.run_records import CONFIG, RunRecord, Work
@@ -24,14 +25,12 @@ class Descendant:
     Attributes:
         architecture: Name of the architecture.
         task: Name of the task.
-        macs: MACs of one image's forward pass.
         parameters: Parameters to store if it were pretrained separately.
         training: Its training on the task.
     """
 
     architecture: str
     task: str
-    macs: float
     parameters: int
     training: Work
 
@@ -50,8 +49,8 @@ class MethodCost:
         learning: Training of the sources of the descendants: learngene, hypernetwork, or pretrained networks.
         tuning: Training of the descendants.
         scratch: Measured training of the same descendants from scratch; None if not measured.
-        pretraining: Pretraining of every architecture for as long as the learngene was trained; None without a
-            learngene.
+        pretraining: Epochs of pretraining every architecture for as long as the learngene was trained; None without
+            a learngene.
     """
 
     method: str
@@ -63,7 +62,7 @@ class MethodCost:
     learning: Work
     tuning: Work
     scratch: Work | None = None
-    pretraining: Work | None = None
+    pretraining: float | None = None
 
     @property
     def total(self) -> Work:
@@ -71,9 +70,9 @@ class MethodCost:
         return self.learning + self.tuning
 
     @property
-    def separately(self) -> Work | None:
-        """Pretraining of every architecture, followed by the same training of the descendants."""
-        return None if self.pretraining is None else self.pretraining + self.tuning
+    def separately(self) -> float | None:
+        """Epochs of pretraining every architecture, followed by the same training of the descendants."""
+        return None if self.pretraining is None else self.pretraining + self.tuning.epochs
 
 
 def method_cost(
@@ -98,7 +97,7 @@ def method_cost(
     """
     kinds = list({d.architecture: d for d in descendants}.values())
     alone = [work for d in descendants if (work := (scratch or {}).get((d.task, d.architecture))) is not None]
-    instead = [Work.of(kind.macs, run.epochs, run.images) for kind in kinds for run in learning]
+    learned = sum(learning, Work())
     return MethodCost(
         method=method,
         architectures=len(kinds),
@@ -106,10 +105,10 @@ def method_cost(
         stored=stored,
         each=sum(kind.parameters for kind in kinds),
         ancestor=sum(ancestors, Work()),
-        learning=sum(learning, Work()),
+        learning=learned,
         tuning=sum((d.training for d in descendants), Work()),
         scratch=sum(alone, Work()) if len(alone) == len(descendants) else None,
-        pretraining=sum(instead, Work()) if shared and learning else None,
+        pretraining=len(kinds) * learned.epochs if shared and learning else None,
     )
 
 
@@ -147,9 +146,9 @@ def method_costs(
     descendants: dict[str, list[Descendant]] = {method: [] for method in chosen}
     for method, found in chosen.items():
         for (task, architecture), run in found.items():
-            cost = cost_of(run.architecture_of(task, architecture))
-            training = lineage.work(run, cost.macs) if run.is_descendant else Work()  # without training: predicted
-            descendants[method].append(Descendant(architecture, task, cost.macs, cost.parameters, training))
+            parameters = cost_of(run.architecture_of(task, architecture)).parameters
+            training = run.work if run.is_descendant else Work()  # without training: predicted
+            descendants[method].append(Descendant(architecture, task, parameters, training))
     scratch = {
         (d.task, d.architecture): d.training
         for method, found in chosen.items()
@@ -175,17 +174,22 @@ def _cost(
     starts = [run.start for run in runs if run.is_descendant]
     hypernets = [run for run in runs if not run.is_descendant]
     shared = not starts or any(start.is_shared for start in starts)
-    direct = [*hypernets, *(run for start in starts for run in lineage.behind(start.arguments))]
+    direct = [*hypernets, *(source for run in runs if run.is_descendant for source in lineage.behind(run))]
     of_one_size = set() if shared else {run.folder for run in direct}
     learning: list[Work] = []
     ancestors: list[Work] = []
     for run in lineage.all_behind(direct):
         is_ancestor = run.kind.trains == "ancestor" and run.folder not in of_one_size
-        (ancestors if is_ancestor else learning).append(lineage.work(run))
+        (ancestors if is_ancestor else learning).append(run.work)
+    if not all(map(lineage.is_complete, (*runs, *lineage.all_behind(direct)))):
+        learning.append(Work(0, None, None))
     # A stored source serves any number of descendants and tasks.
     needed = {lineage.source(start): lineage.stored(start) for start in starts}
     for run in hypernets:
-        needed[str(run.learngene_file.resolve())] = run.learngene.num_parameters if run.learngene else None
+        file = run.learngene_file
+        needed[digest_of(file) if file.is_file() else str(file)] = (
+            run.learngene.num_parameters if run.learngene else None
+        )
     known = [number for number in needed.values() if number is not None]
     stored = sum(known) if len(known) == len(needed) else None
     return method_cost(method, descendants, learning, ancestors, stored, scratch, shared)
@@ -210,30 +214,32 @@ def epochs_table(costs: Sequence[MethodCost]) -> Table:
 
     def cells(cost: MethodCost) -> list[str]:
         works = (cost.ancestor, cost.learning, cost.tuning)
-        others = (cost.scratch, cost.separately)
-        ratios = (_ratio(other.epochs if other else None, cost.total.epochs) for other in others)
-        return [str(cost.descendants), *(f"{work.epochs:g}" for work in works), *ratios]
+        others = (cost.scratch.epochs if cost.scratch else None, cost.separately)
+        return [
+            str(cost.descendants),
+            *(f"{work.epochs:g}" for work in works),
+            *(_ratio(other, cost.total.epochs) for other in others),
+        ]
 
     columns = ("descendants", "ancestor", "learngene", "tuning", "scratch needs", "pretraining each needs")
     return _table("Training in epochs", columns, costs, cells)
 
 
-def macs_table(costs: Sequence[MethodCost]) -> Table:
-    """Training in multiply-accumulates, and its hours."""
-    works = [work for cost in costs for work in (cost.ancestor, cost.total) if work.macs]
-    unit, name = _unit(max((work.macs or 0 for work in works), default=0))
+def flops_table(costs: Sequence[MethodCost]) -> Table:
+    """Training in floating-point operations, and its hours."""
+    works = [work for cost in costs for work in (cost.ancestor, cost.total) if work.flops]
+    unit, name = _unit(max((work.flops or 0 for work in works), default=0))
 
-    def amount(macs: float | None) -> str:
-        return EMPTY_CELL if macs is None else f"{macs / unit:.3g}"
+    def amount(flops: float | None) -> str:
+        return EMPTY_CELL if flops is None else f"{flops / unit:.3g}"
 
     def cells(cost: MethodCost) -> list[str]:
-        others = (cost.scratch, cost.separately)
-        ratios = (_ratio(other.macs if other else None, cost.total.macs) for other in others)
         hours = EMPTY_CELL if cost.total.seconds is None else f"{cost.total.seconds / 3600:.3g}"
-        return [*(amount(work.macs) for work in (cost.ancestor, cost.learning, cost.tuning)), *ratios, hours]
+        ratio = _ratio(cost.scratch.flops if cost.scratch else None, cost.total.flops)
+        return [*(amount(work.flops) for work in (cost.ancestor, cost.learning, cost.tuning)), ratio, hours]
 
-    columns = ("ancestor", "learngene", "tuning", "scratch needs", "pretraining each needs", "hours")
-    return _table(f"Training in image passes x MACs, {name}", columns, costs, cells)
+    columns = ("ancestor", "learngene", "tuning", "scratch needs", "hours")
+    return _table(f"Training in FLOPs, {name}", columns, costs, cells)
 
 
 def cost_section(costs: Sequence[MethodCost]) -> Section:
@@ -244,11 +250,10 @@ def cost_section(costs: Sequence[MethodCost]) -> Section:
         "alternatives with the method's training (learngene and tuning together): training the same descendants from "
         "scratch, as measured with a random start, and pretraining every architecture for as long as the learngene "
         "was trained, followed by the same tuning. The ratios leave out ancestors, as in the papers.",
-        "In epochs, every epoch counts the same, as in the papers. In MACs, an image costs three forward passes of "
-        "the network (two of them for the backward pass), and one forward pass of a teacher. A dash means not "
-        "measured or unknown, for example the MACs of a hypernetwork, whose networks change in every step.",
+        "In epochs, every epoch counts the same, as in the papers. FLOPs are those that torch counted while the runs "
+        "trained, with their teachers and starts. A dash means not measured: a run or a source of it is missing.",
     ]
-    return Section(COST, text, [storage_table(costs), epochs_table(costs), macs_table(costs)])
+    return Section(COST, text, [storage_table(costs), epochs_table(costs), flops_table(costs)])
 
 
 def _table(

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
-from lgx.components.figures import log_ticks, make_panels, plain, to_svg, whole_ticks
+from lgx.components.figures import log_ticks, make_panels, plain, to_svg
 from lgx.core.rows import Row
+from lgx.methods.registry import method_order
 from lgx.results.architecture_names import architecture_order, depth_of, family_of
 from lgx.results.compute import Curves
-from lgx.results.looks import label_of, method_order, style_of
 from lgx.results.metrics import heading, in_words
 from lgx.results.report import ReportFigure, Section
 from lgx.results.statistics import Summary
@@ -63,12 +64,12 @@ def compute_section(curves: Curves, metric: str) -> Section:
 def _figure(name: str, title: str, panels: Mapping[str, Mapping[str, _Line]], unit: str, metric: str) -> ReportFigure:
     """Lines with intervals, a panel for each name."""
     methods = sorted({method for lines in panels.values() for method in lines}, key=method_order)
-    figure, all_axes = make_panels(len(panels), legend=0.8 + 0.08 * max(len(label_of(method)) for method in methods))
+    figure, all_axes = make_panels(len(panels), legend=0.8 + 0.08 * max(map(len, methods)))
     for axes, (panel, lines) in zip(all_axes, panels.items(), strict=True):
         for number, method in enumerate(methods):
-            _draw(axes, method, lines.get(method, ()), _MARKERS[number % len(_MARKERS)])
+            _draw(axes, method, lines.get(method, ()), number)
         if unit.startswith("depth"):
-            whole_ticks(axes, (int(x) for line in lines.values() for x, _ in line))
+            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         else:
             log_ticks(axes)
         axes.set_title(plain(panel), fontsize="small", wrap=True)
@@ -81,10 +82,11 @@ def _figure(name: str, title: str, panels: Mapping[str, Mapping[str, _Line]], un
     return ReportFigure(name, to_svg(figure, name), label, caption)
 
 
-def _draw(axes: Axes, method: str, line: _Line, marker: str) -> None:
+def _draw(axes: Axes, method: str, line: _Line, number: int) -> None:
     axes.errorbar(
         [x for x, _ in line],
         [summary.mean for _, summary in line],
         yerr=[summary.half_width or 0.0 for _, summary in line],
-        label=plain(label_of(method)), marker=marker, markersize=5, capsize=2.5, linewidth=1.4, **style_of(method),
+        label=plain(method), color=f"C{number % 10}", marker=_MARKERS[number % len(_MARKERS)],
+        markersize=5, capsize=2.5, linewidth=1.4,
     )  # fmt: skip

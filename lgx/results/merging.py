@@ -1,8 +1,6 @@
 """Merge the rows of runs: one row per measurement, at start and end of training."""
 
-import os
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
-from lgx.host.files import has_mark
+from lgx.host.files import has_mark, walk
 from lgx.host.safety import read_json
 
 RESULTS, MARKDOWN, REPORT = "results.csv", "results.md", "report.html"
@@ -33,17 +31,11 @@ class Merged:
         rows: The rows.
         folders: Folder of each run by the run's name.
         notes: Sentences on runs of one name.
-        files: The files that hold the rows.
     """
 
     rows: list[Row]
     folders: dict[str, Path]
     notes: list[str]
-    files: tuple[Path, ...] = ()
-
-    def summary(self, run: str) -> dict[str, Any]:
-        """Summary of a finished run, see :func:`read_summary`."""
-        return read_summary(self.folders[run]) if run in self.folders else {}
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -71,17 +63,12 @@ def find_results(runs: Sequence[str]) -> list[Path]:
 
 
 def _results_below(folder: Path) -> list[Path]:
-    """Results files in a folder at any depth, and in linked folders of runs, names and experiments.
-
-    Deeper folders below a link are not searched, because links may lead to data sets with millions of files.
-    """
+    """Results files in a folder at any depth, also behind links."""
     found = []
-    for root, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]  # a run that is being deleted
-        found += [Path(root, RESULTS)] if RESULTS in files else []
-        links = (link for name in folders if (link := Path(root, name)).is_symlink())
-        found += [file for link in links for depth in ("", "*/", "*/*/") for file in link.glob(depth + RESULTS)]
-    return sorted(found)
+    for place, inner, names in walk(folder):
+        inner[:] = [name for name in inner if not name.startswith(".")]  # a run that is being deleted
+        found += [Path(place, RESULTS)] if RESULTS in names else []
+    return found
 
 
 def is_comparison(results: Path) -> bool:
@@ -92,32 +79,53 @@ def is_comparison(results: Path) -> bool:
 def merge(files: Sequence[Path], split: str = "test") -> Merged:
     """Read files. Of one run's rows with the same key, those in the file that was changed last are kept.
 
+    Two folders may hold runs of one name, for example of two projects. If they differ, each is named by its folder.
+
     Args:
         files: The files.
         split: Split that is compared: all runs must have measured the same examples of a task.
     """
-    newest: dict[_Measurement, tuple[Row, Path]] = {}
+    newest: dict[tuple[Path, _Measurement], tuple[Row, Path]] = {}
     replaced: list[tuple[Path, Path]] = []
-    folders: dict[str, Path] = {}
-    read: list[Row] = []
     for file in sorted(files, key=lambda file: (file.stat().st_mtime_ns, str(file))):
         rows = read_rows(file)
-        read += rows
-        is_of_one_run = len({row.run for row in rows}) == 1
+        folders_here = _folders_in(file, {row.run for row in rows})
         for row in rows:
-            old, place = newest.get(row.key, (row, file))
-            if place != file and old.value != row.value:  # two projects may have runs of one name
+            key = folders_here[row.run], row.key
+            old, place = newest.get(key, (row, file))
+            if place != file and old.value != row.value:
                 replaced.append((file, place))
-            newest[row.key] = row, file
-            # The run's name may be the path of a folder that was moved.
-            folders[row.run] = file.parent if is_of_one_run else Path(row.run)
-    _check_sets([row for row in read if row.split == split], folders)
+            newest[key] = row, file
+    ambiguous = _ambiguous_names(row for row, _ in newest.values())
+    merged: dict[_Measurement, Row] = {}
+    folders: dict[str, Path] = {}
+    for (folder, _), (row, _) in newest.items():
+        named = replace(row, run=str(folder)) if row.run in ambiguous else row
+        merged[named.key] = named
+        folders[named.run] = folder
+    _check_sets([row for row in merged.values() if row.split == split], folders)
     notes = [
-        f"{len(replaced)} value(s) of runs of one name are in several files, the newest is shown: for example from "
-        f"{shown}, not {hidden}."
+        f"{len(replaced)} value(s) of one run are in several files, the newest is shown: for example from {shown}, not "
+        f"{hidden}."
         for shown, hidden in replaced[:1]
     ]
-    return Merged([row for row, _ in newest.values()], folders, notes, tuple(files))
+    return Merged(list(merged.values()), folders, notes)
+
+
+def _folders_in(file: Path, runs: Collection[str]) -> dict[str, Path]:
+    """Folder of each run in a file of rows. A run's own file lies in its folder, which may have been moved."""
+    if file.name == RESULTS and len(runs) == 1:
+        return dict.fromkeys(runs, file.parent.resolve())
+    places = (*file.resolve().parents, Path.cwd())
+    return {run: next((above / run for above in places if (above / run).is_dir()), Path(run)) for run in runs}
+
+
+def _ambiguous_names(rows: Iterable[Row]) -> set[str]:
+    """Names of runs in several folders with different values; a copy of a run has the same values."""
+    values: dict[_Measurement, set[str]] = {}
+    for row in rows:
+        values.setdefault(row.key, set()).add(repr(row.value))
+    return {str(key[-1]) for key, several in values.items() if len(several) > 1}
 
 
 def names_of_runs(rows: Iterable[Row]) -> dict[tuple[str, str], str]:
@@ -130,8 +138,7 @@ def names_of_runs(rows: Iterable[Row]) -> dict[tuple[str, str], str]:
     for row in rows:
         values.setdefault(row.key[:-1], {})[_without_seed(row.run)] = row.value
     apart = {(key[0], place) for key, of_runs in values.items() if len({*of_runs.values()}) > 1 for place in of_runs}
-    short = Counter(_short(place) for place in {place for _, place in apart})
-    names = {place: _short(place) if short[_short(place)] == 1 else str(place) for _, place in apart}
+    names = _short_paths({place for _, place in apart})
     pairs = {(row.method, row.run): _without_seed(row.run) for row in rows}
     return {pair: f"{pair[0]} ({names[place]})" for pair, place in pairs.items() if (pair[0], place) in apart}
 
@@ -141,9 +148,12 @@ def _without_seed(run: str) -> Path:
     return Path(run).parent if re.fullmatch(r"seed\d+", Path(run).name) else Path(run)
 
 
-def _short(place: Path) -> str:
-    """Experiment and name: ``sws/first``."""
-    return "/".join(place.parts[-2:])
+def _short_paths(paths: Collection[Path]) -> dict[Path, str]:
+    """As many last parts of each path as tell them apart, at least experiment and name: ``sws/first``."""
+    count = 2
+    while len({path.parts[-count:] for path in paths}) < len(paths):
+        count += 1
+    return {path: "/".join(path.parts[-count:]) for path in paths}
 
 
 def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[Row], list[str]]:

@@ -27,11 +27,6 @@ def heading(metric: str) -> str:
     return f"{metric} (%)" if is_share(metric) else metric
 
 
-def with_unit(value: float, metric: str) -> str:
-    """A value that :func:`scale_of` has scaled, with its unit: ``45.20 %``."""
-    return f"{number(value, metric)} %" if is_share(metric) else number(value, metric)
-
-
 def number(value: float, metric: str) -> str:
     """A value that :func:`scale_of` has scaled, in words: two decimals for percent, four for others."""
     return f"{value:.2f}" if is_share(metric) else f"{value:.4f}"

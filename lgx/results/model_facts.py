@@ -1,11 +1,9 @@
 """Facts of a trained network for its model card: task, scores, seed, commit, method and start, from its run."""
 
 from collections.abc import Mapping, Sequence
-from math import isclose
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
-
-from torch import Tensor
+from typing import Any, NamedTuple
 
 from lgx.architectures import Architecture, full_name
 from lgx.artifacts.checkpoints import load_checkpoint
@@ -52,8 +50,8 @@ def model_facts(
 ) -> dict[str, Any]:
     """Facts on a trained network that is exported, for its model card.
 
-    Validation scores come from the rows of ``results.csv`` with the same number of epochs. Test scores come from the
-    run's end, if the file has the run's weights. Without the run's folder, the score comes from the file.
+    Scores come from the rows of ``results.csv`` with the same number of epochs; those of the test only for the weights
+    that the run tested. Without the run's folder, the score comes from the file.
 
     Args:
         source: Checkpoint or learngene file, also from elsewhere; a folder or weights file that ``lgx init`` wrote
@@ -74,20 +72,25 @@ def model_facts(
         record = StartRecord.read(place)
         return _plain({"method": record.method, "source": _public(record.arguments.get("source"))}) if record else {}
     run = RunRecord.at(found.folder)
-    rows = [row for row in run.rows if row.task == found.task]
+    rows = [row for row in run.rows if row.task == found.task and row.split != "train"]
     if architecture is not None and scores is not None:
         found = found._replace(scores=scores)
         rows = [row for row in rows if row.architecture == full_name(architecture)]
-    epochs = found.epochs if found.epochs is not None else _epochs_of(found.scores, rows)
     metrics = ("acc", BALANCED) if found.metric in ("acc", BALANCED) else (found.metric,)
     kind = run.summary.get("weights") if run.exists else None
-    own = [row for row in _of_weights(rows, epochs, kind, _holds(place, kind)) if row.metric in metrics]
-    first = own[0] if own else rows[0] if rows else None
+    is_tested = kind is None or is_learngene(place) or {"final": "last"}.get(Path(place).stem, Path(place).stem) == kind
+    epochs = found.epochs
+    if epochs is None:  # a learngene, which has the weights that the run tested
+        tested = [row.epochs for row in rows if row.split == "test" and row.epochs]
+        epochs = (min if kind == "best" else max)(tested, default=None)
+    of_file = [row for row in rows if row.epochs == epochs and (is_tested or row.split != "test")]
+    shown = [row for row in of_file if row.metric in metrics]
+    first = next(iter(shown or rows), None)
     return _plain(
         {
             "trained": True if epochs is None else f"{epochs} epoch{'' if epochs == 1 else 's'}",
             "task": found.task,
-            **(_measured(own) or {tag: round(value, 6) for tag, value in found.scores.items()}),
+            **(_measured(shown) or {tag: round(value, 6) for tag, value in found.scores.items()}),
             "seed": first.seed if first else None,
             "method": found.method,
             "start": _start(run),
@@ -98,19 +101,6 @@ def model_facts(
             "source": public_name(str(Path(place).resolve()) if source.name == place else source.name),
         }
     )
-
-
-def _holds(place: str, kind: str | None) -> bool:
-    """Whether a file has the run's weights (``best`` or ``last``); True if the run does not record them."""
-    return kind is None or is_learngene(place) or {"final": "last"}.get(Path(place).stem, Path(place).stem) == kind
-
-
-def _of_weights(rows: Sequence[Row], epochs: int | None, kind: str | None, holds: bool) -> list[Row]:
-    """The rows measured with a file's weights after these epochs; ``holds``: whether these are the run's weights."""
-    tested = {row.epochs for row in rows if row.split == "test" and row.epochs} if kind and holds else set()
-    epochs_of = {"test": min(tested) if kind == "best" else max(tested)} if tested else {}
-    found = [row for row in rows if row.split != "train" and row.epochs == epochs_of.get(row.split, epochs)]
-    return [row for row in found if holds or row.split != "test"]
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,13 +135,11 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _scores(callbacks: object) -> dict[str, float]:
     """Monitored metric -> its value, of the callbacks in a checkpoint, which may hold anything."""
-    states = callbacks.values() if isinstance(callbacks, dict) else ()
-    found = [(state.get("monitor"), state.get("current_score")) for state in states if isinstance(state, dict)]
-    return {str(monitor): float(score) for monitor, score in found if LINE.holds(monitor) and _is_score(score)}
-
-
-def _is_score(value: object) -> TypeGuard[float | Tensor]:
-    return isinstance(value, float) or (isinstance(value, Tensor) and value.shape == () and value.is_floating_point())
+    found = {}
+    for state in callbacks.values() if isinstance(callbacks, dict) else ():
+        with suppress(TypeError, ValueError, KeyError, RuntimeError):
+            found[str(state["monitor"])] = float(state["current_score"])
+    return found
 
 
 def _of_learngene(source: str) -> _File:
@@ -161,16 +149,6 @@ def _of_learngene(source: str) -> _File:
     versions = {"ancestor": public_name(learngene.ancestor), "lgx": learngene.lgx_version}
     name, metric = task.get("name"), task.get("metric", "acc")
     return _File(folder, learngene.method, name, metric, None, learngene.metrics, versions)
-
-
-def _epochs_of(scores: Mapping[str, float], rows: Sequence[Row]) -> int | None:
-    """The number of epochs after which the monitored score was measured."""
-    for tag, value in scores.items():
-        split, _, metric = tag.partition("/")
-        for row in rows:
-            if (row.split, row.metric) == (split, metric) and isclose(row.value, value, rel_tol=1e-6):
-                return row.epochs
-    return None
 
 
 def _measured(rows: Sequence[Row]) -> dict[str, float]:

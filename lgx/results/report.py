@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 EMPTY_CELL = "–"
 """Text of an empty cell."""
 _UNBOUNDED = 10_000
-_NARROWEST = 12
-"""Characters to which the head of a terminal's column is folded at most."""
-_FOLDED, _LONGEST = 26, 32
-"""Characters to which a terminal's column is folded if one of its cells is longer than the second number: a text."""
+_WIDEST = 26
+"""Characters to which a terminal's column is folded."""
 GENERATOR = '<meta name="generator" content="lgx report">'
 """The mark of a page that lgx wrote."""
 
@@ -167,10 +165,8 @@ def _in_terminal(table: Table) -> "RichTable":
 
     view = RichTable()
     view.add_column(Text(table.first), no_wrap=True)
-    for number, head in enumerate(table.columns):
-        longest = max((len(cells[number].text) for _, cells in table.rows), default=0)
-        width = _FOLDED if longest > _LONGEST else max(longest, min(len(head), _NARROWEST))
-        view.add_column(Text(head), width=width, justify="right", overflow="fold")
+    for head in table.columns:
+        view.add_column(Text(head), max_width=_WIDEST, justify="right", overflow="fold")
     for name, cells in table.rows:
         view.add_row(Text(name), *(Text(cell.text, style="bold" if cell.best else "") for cell in cells))
     return view

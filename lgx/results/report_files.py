@@ -1,25 +1,19 @@
 """Write a report to a folder: ``report.html``, ``results.md`` and its figures."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from lgx.core.rows import Row, write_rows
-from lgx.core.version import __version__
+from lgx.core.rows import write_rows
 from lgx.errors import UserError
 from lgx.host.files import atomic_path, check_output, has_mark
-from lgx.methods import registry
 from lgx.results.comparison import Comparison
 from lgx.results.figures import compute_section, size_section
-from lgx.results.looks import label_of, method_order
 from lgx.results.merging import MARKDOWN, REPORT, RESULTS, TITLE, is_comparison
-from lgx.results.report import GENERATOR, Report, Section, to_html, to_markdown_page
+from lgx.results.report import GENERATOR, Report, to_html, to_markdown_page
 
 _FIGURES = ("depth-*.svg", "compute-*.svg")
 COMMAND = "lgx compare"
-_MOST = 12
-"""Largest number of listed commits and machines."""
 
 
 def report_path(out: str | Path, files: Iterable[Path], force: bool) -> Path:
@@ -65,27 +59,9 @@ def write_comparison(comparison: Comparison, page: Path) -> list[str]:
 
 
 def whole_report(comparison: Comparison) -> Report:
-    """The report of a comparison with its figures and the origin of its rows."""
+    """The report of a comparison with its figures."""
     shown, metric = comparison.rows, comparison.options.metric
     sections = [*comparison.report.sections, size_section(shown, metric)]
     if comparison.curves:
         sections.append(compute_section(comparison.curves, metric))
-    return replace(comparison.report, sections=[*filter(None, sections), _methods(shown), _origin(shown)])
-
-
-def _methods(rows: Sequence[Row]) -> Section:
-    """Summary and paper of the methods that an installed package declares."""
-    text = []
-    for name in sorted({row.method for row in rows}, key=method_order):
-        if spec := registry.find_spec(name.partition(" (")[0]):
-            text.append(f"{label_of(name)} ({name}): {spec.summary} {spec.paper} {spec.url}")
-    return Section("Methods", text)
-
-
-def _origin(rows: Sequence[Row]) -> Section:
-    """Runs, commits and machines of the rows."""
-    runs = {row.run: row for row in rows}
-    counted = (Counter(getattr(row, key) or "unknown" for row in runs.values()) for key in ("commit", "hardware"))
-    commits, machines = (", ".join(f"{name} ({count})" for name, count in each.most_common(_MOST)) for each in counted)
-    text = f"{len(runs)} run(s). Commits of the code, with the number of runs: {commits}. Hardware: {machines}."
-    return Section("Where the numbers come from", [text, f"Written by lgx {__version__}."])
+    return replace(comparison.report, sections=[*filter(None, sections)])

@@ -1,13 +1,12 @@
 """The record of a run, read from its folder: configuration, results, learngene and amount of training."""
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from lgx.architectures import Architecture, parse_any_architecture
-from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.sources import learngene_of, resolve_kept
 from lgx.core.rows import Row, read_rows
@@ -19,51 +18,31 @@ from lgx.methods.base import Method
 from lgx.results.merging import RESULTS, read_summary
 
 CONFIG = "config.yaml"
-BACKWARD = 2
-"""Multiplications of a backward pass per one of a forward pass: for the gradients of inputs and of weights."""
+_START = "initializer."
 
 
 @dataclass(frozen=True)
 class Work:
-    """An amount of training.
+    """An amount of training, as runs have counted it.
 
     Attributes:
         epochs: Epochs as the papers count them: every epoch is 1, for any network and data set.
-        images: Images of all epochs together; None where unknown.
-        macs: Multiply-accumulates, i.e. image passes x MACs; None where unknown.
+        flops: Floating-point operations; None where a run has not counted them.
         seconds: Measured wall time; None where it was not measured.
     """
 
     epochs: float = 0.0
-    images: float | None = 0.0
-    macs: float | None = 0.0
+    flops: float | None = 0.0
     seconds: float | None = 0.0
 
-    @classmethod
-    def of(
-        cls,
-        macs: float | None,
-        epochs: float,
-        images: float | None,
-        teacher: float | None = 0.0,
-        seconds: float | None = None,
-    ) -> "Work":
-        """The training of a network: each image costs a forward and a backward pass, and the teacher's forward pass.
-
-        Args:
-            macs: MACs of one image's forward pass; None where unknown.
-            epochs: Epochs.
-            images: Images of all epochs together; None where unknown.
-            teacher: MACs of one image through a frozen teacher; None where unknown.
-            seconds: Wall time, s; None where not measured.
-        """
-        if macs is None or images is None or teacher is None:
-            return cls(epochs, images, None, seconds)
-        return cls(epochs, images, images * ((1 + BACKWARD) * macs + teacher), seconds)
+    def shared(self, number: int) -> "Work":
+        """The share of one of several descendants."""
+        parts = (None if amount is None else amount / number for amount in (self.flops, self.seconds))
+        return Work(self.epochs / number, *parts)
 
     def __add__(self, other: "Work") -> "Work":
-        pairs = zip(astuple(self)[1:], astuple(other)[1:], strict=True)
-        return Work(self.epochs + other.epochs, *(None if None in pair else sum(pair) for pair in pairs))
+        pairs = ((self.flops, other.flops), (self.seconds, other.seconds))
+        return Work(self.epochs + other.epochs, *(None if a is None or b is None else a + b for a, b in pairs))
 
 
 @dataclass(frozen=True)
@@ -73,10 +52,12 @@ class Start:
     Attributes:
         name: Name of the initializer's class; empty for a random start.
         arguments: Its arguments.
+        digests: Argument -> digest of the file of weights that it named when the run began.
     """
 
     name: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kind(self) -> type[Initializer] | None:
@@ -89,7 +70,7 @@ class Start:
             record = self.kind(**kept_arguments(self.arguments)).record if self.kind else None
         except (UserError, TypeError):
             return self
-        return Start(record.initializer, record.arguments) if record else self
+        return Start(record.initializer, record.arguments, record.digests) if record else self
 
     @property
     def is_random(self) -> bool:
@@ -160,15 +141,9 @@ class RunRecord:
     def start(self) -> Start:
         """The start of its descendant's weights."""
         configured = self.arguments.get("initializer") or {}
-        start = Start(_class_name(configured), dict(configured.get("init_args") or {}))
+        digests = {k.removeprefix(_START): v for k, v in self.digests.items() if k.startswith(_START)}
+        start = Start(_class_name(configured), dict(configured.get("init_args") or {}), digests)
         return start.first()
-
-    @property
-    def teacher(self) -> str | None:
-        """The teacher that its loss compares with; None without one."""
-        option = self.kind.teacher_option
-        named = self.arguments.get(option) if option else None
-        return str(named) if named else None
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -176,25 +151,25 @@ class RunRecord:
         return read_summary(self.folder)
 
     @property
-    def start_flops(self) -> float:
-        """FLOPs of its network's start; 0 if unknown."""
-        return float(self.summary.get("start_flops", 0.0))
+    def digests(self) -> dict[str, str]:
+        """Argument of its method -> digest of the file of weights that it named."""
+        return {key.removeprefix("model."): digest for key, digest in self.summary.get("sources", {}).items()}
+
+    @property
+    def flops(self) -> float | None:
+        """FLOPs of its training and of the start of its network; None where it has not counted them."""
+        counted = self.summary.get("flops")
+        return None if counted is None else float(counted) + float(self.summary["start_flops"])
+
+    @property
+    def work(self) -> Work:
+        """Its training, with the start of its network."""
+        return Work(self.epochs, self.flops, self.summary.get("seconds"))
 
     @property
     def epochs(self) -> float:
         """Epochs of training."""
         return float(self.summary.get("epochs", max((row.epochs for row in self.rows), default=0)))
-
-    @property
-    def images(self) -> int | None:
-        """Images of all training steps; None before the end of the run."""
-        batch = (self.config["data"].get("init_args") or {}).get("batch_size")
-        if batch is None or not {"steps", "processes"} <= self.summary.keys():
-            return None
-        processes = 1 if self.config.get("split_batch") else int(self.summary["processes"])
-        accumulated = (self.config.get("trainer") or {}).get("accumulate_grad_batches") or 1
-        # Summaries of older versions lack the batches; the last update of an epoch may have had fewer.
-        return int(batch) * processes * int(self.summary.get("batches", accumulated * self.summary["steps"]))
 
     @property
     def learngene_file(self) -> Path:
@@ -210,18 +185,6 @@ class RunRecord:
         """An architecture of its results, with a head for the classes of a task, as far as the run has written them."""
         outputs = self.summary.get("outputs", {}).get(task)
         return parse_any_architecture(name, **({"num_classes": outputs} if outputs else {}))
-
-    @property
-    def macs(self) -> float | None:
-        """MACs of one image's forward pass in a step; None for a hypernetwork, whose networks vary."""
-        if macs := self.summary.get("macs"):
-            return float(macs)
-        if self.kind.evaluates_starts:
-            return None
-        if self.learngene:
-            return float(cost_of(self.learngene.architecture).macs)
-        row = next(iter(self.rows), None)
-        return float(cost_of(self.architecture_of(row.task, row.architecture)).macs) if row else None
 
 
 def kept_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from statistics import fmean
 
 from lgx.core.rows import UNLISTED, Row
 from lgx.methods import registry
-from lgx.results.looks import label_of, method_order
+from lgx.methods.registry import method_order
 from lgx.results.merging import Place
-from lgx.results.metrics import in_words, is_share, lower_is_better, number, scale_of, with_unit
+from lgx.results.metrics import in_words, is_share, lower_is_better, scale_of
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 from lgx.results.statistics import Difference, Summary, is_equal, paired_difference, summarize
 from lgx.results.tables import state, summary_text
@@ -69,21 +69,16 @@ class Standing:
     def headline(self) -> str:
         """The best method and its lead, in a sentence that can be read alone."""
         best, *others = self.ranking
-        summary = self.summary(best)
-        value = f"{with_unit(summary.mean, self.metric)} {in_words(self.metric)}"
-        text = f"{state(self.epochs).capitalize()}, {label_of(best)} has the best mean, {value}"
+        mean = summary_text(self.summary(best), self.metric)
+        text = f"{state(self.epochs).capitalize()}, {best} has the best {_quantity(self.metric)}, {mean}"
         rival = self.reference if self.reference not in (None, best) else next(iter(others), None)
-        if rival is None:
-            return f"{text} over {self.place} ({_count(summary.n, 'seed')}); no other method was measured there."
-        lead = self.lead(best, rival)
-        if lead is None:
-            return f"{text} over {self.place}, but no seed in common with {label_of(rival)}."
-        unit = " points" if is_share(self.metric) else ""
-        side = "below" if lead.summary.mean < 0 else "above"
-        size = "equal to" if lead.summary.mean == 0 else f"{_unsigned(lead.summary, self.metric)}{unit} {side}"
-        claim = "a significant difference" if lead.claimable else "no significant difference"
-        claim = "one seed supports no claim" if lead.summary.n == 1 else f"{claim} over {lead.summary.n} seeds"
-        return f"{text}, {size} {label_of(rival)}: {claim}, mean over {self.place}."
+        lead = self.lead(best, rival) if rival else None
+        if rival is None or lead is None:
+            return f"{text}, over {self.place}."
+        claim = "significant" if lead.claimable else "not significant"
+        claim = "one seed supports no claim" if lead.summary.n == 1 else claim
+        difference = summary_text(lead.summary, self.metric, "+")
+        return f"{text}: {difference} against {rival} ({claim}), over {self.place}."
 
 
 def standings(rows: Iterable[Row], metric: str, baseline: str | None = None) -> list[Standing]:
@@ -121,12 +116,11 @@ def average_section(found: Sequence[Standing]) -> Section | None:
     places: list[str] = []
     for standing in found:
         name = state(standing.epochs)
-        columns += [name] if standing.reference is None else [name, f"{name}, minus {label_of(standing.reference)}"]
+        columns += [name] if standing.reference is None else [name, f"{name}, minus {standing.reference}"]
         places.append(f"{name} {standing.place}")
-    rows = [(label_of(m), tuple(cell for standing in found for cell in _cells(standing, m))) for m in methods]
-    quantity = in_words(found[0].metric) + (" (%)" if is_share(found[0].metric) else "")
+    rows = [(m, tuple(cell for standing in found for cell in _cells(standing, m))) for m in methods]
     text = f"Means of the methods that have all of these: {'; '.join(places)}."
-    return Section(AVERAGES, [_HOW_TO_READ, text], [Table(f"mean {quantity}", tuple(columns), tuple(rows))])
+    return Section(AVERAGES, [_HOW_TO_READ, text], [Table(_quantity(found[0].metric), tuple(columns), tuple(rows))])
 
 
 def _cells(standing: Standing, method: str) -> list[Cell]:
@@ -143,9 +137,10 @@ def _cells(standing: Standing, method: str) -> list[Cell]:
     return [mean, Cell(summary_text(lead.summary, metric, "+") + "*" * lead.claimable if lead else EMPTY_CELL)]
 
 
-def _unsigned(summary: Summary, metric: str) -> str:
-    width = "" if summary.half_width is None else f" ± {number(summary.half_width, metric)}"
-    return f"{number(abs(summary.mean), metric)}{width}"
+def _quantity(metric: str) -> str:
+    """``mean accuracy (%)``, ``mean average precision (%)``."""
+    words = in_words(metric)
+    return ("" if words.startswith("mean ") else "mean ") + words + (" (%)" if is_share(metric) else "")
 
 
 def _standing(

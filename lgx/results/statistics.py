@@ -9,8 +9,6 @@ from statistics import fmean, stdev
 from scipy.stats import t as student_t
 
 LEVEL = 0.95
-_ENOUGH_FOR_RANKS = 6
-"""Pairs for a two-sided p below 0.05 in a signed-rank or sign-flip test, whose smallest p is 2 / 2**n."""
 _ROUNDING = 2.0**-22
 """Largest relative difference of equal numbers: measured values and their means are rounded to float32."""
 
@@ -108,26 +106,3 @@ def is_equal(one: float, other: float) -> bool:
 def margin(n: int) -> float:
     """Half the width of the interval of a mean of ``n`` values, in standard errors."""
     return float(student_t.ppf((1 + LEVEL) / 2, n - 1))
-
-
-def caveat(counts: Sequence[int]) -> str:
-    """Sentences on the claims that these numbers of seeds support.
-
-    Args:
-        counts: Number of seeds of every cell of a table.
-    """
-    if not counts:
-        return ""
-    fewest, most = min(counts), max(counts)
-    if most == 1:
-        return "One seed per cell: there are no intervals, and no difference between methods can be claimed."
-    parts = ["± is half of a 95 % confidence interval over seeds (Student t, which assumes normal noise)."]
-    if fewest == 1:
-        parts.append("Cells with one seed (1) have no interval; nothing can be claimed about them.")
-    if most < _ENOUGH_FOR_RANKS:
-        parts.append(
-            f"With at most {most} seeds no rank test can reach p < 0.05; only a paired interval that excludes 0 "
-            f"supports a difference."
-        )
-    parts.append("About one interval in twenty misses the true value, so one cell of many proves little.")
-    return " ".join(parts)

@@ -2,17 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
 from math import ceil
 from pathlib import Path
 from statistics import fmean
 
 from lgx.core.rows import Row
-from lgx.errors import UserError
-from lgx.planning.plan import make_plan
 from lgx.results.compute import FLOPS, LEARNING, SECONDS, SHARED, WITHIN, read_curves
-from lgx.results.lineage import Lineage
-from lgx.results.run_records import CONFIG, RunRecord
+from lgx.results.run_records import RunRecord, Work
 from lgx.runs.jobs import Job
 from lgx.runs.scheduler import run_rows
 from lgx.runs.starts import Cell, Starts
@@ -58,7 +54,7 @@ def rows_with_costs(sweep: Sweep) -> Callable[[Job], list[Row]]:
 
 
 def cost_rows(record: RunRecord, sources: Mapping[str, int]) -> list[Row]:
-    """Rows of a run's cost, with the run's method, task and provenance. Evaluation is not counted.
+    """Rows of what a run counted of its cost, with the run's method, task and provenance.
 
     Args:
         record: A finished run.
@@ -67,27 +63,11 @@ def cost_rows(record: RunRecord, sources: Mapping[str, int]) -> list[Row]:
     test = max((row for row in record.rows if row.split == "test"), key=lambda row: row.epochs, default=None)
     if test is None:
         return []
-    seconds = float(record.summary.get("seconds", 0.0))
-    values = {FLOPS: record.start_flops + (training_flops(record) if test.epochs else 0.0), SECONDS: seconds}
     behind = [(RunRecord.at(Path(folder)), cells) for folder, cells in sources.items()]
-    each = [(training_flops(run) + run.start_flops, run.summary.get("seconds", 0.0), cells) for run, cells in behind]
+    trained = record.work if test.epochs else Work()
+    costs = {"": trained}
     for suffix, shared in ((LEARNING, False), (SHARED, True)):
-        values[FLOPS + suffix] = sum(flops / (cells if shared else 1) for flops, _, cells in each)
-        values[SECONDS + suffix] = sum(seconds / (cells if shared else 1) for _, seconds, cells in each)
-    return [replace(test, metric=metric, value=value) for metric, value in values.items()]
-
-
-@cache  # runs of many starts have the same sources
-def training_flops(record: RunRecord) -> float:
-    """FLOPs of a run's training.
-
-    For a plain network they follow from its MACs. A method with a teacher or with varying networks is counted by its
-    plan, which runs its loss.
-    """
-    macs = None if record.teacher else Lineage([record]).work(record).macs
-    if macs is not None:
-        return 2 * macs
-    plan = make_plan(["--config", str(record.folder / CONFIG)])
-    if plan.flops.teacher is None:
-        raise UserError(f"{record.folder}: its teacher {record.teacher} is needed to count the FLOPs of its training")
-    return plan.flops.example * (record.images or plan.steps.samples)
+        costs[suffix] = sum((run.work.shared(cells if shared else 1) for run, cells in behind), Work())
+    values = {FLOPS + suffix: work.flops for suffix, work in costs.items()}
+    values |= {SECONDS + suffix: work.seconds for suffix, work in costs.items()}
+    return [replace(test, metric=metric, value=value) for metric, value in values.items() if value is not None]

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from math import inf, isfinite, nan
 
 from lgx.core.rows import Row
+from lgx.methods.registry import method_order
 from lgx.results.architecture_names import architecture_order, short_names
-from lgx.results.looks import method_order
 from lgx.results.metrics import heading, in_words, lower_is_better, number, scale_of
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
-from lgx.results.statistics import Summary, caveat, is_equal, paired_difference, summarize
+from lgx.results.statistics import Summary, is_equal, paired_difference, summarize
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,12 @@ def table_section(rows: Sequence[Row], metric: str, split: str) -> Section:
         split: That split.
     """
     entries = measured(rows, metric)
-    text = ["Bold is the best mean of a column, significant or not."]
-    text.append(caveat([entry.summary.n for entry in entries if entry.summary]))
-    return Section(table_title(metric, split), text, arrange(entries, metric))
+    text = (
+        "Bold is the best mean of a column, significant or not. ± is half of a 95 % confidence interval over seeds "
+        "(Student t); a cell of one seed has none, and supports no claim. About one interval in twenty misses the "
+        "true value."
+    )
+    return Section(table_title(metric, split), [text], arrange(entries, metric))
 
 
 def table_title(metric: str, split: str) -> str:

@@ -27,6 +27,7 @@ from lgx.host.failures import blame, reason_of, refused_by_lightning, worker_was
 from lgx.host.launcher import check_job
 from lgx.host.signals import STOP
 from lgx.methods.base import Method
+from lgx.training.callbacks.costs import CountCosts, peak_bytes
 from lgx.training.callbacks.health import TrainingHealth
 from lgx.training.callbacks.results import SaveConfig
 from lgx.training.callbacks.run_weights import RunWeights
@@ -139,7 +140,7 @@ class LgxCLI(LightningCLI):
         self.datamodule = built.data
         self.model = built.model
         if self.checkpoint is not None:
-            self.model.skip_start(self.checkpoint.about)
+            self.model.expect_checkpoint(self.checkpoint.about)
         resumed = self.checkpoint if self.checkpoint is not None and self.checkpoint.is_in(self.run_dir) else None
         self.health = TrainingHealth()
         self._monitor(built.checkpoint)
@@ -267,9 +268,15 @@ class LgxCLI(LightningCLI):
             tested = self.model.epochs_trained  # an earlier end of this run may have tested later weights
             keep_rows(self.run_dir / "results.csv", lambda row: row.split != "test" or row.epochs <= tested)
             page = self.write_report(self.run_dir, self.model) if self.write_report else None
-            seconds = self.health.seconds
-            numbers = self.health.numbers()
-            write_summary(self.run_dir, self.trainer, seconds, self.model.start_flops, numbers, weights.kind)
+            (costs,) = callbacks_of(self.trainer, CountCosts)
+            counted = {
+                "seconds": round(self.health.seconds, 1),
+                **costs.numbers(),
+                "start_flops": self.model.start_flops,
+                "peak_bytes": peak_bytes(self.trainer.strategy.root_device),
+            }
+            files = self.identity.files
+            write_summary(self.run_dir, self.trainer, counted, files, self.health.numbers(), weights.kind)
             print(f"weights    {weights.words}: {weights.path}{weights.other}")
             for sentence in self.model.conclusions():
                 print(f"result     {sentence}")

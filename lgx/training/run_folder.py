@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jsonargparse import Namespace
@@ -36,7 +36,6 @@ from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.locks import run_lock
-from lgx.methods.base import Method
 from lgx.training.same_run import RunIdentity, check_configuration, check_optimizer, identity_of
 
 _COUNT = at_most(2**62)
@@ -158,15 +157,22 @@ def is_complete(folder: Path) -> bool:
 
 
 def write_summary(
-    folder: Path, trainer: Trainer, seconds: float, start_flops: float, health: dict[str, Any], weights: str
+    folder: Path,
+    trainer: Trainer,
+    costs: Mapping[str, float | None],
+    sources: Mapping[str, str],
+    health: dict[str, Any],
+    weights: str,
 ) -> None:
     """Write ``summary.json`` into the run's folder.
 
     Args:
         folder: The run's folder.
         trainer: The trainer that has finished.
-        seconds: Wall time of the run with its tests; of a resumed run also the time until its checkpoint.
-        start_flops: FLOPs that the start of the network took.
+        costs: What the run has counted: ``flops`` (None if compiled) and ``examples`` of all training steps,
+            ``start_flops`` of the start of the network, ``peak_bytes`` of memory, and ``seconds`` of wall time with
+            tests; of a resumed run also the time until its checkpoint.
+        sources: Option -> digest of the file of weights that it names.
         health: What :class:`~lgx.training.callbacks.health.TrainingHealth` has measured.
         weights: Whether the run's weights are its ``best`` or its ``last`` ones.
     """
@@ -184,9 +190,8 @@ def write_summary(
         "epochs": trainer.current_epoch,
         "steps": trainer.global_step,
         "batches": trainer.fit_loop.total_batch_idx + 1,
-        "seconds": round(seconds, 1),
-        "start_flops": start_flops,
-        "macs": cast(Method, trainer.lightning_module).average_macs,
+        **costs,
+        "sources": dict(sources),
         "classes": {name: task.num_classes for name, task in single.items()},
         "outputs": {name: task.num_classes for name, task in tasks.items()},
         "class_fingerprints": {k: fingerprint_of_names(t.class_names) for k, t in tasks.items() if t.class_names},

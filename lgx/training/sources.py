@@ -1,6 +1,5 @@
 """Find the sources that a configuration names, once, and write into it which version is read, and what they give."""
 
-import hashlib
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from lgx.architectures import parse_any_architecture
 from lgx.artifacts.pretrained import architecture_of
 from lgx.artifacts.sources import Source, resolve, resolve_kept
 from lgx.errors import UserError
+from lgx.host.files import digest_of
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,7 @@ class ResolvedSources:
 
     def digests(self) -> dict[str, str]:
         """Digests of the files of weights: option -> SHA-256, 16 digits."""
-        digests = {}
-        for option, file in self.weights().items():
-            with file.open("rb") as content:
-                digests[option] = hashlib.file_digest(content, "sha256").hexdigest()[:16]
-        return digests
+        return {option: digest_of(file) for option, file in self.weights().items()}
 
 
 def resolve_sources(config: Namespace, download: bool = True) -> ResolvedSources:

@@ -12,6 +12,7 @@ from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvi
 
 from lgx.components.features import Probe
 from lgx.training.callbacks.checkpoints import AtomicCheckpointIO, FinalWeights, LastCheckpoint, Preemption, Resume
+from lgx.training.callbacks.costs import CountCosts
 from lgx.training.callbacks.figures import ClassReport, DrawFigures, Gallery
 from lgx.training.callbacks.health import TrainingHealth
 from lgx.training.callbacks.report import PrintProgress, Report
@@ -48,7 +49,7 @@ def every_callback(
     of_user = as_list(trainer.callbacks)
     weights = RunWeights()
     classes = ClassReport()
-    callbacks: list[Callback] = [*of_user, health, FinalWeights(checkpoints), weights, results, classes]
+    callbacks: list[Callback] = [CountCosts(), *of_user, health, FinalWeights(checkpoints), weights, results, classes]
     callbacks += [PrintProgress(results), Report(command, weights, classes)]
     if not any(isinstance(callback, ProgressBar) for callback in of_user):
         trainer.enable_progress_bar = trainer.enable_progress_bar is not False and sys.stdout.isatty()

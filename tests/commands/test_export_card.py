@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lgx.artifacts.checkpoints import weights_of_run
+from lgx.artifacts.export.folders import model_card
 from lgx.artifacts.source_names import public_path
 from lgx.core.provenance import commit
 from lgx.core.rows import read_rows
@@ -112,3 +113,10 @@ def test_a_checkpoint_with_damaged_records_is_exported_without_them(run, tmp_pat
     summary, facts = card_of(tmp_path / "a.ckpt", tmp_path / "model")
     assert "trained by lgx" in summary
     assert "val/acc" not in facts
+
+
+def test_names_of_classes_are_text_in_a_card():
+    hostile = "<script>alert(1)</script> ![a](http://b) `c` |"
+    card = model_card(hostile, "timm", "a", "", {}, {"test images": hostile}, "", "lgx export")
+    assert not re.search(r"(?<!\\)(<script|\]\(|`c|\|$)", card.split("| --- |\n")[1].split("\n\n")[0].rstrip("| "))
+    assert "# \\<script" in card

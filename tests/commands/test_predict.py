@@ -1,15 +1,12 @@
 """``lgx predict IMAGES --model EXPORTED`` gives the predictions of ``lgx predict --config`` for any image files."""
 
 import csv
-import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from PIL import Image
-from safetensors.torch import load_file, save_file
 
 from lgx.architectures import HFArchitecture
 from lgx.artifacts.export import write_descendant
@@ -246,29 +243,3 @@ def test_the_form_of_the_command_follows_from_its_options(tmp_path, monkeypatch)
         "--model Ancestor --trainer.devices 1", "--config a.yaml --help",
     ):  # fmt: skip
         assert not is_for_exported(words.split()), words
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("weights", 0), ("mean", [0.5, 0.5]), ("std", [0, 1, 1])],
-)
-def test_a_damaged_folder_predicts_nothing(models, photos, tmp_path, key, value):
-    folder = Path(shutil.copytree(models["folder"], tmp_path / "model"))
-    if key == "weights":
-        tensors = load_file(folder / "model.safetensors")
-        save_file({name: tensor * float("nan") for name, tensor in tensors.items()}, folder / "model.safetensors")
-    else:
-        config = json.loads((folder / "config.json").read_text())
-        config["pretrained_cfg"][key] = value
-        (folder / "config.json").write_text(json.dumps(config))
-    assert str(folder) in refusal(lgx("predict", photos / "test", "--model", folder, "--out", tmp_path / "p.csv"))
-    assert not (tmp_path / "p.csv").exists()
-
-
-def test_a_table_with_a_column_of_remarks_is_kept(models, photos, tmp_path):
-    out = tmp_path / "p.csv"
-    assert lgx("predict", photos / "test", "--model", models["folder"], "--out", out).code == 0
-    lines = [f"{line},mine" for line in out.read_text().splitlines()]
-    out.write_text("\n".join(lines))
-    assert "did not write it" in refusal(lgx("predict", photos / "test", "--model", models["folder"], "--out", out))
-    assert out.read_text() == "\n".join(lines)

@@ -129,6 +129,7 @@ def test_the_commit_is_marked_when_the_code_was_changed(tmp_path: Path) -> None:
 
 
 def test_no_text_of_a_table_begins_like_a_formula(tmp_path):
-    write_rows(tmp_path / "r.csv", [Row("=1+1", "@x", "-t", "test", 1, "loss", -0.5, 0, 10, "+run")])
+    row = Row("=1+1", "@x", "-3.1", "test", 1, "loss", -0.5, 0, 10, "+run", "'=x", "-1e-3", "-1+2")
+    write_rows(tmp_path / "r.csv", [row])
     _, line = (tmp_path / "r.csv").read_text().splitlines()
-    assert line.startswith("'=1+1,'@x,'-t,test,1,loss,-0.5,0,10,'+run")
+    assert line.startswith("'=1+1,'@x,-3.1,test,1,loss,-0.5,0,10,'+run,''=x,-1e-3,'-1+2")

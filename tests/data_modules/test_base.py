@@ -3,21 +3,18 @@
 import pytest
 from lightning.pytorch import LightningDataModule, Trainer
 
-from data_modules import CIFAR10, CoLA, ImageNet
+from data_modules import CIFAR10, CoLA, ImageNet, MultiTask
 from lgx.errors import UserError
 from lgx.methods.baselines.finetune import Finetune
 
 
-def test_an_announced_size_is_counted_by_the_loader_and_no_file_is_read() -> None:
+def test_the_batches_of_an_epoch_are_counted_without_files() -> None:
     module = CIFAR10(root="/nowhere", batch_size=64)
     assert module.nominal_train_size() == 45_000
-    module.announce_train_size(45_000)
-    assert module.task.num_train == 45_000
-    assert module.train_dataloader().epoch_length == 703
-    texts = CoLA(root="/nowhere", batch_size=10, limit_train=95)
-    texts.announce_train_size(1_000)
-    assert texts.task.num_train == 95
-    assert texts.train_dataloader().epoch_length == 9
+    assert module.epoch_batches([45_000]) == 703
+    assert CoLA(root="/nowhere", batch_size=10).epoch_batches([95]) == 9
+    several = MultiTask(("cifar10", "cifar100"), "/nowhere", batch_size=64)
+    assert several.epoch_batches([45_000, 45_001]) == 1407
 
 
 def test_the_published_size_holds_for_the_usual_share_of_validation_only_and_nothing_is_downloaded_to_count():

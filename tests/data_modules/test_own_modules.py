@@ -139,9 +139,9 @@ def test_a_custom_data_module_needs_a_task_and_a_loader() -> None:
     module = Mine()
     assert (list(module.all_tasks), list(module.members())) == (["mine"], [module])
     assert (module.num_classes, module.nominal_train_size(), module.count_train()) == (3, None, 6)
-    module.announce_train_size(6)
+    assert module.epoch_batches([6]) == module.train_dataloader().epoch_length
     with pytest.raises(UserError, match=r"Mine has 6 training examples and cannot be planned with 5; leave out"):
-        module.announce_train_size(5)
+        module.epoch_batches([5])
     with pytest.raises(UserError, match="Mine has no predict_indices"):
         _ = module.predict_indices
 

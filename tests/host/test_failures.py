@@ -15,7 +15,6 @@ from lgx.host.failures import (
     foreign_errors,
     reason_of,
     timm_errors,
-    write_errors,
 )
 from tests.support.command_line import lgx
 
@@ -133,8 +132,6 @@ def test_errors_of_a_library_become_a_sentence(translation, error, sentence):
         (timm_errors("vit"), MemoryError()),
         (foreign_errors("a", "is wrong", "mend it"), UserError("mine")),
         (foreign_errors("a", "is wrong", "mend it", (ValueError, TypeError)), KeyError("x")),
-        (write_errors(), PermissionError(errno.EACCES, "denied")),
-        (write_errors(RuntimeError), TypeError("a mistake in lgx")),
     ],
 )
 def test_full_memory_our_own_errors_and_other_kinds_pass(translation, error):

@@ -1,10 +1,8 @@
-"""Foreign checkpoints, configurations, folders and archives run no code, and write nothing outside their folder."""
+"""Foreign checkpoints, configurations and folders run no code, and archives write nothing outside their folder."""
 
 import io
 import json
-import pickle
 import tarfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,20 +10,13 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from PIL import Image
 
-from data_modules.own_images.class_folders import ImageFolderData
 from data_modules.sets.torchvision_sets import FGVCAircraft
-from data_modules.shards.module import ShardedData
-from data_modules.shards.writing import write_shards
 from lgx.architectures import HFArchitecture, ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export import write_descendant
-from lgx.errors import UserError
-from tests.support import fake_data
-from tests.support.command_line import Result, analyze, arguments, lgx, ok, refusal
+from tests.support.command_line import Result, arguments, lgx, ok, refusal
 from tests.support.hostile import Payload
-from tests.support.picture_files import tar
 
 SMALL = ViTArchitecture(1, 8, 2, patch_size=4, img_size=8, num_classes=3)
 
@@ -33,20 +24,15 @@ SMALL = ViTArchitecture(1, 8, 2, patch_size=4, img_size=8, num_classes=3)
 def test_a_checkpoint_with_code_is_refused_by_every_command(images, tmp_path, evil, evidence):
     commands = [
         arguments("fit", "Ancestor", images, tmp_path / "runs", f"--ckpt_path={evil}"),
-        arguments("test", "Ancestor", images, tmp_path / "runs", f"--ckpt_path={evil}"),
         arguments("fit", "Finetune", images, tmp_path / "runs", "--model.initializer=Pretrained",
                   f"--model.initializer.source={evil}"),
-        arguments("fit", "SWS", images, tmp_path / "runs", "--model.stages=[2,2]", f"--model.ancestor={evil}"),
         ["export", evil, "--out", tmp_path / "out"],
-        ["init", "--arch=2-Tiny", "--out", tmp_path / "out", "--source", evil],
         ["init", "--arch=2-Tiny", "--out", tmp_path / "out", "--source", evil, "--method=logah"],
         ["extract", evil, "--out", tmp_path / "x.learngene.safetensors"],
         ["embed", "--ancestor", evil, "--data", images, "--out", tmp_path / "e.safetensors"],
     ]  # fmt: skip
-    analyzed = analyze("parameters", "--start", evil, "--trained", evil)
-    for command, result in [*((command, lgx(*command)) for command in commands), ("analyze", analyzed)]:
-        assert result.code == 2, command
-        assert f"{evil}: not an intact checkpoint" in result.sentence, result.sentence
+    for command in commands:
+        assert f"{evil}: not an intact checkpoint" in refusal(lgx(*command))
     assert not evidence.exists()
 
 
@@ -122,9 +108,8 @@ def fit(images: Path, tmp_path: Path) -> Callable[..., Result]:
 
 @pytest.mark.parametrize(
     "path",
-    ["os.system", "functools.partial", "torch.load", "timm.create_model", "lightning.pytorch.Trainer",
-     "lgx.methods.Ancestor.load_from_checkpoint", "lgx.cli.main", "tests.support.probes.KillAt"],
-)  # fmt: skip
+    ["os.system", "timm.create_model", "lgx.methods.Ancestor.load_from_checkpoint", "tests.support.probes.KillAt"],
+)
 @pytest.mark.parametrize("spot", ["model", "data", "optimizer", "callback"])
 def test_a_configuration_names_known_classes_only(fit, path, spot):
     named = {"class_path": path, "init_args": {}}
@@ -157,38 +142,7 @@ def test_own_packages_are_allowed_only_by_name(fit, tmp_path, evidence, monkeypa
     assert "LGX_ALLOW_IMPORTS" in refusal(fit())
 
 
-def test_common_classes_are_allowed(fit):
-    ok(fit(
-        None, "--model.optimizer=timm.optim.Lion", "--data=data_modules.ImageFolderData",
-        "--model.scheduler=torch.optim.lr_scheduler.CosineAnnealingLR",
-        "--trainer.callbacks+=lightning.pytorch.callbacks.EarlyStopping", "--trainer.callbacks.monitor=val/loss",
-        "--trainer.profiler=lightning.pytorch.profilers.SimpleProfiler",
-        "--trainer.plugins+=lightning.pytorch.plugins.environments.LightningEnvironment",
-    ))  # fmt: skip
-
-
-def test_a_root_is_never_run_as_a_command(fit, evidence):
-    for options in (["--data=ShardedData", "--data.name=x"], ["--data=ImageFolderData"]):
-        refusal(fit(None, *options, f"--data.root=pipe:touch {evidence}"))
-    assert not evidence.exists()
-
-
-@pytest.mark.parametrize("suffix", ["pyd", "pkl", "pth", "npy"])
-def test_members_of_shards_that_webdataset_would_decode_stay_bytes(tmp_path, evidence, suffix):
-    for split in ("train", "val"):
-        write_shards(fake_data.numbered(1), tmp_path / "toy", split, fake_data.TOY)
-    picture = io.BytesIO()
-    Image.new("RGB", (8, 8)).save(picture, "png")
-    members = {"a.png": picture.getvalue(), "a.cls": b"0", f"a.{suffix}": pickle.dumps(Payload(evidence))}
-    (tmp_path / "toy/train-000000.tar").write_bytes(tar(members.items()))
-    for in_memory in (False, True):
-        module = ShardedData(name="toy", root=str(tmp_path), in_memory=in_memory, batch_size=1, img_size=8)
-        module.setup("fit")
-        next(iter(module.train_dataloader()))
-    assert not evidence.exists()
-
-
-@pytest.mark.parametrize(("name", "link"), [("../evil", ""), ("a/link", "/etc/passwd"), ("a/link", "../..")])
+@pytest.mark.parametrize(("name", "link"), [("../evil", ""), ("a/link", "/etc/passwd")])
 def test_a_tar_file_writes_nothing_outside_its_folder(tmp_path, name, link):
     source, root = tmp_path / "source", tmp_path / "data"
     source.mkdir()
@@ -200,25 +154,3 @@ def test_a_tar_file_writes_nothing_outside_its_folder(tmp_path, name, link):
     sentence = refusal(lgx("data", "prepare", "fgvc_aircraft", "--root", root, "--source", source))
     assert f"{archive} is incomplete or corrupted" in sentence
     assert {p.name for p in tmp_path.rglob("*")} <= {archive.name, "source", "data"}
-
-
-def test_a_zip_file_writes_nothing_outside_its_folder(tmp_path):
-    (tmp_path / "source").mkdir()
-    for split in ("train", "test"):
-        with zipfile.ZipFile(tmp_path / "source" / f"{split}.zip", "w") as archive:
-            archive.writestr("../evil.png", b"")
-    lgx("data", "prepare", "cifar10", "--root", tmp_path / "data", "--source", tmp_path / "source")
-    assert {p.name for p in tmp_path.iterdir()} <= {"source", "data"}
-    assert not (tmp_path / "data/evil.png").exists()
-
-
-def test_a_file_behind_a_link_that_is_no_image_does_not_get_into_shards(tmp_path):
-    for k, split in enumerate(("train", "test")):
-        fake_data.class_tree(tmp_path / "mine" / split, ["a", "b"], 2, k)
-    picture = next((tmp_path / "mine/train").rglob("*.png"))
-    picture.unlink()
-    picture.symlink_to("/etc/passwd")
-    module = ImageFolderData(str(tmp_path / "mine"), val_fraction=0)
-    with pytest.raises(UserError, match="is not an image"):
-        write_shards(module.read("train"), tmp_path / "shards", "train", module.info)
-    assert not list(tmp_path.rglob("*.tar"))

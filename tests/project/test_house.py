@@ -1,7 +1,6 @@
 """The structure that CONTRIBUTING.md describes, computed from the code."""
 
 import ast
-from argparse import Namespace
 from collections.abc import Callable
 from functools import reduce
 from inspect import signature
@@ -20,7 +19,6 @@ from data_modules.suites import mini_decathlon as mini
 from experiments.reproduce.costs import costs_as_markdown, planned_cost, read_costs
 from lgx.methods import registry
 from tests.support import house
-from tests.support.mutants import KNOWN, Mutants
 from tests.support.paths import EXPERIMENTS
 
 METHODS = house.ROOT / "lgx" / "methods"
@@ -78,7 +76,7 @@ def test_functions_are_short():
 
 
 def test_a_method_is_named_in_its_folder_alone():
-    names = {name for spec in registry.specs().values() for name in spec.names} | set(registry.looks())
+    names = {name for spec in registry.specs().values() for name in spec.names}
     found = {
         f"{relative(path)}:{line} {text!r}"
         for path in OUTSIDE
@@ -94,11 +92,6 @@ def test_nobody_else_asks_for_the_class_of_a_method():
         f"{relative(path)}:{line} {name}" for path in OUTSIDE for line, name in house.kinds_checked(path) if name in own
     }
     assert found == set()
-
-
-def test_survivors_with_reasons_are_mutants_of_the_code():
-    found = {(mutant.file, mutant.words) for mutant in Mutants(Namespace(sample=1, seed=0, only="")).all}
-    assert not {(file, words) for file, own in KNOWN.items() for words in own} - found
 
 
 TABLES = yaml.safe_load((EXPERIMENTS / "departures.yaml").read_text())

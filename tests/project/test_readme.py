@@ -142,6 +142,7 @@ def workplace(tmp_path, monkeypatch):
     for row in rows:
         write_rows(f"{row.run}/results.csv", [row])
         shutil.copy(ROOT / "experiments/sws/demo/descendant.yaml", f"{row.run}/config.yaml")
+    write_rows("runs/arena_pocket/measured.csv", rows)
     return tmp_path
 
 

@@ -46,10 +46,6 @@ const heads = [...document.querySelectorAll("th")].filter(head => !head.scope);
 const boxes = [...document.querySelectorAll(".scroll")].filter(box => box.tabIndex != 0 || !named(box));
 return [...pictures, ...heads, ...boxes].map(element => element.outerHTML.slice(0, 200));
 """
-FIRST_ELEMENTS = """
-const picked = document.querySelectorAll("h1, .headline, table, h2");
-return [...picked].slice(0, 4).map(element => element.tagName + ": " + element.textContent.slice(0, 60));
-"""
 
 
 @pytest.fixture(scope="module")
@@ -98,24 +94,3 @@ def test_the_page_of_a_run_fits_a_phone(window, runs):
     window.open(next(runs.rglob("report.html")).as_uri())
     assert window.run(BESIDE_THE_SCREEN) == []
     assert window.run(UNNAMED) == []
-
-
-def test_a_report_begins_with_its_result_and_the_averages(window, reports):
-    window.look(1280, dark=False)
-    window.open(reports["text_mini"].as_uri())
-    title, result, averages, table = window.run(FIRST_ELEMENTS)
-    assert title == "H1: Comparison of initializations"
-    assert result.startswith("P: Untrained, LoGAH has the best mean")
-    assert averages == "H2: Averages"
-    assert "untrained, minus random start" in table
-    assert window.run("return document.documentElement.lang") == "en"
-    ends = window.run("return document.querySelector('main > section:last-child').textContent")
-    for words in ("75 run(s)", "2 x x86_64 CPU cores (75)", "091a75d90e"):
-        assert words in ends
-
-
-def test_a_run_with_one_validation_is_shown_as_a_table_and_a_line(window, reports):
-    window.look(390, dark=False)
-    window.open(reports["run"].as_uri())
-    text = window.run("return document.querySelector('main').textContent")
-    assert "no other method was measured" in text

@@ -59,7 +59,6 @@ def test_compare_writes_page_markdown_and_rows(runs, tmp_path, capsys):
     # Depth 4, untrained: 0.1 + 0.3 * 0.4 + {0, 0.01, 0.02}: mean 23 %, sd 1, half width 4.3027 / sqrt(3) = 2.48.
     for shown in (printed, markdown, text):
         assert "23.00 ± 2.48 (3)" in shown
-        assert "With at most 3 seeds" in shown
         assert all(method in shown for method in GAINS)
     assert "+12.00 ± 0.00 (3)" in printed
     assert page.figures == 1  # accuracy against depth

@@ -29,16 +29,16 @@ def headlines(rows: list[Row], metric: str = "acc", baseline: str | None = None)
 def test_the_result_names_the_best_method_its_lead_and_the_number_of_seeds():
     rows = rows_of("random", {0: 0.30, 1: 0.32}) + rows_of("sws", {0: 0.50, 1: 0.53})
     (sentence,) = headlines(rows)
-    assert sentence.startswith("Untrained, SWS has the best mean, 51.50 % accuracy, 20.50 ± 6.35 points above random")
-    assert sentence.endswith("a significant difference over 2 seeds, mean over 1 task × 1 network.")
+    assert sentence.startswith("Untrained, sws has the best mean accuracy (%), 51.50 ± 19.06 (2): +20.50 ± 6.35 (2)")
+    assert sentence.endswith(" against random (significant), over 1 task × 1 network.")
 
 
 @pytest.mark.parametrize(
     ("other", "values", "random", "words"),
     [
-        ("sws", (0.5, 0.41), (0.3, 0.4), ("SWS has the best mean, 45.50 %", "no significant difference")),
-        ("tleg", (0.4, 0.421), (0.5, 0.52), ("random start has the best mean", "9.95 ± 0.64 points above TLEG: a sig")),
-        ("tleg", (0.4, 0.42), (0.5, 0.52), ("random start has the best mean", "no significant difference")),
+        ("sws", (0.5, 0.41), (0.3, 0.4), ("sws has the best mean accuracy (%), 45.50", "(not significant)")),
+        ("tleg", (0.4, 0.421), (0.5, 0.52), ("random has the best mean", "+9.95 ± 0.64 (2) against tleg (sig")),
+        ("tleg", (0.4, 0.42), (0.5, 0.52), ("random has the best mean", "(not significant)")),
     ],
     ids=["no significant lead", "the reference is best", "equal leads of all seeds"],
 )
@@ -49,7 +49,7 @@ def test_the_result_of_two_methods_says_which_is_better_if_that_can_be_said(othe
 
 def test_values_that_are_not_finite_take_no_place():
     rows = rows_of("tleg", {0: nan, 1: nan}) + rows_of("sws", {0: 0.9, 1: 0.92}) + rows_of("random", {0: 0.7, 1: 0.71})
-    assert headlines(rows)[0].startswith("Untrained, SWS has the best mean, 91.00 % accuracy, 20.50 ± 6.35 points")
+    assert "sws has the best mean accuracy (%), 91.00 ± 12.71 (2): +20.50 ± 6.35 (2)" in headlines(rows)[0]
 
 
 def test_one_seed_allows_no_claim():
@@ -60,8 +60,8 @@ def test_one_seed_allows_no_claim():
 
 def test_without_a_random_start_the_second_best_is_the_reference_and_a_named_baseline_replaces_both():
     rows = rows_of("sws", {0: 0.5, 1: 0.52}) + rows_of("tleg", {0: 0.4, 1: 0.421}) + rows_of("tal", {0: 0.3, 1: 0.321})
-    assert "9.95 ± 0.64 points above TLEG" in headlines(rows)[0]
-    assert "19.95 ± 0.64 points above TAL" in headlines(rows, baseline="tal")[0]
+    assert "+9.95 ± 0.64 (2) against tleg" in headlines(rows)[0]
+    assert "+19.95 ± 0.64 (2) against tal" in headlines(rows, baseline="tal")[0]
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 3])
@@ -72,21 +72,21 @@ def test_a_tie_over_two_tasks_is_one_though_its_means_differ_in_the_last_bit(see
         for row in rows_of(method, dict.fromkeys(range(seeds), value), task=task)
     ]  # fmt: skip
     (standing,) = standings(rows, "acc")
-    assert "40.00 % accuracy, equal to" in headlines(rows)[0]
+    assert "+0.00" in headlines(rows)[0]
     section = average_section([standing])
     assert [cells[0].best for _, cells in section.tables[0].rows] == [True, True]
 
 
 def test_a_single_method_is_not_compared_and_has_no_table_of_averages():
     found = standings(rows_of("sws", {0: 0.5, 1: 0.6}), "acc")
-    assert "no other method was measured" in found[0].headline
+    assert found[0].headline.endswith("(2), over 1 task × 1 network.")
     assert average_section(found) is None
 
 
 def test_of_losses_the_smallest_is_best():
     rows = rows_of("random", {0: 3.0, 1: 3.2}, metric="loss") + rows_of("sws", {0: 1.0, 1: 1.21}, metric="loss")
     (sentence,) = headlines(rows, "loss")
-    assert sentence.startswith("Untrained, SWS has the best mean, 1.1050 loss, 1.9950 ± 0.0635 below random start")
+    assert sentence.startswith("Untrained, sws has the best mean loss, 1.1050 ± 1.3342 (2): -1.9950 ± 0.0635 (2)")
 
 
 def test_the_most_trained_networks_come_first_and_at_most_three_sentences(tmp_path, capsys):
@@ -130,13 +130,29 @@ def test_results_are_found_at_any_depth_and_once(runs):
 
 
 def test_the_newest_of_two_files_of_one_run_is_used_and_reported(tmp_path):
-    for name, value, time in (("old", 0.1, 1_000_000), ("new", 0.9, 2_000_000), ("newest", 0.9, 3_000_000)):
-        file = tmp_path / name / "results.csv"
-        write_rows(file, [row(value=value)])
+    own = tmp_path / "runs/a/results.csv"
+    for file, value, time in ((tmp_path / "measured.csv", 0.1, 1_000_000), (own, 0.9, 2_000_000)):
+        write_rows(file, [row(value=value), *([row(run="runs/b")] if file != own else [])])
         os.utime(file, (time, time))
-    merged = merge(find_results([str(tmp_path)]))
-    assert [row.value for row in merged.rows] == [0.9]
-    assert f"from {tmp_path}/new/results.csv, not {tmp_path}/old/results.csv" in merged.notes[0]  # the copy is equal
+    merged = merge([tmp_path / "measured.csv", own])
+    assert {row.run: row.value for row in merged.rows} == {"runs/a": 0.9, "runs/b": 0.5}
+    assert f"from {own}, not {tmp_path}/measured.csv" in merged.notes[0]
+
+
+def test_two_runs_of_one_name_are_shown_by_their_folders_and_a_copy_is_not(tmp_path, capsys):
+    for project, value in (("one", 0.5), ("other", 0.7), ("copy", 0.7)):
+        for seed in (0, 1):
+            run = f"runs/mine/first/seed{seed}"
+            write_rows(tmp_path / project / run / "results.csv", [row(value=value + seed / 100, seed=seed, run=run)])
+    compare([str(tmp_path / "one"), str(tmp_path / "other")])
+    shown = capsys.readouterr().out
+    assert "sws (one/runs/mine/first)" in shown
+    assert "sws (other/runs/mine/first)" in shown
+    assert "70.50 ± 6.35 (2)" in shown
+    compare([str(tmp_path / "copy"), str(tmp_path / "other")])
+    shown = capsys.readouterr().out
+    assert "first" not in shown
+    assert "70.50 ± 6.35 (2)" in shown
 
 
 def test_runs_of_one_method_that_measured_the_same_are_shown_by_their_names(tmp_path, capsys):

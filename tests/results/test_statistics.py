@@ -11,7 +11,7 @@ from scipy import stats
 
 from lgx.results.architecture_names import architecture_order, depth_of, family_of, short_names
 from lgx.results.report import Report, Section, print_report, to_markdown
-from lgx.results.statistics import caveat, paired_difference, summarize
+from lgx.results.statistics import paired_difference, summarize
 from lgx.results.tables import arrange, differences, measured
 from tests.results.helpers import row
 
@@ -68,20 +68,6 @@ def test_a_diverged_seed_gives_no_mean_and_no_p_value() -> None:
     assert (summary.half_width, summary.n) == (None, 3)
     difference = paired_difference({0: 1.0, 1: math.nan}, {0: 0.0, 1: 0.0})
     assert not difference.claimable
-
-
-@pytest.mark.parametrize(
-    ("counts", "shown", "absent"),
-    [
-        ([1, 1], "no difference between methods can be claimed", "±"),
-        ([1, 3], "Cells with one seed", "One seed per cell"),
-        ([5, 5], "With at most 5 seeds no rank test can reach", "Cells with one seed"),
-        ([6, 6], "95 % confidence interval", "no rank test"),
-    ],
-)
-def test_the_caveat_fits_the_number_of_seeds(counts: list[int], shown: str, absent: str) -> None:
-    assert shown in caveat(counts)
-    assert absent not in caveat(counts)
 
 
 def test_cells_hold_mean_interval_and_number_of_seeds_and_losses_are_not_percentages() -> None:

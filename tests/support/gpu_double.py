@@ -15,7 +15,6 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 import lgx
-from lgx.planning.cost import _reached
 
 GPU, CPU = torch.device("cuda:0"), torch.device("cpu")
 _LGX = Path(lgx.__file__).parent
@@ -110,6 +109,19 @@ def _note(waits: Counter[str]) -> None:
         if (path.name, name) == ("training_epoch_loop.py", "advance") and frame.f_locals["self"].batch_idx == 1:
             waits[place] += 1
         frame = frame.f_back
+
+
+def _reached(loss: Tensor) -> Iterator[torch.nn.Parameter]:
+    """The parameters that get a gradient from a loss, each once."""
+    waiting, seen = [loss.grad_fn], set()
+    while waiting:
+        node: Any = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            yield node.variable
+        waiting += [following for following, _ in node.next_functions]
 
 
 def _backward(loss: Tensor, *_: Any, **__: Any) -> None:

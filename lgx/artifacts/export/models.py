@@ -88,16 +88,16 @@ def write_descendant(
                 write_space(temporary, space, reads_text=True)
         return
     plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
-    config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
+    config: dict[str, Any] = _own_kind(architecture) | ({"label_names": list(label_names)} if label_names else {})
     config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
-    config |= _own_kind(architecture)
-    with _folder(out, _card(out, architecture, plain, card or {}, writer, space), record) as temporary, write_errors():
+    card_text = _card(out, architecture, plain, card or {}, writer, space)
+    with _folder(out, card_text, record) as temporary, write_errors(out):
         save_for_hf(plain, str(temporary), model_config=config, model_args=arguments, safe_serialization=True)
         if space is not None:
             write_space(temporary, space, reads_text=False)
 
 
-def _own_kind(architecture: Architecture) -> dict[str, str]:
+def _own_kind(architecture: Architecture) -> dict[str, Any]:
     """The kind of a network with other outputs than one class per image; timm does not record it."""
     return {} if architecture.kind == "classification" else {"kind": architecture.kind}
 
@@ -241,5 +241,5 @@ def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer
     summary = f"{source.model} of timm, written by lgx {__version__}: {timms.num_classes} classes."
     code = f"import timm\n\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True)"
     card = model_card(out.name, "timm", "image-classification, timm", summary, sizes, facts, code, writer)
-    with _folder(out, card, None) as temporary, write_errors():
+    with _folder(out, card, None) as temporary, write_errors(out):
         save_for_hf(timms, str(temporary), model_args=arguments, safe_serialization=True)

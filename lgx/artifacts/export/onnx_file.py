@@ -49,7 +49,7 @@ def write_onnx(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str
         raise UserError(f"--out {out}: weights of {size / 2**30:.1f} GiB exceed an ONNX file's 2 GiB; write a .pt2")
     program = _translated(model, task, texts, str(out))
     with atomic_path(out) as temporary:
-        with write_errors():
+        with write_errors(out):
             program.save(temporary, external_data=False)
         if importlib.util.find_spec("onnxruntime") is None:
             return None

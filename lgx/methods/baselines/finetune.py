@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from jsonargparse.typing import NonNegativeInt
 from torch import Tensor, nn
@@ -12,7 +12,6 @@ from lgx.artifacts.learngene import Learngene
 from lgx.components.losses import balanced_weights, weighted_label_loss
 from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
-from lgx.core.flops import flop_counter
 from lgx.core.schema import check_option
 from lgx.core.task import BALANCED, Normalization, Task
 from lgx.errors import UserError
@@ -57,7 +56,8 @@ class Finetune(Method):
     ) -> None:
         super().__init__(**kwargs)
         self.freeze_epochs = freeze_epochs
-        self.weighs_classes, self.class_weights = class_weights, cast("Tensor | None", None)
+        self.weighs_classes = class_weights
+        self.class_weights: Tensor | None = None
         check_option("layer_decay", layer_decay, 0 < layer_decay <= 1, "above 0 and at most 1")
         self.layer_decay = layer_decay
         self.initializer = initializer or RandomStart()
@@ -76,19 +76,16 @@ class Finetune(Method):
 
     def build_network(self) -> nn.Module:
         """The descendant with its start; the source is not read if a checkpoint follows."""
-        if self._trainer is None or self.skips_start:
+        if self._trainer is None or self.is_restored:
             return self.architecture.build(None, self.drop_rate)
-        with flop_counter() as counter:
-            start = initialize(self.architecture, self.initializer, self.task, self.head, self.drop_rate)
-        self.start_flops = float(counter.get_total_flops())
+        start = initialize(self.architecture, self.initializer, self.task, self.head, self.drop_rate)
         self.print(start.describe())
         self.parsed_architecture = start.architecture
         return start.model
 
-    def setup(self, stage: str) -> None:
-        """See :class:`Method`; also count the classes."""
-        super().setup(stage)
-        if self.weighs_classes and stage == "fit":
+    def on_train_start(self) -> None:
+        """Count the classes."""
+        if self.weighs_classes:
             self.class_weights = balanced_weights(self.data_module().class_counts).to(self.device)
 
     def validated_as(self, task: Task) -> Task:
@@ -115,7 +112,7 @@ class Finetune(Method):
         return {"loss": self.label_loss(self(batch.inputs), batch.targets)}
 
     def label_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """See :class:`Method`; weighted with ``class_weights``, except in a plan, which does not count classes."""
+        """See :class:`Method`; weighted with ``class_weights``."""
         if self.class_weights is None:
             return super().label_loss(logits, targets)
         return weighted_label_loss(logits.float(), targets, self.class_weights, self.label_smoothing)

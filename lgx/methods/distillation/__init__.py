@@ -1,18 +1,12 @@
 """Distillation of an ancestor into a plain network (Simple-LG)."""
 
-from lgx.methods.spec import GREEN, Look, MethodSpec
+from lgx.methods.spec import MethodSpec
 
 SPEC = MethodSpec(
     name="simple_lg",
     paper="Xia et al., Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models "
     "(Simple-LG), IJCAI 2024; Hinton et al., Distilling the Knowledge in a Neural Network, 2015",
     url="https://arxiv.org/abs/2404.16897",
-    summary="A small network is trained to imitate an ancestor, and its layers are repeated to fill deeper networks.",
-    looks=(
-        Look("simple_lg_from_middle", "Simple-LG, start: middle layers", ""),
-        Look("simple_lg_from_mean", "Simple-LG, start: mean of layers", ""),
-        Look("simple_lg", "Simple-LG", GREEN),
-    ),
     module="lgx.methods.distillation.method:Distill",
     initializer="lgx.methods.sws.initializer:StagewiseExpansion",
     learngene="network",

@@ -31,20 +31,9 @@ def projected_features(network: nn.Module, inputs: Tensor, real: Tensor | None =
     return cast(FeatureProjection, network.projection)(features), logits
 
 
-def classes_of(ancestor: str, assumed: list[str] | None) -> int:
-    """Number of classes of an ancestor's head, for a network that learns without labels.
-
-    Args:
-        ancestor: The ancestor.
-        assumed: A plan's list of assumptions, for an ancestor that cannot be read yet; None in a run.
-    """
-    try:
-        source = load_pretrained(ancestor)
-    except UserError:
-        if assumed is None:
-            raise
-        assumed.append(f"model.ancestor: {ancestor} cannot be read yet; the plan assumes 1000 classes.")
-        return 1000
+def classes_of(ancestor: str) -> int:
+    """Number of classes of an ancestor's head, for a network that learns without labels."""
+    source = load_pretrained(ancestor)
     classes: Any = getattr(source.model, "num_classes", 0) if source.has_head else 0
     if not classes:
         raise UserError(

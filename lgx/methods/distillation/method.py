@@ -24,7 +24,7 @@ from lgx.methods.distillation import SPEC
 from lgx.methods.distillation.guidance import PROJECTION, classes_of, projected_features, stored_widths
 from lgx.methods.distillation.start import StudentStart, stage_shares, start_from_ancestor
 
-Guidance = Literal["logits", "features"]
+DistillGuidance = Literal["logits", "features"]
 
 
 class Distill(Method):
@@ -71,7 +71,7 @@ class Distill(Method):
         ancestor: str | None = None,
         alpha: float = 0.5,
         temperature: float = 1.0,
-        guidance: Guidance = "logits",
+        guidance: DistillGuidance = "logits",
         start: StudentStart = "random",
         **kwargs: Any,
     ) -> None:
@@ -109,16 +109,16 @@ class Distill(Method):
         return Normalization(self.source.mean, self.source.std), f"the start ({self.method})"
 
     @cached_property
-    def own_architecture(self) -> Architecture:
+    def task_architecture(self) -> Architecture:
         """The architecture in ``arch`` with the task's classes; without labels with no head, or the ancestor's."""
         if self.has_labels or self.guidance == "features" or self.ancestor is None:
             return self.parsed_architecture
-        return self.parsed_architecture.replace(num_classes=classes_of(self.ancestor, self.assumed))
+        return self.parsed_architecture.replace(num_classes=classes_of(self.ancestor))
 
     @cached_property
     def architecture(self) -> Architecture:
         """Architecture of the network."""
-        return self.own_architecture
+        return self.task_architecture
 
     def check_task(self, task: Task) -> None:
         """Refuse a task that does not suit the network, or without labels and without an ancestor."""
@@ -138,7 +138,8 @@ class Distill(Method):
 
     def build_network(self) -> nn.Module:
         """The network at its start; the ancestor's layers are not read if a checkpoint follows."""
-        if starts := self.is_from_ancestor and self._trainer is not None and not self.skips_start:
+        starts = self.is_from_ancestor and self._trainer is not None and not self.is_restored
+        if starts:
             large = self.source.require_known("model.start")
             shares = self.ancestor_shares(large.depth)
             if (shares == shares.round()).all():  # whole layers
@@ -201,7 +202,7 @@ class Distill(Method):
         Args:
             logits: The network's, (B, K), (B, K, H, W) for segmentation, or (B, N, V) for next tokens.
             answers: The ancestor's, of the same shape.
-            targets: Those of the batch, which say what is not known.
+            targets: Those of the batch, which say which pixels, labels or tokens count.
         """
         if self.architecture.kind == "multilabel":
             return multilabel_distillation_loss(logits, answers, self.temperature, targets != IGNORE)

@@ -1,17 +1,16 @@
 """Training of hypernetworks on random architectures: the base of GHN-3, LoGAH and TAL."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal, cast
+from itertools import chain
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.optim import Optimizer
 
 from lgx.architectures import Architecture, HFArchitecture, architecture_set, name_of
@@ -23,75 +22,10 @@ from lgx.core.schema import check_option
 from lgx.core.seed import run_seed
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.hypernet import Hypernet, HypernetConfig, Layout, LowRankTensor, SizeEmbedding, meta_batch_loss, skeleton
+from lgx.hypernet import Hypernet, HypernetConfig, Layout, SizeEmbedding, meta_batch_loss
 from lgx.methods import hypernetworks as specs
 from lgx.methods.hypernetworks.initializer import method_of
 from lgx.methods.hypernetworks.panel_evaluation import PanelEvaluation
-from lgx.methods.planned_step import PlannedStep
-
-
-class PlannedMetaBatch(PlannedStep):
-    """Some architectures of the set, predicted with real weights, because graphs determine the hypernetwork's work.
-
-    Args:
-        method: A method of hypernetworks.
-    """
-
-    needs_memory = True
-    notes = ("FLOPs are means over the architecture set, memory is that of its largest architecture.",)
-
-    def build(self) -> nn.Module:
-        """The hypernetwork with real weights; its predicted descendants may have tensors without memory."""
-        network = RealPredictions(self.method.config)
-        for parameter, built in zip(network.parameters(), super().build().parameters(), strict=True):
-            parameter.requires_grad_(built.requires_grad)
-        return network
-
-    @property
-    def architectures(self) -> Sequence[Architecture]:
-        """The architecture set."""
-        return cast(Sequence[Architecture], self.method.set)
-
-    @contextmanager
-    def restricted_to(self, architecture: Architecture) -> Iterator[None]:
-        """Inside the block, the set is this architecture; its skeleton is built before and cached."""
-        whole = self.method.set
-        self.method.set = [architecture]
-        with unset_fake_temporarily():  # the skeleton cannot be built on tensors without memory
-            skeleton(architecture.replace(num_classes=1))
-        try:
-            yield
-        finally:
-            self.method.set = whole
-
-    def stand_ins(self) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """The last prediction, and the tensors without memory that replace it."""
-        network = self.method.network
-        return (network.predicted, network.stand_ins) if isinstance(network, RealPredictions) else ((), ())
-
-
-class RealPredictions(Hypernet):
-    """A hypernetwork that predicts real tensors although other tensors have no memory.
-
-    Attributes:
-        predicted: Storage of the last prediction.
-        stand_ins: The tensors without memory that replace them.
-    """
-
-    predicted: Sequence[Tensor] = ()
-    stand_ins: Sequence[Tensor] = ()
-
-    def predict_graphs(self, *args: Any, **kwargs: Any) -> list[dict[str, Tensor]]:
-        """See :class:`~lgx.hypernet.Hypernet`."""
-        mode: Any
-        with unset_fake_temporarily() as mode:
-            predicted = super().predict_graphs(*args, **kwargs)
-            tensors = [tensor for parameters in predicted for tensor in parameters.values()]
-            parts = [(t.a, t.b) if isinstance(t, LowRankTensor) else (t,) for t in tensors]
-            self.predicted = [part for pair in parts for part in pair]
-            self.stand_ins = [mode.from_tensor(part) for part in self.predicted] if mode else []
-        return predicted
-
 
 MAX_BAD_STEPS = 10
 """A run ends after this many consecutive updates with gradients that are not finite; each is skipped.
@@ -158,7 +92,8 @@ class HypernetMethod(PanelEvaluation):
                 "leave them at 0"
             )
         self._set, self._set_size = set, set_size
-        self.panel, self.test_panel = panel, panel if test_panel is None else test_panel
+        self.panel = panel
+        self.test_panel = panel if test_panel is None else test_panel
         self.meta_batch, self.gamma = meta_batch, gamma
         self.bad_steps = 0
         self.decoder_options: dict[str, Any] = {}  # beside max_shape
@@ -178,9 +113,10 @@ class HypernetMethod(PanelEvaluation):
     @cached_property
     def set(self) -> list[Architecture]:
         """The architectures that training draws from."""
-        held_out = {architecture for members in self.panels.values() for architecture in members}
+        held_out = {*chain(*self.panels.values())}
         drawn: list[Architecture] = [*architecture_set(self._set, self._set_size, self.architecture)]
-        if not (left := [architecture for architecture in drawn if architecture not in held_out]):
+        left = [architecture for architecture in drawn if architecture not in held_out]
+        if not left:
             raise UserError(
                 f"model.set: {self._set} has no architectures besides those of model.panel; use another set or panel"
             )
@@ -211,10 +147,6 @@ class HypernetMethod(PanelEvaluation):
             config = replace(config, vocab_size=base.vocab_size)
         return config
 
-    def planned_step(self) -> PlannedMetaBatch:
-        """Counts some architectures of the set."""
-        return PlannedMetaBatch(self)
-
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Train and evaluate on these tasks, each by its name."""
         pixels = [name for name, task in tasks.items() if task.kind == "segmentation"]
@@ -228,14 +160,11 @@ class HypernetMethod(PanelEvaluation):
             )
         self._check_sizes(max(classes))
         self.tasks = tasks
-        self.eval_metrics = nn.ModuleDict(
-            {
-                f"{split}_metrics_{t}_{i}": metrics_for(task, split)
-                for split, panel in self.panels.items()
-                for t, task in enumerate(self.tasks.values())
-                for i in range(len(panel))
-            }
-        )
+        self.eval_metrics = nn.ModuleDict()
+        for split, panel in self.panels.items():
+            for number, task in enumerate(self.tasks.values()):
+                for member in range(len(panel)):
+                    self.eval_metrics[f"{split}_metrics_{number}_{member}"] = metrics_for(task, split)
 
     def _check_sizes(self, classes: int) -> None:
         """Check all architectures before training, because any step may draw them."""
@@ -272,6 +201,11 @@ class HypernetMethod(PanelEvaluation):
         """The architectures of the current step, with heads for the batch's task."""
         classes = self.tasks[batch.task].num_classes
         return [a.replace(num_classes=classes) for a in self.draw(self.global_step, self.global_rank)]
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Draw the architectures of the step."""
+        super().on_train_batch_start(batch, batch_idx)
+        self.drawn = self.draw_for(batch)
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss`` and its parts ``loss_labels`` and ``loss_norms``."""
@@ -319,16 +253,20 @@ class HypernetMethod(PanelEvaluation):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """See :class:`Method`."""
         super().on_load_checkpoint(checkpoint)
-        stored, now = checkpoint["lgx"].get("hypernet", {}), self.config.to_dict()
-        if differ := [f"{key} {stored.get(key)}, not {now[key]}" for key in now if stored.get(key) != now[key]]:
+        stored = checkpoint["lgx"].get("hypernet", {})
+        now = self.config.to_dict()
+        differ = [f"{key} {stored.get(key)}, not {now[key]}" for key in now if stored.get(key) != now[key]]
+        if differ:
             raise UserError(
                 f"--ckpt_path: contains a hypernetwork with other options: {', '.join(differ)}; give the same options"
             )
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The hypernetwork."""
-        config, widths = self.config.to_dict(), self.trained_widths
-        return Learngene(self.method, self.architecture, dict(state), hypernet=config, trained_widths=widths)
+        config = self.config.to_dict()
+        return Learngene(
+            self.method, self.architecture, dict(state), hypernet=config, trained_widths=self.trained_widths
+        )
 
 
 class GHN3(HypernetMethod):

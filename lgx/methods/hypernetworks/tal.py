@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -76,11 +75,11 @@ class EarlierStage(NamedTuple):
     trained_widths: tuple[int, ...]
 
 
-Guidance = Literal["features", "official", "logits"]
+TALGuidance = Literal["features", "official", "logits"]
 USUAL_WIDTH = 768
 """Width of the papers' task embeddings: that of ViT-B and of GPT-2."""
 
-_PROJECTIONS: dict[Guidance, Projection] = {"features": "predicted", "official": "random", "logits": "none"}
+_PROJECTIONS: dict[TALGuidance, Projection] = {"features": "predicted", "official": "random", "logits": "none"}
 _MOST_CHANNELS = 2**18
 """Largest outputs x inputs of a decoder of convolutions; the largest published GHN-3 has 384 x 384."""
 
@@ -137,7 +136,7 @@ class TAL(HypernetMethod):
         self,
         ancestor: str | None = None,
         alpha: float = 0.2,
-        guidance: Guidance = "features",
+        guidance: TALGuidance = "features",
         temperature: float = 1.0,
         start: str | None = None,
         task_embeddings: str | None = None,
@@ -170,25 +169,13 @@ class TAL(HypernetMethod):
         """Embeddings of the tasks; None without task information."""
         if self.task_embeddings is None:
             return None
-        if self.assumed is not None and not Path(self.task_embeddings).exists():
-            width = (self.earlier.config.task_width if self.earlier else None) or USUAL_WIDTH
-            self.assumed.append(
-                f"model.task_embeddings: {self.task_embeddings} does not exist yet; the plan assumes embeddings of "
-                f"{width} numbers."
-            )
-            return TaskEmbeddings({name: torch.zeros(width) for name in self.data_module().all_tasks})
         return TaskEmbeddings.load(self.task_embeddings)
 
     @cached_property
     def earlier(self) -> EarlierStage | None:
         """The earlier stage; None without one."""
-        if self.start is not None and self.assumed is not None and not Path(self.start).exists():
-            self.assumed.append(
-                f"model.start: {self.start} does not exist yet; the plan takes the size of its hypernetwork from "
-                "model.width, layers, heads, max_shape, rank, max_size and layout."
-            )
-            return None
-        if (start := self.start) is None:
+        start = self.start
+        if start is None:
             return None
         if not is_learngene(start):
             raise UserError(f"model.start: expected a learngene file of TAL, LoGAH or GHN-3, got {start}")
@@ -254,7 +241,7 @@ class TAL(HypernetMethod):
     def build_network(self) -> nn.Module:
         """The hypernetwork with the start's weights; modulations that ``start`` lacks are initialized to zero."""
         hypernet = Hypernet(self.config)
-        if self.start is not None and not self.skips_start:
+        if self.start is not None and not self.is_restored:
             state = hypernet.state_dict()
             weights = {name: w for name, w in Learngene.load(self.start).weights.items() if name in state}
             hypernet.load_state_dict({**state, **weights})
@@ -280,7 +267,8 @@ class TAL(HypernetMethod):
                 guidance = feature_divergence(features, wanted)
             return torch.stack([self.label_loss(logits, batch.targets), guidance])
 
-        embedding, projection = self.task_embedding(batch.task), _PROJECTIONS[self.guidance]
+        embedding = self.task_embedding(batch.task)
+        projection = _PROJECTIONS[self.guidance]
         (labels, guidance), norms = meta_batch_loss(
             self.hypernet, self.draw_for(batch), batch.inputs, parts, embedding, projection, wanted.shape[1]
         )

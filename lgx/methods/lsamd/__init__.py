@@ -1,14 +1,11 @@
 """LSAMD: learngene selection across data sets."""
 
-from lgx.methods.spec import RED, Look, MethodSpec
+from lgx.methods.spec import MethodSpec
 
 SPEC = MethodSpec(
     name="lsamd",
     paper="Shi et al., Learngene Search Across Multiple Datasets for Building Variable-Sized Models, 2026",
     url="https://arxiv.org/abs/2605.08209",
-    summary="Training on several data sets finds the layers of an ancestor that most of them use unchanged; "
-    "these are repeated.",
-    looks=(Look("lsamd", "LSAMD", RED), Look("lsamd_priced", "LSAMD, priced", RED, "--")),
     module="lgx.methods.lsamd.method:LSAMD",
     initializer="lgx.methods.lsamd.selection:SelectedExpansion",
     learngene="layers",

@@ -1,6 +1,7 @@
 """LSAMD: selection of the ancestor's layers that many data sets share."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
@@ -35,36 +36,9 @@ from lgx.methods.lsamd.super_ancestor import (
     swapped_paths,
     without_head,
 )
-from lgx.methods.planned_step import PlannedStep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-class PlannedSelection(PlannedStep):
-    """A super ancestor whose layers all use the data set's own block, which costs most.
-
-    The ancestor is not read: its images are assumed to be normalized like those of the first task.
-    """
-
-    notes = ("Counted as if every layer took the data set's own block, which costs most.",)
-
-    def build(self) -> nn.Module:
-        """The super ancestor at a random start."""
-        architecture, tasks = headless(self.method.architecture), list(self.method.tasks.values())
-        self.method.base_mean, self.method.base_std = tasks[0].mean, tasks[0].std
-        base, gate = without_head(architecture.build(), architecture), self.method.gating.gate
-        return _OwnBlocks(base, tasks, "batch", gate, layers=architecture.layers)
-
-    def learngene(self, state: Mapping[str, Tensor]) -> None:
-        """None: the selection decides its size."""
-        return None
-
-
-class _OwnBlocks(SuperAncestor):
-    def _majority(self, prefers_base: Tensor) -> bool:
-        """The own block, whatever the images prefer, (B,)."""
-        return False
 
 
 class LSAMD(Method):
@@ -152,10 +126,6 @@ class LSAMD(Method):
         """Mean P(h^B|x) of every data set and layer in the last validation."""
         return {name: self.super_ancestor.branch(i).probability.tolist() for i, name in enumerate(self.tasks)}
 
-    def planned_step(self) -> PlannedSelection:
-        """Counts the data sets' own blocks in every layer."""
-        return PlannedSelection(self)
-
     def figures(self) -> dict[str, "Figure"]:
         """P(h^B|x) by layer and data set in the last validation."""
         from lgx.methods.lsamd.selection import routing_figure
@@ -181,10 +151,10 @@ class LSAMD(Method):
             if task.num_classes < 2:
                 raise UserError(f"data {name}: {task.num_classes} class, so a selection is useless; leave it out")
         self.tasks = tasks
-        numbered = list(enumerate(tasks.values()))
-        self.eval_metrics = nn.ModuleDict(
-            {f"{split}_metrics_{i}": metrics_for(task, split) for split in ("val", "test") for i, task in numbered}
-        )
+        self.eval_metrics = nn.ModuleDict()
+        for split in ("val", "test"):
+            for number, task in enumerate(tasks.values()):
+                self.eval_metrics[f"{split}_metrics_{number}"] = metrics_for(task, split)
         depth = self.architecture.depth
         self.preferences = nn.ModuleList(ImageSums(2, depth) for _ in tasks)  # who prefers the base, and P(h^B|x)
         self.swapped_losses = nn.ModuleList(ImageSums(1 + depth) for _ in tasks)  # of the swapped paths
@@ -203,9 +173,9 @@ class LSAMD(Method):
         return network
 
     def trained_groups(self) -> list[dict[str, Any]]:
-        """Each data set's own groups."""
+        """Groups of each data set."""
         branches = map(self.super_ancestor.branch, range(len(self.tasks)))
-        return [group for branch in branches for group in parameter_groups(branch)]
+        return list(chain(*map(parameter_groups, branches)))
 
     def route(self, batch: Batch, path: Sequence[bool] | None = None) -> tuple[Tensor, Tensor]:
         """Logits (B, K) of a batch, and P(h^B|x) of every layer and image (L, B); ``path`` as in ``SuperAncestor``."""
@@ -235,7 +205,8 @@ class LSAMD(Method):
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """The ancestor on every data set, each under its own tags."""
-        name, is_single = full_name(self.architecture), len(self.tasks) == 1
+        name = full_name(self.architecture)
+        is_single = len(self.tasks) == 1
         return [
             Evaluation(task, name, self.tag(split, task), "" if is_single else task, f"_{number}")
             for number, task in enumerate(self.tasks)
@@ -244,7 +215,9 @@ class LSAMD(Method):
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Update and log the metrics of one batch; in validation also which blocks its images prefer."""
         logits, probabilities = self.route(batch)
-        number, tag, main = self.number(batch.task), self.tag(split, batch.task), self.tasks[batch.task].metric
+        number = self.number(batch.task)
+        tag = self.tag(split, batch.task)
+        main = self.tasks[batch.task].metric
         for name, metric in self.update(split, logits.float(), batch.targets, f"_{number}").items():
             self.log(f"{tag}/{name}", metric, prog_bar=tag == split and name == main, on_step=False, on_epoch=True)
         if split == "val":
@@ -282,7 +255,8 @@ class LSAMD(Method):
     def _log_mean(self, split: str) -> None:
         if len(self.tasks) > 1:
             metrics = [(self.metrics_of(split, f"_{i}"), task.metric) for i, task in enumerate(self.tasks.values())]
-            if scores := [found[name].compute() for found, name in metrics if was_measured(found)]:
+            scores = [of_task[name].compute() for of_task, name in metrics if was_measured(of_task)]
+            if scores:
                 self.log(f"{split}/{shared_metric(self.tasks.values())}", torch.stack(scores).mean(), prog_bar=True)
 
     def describe(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from lgx.artifacts.safety import AGAIN, TASK, check_shapes, check_weights, descr
 from lgx.core.schema import LINE, MAPPING, check_fields, mapping_of, one_of
 from lgx.core.task import Task
 from lgx.errors import UserError
+from lgx.host.files import digest_of
 from lgx.initialization.expansion import check_depth, take_layers
 from lgx.methods.layers import LayerExpansion
 
@@ -127,10 +128,12 @@ class SelectionRun:
     Attributes:
         about: The run's description: ancestor, architecture, routing, tasks.
         state: State dict of the super ancestor.
+        digest: Digest of its checkpoint; empty for a run that is not stored.
     """
 
     about: Mapping[str, Any]
     state: Mapping[str, Tensor]
+    digest: str = ""
 
     @classmethod
     def load(cls, path: str | Path) -> "SelectionRun":
@@ -154,7 +157,8 @@ class SelectionRun:
         check_fields(about.get("inputs", {}), TASK, f"{location}: inputs")
         for name, task in about["tasks"].items():
             check_fields(task, TASK, f"{location}: task {name!r}")
-        run = cls(about, {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)})
+        of_network = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
+        run = cls(about, of_network, digest_of(file))
         run._check(described_architecture(about["architecture"], location), str(file))
         try:
             _ = run.selection
@@ -232,6 +236,7 @@ def extract_learngene(runs: Sequence[SelectionRun], threshold: float | None = No
         task=dict(first.about.get("inputs", {})),  # the base blocks expect the ancestor's normalization
         tasks=dict(chain(*(run.about["tasks"].items() for run in runs))),
         selection=selection.to_dict(threshold),
+        sources=tuple(run.digest for run in runs if run.digest),
     )
 
 

@@ -339,7 +339,7 @@ class ImageSums(Metric):
         self.add_state("images", torch.zeros(()), dist_reduce_fx="sum")
 
     def update(self, sums: Tensor, images: int) -> None:
-        """Add the sums over the images of a batch, in the given shape."""
+        """Add the sums over the images of a batch, in the shape of the sums."""
         self.sums += sums
         self.images += images
 

@@ -1,6 +1,6 @@
 """Nested learngenes and families: one network whose slices are networks of every smaller size."""
 
-from lgx.methods.spec import GREEN, ORANGE, RED, Look, MethodSpec
+from lgx.methods.spec import MethodSpec
 
 _PAPER = (
     "Ours, after Cai et al., Once-for-All, ICLR 2020; Kudugunta et al., MatFormer, NeurIPS 2024; Zhang et al., "
@@ -12,8 +12,6 @@ SPEC = MethodSpec(
     name="nested",
     paper=_PAPER,
     url=_URL,
-    summary="An ancestor is ordered by importance and trained so that its slices imitate it; a descendant is a slice.",
-    looks=(Look("nested", "nested", RED),),
     module="lgx.methods.nested.method:Nested",
     initializer="lgx.methods.nested.initializer:NestedSlices",
     learngene="slices",
@@ -24,8 +22,6 @@ BACKBONES = MethodSpec(
     name="backbones",
     paper=_PAPER,
     url=_URL,
-    summary="Slices of an ancestor learn its vectors without labels, one at a time; each is a finished encoder.",
-    looks=(Look("backbones", "backbones", GREEN),),
     module="lgx.methods.nested.backbones:Backbones",
     initializer="lgx.methods.nested.initializer:BackboneMembers",
     learngene="backbones",
@@ -36,8 +32,6 @@ FAMILY = MethodSpec(
     name="family",
     paper=_PAPER,
     url=_URL,
-    summary="Slices of an ancestor are trained on the task, one at a time; each is a finished network.",
-    looks=(Look("family", "family", ORANGE),),
     module="lgx.methods.nested.family:Family",
     initializer="lgx.methods.nested.initializer:FamilyMembers",
     learngene="family",

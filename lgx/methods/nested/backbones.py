@@ -59,16 +59,16 @@ class Backbones(EqualSizes, FeatureSlices):
 
     def check_sizes(self, source: PretrainedNetwork) -> Architecture:
         """See :class:`SlicedNetwork`; also refuse an ancestor without a pooled vector."""
-        known = super().check_sizes(source)
-        if known.kind == "segmentation":
+        ancestor = super().check_sizes(source)
+        if ancestor.kind == "segmentation":
             raise UserError(
                 f"model.ancestor: {source.name} classifies pixels and has no vector of an image; give a classifier or "
                 "a network without a head"
             )
-        return known
+        return ancestor
 
     @cached_property
-    def own_architecture(self) -> Architecture:
+    def task_architecture(self) -> Architecture:
         """The ancestor's architecture without its head."""
         return self.parsed_architecture.replace(num_classes=0)
 
@@ -82,14 +82,14 @@ class Backbones(EqualSizes, FeatureSlices):
         """Sizes between the smallest listed values and the whole network, without that."""
         return [size for size in super().grid if size != self.architecture] or self.listed
 
-    def ranked_layers(self, known: Architecture, inputs: Tensor) -> list[int]:
+    def ranked_layers(self, ancestor: Architecture, inputs: Tensor) -> list[int]:
         """See :class:`SlicedNetwork`: the first layer, the last one, then the middle of the largest gap between them.
 
         So the layers of every slice are spaced as evenly as a sequence allows. Untrained slices of whole layers are
         nearer to the ancestor so than with the first layers and the last one.
         """
-        order = [0, known.depth - 1][: known.depth]
-        while len(order) < known.depth:
+        order = [0, ancestor.depth - 1][: ancestor.depth]
+        while len(order) < ancestor.depth:
             start, end = max(pairwise(sorted(order)), key=lambda gap: gap[1] - gap[0])
             order.append((start + end + 1) // 2)
         return order

@@ -19,7 +19,7 @@ from lgx.core.seed import run_seed
 from lgx.errors import UserError
 from lgx.initialization import Front
 from lgx.initialization.sizing import Stopwatch
-from lgx.methods.distillation.method import Guidance
+from lgx.methods.distillation.method import DistillGuidance
 from lgx.methods.nested.front import compared, front_figure, front_text, knee, size_grid, write_table
 from lgx.methods.nested.shares import EqualCompute
 from lgx.methods.nested.sizes import WHOLE_NETWORK, default_sizes, parse_size, size_names, slice_text
@@ -32,7 +32,7 @@ _LEAST_UPDATES = 600
 """Fewest updates of the cheapest size that a budget gives."""
 _VALIDATIONS = 10
 """About how many validations a run with a budget has."""
-_PASSES = 4.5
+_FORWARDS = 4.5
 """Forward passes that take as long as an update, measured with DeiT-Tiny on a CPU."""
 
 
@@ -60,14 +60,14 @@ class EqualSizes(SlicedNetwork):
     """
 
     def __init__(
-        self, guidance: Guidance, sizes: Sequence[str] | None = None, compute: float | None = None, **kwargs: Any
+        self, guidance: DistillGuidance, sizes: Sequence[str] | None = None, compute: float | None = None, **kwargs: Any
     ) -> None:
         super().__init__(guidance=guidance, alpha=0.0, temperature=1.0, **kwargs)
         if compute is not None:
             check_option("compute", compute, 0 < compute < math.inf, "a positive number of epochs")
         if sizes is not None and not sizes:
             raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
-        self.compute, self._given = compute, sizes
+        self.compute, self.sizes = compute, sizes
         self._trained: list[str] = []  # of a checkpoint
         self.front: Front | None = None
         self.columns: Mapping[str, Mapping[Architecture, float]] = {}
@@ -77,10 +77,10 @@ class EqualSizes(SlicedNetwork):
     @cached_property
     def listed(self) -> list[Architecture]:
         """The listed sizes."""
-        if self._given is None:
+        if self.sizes is None:
             return default_sizes(self.architecture)
         try:
-            sizes = [parse_size(text, self.architecture) for text in self._given]
+            sizes = [parse_size(text, self.architecture) for text in self.sizes]
         except UserError as error:
             raise UserError(f"model.sizes: {error}") from error
         if len(set(sizes)) < len(sizes):
@@ -111,18 +111,21 @@ class EqualSizes(SlicedNetwork):
     def setup(self, stage: str) -> None:
         """See :class:`~lgx.methods.base.Method`; with ``compute`` also set the number of passes over the data."""
         super().setup(stage)
-        self.average_macs = self.updates.macs
         if stage == "fit" and self.compute is not None:
-            loop, passes = self.trainer.fit_loop, self._passes(self.compute)
+            loop = self.trainer.fit_loop
+            passes = self._passes(self.compute)
             loop.max_epochs = passes if loop.max_epochs in (None, -1) else min(loop.max_epochs, passes)
             is_whole = loop.max_epochs == passes and self.trainer.max_steps < 0
             if is_whole and self.trainer.check_val_every_n_epoch == 1:
                 self.trainer.check_val_every_n_epoch = -(-passes // _VALIDATIONS)
 
-    def known_steps(self) -> int | None:
+    def planned_steps(self) -> int | None:
         """See :class:`~lgx.methods.base.Method`."""
-        own = self._passes(self.compute) * self._updates_of_pass if self.compute is not None else None
-        return min(filter(None, (super().known_steps(), own)), default=None)
+        return min(filter(None, (super().planned_steps(), self._steps_of_compute)), default=None)
+
+    @property
+    def _steps_of_compute(self) -> int | None:
+        return None if self.compute is None else self._passes(self.compute) * self._updates_of_pass
 
     @property
     def _updates_of_pass(self) -> int:
@@ -139,13 +142,14 @@ class EqualSizes(SlicedNetwork):
 
     def on_train_start(self) -> None:
         """Print the updates of each size, and about how long they take."""
-        steps = self.known_steps()
+        steps = self.planned_steps()
         if steps is None or not self.trainer.is_global_zero:
             return
         names = [*(name or WHOLE_NETWORK for name in size_names(self.measured, self.architecture)), "random sizes"]
         counts = [f"{round(share * steps):,} of {name}" for name, share in zip(names, self.updates.shares, strict=True)]
         print(f"updates    {', '.join(counts)}{self._duration(steps)}", flush=True)
-        if self.compute is not None and steps < (wanted := self._passes(self.compute) * self._updates_of_pass):
+        wanted = self._steps_of_compute
+        if wanted is not None and steps < wanted:
             print(f"length     max_epochs or max_steps ends the run after {steps / wanted:.0%} of model.compute")
 
     def _duration(self, steps: int) -> str:
@@ -153,14 +157,15 @@ class EqualSizes(SlicedNetwork):
         watch = Stopwatch(self.data_module().batch_size, self.device.type)
         share = self.updates.macs / cost_of(self.architecture).macs
         left = (steps - self.global_step) * int(self.trainer.accumulate_grad_batches)
-        seconds = _PASSES * share * watch.measure(self.architecture) * left
+        forwards = _FORWARDS * share + (self.teacher is not None)
+        seconds = forwards * watch.measure(self.architecture) * left
         return f"; about {lasting(seconds)} without validations"
 
     # -- network --------------------------------------------------------------------------------------------------
 
-    def ranked_layers(self, known: Architecture, inputs: Tensor) -> list[int]:
+    def ranked_layers(self, ancestor: Architecture, inputs: Tensor) -> list[int]:
         """See :class:`SlicedNetwork`: the first layer, the last one, then from the front."""
-        first, *others = range(known.depth)
+        first, *others = range(ancestor.depth)
         return [first, *others[-1:], *others[:-1]]
 
     # -- what the run leaves --------------------------------------------------------------------------------------
@@ -173,7 +178,8 @@ class EqualSizes(SlicedNetwork):
         if self.front is None:
             return {}
         if self.trainer.is_global_zero:
-            write_table(self.front, self.architecture, table := folder / "front.csv", self.columns)
+            table = folder / "front.csv"
+            write_table(self.front, self.architecture, table, self.columns)
             count = len(self.front.scores)
             print(f"front      {count} sizes in validation, {table}; sizes better than every smaller size:")
             print(front_text(self.front), flush=True)

@@ -79,25 +79,26 @@ class Family(EqualSizes):
 
     # -- network --------------------------------------------------------------------------------------------------
 
-    def start_tensors(self, tensors: Mapping[str, Tensor], known: Architecture) -> Mapping[str, Tensor]:
+    def start_tensors(self, tensors: Mapping[str, Tensor], ancestor: Architecture) -> Mapping[str, Tensor]:
         """See :class:`SlicedNetwork`: with the ancestor's head in the task's order of classes, or without a head."""
-        task, names = cast(Task, self.task), self.source.label_names
+        task = cast(Task, self.task)
+        names = self.source.label_names
         is_same = not names or not task.class_names or {*names} == {*task.class_names}
-        if self.source.has_head and is_same and (known.num_classes, known.kind) == (task.num_classes, task.kind):
-            place = class_order(names, task.class_names, f"ancestor {self.source.name}")
-            return with_class_order(tensors, known, place)
+        if self.source.has_head and is_same and (ancestor.num_classes, ancestor.kind) == (task.num_classes, task.kind):
+            order = class_order(names, task.class_names, f"ancestor {self.source.name}")
+            return with_class_order(tensors, ancestor, order)
         self.print(f"head       new, for {self.architecture.outputs}")
-        return {name: tensor for name, tensor in tensors.items() if not name.startswith(known.head_prefixes)}
+        return {name: tensor for name, tensor in tensors.items() if not name.startswith(ancestor.head_prefixes)}
 
     def prepare(self, size: Architecture) -> nn.Module:
         """See :class:`SlicedNetwork`."""
         weight = next(self.network.parameters())
-        return _network(self.with_kinds(size), self.drop_rate, self.compile_network, weight.device, weight.dtype)
+        return _sized_network(self.with_kinds(size), self.drop_rate, self.compile_network, weight.device, weight.dtype)
 
     def logits(self, size: Architecture, inputs: Tensor) -> Tensor:
         """See :class:`SlicedNetwork`."""
-        network, tensors = self.prepare(size).train(self.training), self.tensors_of(size)
-        return cast(Tensor, functional_call(network, tensors, (inputs,), tie_weights=False))
+        network = self.prepare(size).train(self.training)
+        return cast(Tensor, functional_call(network, self.tensors_of(size), (inputs,), tie_weights=False))
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """Loss of the update's size with the labels."""
@@ -107,7 +108,7 @@ class Family(EqualSizes):
     # -- evaluation -----------------------------------------------------------------------------------------------
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
-        """See :class:`~lgx.methods.base.Method`; each listed size has metrics of its own.
+        """See :class:`~lgx.methods.base.Method`; each listed size has its metrics.
 
         Raises:
             UserError: If there are several tasks.
@@ -117,8 +118,8 @@ class Family(EqualSizes):
         super().set_tasks(tasks)
         assert self.task is not None
         for split in ("val", "test"):
-            for place in range(len(self.measured)):
-                self.eval_metrics[f"{split}_metrics_{place}"] = metrics_for(self.task, split)
+            for index in range(len(self.measured)):
+                self.eval_metrics[f"{split}_metrics_{index}"] = metrics_for(self.task, split)
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """Every listed size under its own tags."""
@@ -127,16 +128,16 @@ class Family(EqualSizes):
         trained = self._trained or [slice_text(size) for size in self.measured]
         return [
             Evaluation(
-                task, full_name(size), f"{split}/{name_of(size)}", name, f"_{place}", slice_text(size) in trained
+                task, full_name(size), f"{split}/{name_of(size)}", name, f"_{index}", slice_text(size) in trained
             )
-            for place, (size, name) in enumerate(zip(self.measured, short, strict=True))
+            for index, (size, name) in enumerate(zip(self.measured, short, strict=True))
         ]
 
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Evaluate every listed size on one batch."""
-        for place, size in enumerate(self.measured):
+        for index, size in enumerate(self.measured):
             logits = self.logits(size, batch.inputs).float()
-            for name, metric in self.update(split, logits, batch.targets, f"_{place}").items():
+            for name, metric in self.update(split, logits, batch.targets, f"_{index}").items():
                 self.log(f"{split}/{name_of(size)}/{name}", metric, on_step=False, on_epoch=True)
 
     def on_validation_epoch_end(self) -> None:
@@ -149,7 +150,7 @@ class Family(EqualSizes):
 
     def _log_averages(self, split: str) -> None:
         assert self.task is not None
-        metrics = [self.metrics_of(split, f"_{place}") for place in range(len(self.measured))]
+        metrics = [self.metrics_of(split, f"_{index}") for index in range(len(self.measured))]
         if all(map(was_measured, metrics)):
             for name in metric_names(self.task):
                 average = torch.stack([each[name].compute() for each in metrics]).mean()
@@ -167,7 +168,7 @@ class Family(EqualSizes):
 
 
 @lru_cache(maxsize=1024)
-def _network(
+def _sized_network(
     size: Architecture, drop_rate: float, compiled: bool, device: torch.device, dtype: torch.dtype
 ) -> nn.Module:
     """A network without weights, which come with each call."""

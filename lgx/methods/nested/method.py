@@ -16,7 +16,6 @@ from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import Features, feature_losses
 from lgx.core.batch import Batch
 from lgx.core.schema import check_option
-from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.methods.nested import SPEC
 from lgx.methods.nested.feature_slices import FeatureSlices
@@ -65,26 +64,21 @@ class Nested(FeatureSlices):
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def own_architecture(self) -> Architecture:
+    def task_architecture(self) -> Architecture:
         """The architecture in ``arch`` with the classes of the ancestor's head."""
-        try:
-            source = load_pretrained(self.ancestor or "")
-        except UserError:
-            if self.assumed is None:
-                raise
-            self.assumed.append(f"model.ancestor: {self.ancestor} cannot be read yet; the plan assumes no head.")
-            return self.parsed_architecture
-        own = self.parsed_architecture
-        known = source.require_known("model.ancestor")
-        has_head = source.has_head and (known.kind == own.kind or not own.reads_text)
-        return own.replace(num_classes=known.num_classes if has_head else 0)
+        source = load_pretrained(self.ancestor or "")
+        architecture = self.parsed_architecture
+        ancestor = source.require_known("model.ancestor")
+        has_head = source.has_head and (ancestor.kind == architecture.kind or not architecture.reads_text)
+        return architecture.replace(num_classes=ancestor.num_classes if has_head else 0)
 
     @cached_property
     def measured(self) -> list[Architecture]:
         """Sizes that validation measures: half of the layers, a quarter, half at two thirds of the width, and small."""
         depth, width = self.architecture.depth, self.architecture.embed_dim
         head = Sizes.within(self.architecture).head
-        half, quarter, narrower = max(1, depth // 2), max(1, depth // 4), max(head, 2 * width // 3 // head * head)
+        half, quarter = max(1, depth // 2), max(1, depth // 4)
+        narrower = max(head, 2 * width // 3 // head * head)
         sizes = (half, width), (quarter, width), (half, narrower), (quarter, head)
         return list(dict.fromkeys(self.size(*each, share=1.0) for each in sizes))
 
@@ -96,7 +90,8 @@ class Nested(FeatureSlices):
 
     def draw(self, *parts: int) -> list[Architecture]:
         """See :class:`SlicedNetwork`: the smallest size, and random ones up to the whole network."""
-        widths, generator = Sizes.within(self.architecture).widths(), random.Random(repr(parts))
+        widths = Sizes.within(self.architecture).widths()
+        generator = random.Random(repr(parts))
         sizes = [self.size(self.least_depth, widths[0], _SHARES[0])]
         for _ in range(self.draws):
             depth = generator.randint(self.least_depth, self.architecture.depth)
@@ -118,10 +113,14 @@ class Nested(FeatureSlices):
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """``loss``, the mean over the sizes of the step, and its parts."""
-        sizes, inputs, real = self.drawn or self.draw(0), batch.inputs, self.real_tokens(batch)
-        answers = self._teacher_of(batch).features_and_logits(inputs, real)
-        parts = [self._losses(*self.outputs(size, inputs, real), *answers, batch) for size in sizes]
-        return {name: torch.stack([part[name] for part in parts]).mean() for name in parts[0]}
+        real = self.real_tokens(batch)
+        answers = self._teacher_of(batch).features_and_logits(batch.inputs, real)
+        sizes = self.drawn or self.draw(0)
+        parts = [self._losses(*self.outputs(size, batch.inputs, real), *answers, batch) for size in sizes]
+        means: dict[str, Tensor] = {}
+        for name in parts[0]:
+            means[name] = torch.stack([part[name] for part in parts]).mean()
+        return means
 
     def _losses(
         self, features: Features, logits: Tensor, wanted: Features, answers: Tensor, batch: Batch
@@ -142,10 +141,13 @@ class Nested(FeatureSlices):
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
         """The trained weights, in float16, and beside them those of the ancestor in the same order."""
-        own = {name: tensor for name, tensor in self.without_projection(state).items() if name != ORDER}
-        own = {name: tensor if name.startswith(WHOLE) else _in_half(tensor) for name, tensor in own.items()}
-        selection, ancestor = {"layers": list(self.layer_order)}, self.ancestor or ""
-        return Learngene(self.method, self.architecture, own, ancestor, selection=selection, content="slices")
+        tensors = {}
+        for name, tensor in self.without_projection(state).items():
+            if name != ORDER:
+                tensors[name] = tensor if name.startswith(WHOLE) else _in_half(tensor)
+        selection = {"layers": list(self.layer_order)}
+        ancestor = self.ancestor or ""
+        return Learngene(self.method, self.architecture, tensors, ancestor, selection=selection, content="slices")
 
 
 def _in_half(tensor: Tensor) -> Tensor:

@@ -14,8 +14,7 @@ from lgx.core.batch import Batch
 from lgx.core.seed import run_seed
 from lgx.core.task import Normalization
 from lgx.errors import UserError
-from lgx.methods.distillation.method import Distill, Guidance
-from lgx.methods.nested.planned_step import PlannedSlices
+from lgx.methods.distillation.method import Distill, DistillGuidance
 from lgx.methods.nested.slicing import ordered, sliced
 from lgx.methods.weight_subcloning.importance import on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change
@@ -37,19 +36,15 @@ class SlicedNetwork(Distill):
     Args:
         guidance: What the slices learn from the ancestor.
         kwargs: Arguments of ``Distill`` and of every method, without ``start``.
-
-    Attributes:
-        drawn: The sizes of the step.
     """
 
     plain_network = False
     arch_option = "ancestor"
 
-    def __init__(self, guidance: Guidance, **kwargs: Any) -> None:
+    def __init__(self, guidance: DistillGuidance, **kwargs: Any) -> None:
         super().__init__(guidance=guidance, start="random", **kwargs)
         if self.ancestor is None:
             raise UserError(f"model.ancestor: {type(self).__name__} trains slices of an ancestor; give model.ancestor")
-        self.drawn: list[Architecture] = []
         self._named: tuple[nn.Module | None, dict[str, Tensor]] = None, {}
 
     # -- sizes ----------------------------------------------------------------------------------------------------
@@ -57,7 +52,7 @@ class SlicedNetwork(Distill):
     @cached_property
     def architecture(self) -> Architecture:
         """The whole network."""
-        return self.own_architecture
+        return self.task_architecture
 
     @property
     def varying_graph(self) -> bool:
@@ -94,17 +89,17 @@ class SlicedNetwork(Distill):
         network = super().build_network()
         network.register_buffer(ORDER, torch.arange(self.architecture.depth).float())  # averages cut integers
         self.extend(network)
-        if self._trainer is None or self.skips_start:
+        if self._trainer is None or self.is_restored:
             return network
-        known = self.check_sizes(self.source)
+        ancestor = self.check_sizes(self.source)
         data = self.data_module()
         batches = [data.on_after_batch_transfer(batch, 0) for batch in data.reference_dataloader(_SAMPLE, False)]
         inputs = self._sample(batches)
-        tensors, order = ordered(self.source.tensors, known, on_inputs(self.source.model.eval(), known, inputs))
-        getattr(network, ORDER).copy_(torch.tensor(self.ranked_layers(known, inputs)))
-        self.begin(network, self.start_tensors(tensors, known), order)
+        tensors, order = ordered(self.source.tensors, ancestor, on_inputs(self.source.model.eval(), ancestor, inputs))
+        getattr(network, ORDER).copy_(torch.tensor(self.ranked_layers(ancestor, inputs)))
+        self.begin(network, self.start_tensors(tensors, ancestor), order)
         examples = sum(len(batch.inputs) for batch in batches)
-        what = "texts" if known.reads_text else "images"
+        what = "texts" if ancestor.reads_text else "images"
         self.print(f"ordered    dimensions, heads and neurons by activation on {examples} training {what}")
         del self.source
         return network
@@ -120,17 +115,18 @@ class SlicedNetwork(Distill):
         Raises:
             UserError: If it is none that lgx can describe, or ``arch`` differs from it.
         """
-        known, own = source.require_known("model.ancestor"), self.architecture
-        if known.replace(num_classes=own.num_classes, kind=own.kind) != own:
-            raise UserError(f"model.arch: must have the ancestor's sizes; write {known.spec()}")
-        return known
+        ancestor = source.require_known("model.ancestor")
+        architecture = self.architecture
+        if ancestor.replace(num_classes=architecture.num_classes, kind=architecture.kind) != architecture:
+            raise UserError(f"model.arch: must have the ancestor's sizes; write {ancestor.spec()}")
+        return ancestor
 
-    def ranked_layers(self, known: Architecture, inputs: Tensor) -> list[int]:
-        """The layers of the ancestor, ``known``, those that small slices have first; ``inputs`` measure importance."""
-        return layers_by_change(self.source.model, known, inputs)
+    def ranked_layers(self, ancestor: Architecture, inputs: Tensor) -> list[int]:
+        """The layers of the ancestor, those that small slices have first; ``inputs`` measure importance."""
+        return layers_by_change(self.source.model, ancestor, inputs)
 
-    def start_tensors(self, tensors: Mapping[str, Tensor], known: Architecture) -> Mapping[str, Tensor]:
-        """The parameters of the ordered ancestor, ``known``, that the network starts from; by default all."""
+    def start_tensors(self, tensors: Mapping[str, Tensor], ancestor: Architecture) -> Mapping[str, Tensor]:
+        """The parameters of the ordered ancestor that the network starts from; by default all."""
         return tensors
 
     def extend(self, network: nn.Module) -> None:
@@ -144,8 +140,8 @@ class SlicedNetwork(Distill):
             tensors: Its parameters.
             order: Where each dimension of the residual stream was before, (D,).
         """
-        own = {name: tensor.shape for name, tensor in network.state_dict().items()}
-        network.load_state_dict({k: v for k, v in tensors.items() if own.get(k) == v.shape}, strict=False)
+        shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
+        network.load_state_dict({k: v for k, v in tensors.items() if shapes.get(k) == v.shape}, strict=False)
 
     @cached_property
     def layer_order(self) -> tuple[int, ...]:
@@ -162,10 +158,6 @@ class SlicedNetwork(Distill):
     def with_kinds(self, size: Architecture) -> Architecture:
         """A slice whose layers have the kinds of the ancestor's layers."""
         return size.with_layers(self.architecture, sorted(self.layer_order[: size.depth])) if size.reads_text else size
-
-    def planned_step(self) -> PlannedSlices:
-        """A step with the largest slices."""
-        return PlannedSlices(self)
 
     @abstractmethod
     def prepare(self, size: Architecture) -> nn.Module:

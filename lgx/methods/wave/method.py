@@ -22,7 +22,7 @@ from lgx.methods.distillation.method import Distill
 from lgx.methods.wave import SPEC
 
 KINDS = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
-"""Matrices of a layer that are made of templates; each kind has templates of its own."""
+"""Kinds of matrices of a layer that are made of templates; each has its templates."""
 
 
 class FromTemplates(nn.Module):
@@ -48,18 +48,17 @@ class FromTemplates(nn.Module):
         return matrix
 
     def right_inverse(self, matrix: Tensor) -> Tensor:
-        """The scalers (T, a, b) whose matrix is nearest to the given one (a·h, b·w), in the Frobenius norm."""
+        """The scalers (T, a, b) whose matrix is nearest to another one (a·h, b·w), in the Frobenius norm."""
         height, width = self.templates.shape[1:]
         blocks = rearrange(matrix, "(a h) (b w) -> (h w) (a b)", h=height, w=width)
         basis = rearrange(self.templates.detach(), "t h w -> (h w) t")
-        # Not lstsq: it has no form for the tensors without values of which plans count the cost.
-        found = torch.linalg.pinv(basis.double()) @ blocks.detach().double()
-        scalers: Tensor = rearrange(found, "t (a b) -> t a b", a=matrix.shape[0] // height)
+        solution = torch.linalg.pinv(basis.double()) @ blocks.detach().double()
+        scalers: Tensor = rearrange(solution, "t (a b) -> t a b", a=matrix.shape[0] // height)
         return scalers.to(matrix.dtype)
 
 
 def templates_of(network: nn.Module, number: int, size: int) -> dict[str, Tensor]:
-    """The templates with which a network's own matrices are represented best, kind by kind.
+    """The templates with which a network's matrices are represented best, kind by kind.
 
     They are the principal directions of all blocks of the kind (Van Loan and Pitsianis, 1993: the nearest sum of
     Kronecker products is a truncated singular value decomposition of the rearranged matrix), scaled so that scalers of
@@ -68,18 +67,18 @@ def templates_of(network: nn.Module, number: int, size: int) -> dict[str, Tensor
     Returns:
         Kind -> templates, (T, size, size).
     """
-    found = {}
+    templates = {}
     for kind, matrices in _matrices(network).items():
         parts = [rearrange(m.weight.detach(), "(a h) (b w) -> (a b) (h w)", h=size, w=size) for m in matrices]
         blocks = torch.cat(parts).double()
         directions = torch.linalg.svd(blocks, full_matrices=False).Vh[:number]
         scaled = directions * blocks.square().mean().sqrt() * size  # a direction has the norm 1 over size² entries
-        found[kind] = rearrange(scaled, "t (h w) -> t h w", h=size).to(matrices[0].weight.dtype)
-    return found
+        templates[kind] = rearrange(scaled, "t (h w) -> t h w", h=size).to(matrices[0].weight.dtype)
+    return templates
 
 
 def use_templates(network: nn.Module, templates: Mapping[str, Tensor], learned: bool) -> nn.Module:
-    """Let all layers of a network compute their matrices from templates, as near to their own ones as these allow.
+    """Let all layers of a network compute their matrices from templates, as near to the present ones as these allow.
 
     Args:
         network: A plain ViT; its biases, norms and all parameters outside of the layers stay as they are.
@@ -90,8 +89,8 @@ def use_templates(network: nn.Module, templates: Mapping[str, Tensor], learned: 
         The network.
     """
     for kind, matrices in _matrices(network).items():
-        own = templates[kind].to(matrices[0].weight, copy=True)  # plans build networks without values
-        shared = nn.Parameter(own) if learned else own
+        stored = templates[kind].to(matrices[0].weight, copy=True)
+        shared = nn.Parameter(stored) if learned else stored
         for matrix in matrices:
             parametrize.register_parametrization(matrix, "weight", FromTemplates(shared), unsafe=True)
     return network
@@ -101,8 +100,8 @@ def plain_parameters(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The parameters of a plain ViT that computes the same, from a state dict of a network with templates."""
     tensors = {name: tensor for name, tensor in state.items() if ".parametrizations." not in name}
     for name, scalers in state.items():
-        owner, found, _ = name.partition(".parametrizations.weight.original")
-        if found:
+        owner, separator, _ = name.partition(".parametrizations.weight.original")
+        if separator:
             templates = state[f"{owner}.parametrizations.weight.0.templates"]
             tensors[f"{owner}.weight"] = FromTemplates(templates)(scalers)
     return tensors
@@ -118,15 +117,17 @@ def stored_templates(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _matrices(network: nn.Module) -> dict[str, list[Any]]:
     """The linear layers of each kind, front to back."""
     layers: Any = network.blocks
+    matrices: dict[str, list[Any]] = {}
     try:
-        found = {kind: [layer.get_submodule(kind) for layer in layers] for kind in KINDS}
+        for kind in KINDS:
+            matrices[kind] = [layer.get_submodule(kind) for layer in layers]
     except AttributeError as error:
         raise UserError(f"model.arch: WAVE supports layers with {', '.join(KINDS)}; choose a plain ViT") from error
-    return found
+    return matrices
 
 
 class WAVE(Distill):
-    """Learn weight templates from an ancestor, or, with given templates, only how a network of any size uses them.
+    """Learn weight templates from an ancestor, or, with stored templates, only how a network of any size uses them.
 
     Every matrix of a layer is ``W = Σ_t S_t ⊗ T_t``: all layers share the templates T_t, each has its own scalers S_t
     ([0], Fig. 2). Without ``templates`` an auxiliary net learns both by distillation; the learngene is the templates.
@@ -160,17 +161,15 @@ class WAVE(Distill):
         self.templates, self.number, self.size = templates, number, size
 
     @cached_property
-    def given_templates(self) -> dict[str, Tensor] | None:
-        """Kind -> templates of the given file; None where they are learned."""
+    def loaded_templates(self) -> dict[str, Tensor] | None:
+        """Kind -> templates of the file ``templates``; None where they are learned."""
         if self.templates is None:
             return None
-        if self.skips_start and not Path(self.templates).exists():  # the checkpoint has them, or a plan counts
-            if self.assumed is not None:
-                shape = f"{self.number} templates of {self.size} x {self.size}"
-                self.assumed.append(f"model.templates: {self.templates} cannot be read yet; the plan assumes {shape}.")
+        if self.is_restored and not Path(self.templates).exists():  # the checkpoint has them
             return {kind: torch.zeros(self.number, self.size, self.size) for kind in KINDS}
         tensors = Learngene.load(self.templates).tensors
-        if missing := [kind for kind in KINDS if f"{TEMPLATES}{kind}" not in tensors]:
+        missing = [kind for kind in KINDS if f"{TEMPLATES}{kind}" not in tensors]
+        if missing:
             raise UserError(
                 f"model.templates: {self.templates} has no templates for {missing[0]}; give a learngene of WAVE"
             )
@@ -179,11 +178,11 @@ class WAVE(Distill):
     @cached_property
     def architecture(self) -> ViTArchitecture:
         """The network."""
-        architecture = vit_only(self.own_architecture, f"model {type(self).__name__}")
+        architecture = vit_only(self.task_architecture, f"model {type(self).__name__}")
         if architecture.stages is not None:
             raise UserError("model.arch: WAVE does not support shared stages; leave out stages")
         hidden = int(architecture.embed_dim * architecture.mlp_ratio)
-        size = self.size if self.given_templates is None else len(self.given_templates[KINDS[0]][0])
+        size = self.size if self.loaded_templates is None else len(self.loaded_templates[KINDS[0]][0])
         if architecture.embed_dim % size or hidden % size:
             raise UserError(
                 f"model.size: templates of {size} x {size} do not tile a network of width {architecture.embed_dim} "
@@ -194,14 +193,14 @@ class WAVE(Distill):
     def build_network(self) -> nn.Module:
         """The network at its start, with matrices from templates."""
         network = super().build_network()
-        templates = self.given_templates or templates_of(network, self.number, self.size)
+        templates = self.loaded_templates or templates_of(network, self.number, self.size)
         return use_templates(network, templates, learned=self.templates is None)
 
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
-        """The templates and all parameters outside of the layers; with given templates the whole network."""
+        """The templates and all parameters outside of the layers; with stored templates the whole network."""
         tensors = plain_parameters(self.without_projection(state))
         if self.templates is not None:
             return Learngene(self.method, self.architecture, tensors, ancestor=self.ancestor or "", content="network")
         outside = {name: tensor for name, tensor in tensors.items() if not name.startswith("blocks.")}
-        found = outside | stored_templates(state)
-        return Learngene(self.method, self.architecture, found, ancestor=self.ancestor or "", content="templates")
+        stored = outside | stored_templates(state)
+        return Learngene(self.method, self.architecture, stored, ancestor=self.ancestor or "", content="templates")

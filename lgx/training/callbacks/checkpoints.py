@@ -52,7 +52,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
         """Save a checkpoint."""
-        with atomic_path(path) as temporary, write_errors(RuntimeError):  # as torch's zip writer reports a full disk
+        with atomic_path(path) as temporary, write_errors(path, RuntimeError):  # of torch's zip writer
             torch.save(checkpoint, temporary)
 
 

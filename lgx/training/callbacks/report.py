@@ -55,7 +55,7 @@ class PrintProgress(Callback):
             f"device     {hardware(trainer.strategy.root_device.type == 'cuda')}\n"
             f"batch      {effective} effective = {per_process} x {processes} process(es) x {accumulate} accumulated\n"
             f"rate       {shown} as configured, not scaled with the batch\n"
-            f"steps      {pl_module.known_steps() or 'until stopped'}, precision {trainer.precision}\n"
+            f"steps      {pl_module.planned_steps() or 'until stopped'}, precision {trainer.precision}\n"
             f"run        {trainer.default_root_dir}",
             flush=True,
         )
@@ -83,7 +83,7 @@ class PrintProgress(Callback):
         if trainer.is_global_zero and trainer.progress_bar_callback is None:
             total = int(batches) if math.isfinite(batches) else None
             self._training = Progress(f"epoch {trainer.current_epoch + 1}", total, first=30)
-        steps = pl_module.known_steps() if isinstance(pl_module, Method) else None
+        steps = pl_module.planned_steps() if isinstance(pl_module, Method) else None
         if self._training is not None and steps:
             left = (steps - trainer.global_step) * trainer.accumulate_grad_batches
             self._training.later = max(0, left - int(batches))
@@ -113,7 +113,7 @@ class PrintProgress(Callback):
             parts += [f"{tag_in_words(tag)} {measured(float(trainer.callback_metrics[tag]), tag)}" for tag in tags]
             if tags and (number := len(method.evaluations("val"))) > 1:
                 parts[-len(tags)] += f" (mean of {number})"
-        steps, done = method.known_steps(), trainer.global_step - self._first_step
+        steps, done = method.planned_steps(), trainer.global_step - self._first_step
         elapsed = time.monotonic() - self._began
         parts.append(f"after {lasting(elapsed)}")
         if steps is not None and done and steps > trainer.global_step:

@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from data_modules import ADE20K, CIFAR10, CoLA, MultiTask
@@ -38,16 +39,25 @@ def test_batches_larger_than_the_shared_memory_are_refused_before_a_process_star
     assert "data.batch_size" in result.sentence
 
 
+class Sized:
+    """Examples of which only the number is read."""
+
+    labels = lengths = np.zeros(1000, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
 def test_every_loader_is_checked(small_memory):
     for module in (CIFAR10(root="/nowhere", num_workers=2), MultiTask(("cifar10",), "/nowhere", num_workers=2)):
-        module.members()[0].announce_train_size(1000)
+        module.members()[0]._splits["train"] = Sized()
         with pytest.raises(UserError, match=r"^data\.num_workers: 2 loader processes"):
             module.train_dataloader()
     texts = CoLA(root="/nowhere", num_workers=2)
-    texts.announce_train_size(1000)
+    texts._splits["train"] = Sized()
     texts.train_dataloader()  # texts need little
     masks = ADE20K(root="/nowhere", num_workers=2, img_size=64, batch_size=16)
-    masks.announce_train_size(1000)
+    masks._splits["train"] = Sized()
     with pytest.raises(UserError, match=r"2 batches of 1\.2 MiB"):
         masks.train_dataloader()
 

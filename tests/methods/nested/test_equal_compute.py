@@ -9,7 +9,7 @@ from lgx.methods.nested.sizes import default_sizes
 from tests.support.command_line import ARCH, arguments, lgx, ok
 from tests.support.images import write_images
 
-PASSES = 24
+EPOCHS = 24
 
 
 def scores(run):
@@ -23,7 +23,7 @@ def test_every_size_of_a_family_is_as_good_as_the_same_size_trained_alone_with_i
     images = write_images(tmp_path / "shapes", {"train": 300, "val": 60, "test": 300})
     common = ["--test_end=true", "--trainer.gradient_clip_val=1", "--data.augment=crop_flip"]
     given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", *common)
-    ok(lgx(*given, f"--trainer.max_epochs={PASSES}", "--name=family"))
+    ok(lgx(*given, f"--trainer.max_epochs={EPOCHS}", "--name=family"))
     family, count = scores(tmp_path / "test/family/seed0")
     whole = parse_architecture(ARCH)
     networks = [*default_sizes(whole), whole]
@@ -33,7 +33,7 @@ def test_every_size_of_a_family_is_as_good_as_the_same_size_trained_alone_with_i
         name, arch = f"{network.depth}x{network.embed_dim}x{network.mlp_ratio:g}", network.spec(["mlp_ratio"])
         ok(lgx("init", "--source", ancestor, "--method", "weight_subcloning", "--data", images, "--head", 3,
                "--arch", arch, "--out", tmp_path / name))  # fmt: skip
-        steps = round(PASSES * 18 * rate / sum(rates))  # 18 whole batches of 16 are a pass
+        steps = round(EPOCHS * 18 * rate / sum(rates))  # 18 whole batches of 16 are a pass
         start = ["--model.initializer=Pretrained", f"--model.initializer.source={tmp_path / name}", f"--name={name}"]
         given = arguments("fit", "Finetune", images, tmp_path, *start, f"--model.arch={arch}", *common)
         ok(lgx(*given, "--trainer.max_epochs=-1", f"--trainer.max_steps={steps}"))

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import partial
 from math import sqrt
-from statistics import fmean
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands.api import init
@@ -27,7 +25,6 @@ from lgx.methods import Nested
 from lgx.methods.nested.sizes import KEYS
 from lgx.methods.nested.slicing import ordered, sliced, trained_share
 from lgx.methods.weight_subcloning.importance import on_inputs
-from lgx.planning import make_plan
 from tests.support.command_line import ACCELERATOR, lgx, ok
 from tests.support.families import EACH, tiny
 
@@ -265,17 +262,6 @@ def test_a_size_that_a_step_has_twice_counts_twice(trained):
 
 
 @pytest.mark.slow
-def test_a_plan_counts_a_step_of_mean_cost(tmp_path):
-    file, architecture, _ = ancestor("plain", tmp_path)
-    options = [f"--model.arch={architecture.spec()}", f"--model.ancestor={file}", "--model.least_depth=1"]
-    options += ["--model.optimizer=torch.optim.AdamW", "--data=CIFAR10", "--data.root=nowhere", "--data.img_size=16"]
-    planned = make_plan(["--model=Nested", *options, "--data.labels=false", "--data.batch_size=8"])
-    method = Nested(arch=architecture.spec(), optimizer=torch.optim.AdamW, ancestor=str(file), least_depth=1)
-    steps = [[cost_of(size).macs for size in method.draw(step)] for step in range(200)]
-    assert planned.flops.forward == pytest.approx(2 * fmean(map(sum, steps)), rel=0.1)  # and the projections
-
-
-@pytest.mark.slow
 def test_compiled_slices_compute_the_same(trained):
     method, _, _ = trained
     images, sizes = torch.randn(2, 3, 16, 16), method.draw(3, 1)
@@ -296,13 +282,13 @@ def test_all_processes_and_resumed_runs_draw_the_same_sizes(trained):
     assert {size.embed_dim for size in drawn} == {16, 32, 48, 64}
     assert {size.mlp_ratio for size in drawn} == {3.0 * share for share in (0.5, 0.75, 1.0)}  # from half the ancestor's
     method = Nested(arch="depth=12,embed_dim=192,num_heads=3,img_size=16,patch_size=4", optimizer=None, ancestor="a")
-    method.own_architecture = method.parsed_architecture
+    method.task_architecture = method.parsed_architecture
     assert [(size.depth, size.embed_dim) for size in method.measured] == [(6, 192), (3, 192), (6, 128), (3, 64)]
 
 
 def test_the_loss_of_a_slice_is_that_of_its_features_and_of_the_ancestors_predictions():
     method = Nested(arch="depth=3,embed_dim=8,num_heads=1", optimizer=None, ancestor="a", num_classes=0)
-    method.own_architecture = method.parsed_architecture.replace(num_classes=3)
+    method.task_architecture = method.parsed_architecture.replace(num_classes=3)
     one, other = (Features(torch.randn(2, 8), torch.randn(2, 8, 2, 2)) for _ in range(2))
     logits, answers = torch.randn(2, 2, 3)
     found = method._losses(one, logits, other, answers, Batch(torch.zeros(2), torch.zeros(2), "x"))["loss"]
