@@ -76,8 +76,7 @@ def predict(
         params: Budget of parameters, e.g. 1.5M; chooses the network of a family with the best validation score.
         macs: Budget of multiply-accumulates of one example, e.g. 1.2G; chooses like --params.
         latency: Budget of time for one example on this machine, e.g. 5ms; chooses like --params.
-        out: CSV file to write, or .npy for vectors. Images are named relative to their folder; single files by their
-            paths as you typed them.
+        out: CSV file, or .npy for vectors. Images are named relative to their folder, single files as you typed them.
         top_k: Number of classes per image, the most probable first, in the columns class_2, name_2, probability_2, ...
         batch_size: Images or texts per batch.
         text: Column with the texts; of pairs the two columns, separated by a comma.
