@@ -1,7 +1,6 @@
 """How well the vectors of small networks find the neighbors that the ancestor's vectors find."""
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,23 +37,23 @@ def agreements(method: Any, sizes: Sequence[Architecture]) -> dict[Architecture,
         Scores of each size by name, with the number of examples ``n``; empty if there are too few examples.
     """
     processes = method.trainer.world_size
-    wanted: list[Tensor] = []
-    vectors: dict[Architecture, list[Tensor]] = defaultdict(list)
+    none = torch.empty(0, method.teacher.width)  # a process may have no example
+    wanted = [none]
+    vectors = {size: [none] for size in sizes}
     for batch in validated_batches(method, f"measuring {len(sizes)} sizes:"):
         wanted.append(_normalized(method.ancestor_features(batch).summary))
         for size in sizes:
             vectors[size].append(_normalized(method.features_of(size, batch).summary))
         if sum(map(len, wanted)) >= math.ceil(_MOST / processes):
             break
-    shares = gathered((torch.cat(wanted), *(torch.cat(vectors[size]) for size in sizes)), processes) if wanted else []
-    index, *mapped = (torch.cat(parts) for parts in zip(*shares, strict=True)) if shares else (torch.empty(0, 1),)
+    shares = gathered((torch.cat(wanted), *(torch.cat(vectors[size]) for size in sizes)), processes)
+    index, *mapped = (torch.cat(parts) for parts in zip(*shares, strict=True))
     if len(index) < _LEAST:
         method.print(f"front      not measured: {len(index)} held-out examples, expected at least {_LEAST}")
         return {}
     truth = _nearest(index, index)
-    return {
-        size: _scores(own, index, truth) for size, own in zip(sizes, mapped, strict=True) if bool(own.isfinite().all())
-    }
+    finite = {size: each for size, each in zip(sizes, mapped, strict=True) if bool(each.isfinite().all())}
+    return {size: _scores(each, index, truth) for size, each in finite.items()}
 
 
 def _scores(vectors: Tensor, index: Tensor, truth: Tensor) -> dict[str, float]:

@@ -12,7 +12,10 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch.nn.functional import normalize
 
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.vector_space import read_space
+from lgx.commands import api
+from lgx.errors import UserError
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.extras import import_transformers, need_onnx
 from tests.support.tokenizers_of_models import write_tokenizer
@@ -151,6 +154,10 @@ def test_timm_reads_an_encoder_of_images_and_the_map_beside_it(pictures, images,
     dense = load_file(tmp_path / "small/2_Dense/model.safetensors")
     mapped = model((pixels - mean) / std) @ dense["linear.weight"].T + dense["linear.bias"]
     torch.testing.assert_close(normalize(mapped, dim=1), vectors, rtol=1e-4, atol=1e-5)
+    state = api.load_family(pictures)[arch].state_dict()
+    assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
+    with pytest.raises(UserError, match="holds backbones"):
+        load_pretrained(str(pictures / "final.learngene.safetensors"))
     ok(lgx("init", "--source", pictures, "--arch", "depth=2", "--head", 5, "--out", tmp_path / "start"))
 
 
