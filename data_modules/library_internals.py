@@ -33,8 +33,3 @@ def image_files_of(reader: Any) -> list[Path]:
     """File of every example of a set that torchvision has opened, in order; empty without files."""
     samples = getattr(reader, "_samples", ())
     return [Path(os.fspath(file)) for file in getattr(reader, "_image_files", [file for file, _ in samples])]
-
-
-def omniglot_characters(reader: Any) -> tuple[list[tuple[str, int]], int]:
-    """Name and class of every drawing of a half of Omniglot, and the number of classes; the public way decodes all."""
-    return reader._flat_character_images, len(reader._characters)

@@ -39,7 +39,6 @@ _GROUPS = {
     "learngenes": {
         "extract": "extract a learngene from a selection over data sets",
         "embed": "compute task embeddings for a task-aware hypernetwork",
-        "sample": "sample an architecture set",
     },
     "this installation": {"doctor": "check the installation and this machine"},
 }

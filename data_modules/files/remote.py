@@ -45,14 +45,14 @@ class Cache:
 class RemotePath:
     """A file or folder behind a URL, with the part of pathlib's interface that shards need.
 
-    ``cache`` keeps shards that were read. Its text, which messages show, has no password and no signature.
+    ``cache`` keeps shards that were read.
     """
 
     url: str
     cache: Cache = field(default_factory=Cache)
 
     def __str__(self) -> str:
-        return without_secrets(self.url)
+        return self.url
 
     def __truediv__(self, name: str | Path) -> "RemotePath":
         return replace(self, url=f"{self.url.rstrip('/')}/{name}")
@@ -104,14 +104,17 @@ class RemotePath:
                 with changing(place.parent):  # the first of several processes fetches it
                     if not has_size(place, size):
                         self._fetch(place, sha256, size)
-            os.utime(place)
-            return place.open("rb", buffering=0)
-        except FileNotFoundError:  # another process has removed it
-            return self.open(sha256, size)
         except DataError:
             raise
         except (OSError, UserError) as error:
-            raise DataError(f"data.cache_dir {place.parent}: {error}") from error
+            reason = getattr(error, "strerror", "") or error
+            raise DataError(f"data.cache_dir {place.parent}: {reason}; give a folder that can be written") from error
+        try:
+            with suppress(PermissionError):  # another user's file
+                os.utime(place)
+            return place.open("rb", buffering=0)
+        except FileNotFoundError:  # another process has removed it
+            return self.open(sha256, size)
 
     def _fetch(self, place: Path, sha256: str, size: int) -> None:
         if size > self.cache.limit:
@@ -175,10 +178,19 @@ Place = Path | RemotePath
 
 
 def place_of(place: str | Place, cache: Cache | None = None) -> Place:
-    """The path of a local folder, or what stands for one behind a URL."""
-    if isinstance(place, RemotePath):
-        return place
-    return RemotePath(str(place), cache or Cache()) if "://" in str(place) else Path(place)
+    """The path of a local folder, or what stands for one behind a URL.
+
+    Raises:
+        UserError: If the URL has a password or a signature, which configurations and records would keep.
+    """
+    if isinstance(place, RemotePath) or "://" not in str(place):
+        return place if isinstance(place, RemotePath) else Path(place)
+    if (plain := without_secrets(str(place))) != str(place):
+        raise UserError(
+            f"{plain}: has a user, a password or a signature, which files of a run would keep; give them to the file "
+            f"system, by environment variables or in ~/.config/fsspec"
+        )
+    return RemotePath(str(place), cache or Cache())
 
 
 def without_secrets(text: str) -> str:

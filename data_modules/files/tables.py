@@ -1,12 +1,14 @@
-"""Read the lines of a text file and the rows of a table."""
+"""Read the lines of a text file, the rows of a table, and annotations in COCO's format."""
 
 import csv
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from data_modules.files.errors import guarded
 from lgx.core.schema import refuse_doubles, shortened
 from lgx.errors import UserError
+from lgx.host.safety import read_json
 
 
 def read_lines(path: Path, most: int | None = None) -> list[str]:
@@ -43,10 +45,11 @@ def table_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str
 
 
 def table_records(path: Path, wanted: Sequence[str], delimiter: str = ",") -> Iterator[tuple[int, dict[str, str]]]:
-    """Line and cells by column of each row below the header of a CSV file; cells that a row lacks are empty.
+    """Line and cells by column of each row below the header of a CSV file.
 
     Raises:
-        UserError: If it cannot be read, lacks a column of ``wanted``, or has two columns of one name.
+        UserError: If it cannot be read, lacks a column of ``wanted``, has two columns of one name, or a row has another
+            number of cells.
     """
     rows = table_rows(path, delimiter)
     line, header = next(rows, (1, []))
@@ -54,4 +57,31 @@ def table_records(path: Path, wanted: Sequence[str], delimiter: str = ",") -> It
     if not set(wanted) <= set(header):
         found = shortened(",".join(header))
         raise UserError(f"{path}, line {line}: the header is {found}; expected {','.join(wanted)}")
-    yield from ((line, dict.fromkeys(header, "") | dict(zip(header, row, strict=False))) for line, row in rows)
+    for line, row in rows:
+        if len(row) != len(header):
+            names = ", ".join(header)[:200]
+            raise UserError(f"{path}, line {line}: {len(row)} cells, expected {len(header)} ({names})")
+        yield line, dict(zip(header, row, strict=True))
+
+
+def read_annotations(path: Path, num_classes: int, remedy: str) -> tuple[list[str], list[int]]:
+    """Names and class indices of the images of a file in COCO's format, classes in the order of their numbers.
+
+    Raises:
+        UserError: If it cannot be read, has another number of classes, or not one class for each image.
+    """
+    content = read_json(path, remedy)
+
+    def pairs() -> list[tuple[str, int]]:
+        index = {category: k for k, category in enumerate(sorted({each["id"] for each in content["categories"]}))}
+        if len(index) != num_classes:
+            raise UserError(f"{path}: has {len(index):,} categories, expected {num_classes:,}; {remedy}")
+        category = {each["image_id"]: index[each["category_id"]] for each in content["annotations"]}
+        names = {each["id"]: each["file_name"] for each in content["images"]}
+        if names.keys() != category.keys() or len(content["annotations"]) != len(names):
+            found = len(content["annotations"])
+            raise UserError(f"{path}: {found:,} labels for {len(names):,} images, expected one each; {remedy}")
+        return [(name, category[image]) for image, name in names.items()]
+
+    read = guarded(pairs, str(path), remedy)
+    return [name for name, _ in read], [label for _, label in read]

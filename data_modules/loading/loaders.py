@@ -1,11 +1,8 @@
-"""Loaders of data modules: exact resume, any number of processes, every example evaluated once; shared memory."""
+"""Loaders of data modules: exact resume, any number of processes, every example evaluated once."""
 
-import math
 import os
-import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,18 +13,10 @@ from torch.utils.data import DataLoader, get_worker_info
 from data_modules.base import WORKER_TIMEOUT, TaskDataModule, process_of
 from data_modules.loading.samplers import Batching, ResumableLoader, TrainBatchSampler, unpadded_share
 from lgx.core.batch import Batch
-from lgx.core.task import Task
 from lgx.errors import UserError
 
 MOST_WORKERS = max(64, 8 * (os.cpu_count() or 1))
 """Largest number of loader processes; more would wait for a core and take memory."""
-
-_AHEAD = 2
-"""Batches that each loader process prepares in advance: DataLoader's default."""
-
-_SHARED = Path("/dev/shm")
-"""Where torch's processes share tensors on Linux, with each of its strategies; other systems have no such folder."""
-
 
 Collate = Callable[[Sequence[Any]], Batch]
 """Makes a batch of examples."""
@@ -123,7 +112,7 @@ def train_loader(
         UserError: If the examples do not fill one batch on every process.
     """
     sampler = sampler or TrainBatchSampler(len(examples), train_batching(module, len(examples), seed))
-    options = loader_arguments(module, collate or partial(stacked, module.task.name), module.batch_size)
+    options = loader_arguments(module, collate or partial(stacked, module.task.name))
     return ResumableLoader(examples, batch_sampler=sampler, **options)  # type: ignore[arg-type]
 
 
@@ -149,47 +138,24 @@ def eval_loader(
     size = batch_size or module.batch_size
     if sampler is None:
         sampler = unpadded_share(len(examples), *check_share(module, len(examples), module.task.name))
-    options = loader_arguments(module, collate or partial(stacked, module.task.name), size)
+    options = loader_arguments(module, collate or partial(stacked, module.task.name))
     # Keyword arguments only: Lightning rebuilds the loader from them for `lgx predict`.
     return DataLoader(examples, batch_size=size, sampler=sampler, **options)  # type: ignore[arg-type]
 
 
-def loader_arguments(
-    module: TaskDataModule, collate: Callable[..., Batch], batch_size: int, num_workers: int | None = None
-) -> dict[str, Any]:
+def loader_arguments(module: TaskDataModule, collate: Callable[..., Batch]) -> dict[str, Any]:
     """Arguments of a data module's DataLoader, see :func:`loader_options`."""
-    workers = module.num_workers if num_workers is None else num_workers
-    local = int(module.trainer.num_devices) if module.trainer else 1  # training processes on this machine
-    tasks, timeout = module.all_tasks.values(), module.worker_timeout
-    return loader_options(workers, collate, tasks, batch_size, timeout, "data.", local)
+    return loader_options(module.num_workers, collate, module.worker_timeout)
 
 
-def loader_options(
-    num_workers: int,
-    collate: Callable[..., Any],
-    tasks: Iterable[Task],
-    batch_size: int,
-    timeout: int = WORKER_TIMEOUT,
-    prefix: str = "",
-    processes: int = 1,
-) -> dict[str, Any]:
+def loader_options(num_workers: int, collate: Callable[..., Any], timeout: int = WORKER_TIMEOUT) -> dict[str, Any]:
     """Arguments of a DataLoader, except its data set and sampler.
 
     Args:
         num_workers: Loader processes.
         collate: Makes a batch of examples.
-        tasks: The tasks of its batches.
-        batch_size: Examples of a batch.
         timeout: Seconds to wait for a batch of the loader processes; 0 sets no limit.
-        prefix: Prefix of option names in messages.
-        processes: Training processes on this machine.
-
-    Raises:
-        UserError: If the shared memory is too small for the prepared batches.
     """
-    if num_workers:
-        largest = max(batch_size * example_bytes(task) for task in tasks)
-        check_shared_memory(num_workers, largest, prefix, processes)
     return {
         "num_workers": num_workers,
         "persistent_workers": num_workers > 0,
@@ -213,28 +179,4 @@ def check_workers(num_workers: int, option: str) -> None:
     if not 0 <= num_workers <= MOST_WORKERS:
         raise UserError(
             f"{option}: expected 0 to {MOST_WORKERS} on this machine with {os.cpu_count()} cores, got {num_workers}"
-        )
-
-
-def example_bytes(task: Task) -> int:
-    """Largest size of an example's tensors in a batch."""
-    if task.reads_text:
-        targets = {"language": task.max_len, "multilabel": task.num_classes}.get(task.kind, 1)
-        return 24 * task.max_len + 8 * targets
-    pixels = math.prod(task.image_shape[1:])
-    targets = {"segmentation": pixels, "multilabel": task.num_classes}.get(task.kind, 1)
-    return 4 * task.in_chans * pixels + 8 * targets
-
-
-def check_shared_memory(num_workers: int, batch: int, prefix: str = "", processes: int = 1) -> None:
-    """Refuse batches of ``batch`` bytes that do not fit into the shared memory of this machine."""
-    if not _SHARED.is_dir():
-        return
-    total, _, free = shutil.disk_usage(_SHARED)
-    needed, available = num_workers * _AHEAD * batch, min(free, total // processes)
-    if needed > available:
-        raise UserError(
-            f"{prefix}num_workers: {num_workers} loader processes hold {_AHEAD} batches of {batch / 2**20:,.1f} MiB "
-            f"each, but {_SHARED} has {available / 2**20:,.1f} MiB for them; lower {prefix}num_workers or "
-            f"{prefix}batch_size, or give the container more shared memory (docker run --shm-size)"
         )

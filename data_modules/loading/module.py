@@ -19,6 +19,7 @@ from data_modules.loading.fingerprint import fingerprint, fingerprint_of_names
 from data_modules.loading.loaders import check_share, check_workers, eval_loader, train_batching, train_loader
 from data_modules.loading.samplers import Batching, TrainBatchSampler, TransformedExamples, unpadded_share
 from lgx.core.batch import Batch
+from lgx.core.schema import LINE
 from lgx.errors import UserError
 
 VAL_FRACTION = 0.1
@@ -58,7 +59,8 @@ class DataOptions:
         self.check_options()
 
     def check_options(self) -> None:
-        """Refuse options that are out of range."""
+        """Refuse options that are out of range, and a ``root`` at a URL."""
+        _ = self.root_folder
         check_least(self, {"batch_size": 1, "eval_batch_size": 1, "worker_timeout": 0, "limit_train": 1})
         check_workers(self.num_workers, "data.num_workers")
         if not 0 <= self.val_fraction < 1:
@@ -66,7 +68,13 @@ class DataOptions:
 
     @property
     def root_folder(self) -> Path:
-        """``root`` as a path."""
+        """``root`` as a path.
+
+        Raises:
+            UserError: If it is a URL.
+        """
+        if "://" in self.root:
+            raise UserError("data.root: is a URL, and only --data ShardedData reads from one; give a local folder")
         return Path(self.root)
 
     @property
@@ -82,6 +90,13 @@ def check_least(options: object, least: Mapping[str, int]) -> None:
         if value is not None and value < smallest:
             optional = " or null" if getattr(type(options), option) is None else ""
             raise UserError(f"data.{option}: expected at least {smallest}{optional}, got {value}")
+
+
+def task_name(name: str) -> str:
+    """Return the name of a user's set; refuse one that cannot be printed in one line."""
+    if not LINE.holds(name):
+        raise UserError(f"data.root: its name {name!a} cannot be printed in one line; give one with --data.name")
+    return name
 
 
 def copy_options(kind: type[DataOptions], source: DataOptions, target: DataOptions) -> None:
@@ -178,6 +193,11 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         """The identity of classes and splits that :meth:`setup` has read, by name."""
         found = {f"{split} split": fingerprint(len(e), self.content(e)) for split, e in self._splits.items()}
         return {"class names": fingerprint_of_names(self.info.class_names), **found}
+
+    @property
+    def has_class_counts(self) -> bool:
+        """See :class:`~data_modules.base.TaskDataModule`."""
+        return self.task.kind in ("classification", "text") and self.num_classes > 0
 
     @property
     def class_counts(self) -> Sequence[int]:

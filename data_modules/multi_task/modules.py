@@ -160,7 +160,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         sampler = samplers.TaskBatchSampler(sizes, weights, steps, batching, self._lengths(found))
         seeds = [mix_seed(self.seed, samplers.AUGMENT, name) for name in found]  # independent of other tasks
         parts = [self.sets[name].transformed(found[name], True, seed) for name, seed in zip(found, seeds, strict=True)]
-        options = loader_arguments(self, self._collate, self.batch_size)
+        options = loader_arguments(self, self._collate)
         return samplers.TaskLoader(samplers.TaskExamples(parts), batch_sampler=sampler, **options)
 
     def epoch_batches(self, sizes: Sequence[int]) -> int:
@@ -204,7 +204,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         batches = samplers.eval_batches([len(part) for part in parts.values()], self.evaluation_batch, *share)
         self._check_limit(split, len(batches))
         self._check_limit("test", len(self.sets))  # before training
-        options = loader_arguments(self, self._collate, self.evaluation_batch)
+        options = loader_arguments(self, self._collate)
         return DataLoader(examples, batch_sampler=batches, **options)
 
     def _check_limit(self, split: Split, batches: int) -> None:

@@ -17,8 +17,9 @@ from data_modules.files.tables import table_records
 from data_modules.images.class_trees import TREE_NAMES, say_once, tree_split
 from data_modules.images.examples import ImageFiles, Images, files_of
 from data_modules.images.module import ImageDataModule
+from data_modules.loading.module import task_name
 from data_modules.splits import Indices, split_by_group, stratified_split
-from lgx.core.schema import LINE, shortened
+from lgx.core.schema import shortened
 from lgx.errors import UserError
 
 _COMPARED = 20_000
@@ -62,12 +63,7 @@ class OwnImages(ImageDataModule):
         Raises:
             UserError: If its name cannot be printed in one line.
         """
-        name = self.name or self.root_folder.resolve().name
-        if not LINE.holds(name):
-            raise UserError(
-                f"data.root: the name of the folder {name!a} is the name of the task, but cannot be printed in one "
-                f"line; give the task a name with --data.name"
-            )
+        name = task_name(self.name or self.root_folder.resolve().name)
         return DatasetInfo(name, num_classes, (None,) * 3, "the user's own", str(self.root_folder), splits, **facts)
 
     def check_options(self) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_modules.base import SPLITS, Split
-from data_modules.files.tables import table_rows
+from data_modules.files.tables import table_records
 from data_modules.images.class_trees import listed_classes
 from data_modules.images.examples import ImageFiles, Images
 from data_modules.own_images.base import OwnImages
 from data_modules.splits import rarest_labels, stratified_order
-from lgx.core.schema import LINE, refuse_doubles, shortened
+from lgx.core.schema import LINE, shortened
 from lgx.core.task import IGNORE
 from lgx.errors import UserError
 
@@ -94,25 +94,25 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
     Raises:
         UserError: If the table cannot be read or is wrong; the sentence names the file and, for a wrong cell, the line.
     """
-    rows = table_rows(path)
-    header_line, header = next(rows, (1, []))
-    columns = [name for name in header if name not in (FILE, SPLIT)]
-    _check_header(f"{path}, line {header_line}", header, columns)
     files: list[str] = []
     splits: list[str] = []
     cells: list[Cells] = []
-    for number, row in rows:
+    columns: list[str] = []
+    for number, row in table_records(path, (FILE,)):
         place = f"{path}, line {number}"
-        if len(row) != len(header):
-            raise UserError(f"{place}: {len(row)} cells, expected {len(header)} ({', '.join(header)[:200]})")
-        cell = dict(zip(header, row, strict=True))
-        files.append(_file(cell[FILE], place))
-        if (split := cell.get(SPLIT, "train")) not in SPLITS:
+        columns = [name for name in row if name not in (FILE, SPLIT)]
+        files.append(_file(row[FILE], place))
+        if (split := row.get(SPLIT, "train")) not in SPLITS:
             raise UserError(f"{place}: the split {shortened(split)}, expected {', '.join(SPLITS)}")
         splits.append(split)
-        cells.append((place, [cell[name] for name in columns]))
+        cells.append((place, [row[name] for name in columns]))
     if not files:
         raise UserError(f"{path}: has no rows below its header; expected one row per image")
+    if not columns:
+        raise UserError(
+            f"{path}: has no labels; expected {FILE},{LABEL}, {FILE},{LABELS} or {FILE} and a column for each label, "
+            f"and perhaps {SPLIT}"
+        )
     file, times = Counter(files).most_common(1)[0]
     if times > 1:
         raise UserError(f"{path}: names {file} {times} times; give one row per image")
@@ -132,15 +132,6 @@ def read_label_table(path: Path, known: Sequence[str] | None = None) -> LabelTab
         classes = _checked_classes(path, known or columns)
         labels = _from_columns(cells, columns)[:, [columns.index(name) for name in classes]]
     return LabelTable(path, classes, files, labels, splits)
-
-
-def _check_header(place: str, header: list[str], columns: list[str]) -> None:
-    if FILE not in header or not columns:
-        expected = (
-            f"expected {FILE},{LABEL}, {FILE},{LABELS} or {FILE} and a column for each label, and perhaps {SPLIT}"
-        )
-        raise UserError(f"{place}: the header is {shortened(','.join(header))}; {expected}")
-    refuse_doubles(header, place)
 
 
 def _checked_classes(path: Path, classes: Sequence[str]) -> tuple[str, ...]:

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.files.tables import read_annotations
 from data_modules.images.examples import ImageFiles
 from data_modules.sets.official import Archive, OfficialData
 from lgx.core.markers import Markers
 from lgx.errors import UserError
-from lgx.host.safety import read_json
 
 _URL = "https://ml-inat-competition-datasets.s3.amazonaws.com/2019"
 TABLES: dict[Split, str] = {"train": "train2019.json", "test": "val2019.json"}
@@ -45,13 +45,7 @@ class INaturalist2019(OfficialData):
     def open(self, folder: Path, split: Split) -> ImageFiles:
         """Read a table."""
         path = folder / TABLES[split]
-        content = read_json(path, "unpack its archive again")
-        number = {category: k for k, category in enumerate(sorted({found["id"] for found in content["categories"]}))}
-        if len(number) != self.num_classes:
-            raise UserError(f"{path}: has {len(number):,} categories, expected {self.num_classes:,}")
-        file_of = {image["id"]: image["file_name"] for image in content["images"]}
-        names = [file_of[annotation["image_id"]] for annotation in content["annotations"]]
-        labels = [number[annotation["category_id"]] for annotation in content["annotations"]]
+        names, labels = read_annotations(path, self.num_classes, "unpack its archive again")
         # Look for a thousand folders, not for a quarter of a million files.
         absent = [place for place in sorted({Path(name).parent for name in names}) if not (folder / place).is_dir()]
         if absent:

@@ -155,7 +155,7 @@ class OfficialData(ImageDataModule):
 class TorchvisionSet(OfficialData):
     """Base of the sets that one class of torchvision reads.
 
-    A subclass sets ``reader`` too. :meth:`arguments` and :meth:`labels_of` fit most of torchvision's classes.
+    A subclass sets ``reader`` too. :meth:`arguments` fits most of torchvision's classes.
 
     Attributes:
         reader: torchvision's class.
@@ -168,11 +168,7 @@ class TorchvisionSet(OfficialData):
         has_train = "train" in inspect.signature(self.reader).parameters
         return {"train": split == "train"} if has_train else {"split": split}
 
-    def labels_of(self, source: Any) -> Any:
-        """Class index of every example of an opened ``reader``."""
-        return labels_of(source)
-
     def open(self, folder: Path, split: Split) -> LabeledImages:
         """Open torchvision's reader."""
         source = self.reader(str(folder), **self.arguments(split))
-        return LabeledImages(source, self.labels_of(source), f"{self.info.name} {split}")
+        return LabeledImages(source, labels_of(source), f"{self.info.name} {split}")

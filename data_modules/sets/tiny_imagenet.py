@@ -1,6 +1,6 @@
 """Tiny-ImageNet-200 (Le and Yang, 2015): 200 classes of ImageNet at 64 px."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -44,19 +44,11 @@ class TinyImageNet(OfficialData):
         """Training images by folder; val images by the table of their classes."""
         inner, where = folder / _INNER, f"{self.info.name} {split}"
         base = inner if inner.is_dir() else folder  # a user may have linked the inner folder
-        classes = " ".join(read_lines(base / "wnids.txt")).split()
-        if len(classes) != self.num_classes:
-            raise UserError(f"{base / 'wnids.txt'}: has {len(classes)} classes, expected {self.num_classes}")
+        classes = read_classes(base / "wnids.txt", self.num_classes)
         if split == "train":
             return read_class_tree(base / "train", classes, where, others=(".txt",))  # boxes of objects
         table, images = base / "val" / ANNOTATIONS, base / "val" / "images"
-        number = {wnid: k for k, wnid in enumerate(classes)}
-        labels: dict[str, int] = {}
-        for line in read_lines(table):
-            name, wnid = line.split("\t")[:2]
-            if wnid not in number:
-                raise UserError(f"{table}: {name} is of class {wnid}, which {base / 'wnids.txt'} does not name")
-            labels[name] = number[wnid]
+        labels = read_labels(table, classes)
         present = {path.name for path in images.iterdir()}
         if missing := sorted(labels.keys() - present):
             raise UserError(
@@ -64,3 +56,23 @@ class TinyImageNet(OfficialData):
                 f"first {missing[0]}"
             )
         return ImageFiles(images, list(labels), list(labels.values()), where)
+
+
+def read_classes(path: Path, count: int) -> list[str]:
+    """The classes that ``wnids.txt`` lists, ``count`` in number."""
+    classes = " ".join(read_lines(path)).split()
+    if len(classes) != count:
+        raise UserError(f"{path}: has {len(classes)} classes, expected {count}")
+    return classes
+
+
+def read_labels(table: Path, classes: Sequence[str]) -> dict[str, int]:
+    """Class index of each val image, by its name."""
+    number = {wnid: k for k, wnid in enumerate(classes)}
+    labels: dict[str, int] = {}
+    for line in read_lines(table):
+        name, wnid = line.split("\t")[:2]
+        if wnid not in number:
+            raise UserError(f"{table}: {name} is of class {wnid}, which wnids.txt does not name")
+        labels[name] = number[wnid]
+    return labels

@@ -2,7 +2,7 @@
 
 import shutil
 from dataclasses import replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,13 @@ from torchvision import datasets
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.files.archives import unpack
-from data_modules.images.examples import ImageFiles, LabeledImages, files_of
-from data_modules.library_internals import omniglot_characters
+from data_modules.images.examples import LabeledImages
 from data_modules.sets.official import TRAIN_AND_TEST, Archive, TorchvisionSet
-from data_modules.splits import Indices, grouped_split, stratified_order
+from data_modules.splits import stratified_order
 
 __all__ = [
-    *("CIFAR10", "CIFAR100", "DTD", "GTSRB", "SVHN", "Caltech101", "FashionMNIST", "FGVCAircraft", "Flowers102"),
-    *("Food101", "Omniglot", "OxfordIIITPet", "StanfordCars"),
+    *("CIFAR10", "CIFAR100", "DTD", "Caltech101", "FashionMNIST", "Flowers102", "Food101", "OxfordIIITPet"),
+    "StanfordCars",
 ]
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
 _CALTECH = "https://data.caltech.edu/records/mzrjq-6wc02"
@@ -92,19 +91,6 @@ class FashionMNIST(TorchvisionSet):
     reader = datasets.FashionMNIST
 
 
-class FGVCAircraft(TorchvisionSet):
-    """FGVC-Aircraft (Maji et al., 2013), 100 variants."""
-
-    info = DatasetInfo(
-        name="fgvc_aircraft", num_classes=100, sizes=(3_334, 3_333, 3_333), license="non-commercial research only",
-        source=f"{_VGG}/fgvc-aircraft/", splits="official train, val and test",
-    )  # fmt: skip
-    marker = "fgvc-aircraft-2013b"
-    archives = (Archive(f"{_VGG}/fgvc-aircraft/archives/fgvc-aircraft-2013b.tar.gz"),)
-    has_official_val = True
-    reader = datasets.FGVCAircraft
-
-
 class StanfordCars(TorchvisionSet):
     """Stanford Cars (Krause et al., 2013). Its publishers no longer offer a download."""
 
@@ -157,19 +143,6 @@ class OxfordIIITPet(TorchvisionSet):
         return {"split": "trainval" if split == "train" else "test"}
 
 
-class SVHN(TorchvisionSet):
-    """SVHN (Netzer et al., 2011), cropped digits; the ``extra`` images are not used."""
-
-    info = DatasetInfo(
-        name="svhn", num_classes=10, sizes=(65_931, 7_326, 26_032), license="non-commercial use only",
-        source="http://ufldl.stanford.edu/housenumbers/", splits=TRAIN_AND_TEST, img_size=32,
-        mean=(0.4377, 0.4438, 0.4728), std=(0.1980, 0.2010, 0.1970), class_names=tuple("0123456789"),
-    )  # fmt: skip
-    marker = "train_32x32.mat"
-    archives = tuple(Archive(url, md5) for url, _, md5 in map(datasets.SVHN.split_list.get, ("train", "test")))
-    reader = datasets.SVHN
-
-
 class Caltech101(TorchvisionSet):
     """Caltech-101 without its background class.
 
@@ -209,70 +182,3 @@ class Caltech101(TorchvisionSet):
             is_train[order[labels[order] == label][: self.per_class]] = True
         chosen = np.flatnonzero(is_train if split == "train" else ~is_train)
         return LabeledImages(source, labels[chosen], f"{self.info.name} {split}", chosen)
-
-
-class GTSRB(TorchvisionSet):
-    """German traffic signs. About 30 frames show one sign from one passing car, so val takes whole tracks."""
-
-    info = DatasetInfo(
-        name="gtsrb", num_classes=43, sizes=(None, None, 12_630), license="none stated",
-        source="https://benchmark.ini.rub.de/",
-        splits="official train (26,640 images, of which whole tracks are held out as val) and test", img_size=32,
-        mean=(0.3403, 0.3121, 0.3214), std=(0.2724, 0.2608, 0.2669),
-    )  # fmt: skip
-    marker = "gtsrb/GTSRB"
-    archives = tuple(
-        Archive(f"https://sid.erda.dk/public/archives/daaeac0d7ce1152aea9b61d9f1e19370/{filename}", md5, "gtsrb")
-        for filename, md5 in (
-            ("GTSRB-Training_fixed.zip", "513f3c79a4c5141765e10e952eaa2478"),
-            ("GTSRB_Final_Test_Images.zip", "c7e4e6327067d32654124b0fe9e82185"),
-            ("GTSRB_Final_Test_GT.zip", "fe31e9c9270bbcd7b84b7f21a9d9d9e5"),
-        )
-    )
-    reader = datasets.GTSRB
-
-    def hold_out(self, train: LabeledImages | ImageFiles) -> tuple[Indices, Indices]:
-        """Hold whole tracks out: a file is called ``<track>_<frame>.ppm``."""
-        tracks = [PurePath(file).name.split("_")[0] for file in files_of(train)]
-        return grouped_split(train.labels, tracks, self.val_fraction, self.split_seed)
-
-
-class Omniglot(TorchvisionSet):
-    """Omniglot with all 1,623 characters of both halves as classes, split by drawer.
-
-    Every character was drawn once by each of 20 people: 1-11 are train, 12-15 val, 16-20 test. ``val_fraction`` has no
-    effect.
-    """
-
-    info = DatasetInfo(
-        name="omniglot", num_classes=1_623, sizes=(17_853, 6_492, 8_115), license="MIT",
-        source="https://github.com/brendenlake/omniglot",
-        splits="by drawer: 1-11 train, 12-15 val, 16-20 test (there is no official split for classification)",
-        img_size=105, in_chans=1, mean=(0.922,), std=(0.268,),
-    )  # fmt: skip
-    marker = "omniglot-py"
-    archives = tuple(
-        Archive(f"{datasets.Omniglot.download_url_prefix}/{half}.zip", md5, "omniglot-py")
-        for half, md5 in datasets.Omniglot.zips_md5.items()
-    )
-    has_official_val = True
-    reader = datasets.Omniglot
-
-    def open(self, folder: Path, split: Split) -> LabeledImages:
-        """Open both halves; a file is called ``<character>_<drawer>.png``."""
-        halves = [self.reader(str(folder), background=background) for background in (True, False)]
-        (first_half, shift), (second_half, _) = map(omniglot_characters, halves)
-        names = [name for name, _ in (*first_half, *second_half)]
-        labels = [c for _, c in first_half] + [c + shift for _, c in second_half]
-        drawer = np.array([int(Path(name).stem.split("_")[1]) for name in names])
-        first, last = {"train": (1, 11), "val": (12, 15), "test": (16, 20)}[split]
-        chosen = np.flatnonzero((drawer >= first) & (drawer <= last))
-        source = halves[0] + halves[1]
-        return LabeledImages(source, np.array(labels)[chosen], f"{self.info.name} {split}", chosen)
-
-    @classmethod
-    def unpack(cls, source: Path, folder: Path) -> None:
-        """Also keep the archives: torchvision checks their md5 whenever it opens the set."""
-        super().unpack(source, folder)
-        for archive in cls.archives:
-            shutil.copy(source / archive.filename, folder / archive.folder)

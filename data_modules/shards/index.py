@@ -11,7 +11,7 @@ from data_modules.files.errors import guarded
 from data_modules.files.remote import Place, RemotePath, place_of
 from data_modules.splits import Indices
 from lgx.errors import UserError
-from lgx.host.safety import parse_json, read_json
+from lgx.host.safety import check_file, parse_json, read_json
 
 INDEX = "index.json"
 UNKNOWN = -1
@@ -47,6 +47,7 @@ class Shard:
         """Open the file, or its local copy."""
         if isinstance(self.path, RemotePath):
             return self.path.open(self.sha256, self.size)
+        check_file(self.path)
         return self.path.open("rb", buffering=0)
 
 
@@ -112,6 +113,8 @@ def load_index(directory: Place) -> dict[str, Any]:
         UserError: If it is damaged or no index of shards.
     """
     file, remedy = directory / INDEX, "remove the folder and write it again"
+    if isinstance(file, Path) and not file.is_file():
+        raise UserError(f"{file}: not a file; {remedy}")
     index = read_json(file, remedy) if isinstance(file, Path) else parse_json(file.read_bytes(), str(file), remedy)
     if not isinstance(index, dict) or not index.keys() >= {"info", "splits"}:
         raise UserError(f"{file}: not an index of shards; {remedy}")

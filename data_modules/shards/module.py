@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.files.remote import Cache, Place, RemotePath, place_of, without_secrets
+from data_modules.files.remote import Cache, RemotePath, place_of
 from data_modules.images.examples import Images
 from data_modules.images.module import ImageDataModule
 from data_modules.loading.module import check_least
@@ -32,11 +32,6 @@ class ShardedImages(ImageDataModule):
 
     in_memory: bool = True
 
-    def check_options(self) -> None:
-        """See :class:`~data_modules.loading.module.DataOptions`; ``root`` must be a local folder."""
-        refuse_url(self.root)
-        super().check_options()
-
     @cached_property
     def _index(self) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
         # Once: of own shards it asks for every file.
@@ -57,6 +52,11 @@ class ShardedImages(ImageDataModule):
         if not isinstance(examples, ShardImages):
             return super().content(examples)
         return (s.sha256.encode() + (b"" if s.chosen is None else s.chosen.tobytes()) for s in examples.shards)
+
+    @property
+    def has_class_counts(self) -> bool:
+        """See :class:`~data_modules.base.TaskDataModule`."""
+        return self.in_memory and super().has_class_counts
 
     def nominal_train_size(self) -> int | None:
         """Number of training examples in the index: the set was split when its shards were written."""
@@ -95,46 +95,38 @@ class ShardedData(ShardedImages):
     def check_options(self) -> None:
         """See :class:`~data_modules.loading.module.DataOptions`."""
         check_least(self, {"cache_dir_gib": 0})
-        is_remote = isinstance(self._place, RemotePath)
+        is_remote = isinstance(self.root_folder, RemotePath)
         if is_remote and self.in_memory:
             raise UserError(
-                f"data.root: {self._place} is a URL, whose shards are read one after the other; add "
+                f"data.root: {self.root_folder} is a URL, whose shards are read one after the other; add "
                 f"--data.in_memory false"
             )
         if self.cache_dir is not None:
             self._check_cache(self.cache_dir, is_remote)
-        super(ShardedImages, self).check_options()
+        super().check_options()
 
     @staticmethod
     def _check_cache(folder: str, is_remote: bool) -> None:
         if not is_remote:
             raise UserError("data.cache_dir: the shards below data.root are on a local disk already; leave it out")
         if "://" in folder:
-            raise UserError(f"data.cache_dir: {without_secrets(folder)} is a URL; give a local folder")
+            raise UserError("data.cache_dir: is a URL; give a local folder")
         if Path(folder).exists() and not Path(folder).is_dir():
             raise UserError(f"data.cache_dir: {folder} is a file; give a folder")
 
     @property
-    def _place(self) -> Place:
+    def root_folder(self) -> Any:
+        """``root`` as a path, or what stands for it behind a URL."""
         folder = Path(self.cache_dir) / "lgx_shards" if self.cache_dir else Cache().folder
         return place_of(self.root, Cache(folder, int(self.cache_dir_gib * 2**30)))
 
     @cached_property
     def folder(self) -> Any:
         """Folder of the shards, or what stands for it behind a URL."""
-        own = self._place / refuse_url(self.name)
+        if "://" in self.name:
+            raise UserError("data.name: is a URL; give the name of a folder below data.root")
+        own = self.root_folder / self.name
         shards = own.with_name(f"{own.name}_shards")  # where `lgx data prepare` writes them
         if (own / INDEX).exists():
             return own
         return shards if (shards.is_dir() if isinstance(shards, Path) else (shards / INDEX).exists()) else own
-
-
-def refuse_url(place: str | Path) -> Path:
-    """Turn the name of a local folder into a path.
-
-    Raises:
-        UserError: If it is a URL.
-    """
-    if "://" in str(place):
-        raise UserError(f"{without_secrets(str(place))}: only local folders of shards are read; give a path, not a URL")
-    return Path(place)

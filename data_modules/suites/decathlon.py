@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.files.errors import guarded
+from data_modules.files.tables import read_annotations
 from data_modules.images.examples import ImageFiles, Images
 from data_modules.images.module import ImageDataModule
 from data_modules.splits import stratified_split
@@ -14,7 +14,6 @@ from data_modules.suites.decathlon_archives import bring, what_to_fetch
 from data_modules.suites.suite import Suite
 from lgx.core.markers import Markers
 from lgx.errors import UserError
-from lgx.host.safety import read_json
 
 DecathlonTask = Literal[
     "aircraft", "cifar100", "dped", "dtd", "gtsrb", "imagenet", "omniglot", "svhn", "ucf101", "flowers"
@@ -160,9 +159,7 @@ class Decathlon(ImageDataModule):
         path = base / "annotations" / f"{self.facts.folder}_{part}.json"
         if not path.exists():
             raise UserError(f"{self.info.name}: {path} does not exist; unpack the annotations of the devkit again")
-        remedy = "unpack it from the devkit again"
-        content = read_json(path, remedy)
-        names, labels = guarded(lambda: _parse(content, path, self.num_classes), str(path), remedy)
+        names, labels = read_annotations(path, self.num_classes, "unpack it from the devkit again")
         return ImageFiles(base, names, labels, where or f"{self.info.name} {part}")
 
     def verify(self) -> None:
@@ -186,17 +183,3 @@ class Decathlon(ImageDataModule):
                     f"{name}: {len(missing):,} of {official:,} annotated {part} images are missing, first "
                     f"{files.path(missing[0])}; remove {self.folder} and prepare it again"
                 )
-
-
-def _parse(content: Any, path: Path, num_classes: int) -> tuple[list[str], list[int]]:
-    """Names and class indices of the annotated images, in the order of ``images``."""
-    index = {category: i for i, category in enumerate(sorted({c["id"] for c in content["categories"]}))}
-    names: dict[int, str] = {image["id"]: image["file_name"] for image in content["images"]}
-    category: dict[int, int] = {a["image_id"]: a["category_id"] for a in content.get("annotations") or []}
-    if len(index) != num_classes:
-        raise UserError(f"{path}: has {len(index)} categories, expected the {num_classes} of this task")
-    if names.keys() != category.keys() or len(content["annotations"]) != len(names):
-        raise UserError(
-            f"{path}: {len(content.get('annotations') or [])} labels for {len(names)} images, expected one each"
-        )
-    return list(names.values()), [index[category[image]] for image in names]

@@ -1,12 +1,10 @@
 """Unpack or link the Visual Decathlon from its official archives, task by task."""
 
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from data_modules.files.archives import link
-from data_modules.files.errors import guarded
+from data_modules.files.archives import link, unpack
 from lgx.errors import UserError
 
 DEVKIT = "http://www.robots.ox.ac.uk/~vgg/share/decathlon-1.0-devkit.tar.gz"
@@ -41,8 +39,17 @@ def bring(base: Path, name: str, source: str | Path) -> None:
                 f"all tasks; download it from {DEVKIT}"
             )
         _unpack(devkit, "decathlon-1.0/annotations", base / "annotations")
-    if not (base / "data" / name).exists():
-        _unpack_images(folder, name, base / "data" / name)
+    place = base / "data" / name
+    own, common = folder / (Path(IMAGENET).name if name == "imagenet12" else f"{name}.tar"), folder / Path(DATA).name
+    if place.exists():
+        return
+    if own.exists():
+        _unpack(own, name, place)
+    elif common.exists():
+        with TemporaryDirectory(dir=base) as unpacked:
+            unpack(common, Path(unpacked))
+            for archive in Path(unpacked).rglob(own.name):
+                _unpack(archive, name, place)
 
 
 def what_to_fetch(names: Sequence[str], root: str | Path) -> str:
@@ -58,45 +65,15 @@ def what_to_fetch(names: Sequence[str], root: str | Path) -> str:
     )
 
 
-def _unpack_images(folder: Path, name: str, target: Path) -> None:
-    """Unpack the archive of the task alone, or that within the archive of all tasks except ImageNet."""
-    own, archive = folder / (Path(IMAGENET).name if name == "imagenet12" else f"{name}.tar"), folder / Path(DATA).name
-    if own.exists():
-        _unpack(own, name, target)
-    elif archive.exists():
-        _unpack(archive, name, target, nested=f"{name}.tar")
-
-
-def _unpack(archive: Path, inside: str, target: Path, nested: str = "") -> None:
-    """Unpack an archive, and keep one of its folders at ``target``.
-
-    Args:
-        archive: The archive.
-        inside: The folder within it.
-        target: Its place, which does not exist yet.
-        nested: Name of a tar file in the archive, which is unpacked instead; nothing is done if there is none.
+def _unpack(archive: Path, inside: str, target: Path) -> None:
+    """Unpack an archive, and keep its folder ``inside`` at ``target``, which does not exist yet.
 
     Raises:
         UserError: If the archive is damaged or lacks the folder.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=target.parent) as unpacked:
-        if not guarded(lambda: _extract(archive, unpacked, nested), str(archive), "fetch it again"):
-            return
+        unpack(archive, Path(unpacked))
         if not (found := Path(unpacked, inside)).is_dir():
             raise UserError(f"{archive}: holds no {inside}/; expected the official archive, fetch it again")
         found.rename(target)
-
-
-def _extract(archive: Path, folder: str, nested: str) -> bool:
-    """Extract a tar file, or the one called ``nested`` in it; whether there is one."""
-    with tarfile.open(archive) as tar:
-        if not nested:
-            tar.extractall(folder, filter="data")
-            return True
-        member = next((member for member in tar if Path(member.name).name == nested), None)
-        if member is None:
-            return False
-        with tarfile.open(fileobj=tar.extractfile(member)) as inner:
-            inner.extractall(folder, filter="data")
-        return True

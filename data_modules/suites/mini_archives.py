@@ -1,153 +1,120 @@
-"""Read the archives of the mini-Decathlon: zip files of encoded images, which are held in memory and split."""
+"""Read the archives of the mini-Decathlon: zip files of images, which are unpacked and split."""
 
+import hashlib
 import io
-import zipfile
-from collections.abc import Callable, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from data_modules.base import Split
-from data_modules.files.errors import decoding, guarded
-from data_modules.files.tables import read_lines
+from data_modules.files.archives import unpack
 from data_modules.images.class_trees import in_order
+from data_modules.images.examples import ImageFiles
+from data_modules.sets.tiny_imagenet import ANNOTATIONS, read_classes, read_labels
 from data_modules.splits import Indices, grouped_split, stratified_split
 from lgx.errors import UserError
-from lgx.host.images import ImageReader
-from lgx.host.safety import IMAGE_SUFFIXES, open_undecoded
+from lgx.host.safety import IMAGE_SUFFIXES, list_images, open_undecoded
 
 SHORT_SIDE = 64
 """Largest short side of a stored image, in pixels; larger images are reduced."""
-
-Named = list[tuple[PurePosixPath, bytes]]
-"""Path within the archive and encoded image, sorted by path."""
 _KEPT = (".jpg", ".jpeg", ".png")
 """Suffixes of files whose bytes may be stored unchanged."""
 
 
-class EncodedImages:
-    """Encoded images of one split, which are decoded, and reduced if large, when they are stored."""
+class SmallFiles(ImageFiles):
+    """Image files that are reduced, if large, when they are stored."""
 
-    def __init__(self, examples: Named, labels: Indices, where: str = "") -> None:
-        self.examples, self.labels, self.where = examples, labels, where
-
-    def __len__(self) -> int:
-        return len(self.examples)
-
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        path, data = self.examples[index]
-        with decoding(f"{self.where}: {path}", "fetch its archive again"):
-            image = ImageReader()(data)
-        assert isinstance(image, Image.Image)
+    def decoded(self, index: int) -> Image.Image:
+        """Decode one file, and reduce it."""
+        image: Image.Image = super().decoded(index)
         scale = SHORT_SIDE / min(image.size)
         if scale < 1:
             width, height = (max(SHORT_SIDE, round(side * scale)) for side in image.size)
             image = image.resize((width, height), Image.Resampling.BICUBIC)
-        return image, int(self.labels[index])
+        return image
 
     def encoded(self, index: int) -> tuple[bytes, str]:
         """Bytes and suffix of the stored image; a JPEG or PNG that is neither resized nor converted stays as it is."""
-        path, data = self.examples[index]
-        image, _ = self[index]
+        path, image = self.path(index), self.decoded(index)
         suffix = "jpg" if path.suffix.lower() in (".jpg", ".jpeg") else "png"
-        with open_undecoded(data) as original:
+        with open_undecoded(path) as original:
             if (original.size, original.mode) == (image.size, image.mode) and path.suffix.lower() in _KEPT:
-                return data, suffix
+                return path.read_bytes(), suffix
         buffer = io.BytesIO()
         image.save(buffer, "jpeg" if suffix == "jpg" else "png", quality=95)
         return buffer.getvalue(), suffix
 
-    def take(self, indices: Indices) -> "EncodedImages":
-        """The images at ``indices``."""
-        return EncodedImages([self.examples[i] for i in indices.tolist()], self.labels[indices], self.where)
+
+Splits = Mapping[Split, SmallFiles]
 
 
-Splits = dict[Split, EncodedImages]
-
-
-def read_zip(path: Path) -> Named:
-    """Read all images of a zip file into memory.
-
-    Raises:
-        UserError: If the archive is damaged or holds no image.
-    """
-    found: Named = guarded(lambda: _read_images(path), str(path), "fetch it again")
-    if not found:
-        raise UserError(f"{path}: holds no image (looked for {', '.join(IMAGE_SUFFIXES)}); fetch it again")
-    return found
-
-
-def _read_images(path: Path) -> Named:
-    with zipfile.ZipFile(path) as archive:
-        members = sorted((PurePosixPath(name), name) for name in archive.namelist())
-        images = ((place, name) for place, name in members if place.suffix.lower() in IMAGE_SUFFIXES)
-        return [(place, archive.read(name)) for place, name in images if not place.name.startswith(".")]
-
-
-def class_trees(folder: Path) -> Splits:
+def class_trees(folder: Path, scratch: Path) -> Splits:
     """Read ``<split>.zip`` with ``<split>/<class>/<image>``; without ``validation.zip`` a tenth of train is val."""
     validation = folder / "validation.zip"
-    train, test = (_labeled(folder / f"{name}.zip") for name in ("train", "test"))
-    return _official(train, test, _labeled(validation) if validation.exists() else None)
+    train, test = (_labeled(folder / f"{name}.zip", scratch) for name in ("train", "test"))
+    return _official(train, test, _labeled(validation, scratch) if validation.exists() else None)
 
 
-def tracks(folder: Path) -> Splits:
+def tracks(folder: Path, scratch: Path) -> Splits:
     """Read one archive with ``gtsrb/<class>/<track>_<frame>.ppm``; a track is never split."""
-    images = _labeled(folder / "gtsrb_100_per_class.zip")
-    names = [name.stem.split("_")[0] for name, _ in images.examples]
+    images = _labeled(folder / "gtsrb_100_per_class.zip", scratch)
+    names = [images.path(k).stem.split("_")[0] for k in range(len(images))]
     return _hold_out(images, lambda labels, i, share: grouped_split(labels, [names[k] for k in i.tolist()], share, 0))
 
 
-def one_tree(folder: Path) -> Splits:
+def one_tree(folder: Path, scratch: Path) -> Splits:
     """Read one archive with ``images/<class>/<image>``."""
-    images = _labeled(folder / "dtd10_short128.zip")
+    images = _labeled(folder / "dtd10_short128.zip", scratch)
     return _hold_out(images, lambda labels, _, share: stratified_split(labels, share, 0))
 
 
-def drawers(folder: Path) -> Splits:
+def drawers(folder: Path, scratch: Path) -> Splits:
     """Read two archives with ``<half>/<alphabet>/<character>/<number>_<drawer>.png``, which share two alphabets."""
-    drawings: dict[PurePosixPath, bytes] = {}
+    drawings: dict[Path, Path] = {}
     for half in ("images_background_small1", "images_background_small2"):
-        for name, data in read_zip(folder / f"{half}.zip"):
+        for name in _unpacked(folder / f"{half}.zip", scratch):
             if len(name.parts) != 4 or not name.stem.split("_")[-1].isdecimal():
                 raise UserError(
                     f"{folder / half}.zip: holds {name}, expected {half}/<alphabet>/<character>/<number>_<drawer>.png"
                 )
-            drawings[PurePosixPath(*name.parts[1:])] = data
-    examples = sorted(drawings.items())
-    characters = [name.parent for name, _ in examples]
-    images = EncodedImages(examples, np.unique([str(c) for c in characters], return_inverse=True)[1])
-    drawer = np.array([int(name.stem.split("_")[-1]) for name, _ in examples])
+            drawings[Path(*name.parts[1:])] = half / name
+    names = sorted(drawings)
+    labels = np.unique([str(name.parent) for name in names], return_inverse=True)[1]
+    images = SmallFiles(scratch, [str(drawings[name]) for name in names], labels, "omniglot")
+    drawer = np.array([int(name.stem.split("_")[-1]) for name in names])
     chosen = {"train": drawer <= 11, "val": (drawer > 11) & (drawer <= 15), "test": drawer > 15}
     return {split: images.take(np.flatnonzero(chosen[split])) for split in ("train", "val", "test")}
 
 
-def tiny_imagenet(folder: Path) -> Splits:
+def tiny_imagenet(folder: Path, scratch: Path) -> Splits:
     """Read training images by folder. The official val images, whose classes a text file gives, are the test."""
-    classes = " ".join(read_lines(folder / "wnids.txt")).split()
-    train = _labeled(folder / "train_50_per_class.zip", classes)
-    annotations = folder / "val_annotations.txt"
-    lines = [line.split("\t") for line in read_lines(annotations) if line]
-    wnid = {line[0]: line[1] for line in lines if len(line) > 1}
-    test = read_zip(folder / "val_all.zip")
-    unknown = [name.name for name, _ in test if wnid.get(name.name) not in classes]
-    if unknown:
-        raise UserError(f"{annotations}: gives no known class for {unknown[0]} of val_all.zip; fetch it again")
-    labels = np.array([classes.index(wnid[name.name]) for name, _ in test])
-    return _official(train, EncodedImages(test, labels))
+    classes = read_classes(folder / "wnids.txt", 200)
+    train = _labeled(folder / "train_50_per_class.zip", scratch, classes)
+    names = _unpacked(folder / "val_all.zip", scratch)
+    label_of = read_labels(folder / ANNOTATIONS, classes)
+    if unknown := next((name.name for name in names if name.name not in label_of), None):
+        raise UserError(f"{folder / ANNOTATIONS}: gives no class for {unknown} of val_all.zip; fetch it again")
+    labels = [label_of[name.name] for name in names]
+    return _official(train, SmallFiles(scratch / "val_all", list(map(str, names)), labels, "tiny_imagenet test"))
 
 
-def without_repeats(images: EncodedImages, others: Sequence[EncodedImages]) -> EncodedImages:
+def without_repeats(images: SmallFiles, others: Sequence[SmallFiles]) -> SmallFiles:
     """Drop images whose bytes occur in ``others`` or earlier in ``images``."""
-    known = {data for other in others for _, data in other.examples}
+    known = {content for other in others for content in _contents(other)}
     first: dict[bytes, int] = {}
-    for i, (_, data) in enumerate(images.examples):
-        first.setdefault(data, i)
-    return images.take(np.array([i for data, i in first.items() if data not in known], np.int64))
+    for index, content in enumerate(_contents(images)):
+        first.setdefault(content, index)
+    return images.take(np.array([index for content, index in first.items() if content not in known], np.int64))
 
 
-def _official(train: EncodedImages, test: EncodedImages, val: EncodedImages | None = None) -> Splits:
+def _contents(images: SmallFiles) -> list[bytes]:
+    """Digest of each file."""
+    return [hashlib.sha256(images.path(k).read_bytes()).digest() for k in range(len(images))]
+
+
+def _official(train: SmallFiles, test: SmallFiles, val: SmallFiles | None = None) -> Splits:
     """Drop copies of test from val, and of both from train; without ``val`` hold a stratified tenth of train out."""
     if val is not None:
         val = without_repeats(val, [test])
@@ -157,7 +124,7 @@ def _official(train: EncodedImages, test: EncodedImages, val: EncodedImages | No
     return {"train": train.take(kept), "val": train.take(held), "test": test}
 
 
-def _hold_out(images: EncodedImages, split: Callable[[Indices, Indices, float], tuple[Indices, Indices]]) -> Splits:
+def _hold_out(images: SmallFiles, split: Callable[[Indices, Indices, float], tuple[Indices, Indices]]) -> Splits:
     """Make a fifth test and a tenth val.
 
     ``split`` maps labels (N,), positions in ``images`` (N,) and a share to indices of 0 to N - 1: kept, held out.
@@ -169,15 +136,25 @@ def _hold_out(images: EncodedImages, split: Callable[[Indices, Indices, float], 
     return {"train": images.take(rest[kept]), "val": images.take(rest[held]), "test": images.take(test)}
 
 
-def _labeled(path: Path, classes: Sequence[str] | None = None) -> EncodedImages:
+def _unpacked(path: Path, scratch: Path) -> list[Path]:
+    """Unpack a zip file into a folder of its name below ``scratch``; the paths of its images there, sorted."""
+    place = scratch / path.stem
+    unpack(path, place)
+    names = sorted(file.relative_to(place) for file in list_images(place)[0])
+    if not names:
+        raise UserError(f"{path}: holds no image (looked for {', '.join(IMAGE_SUFFIXES)}); fetch it again")
+    return names
+
+
+def _labeled(path: Path, scratch: Path, classes: Sequence[str] | None = None) -> SmallFiles:
     """Images of a zip file; its second folders are the classes, ordered as numbers if all are, else by alphabet."""
-    examples = read_zip(path)
-    if bad := next((name for name, _ in examples if len(name.parts) < 3), None):
+    names = _unpacked(path, scratch)
+    if bad := next((name for name in names if len(name.parts) < 3), None):
         raise UserError(f"{path}: holds {bad}, expected <folder>/<class>/<image>")
-    found = {name.parts[1] for name, _ in examples}
+    found = {name.parts[1] for name in names}
     if classes is None:
         classes = in_order(found)
     elif unknown := found - set(classes):
         raise UserError(f"{path}: holds the class {min(unknown)} that wnids.txt does not name; fetch both again")
     number = {name: k for k, name in enumerate(classes)}
-    return EncodedImages(examples, np.array([number[name.parts[1]] for name, _ in examples], np.int64))
+    return SmallFiles(scratch / path.stem, list(map(str, names)), [number[name.parts[1]] for name in names], str(path))

@@ -35,7 +35,8 @@ class MiniFacts:
         mean: Per-channel mean of the training images at 32 px, in [0, 1].
         std: Per-channel standard deviation, likewise.
         files: The archives, in a folder with the task's name.
-        read: Reads that folder and returns the images of every split; None for scikit-learn's digits.
+        read: Unpacks the archives of that folder into another one and returns the images of every split; None for
+            scikit-learn's digits.
         splits: One sentence on the splits.
         license: As the publishers state it.
     """
@@ -45,7 +46,7 @@ class MiniFacts:
     mean: Channels
     std: Channels
     files: tuple[str, ...]
-    read: Callable[[Path], sources.Splits] | None
+    read: Callable[[Path, Path], sources.Splits] | None
     splits: str
     license: str = "none stated"
 
@@ -109,12 +110,12 @@ class MiniSuite(ShardedSuite[MiniTask]):
             if not (path := Path(str(source)) / task / file).is_file():
                 raise UserError(f"mini_{task}: {path} does not exist; --source is the folder that holds {wanted}")
 
-    def images(self, task: MiniTask, source: str | Path | None) -> Mapping[Split, Images]:
+    def images(self, task: MiniTask, source: str | Path | None, scratch: Path) -> Mapping[Split, Images]:
         """Read the archives of a task; damaged and other ones are refused."""
         facts, folder = FACTS[task], Path(str(source)) / task
         if facts.read is None:
             return pictures(f"mini_{task}", "digits")
-        found = facts.read(folder)
+        found = facts.read(folder, scratch)
         for split, images in found.items():
             images.where = f"mini_{task} {split}"
         if (classes := len(np.unique(found["train"].labels))) != facts.num_classes:

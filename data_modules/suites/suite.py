@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Generic, TypeVar
 
 from data_modules.base import SPLITS, DatasetInfo, Split
@@ -83,8 +84,8 @@ class ShardedSuite(Suite[TaskT]):
     in_shards = True
 
     @abstractmethod
-    def images(self, task: TaskT, source: str | Path | None) -> Mapping[Split, Images]:
-        """The images of every split of a task."""
+    def images(self, task: TaskT, source: str | Path | None, scratch: Path) -> Mapping[Split, Images]:
+        """The images of every split of a task; archives are unpacked into ``scratch``."""
 
     def needs_source(self, task: TaskT) -> bool:
         """Whether the archives of a task must be given; other tasks are made."""
@@ -112,8 +113,8 @@ class ShardedSuite(Suite[TaskT]):
                 return True
             if folder.exists():
                 raise UserError(f"{folder} exists but does not contain {info.name}; move it away and run again")
-            images = self.images(task, source)
-            with atomic_path(folder) as temporary:
+            with TemporaryDirectory(dir=folder.parent) as scratch, atomic_path(folder) as temporary:
+                images = self.images(task, source, Path(scratch))
                 for split in SPLITS:
                     write_shards(images[split], temporary, split, info, shard_size=2000)
         return True

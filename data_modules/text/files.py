@@ -14,12 +14,12 @@ from torch.nn.utils.rnn import pad_sequence
 from data_modules.base import DatasetInfo, Split
 from data_modules.files.errors import guarded
 from data_modules.loading.fingerprint import spread
+from data_modules.loading.module import task_name
 from data_modules.splits import Indices
 from data_modules.text.module import TokenSet
 from data_modules.text.rows import library, read_files, split_files
 from data_modules.text.tokenizer import description_of, end_of, padded
 from lgx.core.batch import Batch
-from lgx.core.schema import LINE
 from lgx.core.task import IGNORE_TOKEN, PERPLEXITY, Task
 from lgx.errors import UserError
 from lgx.host.cache import cache_root
@@ -78,9 +78,7 @@ class TextFiles(TokenSet[Sequences]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        name = self.name or self.root_folder.resolve().stem
-        if not LINE.holds(name):
-            raise UserError(f"data.root: the name {name!a} cannot be printed in one line; give one with --data.name")
+        name = task_name(self.name or self.root_folder.resolve().stem)
         splits = "files named val and test, or val_fraction of the training documents for each"
         size, publisher = self.token_count, "the user's own"
         self.info = DatasetInfo(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.loading.module import task_name
 from data_modules.text.module import TextDataModule
 from data_modules.text.rows import labeled, library, read_files, read_texts, split_files
-from lgx.core.schema import LINE
 from lgx.core.task import AGREEMENT, Kind
 from lgx.errors import UserError
 
@@ -33,9 +33,7 @@ class OwnTexts(TextDataModule):
 
     def describe(self, classes: tuple[str, ...], kind: Kind, metric: str) -> DatasetInfo:
         """The facts of a set whose texts have these classes."""
-        name = self.name or self.root_folder.resolve().stem
-        if not LINE.holds(name):
-            raise UserError(f"data.root: the name {name!a} cannot be printed in one line; give one with --data.name")
+        name = task_name(self.name or self.root_folder.resolve().stem)
         if not 1 <= len({*self.columns}) == len(self.columns) <= 2:
             raise UserError(f"data.text: expected one column or two different ones, got {self.text!r}")
         splits = "words in the paths of the files, or val_fraction of the training rows for each"

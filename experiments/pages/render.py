@@ -36,12 +36,12 @@ class Pages:
         )  # fmt: skip
         own = self.sources
         functions: list[Callable[..., Any]] = [
-            tables.grid, tables.cross, tables.leads, tables.depths, tables.tasks, tables.markdown,
+            tables.grid, tables.cross, tables.leads, tables.depths, tables.tasks, tables.markdown, tables.tuned,
             tables.kinds_of_methods, reference.commands, reference.interface,
-            values.average, values.ahead, values.level, values.require, selections,
+            values.adjusted_p, values.average, values.binomial, values.ahead, values.level, values.require, selections,
             own.rows, own.cells, own.mean, own.span, own.claim, own.paper, own.verdicts, own.counts, own.judged,
             own.verdicts_of, own.departures, own.source, own.costs, own.length_table, own.length_lead, own.length_mean,
-            own.fault, in_words,
+            own.fault, own.test_examples, own.drawn_usage, own.significant, in_words,
         ]  # fmt: skip
         self._jinja.globals |= {function.__name__: function for function in functions}
         self._jinja.globals |= {"recipes": own.recipes, "paths": paths, "arena": partial(ArenaPage, own)}

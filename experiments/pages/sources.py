@@ -1,7 +1,8 @@
 """Committed rows, and what is computed from them: verdicts, starts at equal compute, LSAMD's selections, times."""
 
 import csv
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from functools import cache
 from math import inf
@@ -14,7 +15,13 @@ import yaml
 from experiments.analyze import length
 from experiments.pages.values import Lead, Measured, Refuted, Values
 from experiments.reproduce.costs import costs_as_markdown
-from experiments.reproduce.judged_claims import JudgedClaim, claims_as_markdown, count_answers, judged_claims
+from experiments.reproduce.judged_claims import (
+    JudgedClaim,
+    adjusted,
+    claims_as_markdown,
+    count_answers,
+    judged_claims,
+)
 from experiments.reproduce.recipes import Recipe, load_recipes
 from experiments.reproduce.verdicts import MEANINGS
 from lgx.core.rows import Row, read_rows
@@ -67,6 +74,18 @@ class Sources:
         faulty = any(row.method == method and row.commit in commits for name in names for row in self._file(name))
         return sentence * faulty
 
+    def test_examples(self, name: str, task: str) -> int:
+        """How many test examples a task has in a file of results."""
+        (count,) = {row.n for row in self._file(name) if (row.task, row.split) == (task, "test")}
+        return count
+
+    def drawn_usage(self, name: str) -> list[int]:
+        """Number of data sets that use the base block of each layer, from the first panel of a figure of paths."""
+        text = Path(self._use(f"{RESULTS / name}.svg")).read_text(encoding="utf-8")
+        dots = text.split('PathCollection_1">')[1].split('matplotlib.axis_1">')[0]
+        counts = Counter(float(x) for x in re.findall(r'<use [^>]* x="([\d.]+)"', dots))
+        return [count for _, count in sorted(counts.items())]
+
     def cells(self, name: str) -> list[Cells]:
         """The lines of a file of another form than rows."""
         return self.read_cells(self._use(name))
@@ -111,7 +130,7 @@ class Sources:
     def verdicts(self, *chosen: tuple[str, str]) -> str:
         """The table of verdicts, of all claims or of some."""
         listed = [self.claim(*place) for place in chosen] or self.judged()
-        return claims_as_markdown(listed).rpartition("\n\n")[0]
+        return claims_as_markdown(listed, self.judged()).rpartition("\n\n")[0]
 
     def verdicts_of(self, paper: str) -> str:
         """The table of verdicts on one paper's claims, and the tables and figures on which there is none.
@@ -120,7 +139,8 @@ class Sources:
             paper: ``tal``, ``lsamd`` or ``sws``.
         """
         names = [name for name in self.recipes() if name.startswith(f"{paper}/")]
-        table = claims_as_markdown([judged for name in names for judged in self._claims(name)]).rpartition("\n\n")[0]
+        claims = [judged for name in names for judged in self._claims(name)]
+        table = claims_as_markdown(claims, self.judged()).rpartition("\n\n")[0]
         without = [
             f"{name.partition('/')[2]} ({recipe.title})"
             for name, recipe in self.recipes().items()
@@ -169,6 +189,14 @@ class Sources:
             (f"*{answer}*", str(counts[answer]), meaning) for answer, meaning in MEANINGS.items() if counts[answer]
         ]
         return piped([("verdict", f"of {counts.total()} claims", "meaning"), ("---", "---:", "---"), *lines])
+
+    def significant(self) -> str:
+        """How many claims have a p below 0.05, before and after it is adjusted for their number."""
+        p_values = adjusted(self.judged())
+        conclusive = sum(count_answers(self.judged())[answer] for answer in ("holds", "holds (smaller)", "reversed"))
+        kept = sum(p < 0.05 for p in p_values.values())
+        kept_in_words = f"{kept} have a p (Holm) below 0.05"
+        return f"{conclusive} of {len(p_values)} claims with an interval are conclusive one by one; {kept_in_words}"
 
     def _claims(self, table: str) -> list[JudgedClaim]:
         mini = self.recipes()[table].scales.get("mini")
@@ -222,12 +250,17 @@ class ArenaPage:
                 return Values(f"{start}, {task}, {size}, {epochs} epochs", point.accuracy)
         raise Refuted(f"{start} was not measured on {task}, {size}, {epochs} epochs")
 
-    def lead(self, start: str, epochs: int) -> Lead:
-        """Accuracy of a start minus that of scratch."""
-        found = lead_at_equal_compute(self.curves, start, self.scratch, epochs)
+    def lead(self, start: str, epochs: int, size: str = "") -> Lead:
+        """Accuracy of a start minus that of scratch, on average over all tasks and sizes, or over those of one size."""
+        chosen = {
+            name: {place: curve for place, curve in places.items() if size in ("", place[1])}
+            for name, places in self.curves.items()
+        }
+        found = lead_at_equal_compute(chosen, start, self.scratch, epochs)
         if found is None or found[0].summary.half_width is None:
             raise Refuted(f"scratch was not measured with the compute of {start} after {epochs} epochs")
-        return Lead(found[0].summary.mean, found[0].summary.half_width, found[0].claimable, 1)
+        summary = found[0].summary
+        return Lead(summary.mean, summary.half_width, found[0].claimable, 1, found[0].p)
 
 
 def selections(cells: list[Cells]) -> dict[tuple[str, int], tuple[Selection, float]]:

@@ -80,6 +80,26 @@ def grid(
     )
 
 
+def tuned(rows: Measured, lines: Mapping[str, str], rates: Mapping[str, str], first: str) -> str:
+    """A table of learning rates that were tried, and the best of each line: *edge* where it is the smallest or largest.
+
+    Args:
+        rows: The rows.
+        lines: Title -> name of a method in which ``{rate}`` stands for a rate.
+        rates: The rates in their order -> how names of methods spell them.
+        first: Title of the first column.
+    """
+    best_of = min if lower_is_better(str(rows.where["metric"])) else max
+    body = []
+    for title, name in lines.items():
+        tried = {rate: rows.get(name.replace("{rate}", spelled)) for rate, spelled in rates.items()}
+        means = {rate: values.mean for rate, values in tried.items() if values}
+        best = best_of(means, key=lambda rate: means[rate])
+        edge = " (edge)" * (best in (next(iter(means)), next(reversed(means))))
+        body.append([title, *(values.only if values else EMPTY_CELL for values in tried.values()), f"{best}{edge}"])
+    return markdown([first, *rates, "best"], body)
+
+
 @dataclass
 class _Cell:
     text: str = EMPTY_CELL

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import sqrt
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from experiments.reproduce.judged_claims import holm, p_in_words
 from lgx.core.rows import Row
 from lgx.results.statistics import paired_difference, summarize
 
@@ -28,12 +30,14 @@ class Lead:
         half: Half of its 95 % interval.
         is_significant: Whether the interval excludes 0.
         digits: Digits behind the point on pages.
+        p: Of the paired t-test; None where all differences are equal.
     """
 
     mean: float
     half: float
     is_significant: bool
     digits: int
+    p: float | None = None
 
     def __str__(self) -> str:
         return f"{self.mean:+.{self.digits}f} ± {self.half:.{self.digits}f}"
@@ -119,7 +123,20 @@ class Values:
         found = paired_difference(self.by_seed, other.by_seed)
         if found is None or found.summary.half_width is None:
             raise Refuted(f"{self.name} and {other.name} have fewer than two seeds in common")
-        return Lead(found.summary.mean, found.summary.half_width, found.claimable, self.digits)
+        return Lead(found.summary.mean, found.summary.half_width, found.claimable, self.digits, found.p)
+
+
+def adjusted_p(**leads: Lead) -> dict[str, str]:
+    """The p-values of several leads, adjusted by the method of Holm, in words; refused unless all are below 0.05."""
+    p_values = holm({name: lead.p for name, lead in leads.items() if lead.p is not None})
+    for name, lead in leads.items():
+        require(p_values.get(name, 1) < 0.05, f"{name} is significant among {len(leads)} claims", lead, p_values)
+    return {name: f"p {p_in_words(p) if p < 0.001 else f'= {p:.3f}'}" for name, p in p_values.items()}
+
+
+def binomial(percent: float, n: int) -> float:
+    """Half of the 95 % interval of a share of n examples, in points."""
+    return 1.96 * sqrt(percent * (100 - percent) / n)
 
 
 def average(*several: Values) -> Values:

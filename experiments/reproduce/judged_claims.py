@@ -1,9 +1,10 @@
 """The verdict on every claim of the papers, from committed measurements."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import accumulate
+from typing import ClassVar, TypeVar
 
 from experiments.reproduce.judging import compare_and_judge
 from experiments.reproduce.recipes import Recipe
@@ -12,6 +13,8 @@ from lgx.errors import UserError
 from lgx.results.comparison import Options
 from lgx.results.merging import find_results
 from lgx.results.report import EMPTY_CELL, piped
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,8 @@ class JudgedClaim:
         paper, lead, seeds, cells, _ = verdict.line(1, 2 if of_loss else 1)
         paper += " (sums)" if of_loss and paper != EMPTY_CELL else ""
         lead += " †" if verdict.undated and verdict.measured else ""
-        p = verdict.measured.p if verdict.measured else None
-        shown = EMPTY_CELL if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-        return self.table, claim, paper, lead, shown, seeds, cells, self._answer()
+        p = p_in_words(verdict.measured.p if verdict.measured else None)
+        return self.table, claim, paper, lead, p, seeds, cells, self._answer()
 
     @property
     def evidence(self) -> tuple[object, ...]:
@@ -59,6 +61,11 @@ class JudgedClaim:
         if verdict.seeds_needed is not None:
             answer += f", {verdict.seeds_needed} seeds would decide"
         return f"{answer} ({verdict.differs})" if verdict.differs else answer
+
+
+def p_in_words(p: float | None) -> str:
+    """A p-value in a table."""
+    return EMPTY_CELL if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def judged_claims(recipes: Iterable[Recipe], scale: str) -> list[JudgedClaim]:
@@ -92,17 +99,39 @@ def _verdicts(recipe: Recipe, scale: str) -> list[Verdict]:
         raise UserError(f"{recipe.name}, {scale} scale: {error}") from error
 
 
-def claims_as_markdown(claims: Iterable[JudgedClaim]) -> str:
-    """A Markdown table of claims, and a line that counts the verdicts; claims on the same rows count once."""
+def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
+    """p-values of several claims, adjusted by the method of Holm (1979): as if each claim were one of all."""
+    ordered = sorted(p_values.items(), key=lambda item: item[1])
+    scaled = (min(1.0, (len(ordered) - rank) * p) for rank, (_, p) in enumerate(ordered))
+    return {key: p for (key, _), p in zip(ordered, accumulate(scaled, max), strict=True)}
+
+
+def adjusted(claims: Iterable[JudgedClaim]) -> dict[tuple[object, ...], float]:
+    """Evidence of each of the papers' claims with a verdict -> its adjusted p-value; controls have none."""
+    judged = [claim for claim in claims if not claim.is_control and claim.verdict.answer != "not comparable"]
+    return holm({c.evidence: c.verdict.measured.p for c in judged if c.verdict.measured and c.verdict.measured.p})
+
+
+def claims_as_markdown(claims: Iterable[JudgedClaim], family: Iterable[JudgedClaim] = ()) -> str:
+    """A Markdown table of claims, and a line that counts the verdicts; claims on the same rows count once.
+
+    Args:
+        claims: The claims.
+        family: All claims among which p-values are adjusted; empty for these.
+    """
     listed = list(claims)
-    rules = ["---" if heading in ("table", "claim", "verdict") else "---:" for heading in JudgedClaim.headings]
+    p_values = adjusted(list(family) or listed)
+    place = JudgedClaim.headings.index("p") + 1
+    headings = (*JudgedClaim.headings[:place], "p (Holm)", *JudgedClaim.headings[place:])
+    rules = ["---" if heading in ("table", "claim", "verdict") else "---:" for heading in headings]
     first: dict[tuple[object, ...], str] = {}
     cells = []
     for claim in listed:
         *others, answer = claim.cells()
+        others.insert(place, EMPTY_CELL if claim.is_control else p_in_words(p_values.get(claim.evidence)))
         is_again = first.setdefault(claim.evidence, claim.table) != claim.table
         cells.append((*others, f"as {first[claim.evidence]}" if is_again else answer))
-    lines = [piped([JudgedClaim.headings, rules, *cells])]
+    lines = [piped([headings, rules, *cells])]
     counts = count_answers(listed)
     numbers = ", ".join(f"{counts[answer]} {answer}" for answer in MEANINGS)
     if any(claim.verdict.undated for claim in listed):

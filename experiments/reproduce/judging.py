@@ -73,7 +73,9 @@ def compare_and_judge(files: Sequence[Path], options: Options, judging: Judging)
     report = found.report
     place = int(report.sections[0].title == AVERAGES)
     sections = [*report.sections[:place], claim_section(verdicts), *report.sections[place:]]
-    report = replace(report, sections=sections, headline=[*report.headline, tally(verdicts)])
+    is_judged = all(verdict.answer != "not comparable" for verdict in verdicts)
+    best = report.headline if is_judged else []  # methods that do not compare have no best one
+    report = replace(report, sections=sections, headline=[*best, tally(verdicts)])
     return replace(found, report=report), verdicts
 
 

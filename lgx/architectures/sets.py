@@ -91,7 +91,7 @@ def sample_architectures(
 
 
 def read_architectures(path: str, base: Architecture | None = None) -> list[Architecture]:
-    """Read an architecture set from JSON lines, as ``lgx sample`` writes it.
+    """Read an architecture set from JSON lines.
 
     A line is an object with an architecture's keys. The key ``name`` is ignored. ``num_classes`` is that of ``base``,
     because it belongs to the task, and missing keys are those of ``base``. Empty lines are skipped.
@@ -100,11 +100,11 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
         path: The file, one object per line.
         base: Every line must have its image size and channels, or its vocabulary and longest text; None accepts any.
     """
-    remedy = "give a file that `lgx sample --out FILE.jsonl` wrote"
+    remedy = 'give a file with an architecture in each line, such as {"depth": 4, "embed_dim": 64, "num_heads": 4}'
     lines = enumerate(read_bytes(Path(path), remedy).splitlines(), 1)
     read = [_read_line(f"{path}, line {n}", line, base) for n, line in lines if line.strip()]
     if not read:
-        raise UserError(f"{path}: holds no architecture; write one with `lgx sample ViTs-1K --out {path}`")
+        raise UserError(f"{path}: holds no architecture; {remedy}")
     return read
 
 
@@ -118,8 +118,7 @@ def _read_line(location: str, line: bytes, base: Architecture | None) -> Archite
         for key, want in inputs.items():
             have = values.get(key, want)
             if have != want:
-                hint = f"leave {key} out, or use `lgx sample --arch`"
-                raise UserError(f"{key} is {shortened(have)}, but the data's is {want}; {hint}")
+                raise UserError(f"{key} is {shortened(have)}, but the data's is {want}; leave {key} out")
         return architecture_from_dict({**default.to_dict(), **values, "num_classes": default.num_classes})
     except (UserError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{location}: {error}") from error

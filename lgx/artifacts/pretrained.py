@@ -132,11 +132,25 @@ def architecture_of(place: str) -> Architecture:
     kind = kind_of(place)
     if kind == "weights" and (text := read_metadata(place).get(ARCHITECTURE_KEY)):
         return parse_any_architecture(text)
-    if kind in ("timm", "name") and (source := TimmSource.named(place)):
-        with building_on("meta"), timm_errors(place):
-            return _described(place, source.build()).require_known("a default architecture")
     with torch.random.fork_rng(devices=[]):
-        return load_pretrained(place).require_known("a default architecture")
+        network = _without_weights(place) or load_pretrained(place)
+    return network.require_known("a default architecture")
+
+
+def load_known(place: str, purpose: str) -> PretrainedNetwork:
+    """Load a trained network, see :func:`load_pretrained`; refuse other models of timm than ViTs without weights."""
+    if (network := _without_weights(place)) is not None:
+        network.require_known(purpose)
+    return load_pretrained(place)
+
+
+def _without_weights(place: str) -> PretrainedNetwork | None:
+    """The description of a model that timm can build by name; None of other sources."""
+    source = TimmSource.named(place) if kind_of(place) in ("timm", "name") else None
+    if source is None:
+        return None
+    with building_on("meta"), timm_errors(place):
+        return _described(place, source.build())
 
 
 def _from_learngene(name: str) -> PretrainedNetwork:

@@ -41,7 +41,9 @@ def backbones(pattern: str) -> None:
         return
     names = names_of_backbones(pattern)
     if not names:
-        raise UserError(f"{pattern[:100]}: timm has no pretrained ViT of that name; `lgx backbones '*'` lists all")
+        others = timm.list_models(f"*{pattern}*", pretrained=True)
+        reason = "is not a ViT, and lgx reads only ViTs" if others else "timm has no pretrained ViT of that name"
+        raise UserError(f"{pattern[:100]}: {reason}; `lgx backbones '*'` lists all")
     width = max(map(len, names))
     print(f"{'backbone':<{width}}  read  parameters     px  license")
     for name in names:

@@ -76,6 +76,8 @@ def prepare(
     from data_modules.sets.bring import bring
 
     check_name(name)
+    if "://" in root:
+        raise UserError("--root: is a URL; give a local folder, and the URL of shards with --shards --out")
     suite = find_suite(name)
     if shards and (name in TEXT_SETS or (suite is not None and suite.in_shards)):
         raise UserError(f"--shards: {name} is a text set, or is stored in shards already; leave it out")

@@ -114,7 +114,7 @@ def _embed_all(
         task = read.task
         if task.name in found.tensors:
             raise UserError(f"--data: two tasks are called {task.name}; embed them into two files")
-        options = loader_options(num_workers, read.collate, [task], batch_size, worker_timeout, "--")
+        options = loader_options(num_workers, read.collate, worker_timeout)
         loader = tracked(DataLoader(read.examples, batch_size, **options), f"embedding {task.name}")
         teacher = Teacher.of(reader.ancestor, task, features_only=True)
         total, count = sum_features(teacher, (batch.to(device) for batch in loader))

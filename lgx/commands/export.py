@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from lgx.commands.run import SizeOptions
 from lgx.commands.words import words_for
 from lgx.errors import UserError
 
@@ -16,10 +17,7 @@ def export(
     source: str,
     *,
     out: str,
-    arch: str | None = None,
-    params: str | None = None,
-    macs: str | None = None,
-    latency: str | None = None,
+    size: SizeOptions,
     int8: str | None = None,
     most_lost: float = 1.0,
     tokenizer: str | None = None,
@@ -36,10 +34,7 @@ def export(
         source: Folder of a run (its final weights), a checkpoint (averaged weights if the run averages weights), a
             model folder, or a learngene file of a whole network or a family.
         out: Folder, or file ending in .safetensors, .onnx or .pt2 (torch.export).
-        arch: Network of a family by what differs from the whole one: depth=6,embed_dim=128; ancestor is the whole one.
-        params: Budget of parameters, e.g. 1.5M; chooses the network of a family with the best validation score.
-        macs: Budget of multiply-accumulates of one example, e.g. 1.2G; chooses like --params.
-        latency: Budget of time for one example on this machine, e.g. 5ms; chooses like --params.
+        size: The network of a family.
         int8: Write an .onnx file in 8 bits, with onnxruntime's quantization. The value is the name of an image set, or
             a folder with train/<class>/<image>: training images calibrate, test images compare the accuracy.
         most_lost: Largest accepted loss of accuracy by --int8, in points. After a larger loss nothing is written.
@@ -51,7 +46,6 @@ def export(
     from lgx.artifacts.source_names import path_of
     from lgx.artifacts.sources import place_in_run, resolve
     from lgx.commands.members import load_chosen
-    from lgx.initialization.sizing import parse_budgets
     from lgx.results.model_facts import model_facts
 
     if int8 is not None and not out.endswith(".onnx"):
@@ -60,7 +54,7 @@ def export(
         raise UserError("--most_lost: is the limit of --int8; add --int8, or leave it out")
     found = resolve(place_in_run(source))
     check_model_place(out, _WRITER, force, (source, path_of(found.place), tokenizer), tokenizer)
-    network, scores = load_chosen(found.place, arch, parse_budgets(params, macs, latency))
+    network, scores = load_chosen(found.place, size.arch, size.budgets())
     architecture = network.require_known("export")
     facts = model_facts(found, architecture, scores)
     if out.endswith((".onnx", ".pt2")):

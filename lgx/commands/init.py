@@ -13,11 +13,12 @@ from lgx.artifacts.export import check_model_place, write_descendant
 from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.source_names import path_of, public_name
 from lgx.artifacts.sources import Source, resolve_options
+from lgx.commands.run import SizeOptions
 from lgx.commands.words import words_for
 from lgx.errors import UserError
 from lgx.host.files import digest_of
 from lgx.initialization import Initialization, Initializer, initialize
-from lgx.initialization.sizing import Budget, parse_budgets
+from lgx.initialization.sizing import Budget
 from lgx.methods.initializers import initializer_for, initializer_options, takes_option
 
 further_options = initializer_options
@@ -27,11 +28,8 @@ further_options = initializer_options
 def init(
     *,
     out: str,
-    arch: str | None = None,
+    size: SizeOptions,
     source: str | None = None,
-    params: str | None = None,
-    macs: str | None = None,
-    latency: str | None = None,
     batch_size: PositiveInt = 1,
     head: PositiveInt | None = None,
     num_classes: PositiveInt | None = None,
@@ -44,25 +42,16 @@ def init(
 
     A folder contains config.json, model.safetensors and a model card. `timm.create_model("local-dir:FOLDER",
     pretrained=True)` loads it, or for text `AutoModelForSequenceClassification.from_pretrained("FOLDER")`. A file that
-    ends in .safetensors contains the weights, and their origin as metadata.
+    ends in .safetensors contains the weights, and their origin as metadata. With a budget, --data
+    (train/<class>/<image>) chooses the start whose untrained features have the highest k-NN accuracy.
 
     Example: lgx init --source ancestor --arch depth=6 --method weight_subcloning --head 5 --out small
 
     Args:
         out: Folder, or file ending in .safetensors.
-        arch: The descendant: a name (6-Small), a specification (depth=6,embed_dim=384,num_heads=6,img_size=224), or a
-            ViT of timm (timm:vit_small_patch14_dinov2; timm:deit_tiny_patch16_224,img_size=64,in_chans=1).
-            Missing values are the source's; a narrower network has fewer heads of the same width. Without a source
-            they are 12 layers, width 192, 3 heads, patches of 16 px and images of 224 px. For text a name (6-GPT2) or
-            a specification (hf:depth=6,embed_dim=384,num_heads=6,max_len=128). With a budget (--params, --macs,
-            --latency) only the fixed values: depth=6, or a model of timm for form and inputs
-            (timm:vit_small_patch14_dinov2,img_size=56).
+        size: The descendant.
         source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file.
             Without it, the start is random, or that of a --method without a source.
-        params: Budget of parameters, e.g. 9M; chooses depth, width and MLP ratio. With --data (train/<class>/<image>),
-            it chooses the start whose untrained features have the highest k-NN accuracy.
-        macs: Budget of multiply-accumulates of one example, e.g. 1.2G.
-        latency: Budget of time of a forward pass on this machine, e.g. 5ms; chooses depth and width.
         batch_size: Images in the forward pass that --latency measures.
         head: Number of classes of a new random head; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head; by default that of the source or --task.
@@ -71,14 +60,14 @@ def init(
         force: Replace what another command or program wrote. The command never replaces its inputs.
         options: ``method`` and those of its initializer; None where an option is not given.
     """
-    budgets = parse_budgets(params, macs, latency)
+    budgets = size.budgets()
     data, options = data_for_sizes(options, budgets)
     named, read = resolve_options({"source": source, **options})
     reads = [path_of(place) for place in read.values() if isinstance(place, str)]
     check_model_place(out, "lgx init", force, [tokenizer, *reads], tokenizer)
     initializer = initializer_for(**read, seed=seed)
     record = _record(initializer, named, read)
-    architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, batch_size, data)
+    architecture, start = start_descendant(size.arch, initializer, head, num_classes, seed, budgets, batch_size, data)
     place = read["source"]
     _write(out, initializer, architecture, start, record, named["source"], place, seed, tokenizer, keep_names=not head)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from jsonargparse.typing import PositiveInt
 
+from lgx.commands.run import SizeOptions
 from lgx.core.readable import in_cells
 from lgx.errors import UserError
 from lgx.host.files import atomic_path, check_output, first_line
@@ -48,10 +49,7 @@ def predict(
     *,
     model: str,
     out: str,
-    arch: str | None = None,
-    params: str | None = None,
-    macs: str | None = None,
-    latency: str | None = None,
+    size: SizeOptions,
     top_k: PositiveInt = 1,
     batch_size: PositiveInt = 32,
     text: str = "text",
@@ -72,10 +70,7 @@ def predict(
     Args:
         images: Image files, or folders, which are searched at any depth; files with texts.
         model: Model folder or .onnx file of `lgx export`, folder of a run, or checkpoint.
-        arch: Network of a family by what differs from the whole one: depth=6,embed_dim=128; ancestor is the whole one.
-        params: Budget of parameters, e.g. 1.5M; chooses the network of a family with the best validation score.
-        macs: Budget of multiply-accumulates of one example, e.g. 1.2G; chooses like --params.
-        latency: Budget of time for one example on this machine, e.g. 5ms; chooses like --params.
+        size: The network of a family.
         out: CSV file, or .npy for vectors. Images are named relative to their folder, single files as you typed them.
         top_k: Number of classes per image, the most probable first, in the columns class_2, name_2, probability_2, ...
         batch_size: Images or texts per batch.
@@ -86,10 +81,8 @@ def predict(
     Raises:
         SystemExit: With status 3 if some images could not be decoded; the file then contains all other images.
     """
-    from lgx.initialization.sizing import parse_budgets
-
     of_vectors = out.endswith(".npy")
-    exported = _opened(model, arch, parse_budgets(params, macs, latency), of_vectors)
+    exported = _opened(model, size.arch, size.budgets(), of_vectors)
     _check_model(exported, top_k, of_vectors)
     check_output(out, "lgx predict", lambda file: _is_table(file, exported.task), force=force, reads=(*images, model))
     answers = None

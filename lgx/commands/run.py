@@ -3,6 +3,7 @@
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
@@ -13,11 +14,44 @@ from lgx.errors import UserError
 from lgx.training.parsing import parse
 
 if TYPE_CHECKING:
+    from lgx.initialization.sizing import Budget
     from lgx.methods.initializers import InitializerOption
 
 
 _MODULES = {"import": "import_weights"}
 """Command -> its module, where Python reserves the command's name."""
+
+
+@dataclass(frozen=True)
+class SizeOptions:
+    """Options of every command that chooses the size of a network. A parameter of this type becomes the options.
+
+    Args:
+        arch: The network: a name (6-Small), a specification (depth=6,embed_dim=384,num_heads=6,img_size=224), or a ViT
+            of timm (timm:vit_small_patch14_dinov2; timm:deit_tiny_patch16_224,img_size=64,in_chans=1). Missing values
+            are the source's; a narrower network has fewer heads of the same width. Without a source they are 12
+            layers, width 192, 3 heads, patches of 16 px and images of 224 px. For text a name (6-GPT2) or a
+            specification (hf:depth=6,embed_dim=384,num_heads=6,max_len=128). `ancestor` is the whole network of a
+            family. With a budget (--params, --macs, --latency) only the fixed values: depth=6.
+        params: Budget of parameters, e.g. 9M; chooses depth, width and MLP ratio. Of a family it chooses the network
+            with the best validation score.
+        macs: Budget of multiply-accumulates of one example, e.g. 1.2G; chooses like --params.
+        latency: Budget of time of a forward pass on this machine, e.g. 5ms; chooses depth and width.
+    """
+
+    arch: str | None = None
+    params: str | None = None
+    macs: str | None = None
+    latency: str | None = None
+
+    def budgets(self) -> "list[Budget]":
+        """The upper limits that are given."""
+        limits = (self.params, self.macs, self.latency)
+        if limits == (None, None, None):
+            return []
+        from lgx.initialization.sizing import parse_budgets
+
+        return parse_budgets(*limits)
 
 
 def run(command: str, argv: list[str]) -> None:
@@ -81,6 +115,8 @@ def call(
     }
     if options is not None:
         arguments["options"] = {option.name: arguments[option.name] for option in options}
+    if "size" in parameters:
+        arguments["size"] = SizeOptions(**{field.name: parsed[field.name] for field in fields(SizeOptions)})
     function(**{name: arguments[name] for name in parameters})
 
 
@@ -118,8 +154,9 @@ def make_parser(
             parser.add_argument(name, type=item, nargs="+", help=helps.get(name))
         else:
             parser.add_argument(name, type=parameter.annotation, help=helps.get(name))
-    further = () if options is None else ("options",)
-    parser.add_function_arguments(function, as_group=False, skip={*positional, *flags, *further})
+    if "size" in parameters:
+        parser.add_class_arguments(SizeOptions, as_group=False)
+    parser.add_function_arguments(function, as_group=False, skip={*positional, *flags, "size", "options"})
     for name, parameter in flags.items():
         parser.add_argument(f"--{name}", action=ActionYesNo, default=parameter.default, help=helps.get(name))
     for option in options or ():

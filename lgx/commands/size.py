@@ -8,7 +8,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
-from lgx.components.features import NEIGHBORS, Probe, frozen_features
+from lgx.components.features import Probe, frozen_features
 from lgx.core.batch import Batch
 from lgx.core.progress import tracked
 from lgx.core.provenance import hardware
@@ -114,8 +114,7 @@ def knn_scores(
         network = initialize(architecture, initializer, head="new").model.eval()
         known, known_labels = _features(network, module.reference_dataloader(_MOST))
         tested, tested_labels = _features(network, module.val_dataloader())
-        probe = Probe("knn", min(NEIGHBORS, len(known)))
-        scores[architecture] = probe.accuracy(known, known_labels, tested, tested_labels)
+        scores[architecture] = Probe("knn").accuracy(known, known_labels, tested, tested_labels)
     return scores
 
 

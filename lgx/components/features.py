@@ -221,15 +221,11 @@ class Probe:
 
     Args:
         name: ``knn`` or ``linear``.
-        neighbors: Number of neighbors, k.
+        neighbors: Number of neighbors, k; all training images if there are fewer.
     """
 
     name: ProbeName
     neighbors: int = NEIGHBORS
-
-    def __post_init__(self) -> None:
-        if self.neighbors < 1:
-            raise UserError(f"--probe_k: expected at least 1, got {self.neighbors}")
 
     @property
     def metric(self) -> str:
@@ -258,10 +254,6 @@ class Probe:
                 f"--probe {self.name}: all {len(features)} training images are of class {int(classes[0])}; give images "
                 "of at least two classes"
             )
-        if self.name == "knn" and self.neighbors > len(features):
-            raise UserError(
-                f"--probe_k {self.neighbors}: there are only {len(features)} training images; give at most this number"
-            )
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
         from sklearn.neighbors import KNeighborsClassifier
@@ -270,7 +262,8 @@ class Probe:
 
         classifier: Any = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         if self.name == "knn":
-            classifier = KNeighborsClassifier(self.neighbors, weights=_votes, algorithm="brute", metric="cosine")
+            neighbors = min(self.neighbors, len(features))
+            classifier = KNeighborsClassifier(neighbors, weights=_votes, algorithm="brute", metric="cosine")
         with warnings.catch_warnings(category=ConvergenceWarning, action="ignore"):
             classifier.fit(features.numpy(), labels.numpy())
         return float(classifier.score(tested_features.numpy(), tested_labels.numpy()))

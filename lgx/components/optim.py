@@ -23,10 +23,9 @@ class WarmupCosine(LambdaLR):
         optimizer: Set by the method.
         total_steps: Set by the method: optimizer steps of the whole run.
         warmup: Share of ``total_steps`` used for the warm-up, in [0, 1).
-        final: Final learning rate as a share of the base learning rate.
     """
 
-    def __init__(self, optimizer: Optimizer, total_steps: int, warmup: float = 0.05, final: float = 0.0) -> None:
+    def __init__(self, optimizer: Optimizer, total_steps: int, warmup: float = 0.05) -> None:
         if not 0 <= warmup < 1:
             raise UserError(f"scheduler.warmup: must be a share of the run in [0, 1), got {warmup}")
         warm = round(warmup * total_steps)
@@ -35,7 +34,7 @@ class WarmupCosine(LambdaLR):
             if step < warm:
                 return (step + 1) / (warm + 1)
             progress = min(1.0, (step - warm) / max(1, total_steps - warm))
-            return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * progress))
+            return 0.5 * (1 + math.cos(math.pi * progress))
 
         super().__init__(optimizer, factor)
 

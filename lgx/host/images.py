@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lgx.errors import UserError
 from lgx.host.extras import extra
-from lgx.host.safety import FORMATS, error_line, open_image, open_undecoded
+from lgx.host.safety import FORMATS, check_file, error_line, open_image, open_undecoded
 
 MOST_CHANNELS = 16
 SOME = 64
@@ -80,6 +80,7 @@ class ImageReader:
     def damage(self, path: Path) -> str:
         """Why a file cannot be read; empty if its beginning, and of JPEG and PNG its end, are those of an image."""
         try:
+            check_file(path)
             with path.open("rb") as file:
                 head = file.read(32)
                 file.seek(-min(12, file.seek(0, io.SEEK_END)), io.SEEK_END)
@@ -118,7 +119,8 @@ class ImageReader:
                 return line, ""
             return "", f"data.value_range: {line}; give the range of the files"
         if values.dtype.kind != "u" or values.max() >= 2 ** (bits - 1) - 1:
-            return f"{line}; the whole range of their type becomes 0 to 255 (data.value_range)", ""
+            line += "; the whole range of their type becomes 0 to 255 (data.value_range)"
+            return line + _with_fewer_bits([sample for sample, _ in found], bits), ""
         top = 2 ** int(values.max()).bit_length() - 1
         few = f"{line}, and {bits} bits would leave few levels; give data.value_range [0, {top}]"
         return "", f"{few}, or [0, {2**bits - 1}] if they are only dark"
@@ -295,10 +297,20 @@ def _samples_of_png(source: Path | bytes, image: Image.Image, kind: int) -> NDAr
     return halves[0] * 256 + halves[1]
 
 
+def _with_fewer_bits(samples: list[NDArray[Any]], bits: int) -> str:
+    """Words for files, at least an eighth of all, whose values take four bits less than those of others."""
+    most = 2 ** (bits - 4) - 1
+    low = sum(bool(sample.max(initial=0) <= most) for sample in samples) if samples[0].dtype.kind == "u" else 0
+    if 8 * low < len(samples):
+        return ""
+    return f"; {low} of {len(samples)} files have no value above {most:,}: of {bits - 4} bits, they would be dark"
+
+
 def _head(source: Path | bytes) -> bytes:
     """The first bytes, which say the format."""
     if isinstance(source, bytes):
         return source[:32]
+    check_file(source)
     with source.open("rb") as file:
         return file.read(32)
 

@@ -20,20 +20,21 @@ from lgx.host.launcher import job_rank
 
 
 @contextmanager
-def locked(folder: str | Path) -> Iterator[bool]:
+def locked(folder: str | Path, wait: bool = False) -> Iterator[bool]:
     """Hold the lock of a run folder, a file beside it. A process that holds the lock may take it again.
 
     Args:
         folder: The run's folder, which need not exist.
+        wait: Whether to wait until another process releases the lock.
 
     Yields:
         Whether this process holds the lock; False if another process does.
     """
     path = _lock_file(folder)
-    lock = FileLock(path, timeout=0, is_singleton=True)
+    lock = FileLock(path, is_singleton=True)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        lock.acquire(timeout=-1 if wait else 0)
     except Timeout:
         yield False
         return
@@ -70,14 +71,6 @@ def run_lock(folder: str | Path) -> Iterator[None]:
                 with suppress(OSError):  # another run has begun in one of them
                     for parent in made:
                         parent.rmdir()
-
-
-def is_locked(folder: str | Path) -> bool:
-    """Whether another process holds the lock of a run folder."""
-    if not _lock_file(folder).exists():
-        return False
-    with locked(folder) as is_held:
-        return not is_held
 
 
 @contextmanager

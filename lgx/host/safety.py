@@ -1,8 +1,10 @@
 """Read foreign JSON, YAML and images; what cannot be read is refused in one sentence."""
 
+import errno
 import io
 import json
 import os
+import stat
 from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
@@ -64,6 +66,16 @@ def parse_json(text: str | bytes, place: str, remedy: str) -> Any:
         raise UserError(f"{place}: not valid JSON ({reason_of(error)}); {remedy}") from error
 
 
+def check_file(path: Path) -> None:
+    """Refuse what is not a regular file; opening a pipe would wait for a writer.
+
+    Raises:
+        OSError: If it is missing or something else.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a file", str(path))
+
+
 def load_plain(text: str) -> Any:
     """Parse YAML of plain values, with libyaml if it is installed: ten times as fast."""
     return yaml.load(text, Loader=_Loader)  # a loader of plain values only
@@ -88,6 +100,8 @@ def open_undecoded(source: Path | bytes, formats: tuple[str, ...] = FORMATS) -> 
     Raises:
         Exception: Any exception of Pillow for a file in another format.
     """
+    if isinstance(source, Path):
+        check_file(source)
     return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=formats)
 
 

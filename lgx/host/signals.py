@@ -1,32 +1,15 @@
 """Handle Ctrl-C, SIGTERM, and the signal by which a cluster announces the end of a run that it will requeue."""
 
-import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from lgx.errors import UserError
-
-_CHOICES = ("SIGUSR1", "SIGUSR2", "SIGTERM", "SIGHUP", "SIGXCPU")
-
-
-def requeue_signal() -> signal.Signals:
-    """The signal after which a run requeues its SLURM job: that of ``LGX_REQUEUE_SIGNAL``, by default SIGUSR1.
-
-    A variable, not an option: a run must know it before it reads its command line, and its job's processes inherit it.
-    """
-    name = os.environ.get("LGX_REQUEUE_SIGNAL") or _CHOICES[0]
-    full = f"SIG{name.removeprefix('SIG')}"
-    if full not in _CHOICES:
-        raise UserError(f"LGX_REQUEUE_SIGNAL: unknown signal {name!r}; choose from {', '.join(_CHOICES)}")
-    return signal.Signals[full]
-
-
-def stop_signals() -> set[signal.Signals]:
-    """The signals after which a run saves its state and ends."""
-    return {signal.SIGTERM, requeue_signal()}
+REQUEUE = signal.SIGUSR1
+"""The signal by which SLURM announces the end of a run that it will requeue, as in Lightning."""
+STOPS = (signal.SIGTERM, REQUEUE)
+"""The signals after which a run saves its state and ends."""
 
 
 @contextmanager
@@ -69,13 +52,13 @@ class StopSignals:
 
     @contextmanager
     def requeue_noted(self) -> Iterator[None]:
-        """Record :func:`requeue_signal` inside the block; at its end restore the handlers of all stop signals.
+        """Record :data:`REQUEUE` inside the block; at its end restore the handlers of all stop signals.
 
         Without a handler the signal ends the process. SLURM may send it while a run that has just started builds its
         network.
         """
-        before = {number: signal.getsignal(number) for number in stop_signals()}
-        self.listen(requeue_signal())
+        before = {number: signal.getsignal(number) for number in STOPS}
+        self.listen(REQUEUE)
         try:
             yield
         finally:

@@ -247,7 +247,7 @@ def read_config(values: Any, name: str) -> HypernetConfig:
         values = rename_official_options(values, name)
     else:
         keys = [field.name for field in fields(HypernetConfig)]
-        unneeded = {"task_width", "vocab_size", "size_embedding"}
+        unneeded = {"task_width", "vocab_size"}
         if values.get("decoder") == "conv":
             unneeded |= {"rank", "max_size", "layout"}
         check_keys(values, keys, set(keys) - unneeded, name)

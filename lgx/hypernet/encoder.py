@@ -9,7 +9,6 @@ References:
 """
 
 from collections.abc import Collection
-from typing import Literal
 
 import torch
 from einops import rearrange
@@ -17,9 +16,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lgx.hypernet.graph import PRIMITIVES, GraphBatch
-
-SizeEmbedding = Literal["table", "fourier"]
-_OCTAVES, _FREQUENCIES = 16, 8
 
 
 class ShapeEmbedding(nn.Module):
@@ -83,44 +79,6 @@ def _nearest(sizes: list[int]) -> Tensor:
     table = torch.tensor(sizes)
     wanted = torch.arange(sizes[-1] + 1)
     return (wanted[:, None] - table[None, :]).abs().argmin(dim=1)
-
-
-class FourierShapeEmbedding(nn.Module):
-    """Embedding of a parameter's shape as a smooth function of its sizes, which sizes between trained ones have too.
-
-    It is ours. Each size s gives ``sin(2 π k x / 16)`` and ``cos(2 π k x / 16)`` for k = 1 to 8 with x = log2(s), of
-    which a linear layer makes D / 4 features; the shortest wave has two octaves. Channels and kernels have a layer
-    each. A node without a parameter has a vector of its own.
-
-    Args:
-        width: D, a multiple of 4.
-    """
-
-    frequencies: Tensor
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        waves = torch.arange(1, _FREQUENCIES + 1) * (2 * torch.pi / _OCTAVES)
-        self.register_buffer("frequencies", waves, persistent=False)
-        self.channels = nn.Linear(2 * _FREQUENCIES, width // 4)
-        self.kernels = nn.Linear(2 * _FREQUENCIES, width // 4)
-        self.absent = nn.Embedding(2, width // 4)
-
-    def forward(self, shapes: Tensor) -> Tensor:
-        """Embed shapes.
-
-        Args:
-            shapes: (out, in, kernel height, kernel width), int64, (..., 4); zeros for a node without a parameter.
-
-        Returns:
-            (..., D).
-        """
-        phases = shapes.clamp(min=1).to(self.frequencies.dtype).log2()[..., None] * self.frequencies
-        waves = torch.cat([phases.sin(), phases.cos()], dim=-1)
-        embedded = torch.cat([self.channels(waves[..., :2, :]), self.kernels(waves[..., 2:, :])], dim=-2)
-        absent = self.absent.weight.to(embedded.dtype).repeat_interleave(2, dim=0)
-        embedded = torch.where((shapes > 0)[..., None], embedded, absent)
-        return rearrange(embedded, "... four quarter -> ... (four quarter)")
 
 
 MAX_DEGREE, MAX_INPUT_DISTANCE, MAX_PATH = 100, 1000, 254
@@ -231,7 +189,6 @@ class Encoder(nn.Module):
         num_classes: Number of classes of the hypernetwork.
         max_kernel: Largest kernel side.
         task_width: T; None without task conditioning.
-        size_embedding: How the sizes of a parameter are embedded.
     """
 
     def __init__(
@@ -242,12 +199,10 @@ class Encoder(nn.Module):
         num_classes: int,
         max_kernel: int,
         task_width: int | None = None,
-        size_embedding: SizeEmbedding = "table",
     ) -> None:
         super().__init__()
         self.ops = nn.Embedding(len(PRIMITIVES), width)
-        is_table = size_embedding == "table"
-        self.shapes = ShapeEmbedding(width, num_classes, max_kernel) if is_table else FourierShapeEmbedding(width)
+        self.shapes = ShapeEmbedding(width, num_classes, max_kernel)
         self.in_degrees = nn.Embedding(MAX_DEGREE + 1, width)
         self.out_degrees = nn.Embedding(MAX_DEGREE + 1, width)
         self.input_distances = nn.Embedding(MAX_INPUT_DISTANCE + 1, width)

@@ -13,7 +13,7 @@ from lgx.architectures import Architecture, ViTArchitecture
 from lgx.core.schema import Field, at_most, between, check_fields, one_of, or_none
 from lgx.errors import UserError
 from lgx.hypernet.decoder import ConvDecoder, Decoder, Target, TargetKind, apply_attention_gain, postprocess
-from lgx.hypernet.encoder import Encoder, SizeEmbedding
+from lgx.hypernet.encoder import Encoder
 from lgx.hypernet.graph import Convention, Graph, GraphBatch, Node, computational_graph, is_token_embedding
 from lgx.hypernet.low_rank_decoder import Layout, LowRankDecoder
 
@@ -38,11 +38,9 @@ class HypernetConfig:
         class_position_std: Standard deviation of the class token's row of the position embedding, which is not
             predicted. With 0 the row is zero. The official code draws it with 0.02 at each prediction, so that its
             predictions cannot be reproduced.
-        vocab_size: Number of tokens with rows of their own in the low-rank decoder; only with layout ``residual`` or
+        vocab_size: Number of tokens with rows of their own in the low-rank decoder; only with layout
             ``aligned``. With None a token embedding is tiled like every weight larger than ``max_shape``, as in LoGAH's
             code: tokens i and i + 2048 then share one embedding.
-        size_embedding: How the encoder reads the sizes of a parameter: ``table`` as published, or ``fourier``, see
-            :class:`~lgx.hypernet.encoder.FourierShapeEmbedding`.
         attention_gain: Factor g of :func:`~lgx.hypernet.decoder.apply_attention_gain`. 1 is as published.
 
     Raises:
@@ -65,7 +63,6 @@ class HypernetConfig:
     class_position_std: float = 0.0
     vocab_size: int | None = None
     attention_gain: float = 1.0
-    size_embedding: SizeEmbedding = "table"
 
     def __post_init__(self) -> None:
         if isinstance(self.max_shape, list):
@@ -73,8 +70,8 @@ class HypernetConfig:
         check_fields(vars(self), _FIELDS, "hypernetwork")
         if self.vocab_size is not None and (self.decoder == "conv" or self.layout == "official"):
             raise UserError(
-                "hypernetwork: vocab_size needs the low_rank decoder with layout residual or aligned; leave it out or "
-                "choose one of these layouts"
+                "hypernetwork: vocab_size needs the low_rank decoder with layout aligned; leave it out or choose this "
+                "layout"
             )
         if self.width % 4 or self.width % self.heads:
             raise UserError(
@@ -109,7 +106,6 @@ _FIELDS = {
     "class_position_std": between(0, 1000),
     "vocab_size": or_none(at_most(2**24, 1)),
     "attention_gain": between(0.001, 1000),
-    "size_embedding": one_of(*get_args(SizeEmbedding)),
 }
 """What each option must be: a file must not claim sizes that exhaust time or memory."""
 
@@ -134,7 +130,7 @@ class Hypernet(nn.Module):
         super().__init__()
         self.config = config
         sizes = config.width, config.layers, config.heads, config.num_classes, config.max_shape[3]
-        self.encoder = Encoder(*sizes, config.task_width, config.size_embedding)
+        self.encoder = Encoder(*sizes, config.task_width)
         self.decoder: Decoder
         if config.decoder == "conv":
             self.decoder = ConvDecoder(config.width, config.max_shape, config.num_classes)

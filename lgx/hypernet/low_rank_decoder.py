@@ -147,8 +147,10 @@ def _blocks(spans: Sequence[Span], size: int, least: int) -> dict[Span, list[_Pi
     return blocks
 
 
-Layout = Literal["official", "residual", "aligned"]
+Layout = Literal["official", "aligned"]
 """How the factors are computed; see :class:`LowRankDecoder`."""
+_SCALE = 20.0
+"""Factor by which the bases of layout ``aligned`` are stored smaller."""
 
 
 class LowRankDecoder(Decoder):
@@ -163,14 +165,12 @@ class LowRankDecoder(Decoder):
     - ``official``: a linear map r -> ``max_size`` is applied to the MLP's output as 2 r rows, and the result is
       *viewed* as A and B. A small target therefore depends on one or two of these rows only. This is "LoGAH" in the
       tables of the papers.
-    - ``residual``: A = L_out (I + X₁) and B = L_in (I + X₂) with two learned bases L, where X₁ and X₂, (r, r), are the
-      MLP's output. Every target depends on the whole output.
-    - ``aligned``: as ``residual``, with three changes. (1) The rows of queries, keys and values are interleaved in A,
+    - ``aligned``: A = L_out (I + X₁) and B = L_in (I + X₂) with two learned bases L, where X₁ and X₂, (r, r), are the
+      MLP's output. Every target depends on the whole output. The rows of queries, keys and values are interleaved in A,
       so that a row of L_out has the same role at every width. If they are concatenated, row 70 is a key of a network of
-      width 64 and a query of one of width 96, and training on one undoes training on the other. (2) The MLP has GELUs.
-      With ReLUs all hidden units were observed to die, and then all nodes get the same matrices. (3) The bases are
-      stored divided by 20. The MLP is stable up to a learning rate of about 3e-4, with which bases of full size hardly
-      change.
+      width 64 and a query of one of width 96, and training on one undoes training on the other. The MLP has GELUs.
+      With ReLUs all hidden units were observed to die, and then all nodes get the same matrices. The bases are stored
+      divided by 20. The MLP is stable up to a learning rate of about 3e-4, with which bases of full size hardly change.
 
     With ``vocab_size``, a token embedding has a third basis T, one row for each token, which no other weight uses: it
     is larger than every other weight, and its rows have no order. T (I + X₁) Bᵀ is stored as T (B (I + X₁)ᵀ)ᵀ, so that
@@ -181,7 +181,7 @@ class LowRankDecoder(Decoder):
         rank: r.
         max_shape: Largest (out, in, kernel height, kernel width) that is predicted.
         max_size: Largest number of rows of A or B.
-        layout: ``official``, ``residual`` or ``aligned``.
+        layout: ``official`` or ``aligned``.
         vocab_size: Number of rows of T; None for no T. Not with layout ``official``.
     """
 
@@ -201,11 +201,10 @@ class LowRankDecoder(Decoder):
         if layout == "official":
             self.basis = nn.Linear(rank, max_size)
         else:
-            self.scale = 20.0 if layout == "aligned" else 1.0
-            self.basis_out = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25 / self.scale)
-            self.basis_in = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25 / self.scale)
+            self.basis_out = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25 / _SCALE)
+            self.basis_in = nn.Parameter(torch.randn(max_size, rank) * rank**-0.25 / _SCALE)
             if vocab_size is not None:
-                self.basis_tokens = nn.Parameter(torch.randn(vocab_size, rank) * rank**-0.25 / self.scale)
+                self.basis_tokens = nn.Parameter(torch.randn(vocab_size, rank) * rank**-0.25 / _SCALE)
 
     def decode(self, x: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         """See :class:`Decoder`."""
@@ -213,12 +212,12 @@ class LowRankDecoder(Decoder):
             self.check(target)
         activate = F.gelu if self.layout == "aligned" else F.relu
         hidden = activate(self.fc2(activate(self.fc1(x))))  # (N, 8 D)
-        return self._official(hidden, targets) if self.layout == "official" else self._residual(hidden, targets)
+        return self._official(hidden, targets) if self.layout == "official" else self._aligned(hidden, targets)
 
-    def _residual(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
-        """Layouts ``residual`` and ``aligned``, from hidden features (N, 8 D)."""
+    def _aligned(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
+        """Layout ``aligned``, from hidden features (N, 8 D)."""
         small = rearrange(self.fc3(hidden), "n (two r s) -> two n r s", two=2, r=self.rank)
-        small = self.scale * (small + torch.eye(self.rank, dtype=small.dtype, device=small.device))
+        small = _SCALE * (small + torch.eye(self.rank, dtype=small.dtype, device=small.device))
         counts = [target.count for target in targets]
         decoded: list[Tensor | Factors] = []
         for target, x_a, x_b in zip(targets, *(part.split(counts) for part in small), strict=True):

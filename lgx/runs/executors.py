@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from lgx.errors import Preempted, UserError
 from lgx.host.failures import describe
-from lgx.runs.jobs import ELSEWHERE, Job, run_job
+from lgx.runs.jobs import Job, run_job
 
 GRACE = 30.0
 """Seconds in which a run must save its state and end after SIGTERM."""
@@ -39,8 +39,8 @@ class Failure:
         return f"{reason}; log {self.log}" if self.log else reason
 
 
-Outcome = Literal["finished", "elsewhere"] | Failure
-"""How a job ended; ``elsewhere`` if another process already trains its run."""
+Outcome = Literal["finished"] | Failure
+"""How a job ended."""
 
 
 def failure_of(job: Job, other_log: str | None = None, reason: str = "") -> Failure:
@@ -112,7 +112,8 @@ class InProcessExecutor(Executor):
 
     def _run(self, job: Job) -> Outcome:
         try:
-            return "finished" if run_job(job) else "elsewhere"
+            run_job(job)
+            return "finished"
         except Preempted:  # ends the whole command, not only this job
             raise
         except Exception as error:
@@ -162,8 +163,6 @@ class LocalExecutor:
         if code is None:
             return None
         self._slots.append(submission.slot)
-        if code == ELSEWHERE:
-            return "elsewhere"
         return failure_of(submission.job, reason="its process was killed" if code < 0 else "") if code else "finished"
 
     def cancel(self, submissions: Sequence[Submission]) -> None:

@@ -16,10 +16,7 @@ from lgx.host.files import atomic_path
 from lgx.host.launcher import job_rank
 from lgx.host.locks import locked
 from lgx.host.safety import read_json
-from lgx.host.signals import requeue_signal
-
-ELSEWHERE = 75
-"""Exit code of this module's program if another process works on the run."""
+from lgx.host.signals import REQUEUE
 
 
 @dataclass(frozen=True)
@@ -64,34 +61,28 @@ def jobs_folder(runs_dir: str, experiment: str) -> Path:
     return Path(runs_dir) / experiment / "jobs"
 
 
-def run_job(job: Job) -> bool:
-    """Run a job in this process, and hold the lock of its folder.
+def run_job(job: Job) -> None:
+    """Run a job in this process, after another process that works on its run; do nothing if it is then finished."""
+    with locked(job.folder) as is_free:
+        if not is_free:
+            print(f"waiting    {job.name}: another process works on it", flush=True)
+    with locked(job.folder, wait=True):
+        if is_finished(job):
+            return
+        from lgx.cli import run_command
 
-    Returns:
-        True if the run is finished; False if another process works on it.
-    """
-    with locked(job.folder) as is_held:
-        if not is_held:
-            return False
-        if not is_finished(job):
-            from lgx.cli import run_command
-
-            if job_rank() == 0:
-                _drop_former_rows(job)
-            try:
-                run_command(job.command)
-            finally:
-                _leave_process_group()
-            if job_rank() == 0:
-                mark_finished(job)
-    return True
+        if job_rank() == 0:
+            _drop_former_rows(job)
+        try:
+            run_command(job.command)
+        finally:
+            _leave_process_group()
+        if job_rank() == 0:
+            mark_finished(job)
 
 
-def run_on_cluster(job: Job) -> bool:
+def run_on_cluster(job: Job) -> None:
     """Run a job in a new process and wait for it; the cluster signals both processes.
-
-    Returns:
-        True if the run is finished; False if another process works on it.
 
     Raises:
         RunFailed: If the run ended with an exit code other than 0.
@@ -99,20 +90,17 @@ def run_on_cluster(job: Job) -> bool:
             and then has no result yet.
     """
     stop = threading.Event()
-    signal.signal(requeue_signal(), lambda *_: None)  # meant for the run, which requeues itself
+    signal.signal(REQUEUE, lambda *_: None)  # meant for the run, which requeues itself
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     Path(job.log).parent.mkdir(parents=True, exist_ok=True)
     with open(job.log, "ab") as log:
         code = subprocess.run(job.program, stdin=subprocess.DEVNULL, stdout=log, stderr=log).returncode
-    if code == ELSEWHERE:
-        return False
     if code and stop.is_set():
         raise SystemExit(code if code > 0 else 128 - code)
     if code:
         raise RunFailed(f"{job.name} ended with exit code {code}; see {job.log}")
     if job_rank() == 0 and not is_finished(job):
         raise SystemExit(0)
-    return True
 
 
 def is_finished(job: Job) -> bool:
@@ -189,16 +177,11 @@ def _leave_process_group() -> None:
         os.environ.pop(name, None)
 
 
-def _run_program(job: Job) -> None:
-    if not run_job(job):
-        raise SystemExit(ELSEWHERE)
-
-
 if __name__ == "__main__":  # the process of a job, or a further process of its run, which Lightning starts
     from lgx.cli import main
 
     if sys.argv[1] == "--job":
         described = Job(**json.loads(sys.argv[2]))
-        main(described.command, lambda _: _run_program(described))
+        main(described.command, lambda _: run_job(described))
     else:
         main()

@@ -11,9 +11,8 @@ from typing import Self
 
 from lgx.core.rows import Row, keep_rows, read_rows
 from lgx.errors import Preempted, UserError
-from lgx.host.locks import is_locked
 from lgx.runs.executors import Executor, Failure, Outcome, Submission
-from lgx.runs.jobs import Job, change_of, is_finished, jobs_folder
+from lgx.runs.jobs import Job, change_of, jobs_folder
 from lgx.runs.sweeps import RunSpec, Sweep, needed_files, needed_runs, run_arguments
 
 
@@ -58,11 +57,7 @@ def sweep_jobs(sweep: Sweep, specs: Sequence[RunSpec], overwrite: bool = False) 
 
 
 class Pool:
-    """Starts jobs and returns those that ended, with a line for each; no run is executed twice.
-
-    If a process of an earlier command still works on a run, the pool waits for it and counts it as a running job. A
-    job that has already finished is not started. At the end of the ``with`` block the pool ends all jobs that still
-    run.
+    """Starts jobs and returns those that ended, with a line for each; at its end it ends all jobs that still run.
 
     Args:
         executor: Runs the jobs.
@@ -75,8 +70,6 @@ class Pool:
         self._ended = self._failures = 0
         self._start_times: dict[str, float] = {}
         self._submissions: list[Submission] = []
-        self._elsewhere: list[Job] = []
-        self._already_finished: list[Job] = []
 
     def __enter__(self) -> Self:
         self._sigterm = signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM acts like Ctrl-C
@@ -94,22 +87,15 @@ class Pool:
     @property
     def free(self) -> int:
         """Number of jobs that may start now."""
-        return self.executor.limit - len(self._submissions) - len(self._elsewhere)
+        return self.executor.limit - len(self._submissions)
 
-    def start(self, jobs: Iterable[Job]) -> None:
+    def start(self, jobs: Sequence[Job]) -> None:
         """Start jobs."""
-        fresh = []
         for job in jobs:
-            if is_locked(job.folder):
-                self._wait_for_another(job)
-            elif is_finished(job):
-                self._already_finished.append(job)
-            else:
-                fresh.append(job)
-                self._start_times[job.folder] = time.monotonic()
-                self._print("started", job.name)
-        if fresh:
-            self._submissions += self.executor.submit(fresh)
+            self._start_times[job.folder] = time.monotonic()
+            self._print("started", job.name)
+        if jobs:
+            self._submissions += self.executor.submit(jobs)
 
     def wait(self) -> list[tuple[Job, Outcome]]:
         """Wait until at least one job ends.
@@ -117,48 +103,24 @@ class Pool:
         Returns:
             The jobs that ended, with their outcomes; an empty list if no job is left.
         """
-        while self._submissions or self._elsewhere or self._already_finished:
-            ended: list[tuple[Job, Outcome]] = [(job, "finished") for job in self._already_finished]
-            self._already_finished = []
-            ended += self._poll()
-            unlocked = [job for job in self._elsewhere if not is_locked(job.folder)]
-            self._elsewhere = [job for job in self._elsewhere if job not in unlocked]
-            self.start(unlocked)
+        while self._submissions:
+            outcomes = [(submission, self.executor.poll(submission)) for submission in self._submissions]
+            self._submissions = [submission for submission, outcome in outcomes if outcome is None]
+            ended = [(submission.job, outcome) for submission, outcome in outcomes if outcome is not None]
             if ended:
                 return ended
-            if not self._already_finished:
-                time.sleep(self.executor.interval)
+            time.sleep(self.executor.interval)
         return []
 
-    def _poll(self) -> list[tuple[Job, Outcome]]:
-        ended: list[tuple[Job, Outcome]] = []
-        for submission in list(self._submissions):
-            outcome = self.executor.poll(submission)
-            if outcome is None:
-                continue
-            self._submissions.remove(submission)
-            if outcome == "elsewhere":
-                self._wait_for_another(submission.job)
-            else:
-                ended.append((submission.job, outcome))
-        return ended
-
-    def _wait_for_another(self, job: Job) -> None:
-        """Wait for the process of another command that works on the run of a job."""
-        self._elsewhere.append(job)
-        self._start_times.pop(job.folder, None)
-        self._print("waiting", f"{job.name}: another process works on it")
-
     def count(self, job: Job, failure: Failure | None = None) -> None:
-        """Count a job that has ended; it may have finished before this command started."""
-        started = self._start_times.pop(job.folder, None)
+        """Count a job that has ended."""
+        seconds = time.monotonic() - self._start_times.pop(job.folder)
         self._ended += 1
-        if failure is not None:
+        if failure is None:
+            self._print("finished", f"{job.name} in {seconds:.0f} s")
+        else:
             self._failures += 1
             self._print("failed", f"{job.name}: {failure.summary}")
-        else:
-            how = ", started by an earlier command" if started is None else f" in {time.monotonic() - started:.0f} s"
-            self._print("finished", f"{job.name}{how}")
 
     def skip(self, job: Job, needed: str) -> None:
         """Count a job that will not start because the job ``needed`` has failed."""
@@ -195,7 +157,7 @@ def run_sweep(
         while True:
             ready = sorted([*ready, *sorter.get_ready()], key=order.__getitem__)
             starting, ready = ready[: pool.free], ready[pool.free :]
-            pool.start(jobs[folder] for folder in starting)
+            pool.start([jobs[folder] for folder in starting])
             ended = pool.wait()
             if not ended:
                 break

@@ -12,7 +12,6 @@ from typing import Any
 
 from lgx.errors import UserError
 from lgx.host.extras import extra
-from lgx.host.signals import requeue_signal
 from lgx.runs.executors import Failure, Outcome, Submission, failure_of
 from lgx.runs.jobs import Job, RunFailed, run_on_cluster
 
@@ -63,9 +62,8 @@ class SlurmExecutor:
                 f"--slurm: timeout_min must be longer than the {delay} seconds of signal_delay_s, got {minutes}; "
                 f"SLURM would end every run when it starts"
             )
-        # Runs handle this signal; submitit's default is another one.
-        name = requeue_signal().name.removeprefix("SIG")
-        flags = {"requeue": True, "signal": f"{name}@{delay}", **parameters.get("additional_parameters", {})}
+        # Runs handle SIGUSR1; submitit's default is another signal.
+        flags = {"requeue": True, "signal": f"USR1@{delay}", **parameters.get("additional_parameters", {})}
         settings = {"name": "lgx", "array_parallelism": limit, **parameters, "additional_parameters": flags}
         # If one process of a run fails, srun ends the others, which would wait for it.
         settings["srun_args"] = ["--kill-on-bad-exit=1", *parameters.get("srun_args", [])]
@@ -180,7 +178,7 @@ def _outcome(submission: Submission, tasks: Sequence[Any]) -> Outcome:
     """The outcome of a job, from those of its processes that have left a result."""
     errors = [str(error) for task in tasks if (error := task.exception()) is not None]
     if not errors:
-        return "finished" if all(task.result() for task in tasks) else "elsewhere"
+        return "finished"
     if not any(RunFailed.__name__ in error for error in errors):  # the run did not start
         return Failure("the run could not be started", _stderr(submission))
     return failure_of(submission.job, _stderr(submission))

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 import yaml
@@ -156,10 +155,10 @@ def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path, ances
         fill = {**values, "seed": seed, "runs": str(parent)}
         options = {**(entry.get("options") or {}), **extra}
         try:
-            fill["ancestor"] = _fill(ancestor, fill)
-            name = _fill(str(entry["name"]), fill)
+            fill["ancestor"] = ancestor.format(**fill)
+            name = str(entry["name"]).format(**fill)
             filled = {option: _filled(value, fill) for option, value in options.items()}
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, IndexError, AttributeError) as error:
             raise UserError(f"{file}: run {shortened(entry['name'])}: unknown variable {str(error)[:100]}") from error
         check_name(name, f"{file}: name")
         if (label := filled.get("model.label")) is not None:
@@ -170,27 +169,12 @@ def _expand(file: Path, entry: Mapping[str, Any], seed: int, parent: Path, ances
 
 
 def _filled(value: Any, values: Mapping[str, Any]) -> Any:
-    """A value with its variables replaced, also in lists and mappings; see :func:`_fill`."""
+    """A value with its variables replaced, ``{depth}`` or ``{depth:02}``, also in lists and mappings."""
     if isinstance(value, list):
         return [_filled(item, values) for item in value]
     if isinstance(value, dict):
         return {key: _filled(item, values) for key, item in value.items()}
-    return _fill(value, values) if isinstance(value, str) else value
-
-
-def _fill(text: str, values: Mapping[str, Any]) -> str:
-    """Replace variables: ``{depth}``, or ``{depth:02}`` with a width.
-
-    Raises:
-        KeyError: If a variable is unknown.
-        ValueError: If a replacement field has a conversion or a longer format, which could fill the memory.
-    """
-    for _, name, form, conversion in Formatter().parse(text):
-        if name is not None and name not in values:
-            raise KeyError(name)
-        if conversion or len(form or "") > 3:
-            raise ValueError(f"{name}, with {conversion or form}")
-    return text.format(**values)
+    return value.format(**values) if isinstance(value, str) else value
 
 
 def _combinations(matrix: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

@@ -25,6 +25,7 @@ from lgx.errors import Preempted, UserError
 from lgx.host.extras import EXTRAS
 from lgx.host.failures import blame, reason_of, refused_by_lightning, worker_was_killed
 from lgx.host.launcher import check_job
+from lgx.host.locks import run_lock
 from lgx.host.signals import STOP
 from lgx.methods.base import Method
 from lgx.training.callbacks.costs import CountCosts, peak_bytes
@@ -41,7 +42,7 @@ from lgx.training.configuration import (
 )
 from lgx.training.lightning_internals import begin_epochs_after_whole_ones, callbacks_of, find_unused_parameters
 from lgx.training.run_folder import FolderClaim, find_checkpoint, place_of_run, write_summary
-from lgx.training.same_run import RunIdentity, check_data, package_versions
+from lgx.training.same_run import RunIdentity, check_same, package_versions
 from lgx.training.sources import resolve_sources
 from lgx.training.trainer_parts import every_callback, every_plugin, place_loggers
 
@@ -120,10 +121,9 @@ class LgxCLI(LightningCLI):
         self.identity = RunIdentity(configuration_text(self.run_parser, config), versions, files)
         writes = self.command == "fit" and not config.trainer.fast_dev_run and _is_first_process()
         self.claim = FolderClaim(self.run_dir, config.ckpt_path == "last", config.overwrite, writes)
-        self.held.enter_context(self.claim.held())
-        self.checkpoint = find_checkpoint(
-            self.run_dir, self.command, config.ckpt_path, config.untrained, config.overwrite
-        )
+        if writes:
+            self.held.enter_context(run_lock(self.run_dir))
+        self.checkpoint = find_checkpoint(self.run_dir, self.command, config.ckpt_path, config.untrained)
         if self.command == "fit":
             data = all_values(config.data.as_dict(), "data")
             folders = [(key, Path(text)) for key, text in data if isinstance(text, str) and os.path.exists(text)]
@@ -145,9 +145,10 @@ class LgxCLI(LightningCLI):
         self.health = TrainingHealth()
         self._monitor(built.checkpoint)
         options: Any = built.trainer
-        plugins, self.checkpoint_io = every_plugin(options.plugins)
+        with blame(REFUSED):
+            plugins, self.checkpoint_io = every_plugin(options.plugins)
         self.saved = SaveConfig(self.identity, resumed is not None)
-        first = [self.saved, self.claim] if self.command == "fit" else []
+        first = [self.claim, self.saved] if self.command == "fit" else []
         callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health, self.checkpoint_io)
         if not self.datamodule.has_validation:
             options.limit_val_batches = 0
@@ -243,8 +244,7 @@ class LgxCLI(LightningCLI):
             # Only this process writes checkpoints, so other processes need no complete identity.
             self.saved.identity = replace(self.identity, data=data)
             if self.claim.resumed is not None:
-                check_data(self.claim.resumed, self.saved.identity, self.run_dir)
-        self.claim.begin()
+                check_same(self.claim.resumed, self.saved.identity, str(self.run_dir))
         if self.config.test_start and self.checkpoint is None:
             with self._blamed():
                 self.trainer.test(self.model, self.datamodule, verbose=False)

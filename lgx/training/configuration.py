@@ -1,7 +1,6 @@
 """Parse the configuration of a training command, and build the objects that it describes."""
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache
@@ -21,12 +20,11 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules import TaskDataModule  # the import registers the short names of data modules
 from data_modules.module_checks import check_options, check_task
-from lgx.components.features import NEIGHBORS, ProbeName
+from lgx.components.features import ProbeName
 from lgx.components.optim import check_class, length_argument
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
-from lgx.host import launcher
 from lgx.host.failures import blame
 from lgx.host.warnings import silence_known_warnings
 from lgx.methods import registry
@@ -132,7 +130,6 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
     if command == "test":
         text = "Accuracy of a classifier on the features, in place of the head: k nearest neighbors, or linear."
         parser.add_argument("--probe", type=ProbeName | None, default=None, help=text)
-        parser.add_argument("--probe_k", type=int, default=NEIGHBORS, help="Number of neighbors of --probe knn.")
     if extra is not None:
         _add_fields(parser, extra)
     _link(parser)
@@ -148,12 +145,8 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
             raise UserError(f"{option}: follows {LINKED[linked]}; leave it out")
         if option in ("--model.optimizer", "--model.scheduler"):
             check_class(option, value or after)
-    _DROPPED.messages.clear()
-    try:
-        config = parse(parser, argv)
-    finally:
-        for message in _DROPPED.messages if launcher.rank() == 0 else ():
-            print(f"dropped   {message}", file=sys.stderr)
+    _DROPPED.printed.clear()
+    config = parse(parser, argv)
     for name in ("optimizer", "scheduler"):
         check_class(f"model.{name}", str(getattr(config.model.init_args.get(name), "class_path", "")))
     _check_values(config)

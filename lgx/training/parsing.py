@@ -6,6 +6,7 @@ import inspect
 import logging
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +15,7 @@ import yaml
 from jsonargparse import ActionConfigFile, ArgumentError, Namespace, set_dumper, set_parsing_settings
 
 from lgx.errors import UserError
+from lgx.host import launcher
 from lgx.host.safety import read_yaml
 from lgx.methods import registry
 from lgx.training.lightning_internals import option_strings
@@ -115,20 +117,22 @@ class ConfigFile(ActionConfigFile):
 
 
 class DroppedOptions(logging.Handler):
-    """Collects what jsonargparse says of options that it drops, because another class replaces theirs."""
+    """Prints once what jsonargparse says of options that it drops, because another class replaces theirs."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.messages: dict[str, None] = {}
+        self.printed: set[str] = set()
         self.logger = logging.getLogger("lgx.dropped")
         self.logger.setLevel(logging.DEBUG)
         self.logger.propagate = False
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a message, once."""
-        if "discarding init_args" in str(record.msg):
-            self.messages[record.getMessage()] = None
+        """Print a message, once."""
+        message = record.getMessage()
+        if "discarding init_args" in message and message not in self.printed and launcher.rank() == 0:
+            self.printed.add(message)
+            print(f"dropped   {message}", file=sys.stderr)
 
 
 def _explain(message: str, options: Sequence[str]) -> str:

@@ -1,16 +1,8 @@
-"""The folder of a run: its place, its checkpoints, its summary, and its claim for a new run.
+"""The folder of a run: its place, its checkpoints, its summary, and what ``lgx fit`` may do with its earlier run."""
 
-A claim refuses what would be lost, and replaces an earlier run in one step. The replaced run is moved aside, and
-deleted when the new run's first step begins. If the new run ends before that, the earlier run is moved back.
-"""
-
-import glob
 import json
 import re
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +13,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from data_modules.loading.fingerprint import fingerprint_of_names
-from lgx.artifacts.checkpoints import BEST as BEST
-from lgx.artifacts.checkpoints import FINAL as FINAL
-from lgx.artifacts.checkpoints import LAST as LAST
-from lgx.artifacts.checkpoints import SUMMARY as SUMMARY
-from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
+from lgx.artifacts.checkpoints import FINAL, SUMMARY, load_checkpoint, weights_of_run
 from lgx.artifacts.source_names import LEARNGENE
 from lgx.artifacts.sources import learngene_of
 from lgx.core.provenance import commit, hardware
@@ -35,12 +23,9 @@ from lgx.core.task import Task, ignored_target
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.host.locks import run_lock
-from lgx.training.same_run import RunIdentity, check_configuration, check_optimizer, identity_of
+from lgx.training.same_run import RunIdentity, check_same, identity_of
 
 _COUNT = at_most(2**62)
-_FIELDS = {"pytorch-lightning_version": LINE, "state_dict": MAPPING, "lgx": MAPPING, "callbacks": MAPPING}
-_FIELDS |= {"global_step": _COUNT, "epoch": _COUNT}
 
 
 @dataclass(frozen=True)
@@ -81,9 +66,7 @@ def best_checkpoint(trainer: Trainer) -> ModelCheckpoint | None:
     return next((c for c in trainer.checkpoint_callbacks if isinstance(c, ModelCheckpoint)), None)
 
 
-def find_checkpoint(
-    folder: Path, command: str, name: str | None, untrained: bool = False, overwrite: bool = False
-) -> Checkpoint | None:
+def find_checkpoint(folder: Path, command: str, name: str | None, untrained: bool = False) -> Checkpoint | None:
     """The checkpoint that a command is to load, checked.
 
     Args:
@@ -92,7 +75,6 @@ def find_checkpoint(
         name: Value of ``--ckpt_path``: ``best`` and ``last`` are this run's, anything else is a file; None evaluates
             the run's weights, see :func:`~lgx.artifacts.checkpoints.weights_of_run`.
         untrained: Whether an evaluation without a checkpoint is wanted.
-        overwrite: Whether a run that cannot be resumed may be replaced.
 
     Returns:
         The checkpoint; None for none. ``last`` of a run that has no checkpoint yet starts it, so that a job which is
@@ -100,51 +82,29 @@ def find_checkpoint(
     """
     if name is None and (command == "fit" or untrained):
         return None
+    path = folder / "checkpoints" / f"{name}.ckpt"
     if name is None:
-        if not (folder / "checkpoints").is_dir():
+        if not path.parent.is_dir():
             raise UserError(
                 f"{folder}: no run is there; train it with `lgx fit`, or give --ckpt_path, or --untrained for its start"
             )
-        name = weights_of_run(str(folder))
-    path = name
-    if name in ("best", "last"):
-        file = _checkpoint_of_run(folder / "checkpoints", command, name, overwrite)
-        if file is None:
+        path = Path(weights_of_run(str(folder)))
+    elif name not in ("best", "last"):
+        path = Path(name)
+    elif name == "last" and command != "fit" and path.with_name(FINAL).is_file():
+        path = path.with_name(FINAL)
+    elif not path.is_file():
+        if name == "last" and command == "fit":
             return None
-        path = str(file)
+        raise UserError(f"--ckpt_path {name}: {path} does not exist; run `lgx fit` with this configuration")
     content = load_checkpoint(path)
-    _check(content, f"--ckpt_path {path}")
-    return Checkpoint(path, identity_of(content, path), content["lgx"])
-
-
-def _check(content: dict[str, Any], place: str) -> None:
-    """Refuse what no run of lgx wrote. Whatever else does not suit is found while it is restored, see ``Resume``."""
-    needed = _FIELDS.keys() if "optimizer_states" in content else _FIELDS.keys() - {"callbacks"}  # of final.ckpt
-    if not needed <= content.keys():
-        raise UserError(f"{place}: not a checkpoint of an lgx run")
-    about = check_fields(content, _FIELDS, f"{place}: is damaged")["lgx"]
-    check_fields(about, {"method": LINE, "epochs": _COUNT}, f"{place}: is damaged", complete=True)
-    check_fields(about, {"start_flops": NUMBER}, f"{place}: is damaged")
-
-
-def _checkpoint_of_run(folder: Path, command: str, name: str, overwrite: bool) -> Path | None:
-    """The run's checkpoint of that name; None where ``fit`` starts the run."""
-    file = folder / f"{name}.ckpt"
-    if name == "last" and command != "fit" and (folder / FINAL).is_file():
-        return folder / FINAL
-    if file.is_file():
-        return file
-    if command != "fit" or name != "last":
-        raise UserError(f"--ckpt_path {name}: {file} does not exist; run `lgx fit` with this configuration")
-    best = folder / BEST
-    # A run that is killed between its first validation and its first last.ckpt has a best.ckpt of epoch 0.
-    epoch = load_checkpoint(best).get("epoch") if best.is_file() and not overwrite else 0
-    if epoch != 0:
-        raise UserError(
-            f"--ckpt_path last: {file} does not exist, but {best} of epoch {epoch} does; --ckpt_path best resumes from "
-            f"it, --overwrite starts anew"
-        )
-    return None
+    if not {"pytorch-lightning_version", "state_dict", "lgx"} <= content.keys():
+        raise UserError(f"--ckpt_path {path}: not a checkpoint of an lgx run")
+    damaged = f"--ckpt_path {path}: is damaged"
+    about = check_fields(content, {"state_dict": MAPPING, "lgx": MAPPING, "epoch": _COUNT}, damaged)["lgx"]
+    check_fields(about, {"method": LINE, "epochs": _COUNT}, damaged, complete=True)
+    check_fields(about, {"start_flops": NUMBER}, damaged)
+    return Checkpoint(str(path), identity_of(content, path), about)
 
 
 def is_complete(folder: Path) -> bool:
@@ -214,16 +174,15 @@ _WRITTEN = re.compile(
 
 
 class FolderClaim(Callback):
-    """The claim of ``lgx fit`` on a run folder: lock it, compare its run with the configuration, replace the run.
+    """What ``lgx fit`` may do with a run folder, whose lock it holds: start a run, resume its run, or replace it.
 
-    Only the first process of a run holds the lock and replaces anything. As a callback it deletes the replaced run when
-    the first step begins.
+    As a callback it deletes the files of a run that is replaced, when the new run is built and its training begins.
 
     Args:
         folder: The run's folder.
         resumes: Whether ``--ckpt_path last`` is given.
         overwrite: Whether another run in the folder may be replaced.
-        writes: Whether this process writes to the folder.
+        writes: Whether this process writes to the folder; only the first process of a run does.
     """
 
     def __init__(self, folder: Path, resumes: bool, overwrite: bool, writes: bool) -> None:
@@ -232,21 +191,8 @@ class FolderClaim(Callback):
         self.overwrite = overwrite
         self.writes = writes
         self.resumed: RunIdentity | None = None
-        self._replaces = False
+        self._outdated: dict[Path, int] = {}  # time of the last change of each
         self._is_unchanged = False
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the folder in the block; at its end, put back an earlier run that is still aside."""
-        if not self.writes:
-            yield
-            return
-        with run_lock(self.folder):
-            recover(self.folder)
-            try:
-                yield
-            finally:
-                recover(self.folder)
 
     def check(
         self, checkpoint: Checkpoint | None, now: RunIdentity, inputs: Iterable[tuple[str, Path]]
@@ -263,17 +209,27 @@ class FolderClaim(Callback):
         """
         if checkpoint is not None and checkpoint.is_in(self.folder):
             if self._may_resume(checkpoint.identity, now):
+                summary = self.folder / SUMMARY
+                self._outdated = _changed([summary]) if self.writes and summary.exists() else {}
                 return checkpoint
             checkpoint = None
         elif checkpoint is not None and checkpoint.identity is not None:
-            check_optimizer(checkpoint.identity, now, checkpoint.path)
+            start = f"--model.initializer Pretrained --model.initializer.source {checkpoint.path}"
+            check_same(checkpoint.identity, now, checkpoint.path, f"give these, or start from its weights: {start}")
         if self.writes:
-            check_claim(self.folder, self.overwrite, self.resumes)
+            self._outdated = _changed(files_of_run(self.folder))
+            names = [path.name for path in self._outdated]
+            has_run = any(name.endswith(".ckpt") or name == "results.csv" for name in names)
+            is_finished = any(name == SUMMARY or name.endswith(LEARNGENE) for name in names)
+            if (is_finished or (has_run and not self.resumes)) and not self.overwrite:
+                raise UserError(
+                    f"{self.folder} already holds a run: --ckpt_path last resumes it, --overwrite replaces it, "
+                    f"--name or --seed_everything starts another"
+                )
             for option, file in inputs:
                 if self.folder.resolve() in file.resolve().parents:
                     belongs = f"{file} belongs to the run that --overwrite replaces"
                     raise UserError(f"{option}: {belongs}; copy it, or give --name")
-            self._replaces = True
         return checkpoint
 
     def _may_resume(self, record: RunIdentity | None, now: RunIdentity) -> bool:
@@ -281,7 +237,7 @@ class FolderClaim(Callback):
         if record is None:
             return True
         try:
-            options, code = check_configuration(record, now, self.folder)
+            options, code = check_same(record, now, str(self.folder))
         except UserError:
             if self.overwrite:
                 return False
@@ -296,68 +252,24 @@ class FolderClaim(Callback):
         """Whether the run is finished with exactly this configuration."""
         return self._is_unchanged and is_complete(self.folder)
 
-    def begin(self) -> None:
-        """Move an earlier run aside, or mark the resumed run as unfinished."""
-        if not self.writes:
-            return
-        if not self._replaces:
-            (self.folder / SUMMARY).unlink(missing_ok=True)
-        elif self.folder.is_dir():
-            folder = self.folder.resolve()  # the target of a symbolic link moves; the link stays
-            try:
-                folder.rename(_aside(folder))
-                folder.mkdir()
-            except OSError as error:
-                raise UserError(f"{folder}: cannot be replaced ({error.strerror}); give another --name") from error
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Delete the files of the run that is replaced, or the summary of the run that continues.
 
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Delete the run that was replaced."""
-        aside = _aside(self.folder.resolve())
-        if self._replaces and aside.is_dir():
-            # Rename first: a partly deleted folder must not be put back.
-            trash = tempfile.mkdtemp(prefix=f"{aside.name}.", suffix=".tmp", dir=aside.parent)
-            shutil.rmtree(aside.rename(trash), ignore_errors=True)
+        A logger of the new run may have begun to write to a file of the earlier one.
+        """
+        for file, changed in self._outdated.items():
+            if file.lstat().st_mtime_ns == changed:
+                file.unlink()
+        self._outdated = {}
+
+    on_test_start = on_fit_start  # of the start, before training
 
 
-def check_claim(folder: Path, overwrite: bool, resumes: bool) -> None:
-    """Refuse a folder whose contents a new run would destroy.
-
-    Args:
-        folder: The run's folder, without a checkpoint to resume from.
-        overwrite: Whether another run in the folder may be replaced.
-        resumes: Whether ``--ckpt_path last`` is given; a run without a checkpoint then starts again.
-    """
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise UserError(f"{folder}: expected a folder, but this is a file; give another --name")
-    names = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*")) if not path.is_dir()]
-    if foreign := [name for name in names if not _WRITTEN.fullmatch(name)]:
-        raise UserError(f"{folder} holds {foreign[0]}, which lgx did not write; move it away, or give another --name")
-    has_run = any(name.endswith(".ckpt") or name == "results.csv" for name in names)
-    is_finished = SUMMARY in names or any(name.endswith(LEARNGENE) for name in names)
-    if (is_finished or (has_run and not resumes)) and not overwrite:
-        raise UserError(
-            f"{folder} already holds a run: --ckpt_path last resumes it, --overwrite replaces it, "
-            f"--name or --seed_everything starts another"
-        )
+def _changed(files: Iterable[Path]) -> dict[Path, int]:
+    return {file: file.lstat().st_mtime_ns for file in files}
 
 
-def recover(folder: Path) -> None:
-    """Put back a run that was moved aside; finish an interrupted deletion, also after a killed process.
-
-    Args:
-        folder: The run's folder, whose lock this process holds.
-    """
-    folder = folder.resolve()
-    for trash in folder.parent.glob(f"{glob.escape(_aside(folder).name)}.*tmp"):
-        shutil.rmtree(trash, ignore_errors=True)
-    aside = _aside(folder)
-    if aside.is_dir():
-        shutil.rmtree(folder, ignore_errors=True)
-        aside.rename(folder)
-
-
-def _aside(folder: Path) -> Path:
-    """The place of a moved folder; while it is deleted, a unique part and ``.tmp`` follow its name."""
-    return folder.with_name(f".{folder.name}.old")
+def files_of_run(folder: Path) -> list[Path]:
+    """What lgx, Lightning or a logger has written into a run's folder."""
+    files = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    return [path for path in files if _WRITTEN.fullmatch(str(path.relative_to(folder)))]

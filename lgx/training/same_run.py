@@ -5,7 +5,7 @@ and listed, because it does not change what is learned from the steps that are d
 """
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -40,7 +40,7 @@ _APPLIED = (
 _AVERAGING = ("trainer.callbacks.EMAWeightAveraging", "trainer.callbacks.WeightAveraging")
 """Callbacks that change the weights. All others only observe, or stop the run."""
 
-_OPTIMIZER = ("model.optimizer", "model.scheduler")
+_NEVER_APPLIED = (*_AVERAGING, "data.batch_size x")
 
 
 @dataclass(frozen=True)
@@ -82,55 +82,33 @@ def package_versions() -> dict[str, str]:
     return {"lgx": __version__, "python": platform.python_version(), **versions}
 
 
-def check_configuration(record: RunIdentity, now: RunIdentity, folder: Path) -> tuple[list[str], list[str]]:
-    """Compare a run's configuration, and the files of weights that it names, with the present ones.
+def check_same(record: RunIdentity, now: RunIdentity, place: str, remedy: str = _REMEDY) -> tuple[list[str], list[str]]:
+    """Compare a run with the present one: its options, the files of weights that they name, and its data.
+
+    Args:
+        record: The run as its checkpoint holds it.
+        now: The present run; without data before they are read.
+        place: The run's folder or checkpoint, for the message.
+        remedy: What the user can do.
 
     Returns:
         Changed options that are applied, and changed versions of the code, one line each.
     """
-    changes = _changes(record, now)
-    refused = [line for key, line in changes.items() if not key.startswith(_APPLIED) or key.startswith(_AVERAGING)]
-    files = [{f"the file of {option}": digest for option, digest in run.files.items()} for run in (record, now)]
-    refused += _differences(*files).values()
-    _refuse(refused, f"{folder}: the run was started with other options", _REMEDY)
-    return list(changes.values()), list(_differences(record.versions, now.versions).values())
-
-
-def check_optimizer(record: RunIdentity, now: RunIdentity, path: str) -> None:
-    """Refuse optimizer options that a checkpoint would silently replace.
-
-    Args:
-        record: The identity of the run that wrote the checkpoint.
-        now: The identity of the run that continues from it in another folder.
-        path: The checkpoint, for the message.
-    """
-    changes = [change for key, change in _changes(record, now).items() if key.startswith(_OPTIMIZER)]
-    remedy = (
-        f"give the former values, or start a new optimizer from these weights: --model Finetune --model.initializer "
-        f"Pretrained --model.initializer.source {path}"
-    )
-    _refuse(changes, f"--ckpt_path {path}: a checkpoint restores its optimizer", remedy)
-
-
-def check_data(record: RunIdentity, now: RunIdentity, folder: Path) -> None:
-    """Compare a run's data and batch with the present ones."""
-    changes = list(_differences(record.data, now.data).values())
-    _refuse(changes, f"{folder}: the run was started with other data", _REMEDY)
-
-
-def _refuse(changes: Sequence[str], what: str, remedy: str) -> None:
-    if changes:
-        raise UserError(f"{what}: {'; '.join(changes)}; {remedy}")
-
-
-def _changes(record: RunIdentity, now: RunIdentity) -> dict[str, str]:
-    """Key -> its change in words."""
     former = flat_options(load_plain(record.config))
     options = flat_options(load_plain(now.config))
     same = record.versions == now.versions  # otherwise one of the two versions may not know an option
     every = dict.fromkeys(key for key in (*former, *options) if same or key.startswith(_AVERAGING))
-    changes = _differences(every | former, every | options)
-    return {key: line for key, line in changes.items() if not key.startswith(_PLACES)}
+    changes = _differences({**every, **former, **_inputs(record)}, {**every, **options, **_inputs(now)})
+    changes = {key: line for key, line in changes.items() if not key.startswith(_PLACES)}
+    applied = {key for key in changes if key.startswith(_APPLIED) and not key.startswith(_NEVER_APPLIED)}
+    if refused := [line for key, line in changes.items() if key not in applied]:
+        raise UserError(f"{place}: the run was started with other options or data: {'; '.join(refused)}; {remedy}")
+    return list(changes.values()), list(_differences(record.versions, now.versions).values())
+
+
+def _inputs(run: RunIdentity) -> dict[str, str]:
+    """Digests of the files and data of a run."""
+    return {f"the file of {option}": digest for option, digest in run.files.items()} | run.data
 
 
 def _differences(former: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:

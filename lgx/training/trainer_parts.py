@@ -59,7 +59,7 @@ def every_callback(
     if trainer.logger is not False and command == "fit" and not trainer.fast_dev_run:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     if command == "test" and config.probe is not None:
-        probe = RunProbe(Probe(config.probe, config.probe_k))
+        probe = RunProbe(Probe(config.probe))
         probe.check(built.model, built.data)
         callbacks.append(probe)
     callbacks.append(built.checkpoint)

@@ -14,6 +14,7 @@ from lgx.artifacts.safetensors_files import _TYPES, RECORD, StartRecord, write_s
 from lgx.artifacts.source_names import path_in, public_name, public_path
 from lgx.artifacts.sources import resolve
 from lgx.errors import UserError
+from lgx.host.files import digest_of
 from lgx.initialization import initialize
 from lgx.initialization.expansion import take_layers
 from lgx.methods import Pretrained
@@ -122,7 +123,8 @@ def test_a_weights_file_holds_the_record_of_its_start(tmp_path, sws_file):
     arch, out = BIG.replace(depth=4).spec(), tmp_path / "start.safetensors"
     assert lgx("init", "--source", sws_file, "--arch", arch, "--out", out).code == 0
     record = StartRecord.read(str(out))
-    assert record == StartRecord("sws", "StagewiseExpansion", {"source": str(sws_file)})
+    digests = {"source": digest_of(sws_file)}
+    assert record == StartRecord("sws", "StagewiseExpansion", {"source": str(sws_file)}, digests)
     assert Pretrained(str(out)).method == "sws"
     assert lgx("init", "--arch", arch, "--num_classes", 3, "--out", out).code == 0
     assert StartRecord.read(str(out)) == StartRecord("random", "RandomStart")

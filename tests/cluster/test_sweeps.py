@@ -2,8 +2,8 @@
 
 import pytest
 
-from lgx.host.locks import is_locked
 from tests.support.command_line import wait_until
+from tests.support.forks import is_locked
 from tests.support.slurm_sweeps import STEPS, outcome
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(900)]
@@ -80,10 +80,8 @@ def test_a_sweep_survives_a_restart_of_the_controller(start_sweep, cluster, undi
     assert outcome(sweep.runs_dir) == undisturbed
 
 
-@pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2"])
-def test_a_run_whose_time_ends_is_requeued_and_resumed(start_sweep, cluster, undisturbed, monkeypatch, name):
+def test_a_run_whose_time_ends_is_requeued_and_resumed(start_sweep, cluster, undisturbed):
     """SLURM looks at time limits every half minute; the signal comes before the limit of one minute."""
-    monkeypatch.setitem(cluster.environment, "LGX_REQUEUE_SIGNAL", name)
     sweep = start_sweep(seconds=2, timeout_min=1, signal_delay_s=45)
     job = sweep.job_in_training()
     cluster.restart_now(job, seconds=120)

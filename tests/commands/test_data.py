@@ -7,9 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from torchvision import datasets
 
-from data_modules import CIFAR10, DTD, SVHN, Caltech101, FashionMNIST, Omniglot, ShardedData
+from data_modules import CIFAR10, DTD, Caltech101, FashionMNIST, Flowers102, ShardedData
 from data_modules.catalog import facts
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.sets import bring as preparing
@@ -163,38 +162,29 @@ def test_an_archive_in_an_archive_is_unpacked(tmp_path, monkeypatch):
     assert [path.name for path in (tmp_path / "data/caltech101/caltech101").iterdir()] == ["101_ObjectCategories"]
 
 
-def test_archives_that_torchvision_checks_again_are_kept(tmp_path, monkeypatch):
-    fake_data.omniglot(tmp_path / "made", monkeypatch)
-    made, known = tmp_path / "made/omniglot/omniglot-py", dict[str, str]()
-    for half in datasets.Omniglot.zips_md5:
-        known[half] = fake_data.md5(Path(shutil.make_archive(str(tmp_path / "source" / half), "zip", made, half)))
-    monkeypatch.setattr(datasets.Omniglot, "zips_md5", known)
-    archives = tuple(Archive(f"http://x/{half}.zip", md5, "omniglot-py") for half, md5 in known.items())
-    monkeypatch.setattr(Omniglot, "archives", archives)
-    prepare("omniglot", root=str(tmp_path / "data"), source=str(tmp_path / "source"))
-    assert len(Omniglot(root=str(tmp_path / "data")).read("test")) == 20
-
-
 def test_a_download_without_network_says_what_to_fetch_and_where_to_put_it(tmp_path, monkeypatch):
     def offline(*args: object) -> None:
         raise urllib.error.URLError("no network")
 
     monkeypatch.setattr(preparing, "download_url", offline)
     with pytest.raises(UserError) as error:
-        prepare("svhn", root=str(tmp_path / "data"))
+        prepare("flowers102", root=str(tmp_path / "data"))
     sentence = str(error.value)
-    assert "train_32x32.mat could not be downloaded (no network)" in sentence
-    assert "test_32x32.mat into a folder of your own" in sentence
+    assert "102flowers.tgz could not be downloaded (no network)" in sentence
+    assert "setid.mat into a folder of your own" in sentence
     assert "--source FOLDER" in sentence
     assert "\n" not in sentence
     assert visible(tmp_path / "data") == []
 
 
 def test_an_interrupted_download_resumes_at_the_interrupted_archive(tmp_path, monkeypatch):
-    fake_data.svhn(tmp_path / "made", monkeypatch)
-    made = tmp_path / "made" / "svhn"
-    names = ("train_32x32.mat", "test_32x32.mat")
-    monkeypatch.setattr(SVHN, "archives", tuple(Archive(f"http://x/{n}", fake_data.md5(made / n)) for n in names))
+    fake_data.flowers102(tmp_path / "made", monkeypatch)
+    made = tmp_path / "made/flowers102/flowers-102"
+    shutil.make_archive(str(made / "102flowers"), "gztar", made, "jpg")
+    (made / "102flowers.tar.gz").rename(made / "102flowers.tgz")
+    names = ("imagelabels.mat", "setid.mat", "102flowers.tgz")
+    archives = tuple(Archive(f"http://x/{name}", fake_data.md5(made / name), "flowers-102") for name in names)
+    monkeypatch.setattr(Flowers102, "archives", archives)
     fetched: list[str] = []
 
     def fetch(url: str, folder: str, filename: str, md5: str) -> None:
@@ -208,11 +198,11 @@ def test_an_interrupted_download_resumes_at_the_interrupted_archive(tmp_path, mo
     monkeypatch.setattr(preparing, "download_url", fetch)
     root = tmp_path / "data"
     with pytest.raises(KeyboardInterrupt):
-        prepare("svhn", root=str(root))
-    assert not (root / "svhn").exists()
-    prepare("svhn", root=str(root))
-    assert fetched == ["http://x/train_32x32.mat", "http://x/test_32x32.mat", "http://x/test_32x32.mat"]
-    assert len(SVHN(root=str(root)).read("test")) == 20
+        prepare("flowers102", root=str(root))
+    assert not (root / "flowers102").exists()
+    prepare("flowers102", root=str(root))
+    assert [url.rsplit("/", 1)[1] for url in fetched] == [names[0], names[1], *names[1:]]
+    assert len(Flowers102(root=str(root)).read("test")) == 9
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ MISTAKES = [
     (["--arch", "6-Small"], ("embed_dim 384", "must not be wider than the learngene", "embed_dim 16")),
     (["--num_classes", 9], ("3 classes", "--head 9")),
     (["--method", "weight_selection"], ("not a whole network",)),
-    (["--noise", "0.1"], ("--noise: method sws does not take it; use --method ghn3 or logah",)),
+    (["--spectrum", "random"], ("--spectrum: method sws does not take it; use --method ghn3 or logah",)),
     (["--method", "swss"], ("swss", "did you mean sws?")),
     (["--source", "nowhere.learngene.safetensors"], ("nowhere.learngene.safetensors", "no such file")),
     (["--out", "/tmp/x.learngene.safetensors"], ("is for learngenes",)),
@@ -155,7 +155,7 @@ def test_help_lists_every_method_and_every_option_of_an_initializer():
     text = " ".join(lgx("init", "--help").out.split())
     methods = text.partition("How to use the source: ")[2].partition("; by default")[0]
     assert methods.split(", ") == names_with_initializer()
-    for option in ("source", "params", "data", "strategy", "order", "priority", "layers", "noise", "task"):
+    for option in ("source", "params", "data", "strategy", "order", "priority", "layers", "spectrum", "task"):
         assert f"--{option} {option.upper()} " in text
     assert "--name" not in text
 
@@ -190,13 +190,6 @@ def test_lgx_arch_prints_parameters_and_macs():
     assert (row["parameters"], row["depth"]) == (parse_architecture("Des-B-5", num_classes=100).count_parameters(), 5)
 
 
-def test_sample_writes_reproducible_json_lines(tmp_path):
-    assert lgx("sample", "ViTs+-1K", "--count", 20, "--out", tmp_path / "set.jsonl").code == 0
-    lines = (tmp_path / "set.jsonl").read_text().splitlines()
-    assert len(lines) == 20
-    assert lgx("sample", "ViTs+-1K", "--count", 3).out.splitlines() == lines[:3]
-
-
 def listed(pattern):
     head, *lines = ok(lgx("backbones", pattern)).out.splitlines()
     assert head.split() == ["backbone", "read", "parameters", "px", "license"]
@@ -218,6 +211,12 @@ def test_a_model_that_is_not_read_has_a_reason():
 
 def test_a_name_that_timm_does_not_have_is_refused():
     assert "vit_enormous: timm has no pretrained ViT of that name" in refusal(lgx("backbones", "vit_enormous"))
+    assert "resnet50: is not a ViT" in refusal(lgx("backbones", "resnet50"))
+
+
+def test_another_network_than_a_vit_is_refused_before_its_download(tmp_path):
+    sentence = refusal(lgx("init", "--source=resnet50", "--arch=depth=3", f"--out={tmp_path}/x"))
+    assert "is a ResNet, not a VisionTransformer" in sentence
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from lgx.core.rows import read_rows
-from lgx.host.locks import is_locked
 from tests.support.command_line import lgx, ok, refusal
+from tests.support.forks import is_locked
 from tests.support.sweeps import config_of, write_sweep
 
 
@@ -61,8 +61,8 @@ def test_after_kill_9_the_same_command_waits_for_the_runs(sweep_file, tmp_path):
     killed.kill()
     killed.wait()
     again = ok(lgx(*command))
-    assert "waiting    ancestor seed 0: another process works on it" in again.out
-    assert "started    ancestor" not in again.out
+    assert "2 of 2 done, 0 running" in again.out
+    assert "waiting    ancestor seed 0: another process works on it" in log.read_text()
     assert log.read_text().count("Seed set to 0") == 1
     rows = read_rows(tmp_path / "runs/s/measured.csv")
     assert {(Path(row.run).parent.name, row.split) for row in rows} == {("ancestor", "test"), ("child", "test")}

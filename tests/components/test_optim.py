@@ -20,12 +20,12 @@ def test_embeddings_have_no_weight_decay():
     assert not {(7, 8), (5, 8)} & {tuple(p.shape) for p in decayed["params"]}
 
 
-@pytest.mark.parametrize(("total", "warmup", "final"), [(10, 0.4, 0.1), (7, 0.0, 0.0), (40, 0.05, 0.0), (4, 0.5, 0.5)])
-def test_the_rate_rises_evenly_and_falls_along_a_cosine(total, warmup, final):
+@pytest.mark.parametrize(("total", "warmup"), [(10, 0.4), (7, 0.0), (40, 0.05), (4, 0.5)])
+def test_the_rate_rises_evenly_and_falls_along_a_cosine(total, warmup):
     warm = round(warmup * total)
     rising = [(step + 1) / (warm + 1) for step in range(warm)]  # the first step has a rate above 0
-    falling = [final + (1 - final) * (1 + math.cos(math.pi * k / (total - warm))) / 2 for k in range(total - warm + 1)]
-    assert rates(WarmupCosine, total, warmup=warmup, final=final) == pytest.approx([*rising, *falling, final])
+    falling = [(1 + math.cos(math.pi * k / (total - warm))) / 2 for k in range(total - warm + 1)]
+    assert rates(WarmupCosine, total, warmup=warmup) == pytest.approx([*rising, *falling, 0])
 
 
 def test_the_polynomial_falls_to_zero_at_the_end():

@@ -57,8 +57,8 @@ def test_dense_predictions_load_into_the_librarys_model(architecture, decoder):
         torch.testing.assert_close(features, model.forward_features(inputs)[:, 0])
 
 
-LAYOUTS = [(VIT, "official", None), (VIT, "residual", None), (VIT, "aligned", None), (GPT2, "official", None),
-           (GPT2, "residual", 120), (GPT2, "aligned", None), (GPT2, "aligned", 101)]  # fmt: skip
+LAYOUTS = [(VIT, "official", None), (VIT, "aligned", None), (GPT2, "official", None), (GPT2, "aligned", None),
+           (GPT2, "aligned", 101)]  # fmt: skip
 
 
 @pytest.mark.parametrize("device", DEVICES)

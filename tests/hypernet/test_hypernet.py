@@ -2,13 +2,10 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lgx.architectures import HFArchitecture, ViTArchitecture, parse_architecture, sample_architectures
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
-from lgx.hypernet.encoder import FourierShapeEmbedding, ShapeEmbedding
 from lgx.hypernet.functional_forward import meta_batch_loss
 from lgx.hypernet.low_rank_tensor import LowRankTensor
 from tests.support.hypernet import TINY, VIT
@@ -16,7 +13,7 @@ from tests.support.hypernet import TINY, VIT
 
 @pytest.mark.parametrize("count", [2, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    ("decoder", "layout"), [("conv", "official"), *(("low_rank", each) for each in ("official", "residual", "aligned"))]
+    ("decoder", "layout"), [("conv", "official"), ("low_rank", "official"), ("low_rank", "aligned")]
 )
 def test_random_architectures_have_finite_parameters_of_the_right_shapes(decoder, layout, count):
     torch.manual_seed(0)
@@ -40,17 +37,13 @@ def test_random_architectures_have_finite_parameters_of_the_right_shapes(decoder
 def test_aligned_rows_have_the_same_role_at_every_width():
     torch.manual_seed(0)
     narrow, wide = (ViTArchitecture(1, width, 2, patch_size=4, img_size=16, num_classes=7) for width in (16, 24))
-    queries_keys_values = {}
-    for layout in ("residual", "aligned"):
-        hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, layout=layout))
-        with torch.no_grad():
-            for parameter in hypernet.decoder.fc3.parameters():
-                parameter.zero_()  # predictions depend on the bases alone
-            weights = [hypernet.predict(vit)["blocks.0.attn.qkv.weight"] for vit in (narrow, wide)]
-        scaled = [w.unflatten(0, (3, -1)) * w.shape[1] ** 0.5 for w in weights]
-        queries_keys_values[layout] = scaled[0], scaled[1][:, :16, :16]
-    torch.testing.assert_close(*queries_keys_values["aligned"])
-    assert not torch.allclose(*queries_keys_values["residual"])
+    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, layout="aligned"))
+    with torch.no_grad():
+        for parameter in hypernet.decoder.fc3.parameters():
+            parameter.zero_()  # predictions depend on the bases alone
+        weights = [hypernet.predict(vit)["blocks.0.attn.qkv.weight"] for vit in (narrow, wide)]
+    small, large = (w.unflatten(0, (3, -1)) * w.shape[1] ** 0.5 for w in weights)
+    torch.testing.assert_close(small, large[:, :16, :16])
 
 
 def test_task_embeddings_are_checked_and_an_untrained_film_changes_nothing():
@@ -115,41 +108,6 @@ def test_losses_and_norms_are_means_over_the_architectures():
         return torch.stack(meta_batch_loss(hypernet, architectures, images, lambda logits, _: logits.square().mean()))
 
     torch.testing.assert_close(losses(both), (losses(both[:1]) + losses(both[1:])) / 2)
-
-
-def embed(embedding, *shape):
-    return embedding(torch.tensor(shape)).detach()
-
-
-@given(st.integers(8, 4000))
-def test_near_sizes_have_near_embeddings_and_a_size_between_two_is_near_to_both(size):
-    torch.manual_seed(0)
-    embedding = FourierShapeEmbedding(64)
-    own, next_to, far = (embed(embedding, s, 64, 1, 1) for s in (size, size + 1, 2 * size))
-    assert (own - next_to).norm() < 0.35 * (own - far).norm()
-    low, middle, high = (embed(embedding, s, s, 1, 1) for s in (64, 80, 96))
-    assert max((low - middle).norm(), (middle - high).norm()) < (low - high).norm()
-
-
-def test_training_two_widths_moves_the_one_between_them():
-    for kind, moves in ((lambda: FourierShapeEmbedding(16), True), (lambda: ShapeEmbedding(16, 10, 8), False)):
-        torch.manual_seed(0)
-        embedding = kind()
-        shapes = {s: torch.tensor([s, s, 0, 0]) for s in (64, 80, 96)}
-        before = embedding(shapes[80]).detach()
-        (embedding(shapes[64]) + embedding(shapes[96])).sum().backward()
-        with torch.no_grad():
-            for parameter in embedding.parameters():
-                parameter -= 0.1 * parameter.grad
-        moved = embedding(shapes[80])[:8] - before[:8]
-        assert bool(moved.abs().max() > 1e-4) == moves
-
-
-def test_nodes_without_a_parameter_have_a_vector_of_their_own():
-    embedding = FourierShapeEmbedding(16)
-    none, one = embed(embedding, 0, 0, 0, 0), embed(embedding, 1, 1, 1, 1)
-    assert not torch.allclose(none, one)
-    assert torch.equal(none[:8], embed(embedding, 0, 0, 5, 5)[:8])
 
 
 TILED = {"width": 16, "layers": 1, "heads": 2, "rank": 4, "max_size": 1024}

@@ -363,7 +363,7 @@ def test_a_narrower_classifier_starts_from_a_language_model_with_a_head_of_its_o
     assert result.random == ("score.weight",)
 
 
-@pytest.mark.parametrize("method", ["mimetic", "snapvit", "structured_pruning"])
+@pytest.mark.parametrize("method", ["front", "mimetic", "snapvit", "structured_pruning"])
 def test_starts_for_images_alone_refuse_networks_of_texts_in_one_sentence(method, tmp_path):
     plain_network("llama").save_pretrained(tmp_path)
     options = {} if method == "mimetic" else {"source": str(tmp_path)}

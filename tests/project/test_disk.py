@@ -36,7 +36,6 @@ COMMANDS: dict[str, Callable[[Path, Path, Path], list[object]]] = {
     "export of a program": lambda out, images, run: ["export", run, "--out", out / "vit.pt2", "--force"],
     "predict": lambda out, images, run: ["predict", images / "test", "--model", run, "--out", out / "p.csv"],
     "compare": lambda out, images, run: ["compare", run, "--split=val", "--out", out / "report"],
-    "sample": lambda out, images, run: ["sample", "ViTs-1K", "--count=200", "--out", out / "set.jsonl"],
 }  # fmt: skip
 
 

@@ -11,7 +11,8 @@ import pytest
 import torch
 import yaml
 
-from data_modules.sets.torchvision_sets import FGVCAircraft
+from data_modules.sets.official import Archive
+from data_modules.sets.torchvision_sets import Food101
 from lgx.architectures import HFArchitecture, ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export import write_descendant
@@ -143,14 +144,15 @@ def test_own_packages_are_allowed_only_by_name(fit, tmp_path, evidence, monkeypa
 
 
 @pytest.mark.parametrize(("name", "link"), [("../evil", ""), ("a/link", "/etc/passwd")])
-def test_a_tar_file_writes_nothing_outside_its_folder(tmp_path, name, link):
+def test_a_tar_file_writes_nothing_outside_its_folder(tmp_path, name, link, monkeypatch):
+    monkeypatch.setattr(Food101, "archives", (Archive("http://x/food.tar.gz"),))
     source, root = tmp_path / "source", tmp_path / "data"
     source.mkdir()
-    archive = source / FGVCAircraft.archives[0].filename
+    archive = source / Food101.archives[0].filename
     with tarfile.open(archive, "w:gz") as opened:
         member = tarfile.TarInfo(name)
         member.type, member.linkname = (tarfile.SYMTYPE, link) if link else (tarfile.REGTYPE, "")
         opened.addfile(member, io.BytesIO())
-    sentence = refusal(lgx("data", "prepare", "fgvc_aircraft", "--root", root, "--source", source))
+    sentence = refusal(lgx("data", "prepare", "food101", "--root", root, "--source", source))
     assert f"{archive} is incomplete or corrupted" in sentence
     assert {p.name for p in tmp_path.rglob("*")} <= {archive.name, "source", "data"}

@@ -187,7 +187,7 @@ def test_every_lgx_command_of_the_readme_runs():
 def test_every_lgx_command_of_the_documentation_runs():
     ran = run_commands(commands(PAGES))
     assert ran >= {
-        "fit", "test", "init", "export", "compare", "sweep", "data", "arch", "sample", "doctor", "plan", "embed",
+        "fit", "test", "init", "export", "compare", "sweep", "data", "arch", "doctor", "plan", "embed",
         "extract",
     }  # fmt: skip
     assert ran <= {*TRAINING, *COMMANDS}

@@ -1,6 +1,5 @@
 """Methods and commands on text: ancestors, descendants, LoGAH and TAL on GPT-2s, from the command line."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -168,12 +167,10 @@ def test_init_writes_what_plain_transformers_reads(text_root, tal, tmp_path):
     assert load_file(tmp_path / "again/model.safetensors").keys() == load_file(file).keys()
 
 
-def test_init_and_sample_work_with_text_models(tmp_path):
+def test_init_works_with_text_models(tmp_path):
     arch = f"hf:depth=1,embed_dim=8,num_heads=2,max_len=9,vocab_size={SIZE}"
     done = lgx("init", "--arch", arch, "--out", tmp_path / "random")
     assert (done.code, "2 classes" in done.out) == (0, True), done.err
-    done = lgx("sample", "GPTs-1K", "--count", 2, "--arch", arch)
-    assert {json.loads(line)["vocab_size"] for line in done.out.splitlines()} == {SIZE}
 
 
 @pytest.mark.parametrize(

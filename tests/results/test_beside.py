@@ -62,7 +62,7 @@ def test_runs_are_shown_beside_any_table_of_the_papers(runs: Path, tmp_path: Pat
 
 
 def test_the_papers_hours_stand_behind_the_measured_ones() -> None:
-    descendants = [Descendant("6-Small", "pocket", 2e9, 22_000_000, Work.of(2e9, 3, 1000))]
+    descendants = [Descendant("6-Small", "pocket", 22_000_000, Work(3.0))]
     cost = cost_section([method_cost(name, descendants) for name in ("tal", "sws")])
     table = hours_beside(cost, load_table("tal/table4")).tables[-1]
     assert (table.columns[-1], [(name, cells[-1].text) for name, cells in table.rows]) == (

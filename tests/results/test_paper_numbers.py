@@ -108,3 +108,20 @@ def test_a_malformed_file_is_named(tmp_path, text, reason):
         load_table("mine/t", file)
     assert str(file) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "one", "other", "leads"),
+    [
+        ("sws/table1", "sws", "weight_selection", {"Des-B-9": 52.3, "Des-B-10": 35.8}),
+        ("sws/table1", "sws", "weight_selection", {"Des-B-11": 19.7, "Des-B-12": 9.4}),
+        ("sws/table1", "sws", "trained", {"Des-B-13": 1.0, "Des-B-14": 1.0, "Des-B-15": 1.1}),
+        ("sws/table3", "sws", "simple_lg", {"Des-B-10": 18.1, "Des-B-11": 21.7}),
+        ("sws/table4", "sws", "sws_random_assigned", {"Des-B-9": 5.3, "Des-B-10": 7.3}),
+        ("lsamd/table3", "lsamd", "lsamd_image", {"food101": 19.78, "cars196": 30.96}),
+    ],
+)  # fmt: skip
+def test_leads_of_the_running_text_are_those_of_the_tables(table, one, other, leads):
+    rows = [row for row in load_table(table).rows if row.metric == "acc"]
+    values = {(row.result_name, place): row.value for row in rows for place in (row.architecture, row.task)}
+    assert {place: round(values[one, place] - values[other, place], 2) for place in leads} == leads

@@ -1,19 +1,18 @@
 """Jobs in processes of this machine: logs, locks, restarts, GPUs."""
 
 import os
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lgx.host.locks import is_locked, locked
+from lgx.host.locks import locked
 from lgx.runs.executors import LocalExecutor, _share
 from lgx.runs.jobs import Job, change_of, is_finished, mark_finished
 from lgx.runs.scheduler import Pool
 from tests.support.command_line import wait_until
-from tests.support.forks import held_elsewhere
+from tests.support.forks import held_elsewhere, is_locked
 
 
 @pytest.fixture
@@ -77,28 +76,16 @@ def test_a_run_counts_as_finished_until_its_inputs_or_outputs_change(make_job, t
     assert not is_finished(done)
 
 
-def test_a_locked_run_is_waited_for_and_not_started_twice(make_job, pool, capsys):
-    one, found = make_job("one", "--version"), []
-    with held_elsewhere(one.folder):
-        pool.start([one])
-        assert "waiting    one: another process works on it" in capsys.readouterr().out
-        assert pool.free == 1
-        ended = threading.Thread(target=lambda: found.extend(pool.wait()))
-        ended.start()
-        ended.join(1)
-        assert ended.is_alive()
-        mark_finished(one)  # in place of the process that holds the lock
-    ended.join()
-    assert found == [(one, "finished")]
-    assert not Path(one.log).exists()
-
-
-def test_a_run_that_another_process_left_unfinished_is_started(make_job, pool):
+@pytest.mark.parametrize("is_ended_there", [True, False])
+def test_a_run_of_another_process_is_waited_for_and_started_only_if_it_is_unfinished(make_job, pool, is_ended_there):
     one = make_job("one", "--version")
     with held_elsewhere(one.folder):
         pool.start([one])
+        wait_until(lambda: "another process works on it" in Path(one.log).read_text(), 60, "the job waits")
+        if is_ended_there:
+            mark_finished(one)  # in place of the process that holds the lock
     assert pool.wait() == [(one, "finished")]
-    assert Path(one.log).exists()
+    assert Path(one.log).read_text().count("\nlgx ") == (not is_ended_there)
 
 
 def test_a_killed_run_is_no_longer_locked(make_job, pool):

@@ -93,26 +93,6 @@ def test_slurm_runs_an_array_with_the_given_parameters(make_job, cluster, tmp_pa
     assert not (cluster / "cancelled").exists()
 
 
-def test_slurm_sends_the_signal_that_runs_await(make_job, cluster, tmp_path, monkeypatch):
-    (cluster / "busy").touch()
-    monkeypatch.setenv("LGX_REQUEUE_SIGNAL", "SIGUSR2")
-    SlurmExecutor(tmp_path / "e/jobs/submitit", 1, {"timeout_min": 5}).submit([make_job("a", "fit")])
-    (script,) = (cluster / "scripts").iterdir()
-    assert "#SBATCH --signal=USR2@90" in script.read_text().splitlines()
-
-
-def test_a_job_whose_run_sigterm_requeues_has_not_failed_if_the_requeue_is_refused(
-    make_job, monkeypatch, tmp_path, own_handlers
-):
-    program = tmp_path / "python"
-    program.write_text("#!/bin/sh\nkill -TERM $PPID\nexit 143\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(program))
-    monkeypatch.setenv("LGX_REQUEUE_SIGNAL", "TERM")
-    with pytest.raises(SystemExit, match="143"):
-        run_on_cluster(make_job("a", "fit"))
-
-
 def test_a_requeued_run_has_not_ended(make_job, monkeypatch, own_handlers):
     """The process ends with exit code 0 but without a summary; SLURM then starts the job again."""
     again = make_job("a", "fit")

@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import json
 import pickle
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,51 +90,6 @@ def cifar10(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kind, "meta", {**kind.meta, "md5": write("batches.meta", names)})
 
 
-def svhn(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = root / "svhn"
-    folder.mkdir(parents=True)
-    known = {}
-    for part, n in (("train", 40), ("test", 20)):
-        path = folder / f"{part}_32x32.mat"
-        labels = (np.arange(n) % 10 + 1).reshape(-1, 1)
-        pixels = np.random.default_rng(n).integers(0, 256, (32, 32, 3, n), dtype=np.uint8)
-        scipy.io.savemat(path, {"X": pixels, "y": labels})
-        known[part] = ["", path.name, md5(path)]
-    monkeypatch.setattr(datasets.SVHN, "split_list", known)
-
-
-def gtsrb(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three classes of four tracks with five frames each."""
-    base = root / "gtsrb" / "gtsrb"
-    for c in range(3):
-        for track in range(4):
-            for frame in range(5):
-                name = f"{track:05d}_{frame:05d}.ppm"
-                save(base / "GTSRB" / "Training" / f"{c:05d}" / name, c * 100 + track * 10 + frame)
-    rows = []
-    for i in range(6):
-        save(base / "GTSRB" / "Final_Test" / "Images" / f"{i:05d}.ppm", 900 + i)
-        rows.append(f"{i:05d}.ppm;53;54;6;5;48;49;{i % 3}")
-    (base / "GT-final_test.csv").write_text(
-        "Filename;Width;Height;Roi.X1;Roi.Y1;Roi.X2;Roi.Y2;ClassId\n" + "\n".join(rows)
-    )
-
-
-def omniglot(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two alphabets, one per half, of two characters by 20 drawers, and the archives whose md5 sums are checked."""
-    base = root / "omniglot" / "omniglot-py"
-    known = {}
-    for h, half in enumerate(("images_background", "images_evaluation")):
-        for c in range(2):
-            for drawer in range(1, 21):
-                path = base / half / f"Alphabet{h}" / f"character{c + 1:02d}" / f"{h}{c:03d}_{drawer:02d}.png"
-                save(path, h * 1000 + c * 100 + drawer, "L")
-        with zipfile.ZipFile(base / f"{half}.zip", "w") as archive:
-            archive.writestr("empty", "")
-        known[half] = md5(base / f"{half}.zip")
-    monkeypatch.setattr(datasets.Omniglot, "zips_md5", known)
-
-
 def fer2013(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = root / "fer2013" / "fer2013" / "fer2013.csv"
     path.parent.mkdir(parents=True)
@@ -155,18 +109,6 @@ def dtd(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             save(base / "images" / name, k * 10 + i)
         (base / "labels").mkdir(exist_ok=True)
         (base / "labels" / f"{split}1.txt").write_text("\n".join(names) + "\n")
-
-
-def fgvc_aircraft(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = root / "fgvc_aircraft" / "fgvc-aircraft-2013b" / "data"
-    data.mkdir(parents=True)
-    (data / "variants.txt").write_text("707-320\n727-200\n")
-    for k, split in enumerate(("train", "val", "test")):
-        lines = []
-        for i in range(4):
-            save(data / "images" / f"{k}{i:06d}.jpg", k * 10 + i)
-            lines.append(f"{k}{i:06d} {('707-320', '727-200')[i % 2]}")
-        (data / f"images_variant_{split}.txt").write_text("\n".join(lines) + "\n")
 
 
 def food101(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,9 +218,8 @@ def inat2019(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 FORMATS = {
     f.__name__: f
     for f in (
-        fashion_mnist, cifar10, svhn, gtsrb, omniglot, fer2013, dtd, fgvc_aircraft, food101, oxford_iiit_pet,
-        flowers102, caltech101, stanford_cars, imagenet, ham10000, tiny_imagenet,
-        inat2019,
+        fashion_mnist, cifar10, fer2013, dtd, food101, oxford_iiit_pet, flowers102, caltech101, stanford_cars, imagenet,
+        ham10000, tiny_imagenet, inat2019,
     )
 }  # fmt: skip
 """Name of a set -> the function that writes it; it may change the expected md5 sums or number of classes."""

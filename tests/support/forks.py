@@ -81,3 +81,9 @@ def held_elsewhere(folder: str | Path) -> Iterator[None]:
     finally:
         end.set()
         holder.join()
+
+
+def is_locked(folder: str | Path) -> bool:
+    """Whether another process holds the lock of a run folder."""
+    with locked(folder) as is_held:
+        return not is_held

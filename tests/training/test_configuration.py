@@ -68,8 +68,8 @@ def test_method_and_data_module_are_built_without_a_trainer(images, tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--model.initializer=HypernetPrediction", "--model.initializer.source=x", "--model.initializer.noise=-1"],
-         "noise: must not be negative, got -1.0"),
+        (["--model.initializer=LayerChoice", "--model.initializer.source=x", "--model.initializer.images=0"],
+         "images: expected at least 1, got 0"),
         (["--trainer.callbacks+=ModelCheckpoint", "--trainer.callbacks.save_top_k=-3"],
          "the configuration contains a value that ModelCheckpoint refuses (MisconfigurationException: Invalid value "
          "for save_top_k=-3. Must be >= -1)"),

@@ -10,7 +10,7 @@ import torch
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.host.signals import STOP
 from lgx.methods.baselines.finetune import Ancestor
-from tests.support.command_line import arguments, lgx, ok, python, refusal
+from tests.support.command_line import arguments, lgx, ok, python
 from tests.support.forks import start
 
 OPTIONS = ["--name=r", "--trainer.max_epochs=3", "--data.batch_size=8", "--data.augment=crop_flip"]
@@ -100,23 +100,6 @@ def test_slurm_requeues_the_job_once_the_state_is_saved(images, tmp_path, undist
     assert slurm.read_text().split() == ["requeue", "777"]
     assert list(tmp_path.rglob("hpc_ckpt*")) == []
     assert_goes_on(images, tmp_path, undisturbed)  # still within the job, as after a requeue
-
-
-@pytest.mark.parametrize("name", [pytest.param("USR2", marks=pytest.mark.slow), "SIGTERM"])
-def test_another_signal_requeues_the_job(images, tmp_path, undisturbed, slurm, monkeypatch, name):
-    monkeypatch.setenv("LGX_REQUEUE_SIGNAL", name)
-    number = signal.Signals[f"SIG{name.removeprefix('SIG')}"]
-    before = signal.getsignal(number)
-    assert ok(signalled(images, tmp_path, number)).sentence.endswith("job 777 is requeued")
-    assert signal.getsignal(number) == before
-    assert slurm.read_text().split() == ["requeue", "777"]
-    assert_goes_on(images, tmp_path, undisturbed)
-
-
-def test_an_unknown_signal_is_refused(fit, monkeypatch):
-    monkeypatch.setenv("LGX_REQUEUE_SIGNAL", "SIGKILL")
-    sentence = refusal(fit("Ancestor"))
-    assert "LGX_REQUEUE_SIGNAL: unknown signal 'SIGKILL'; choose from SIGUSR1, SIGUSR2, SIGTERM" in sentence
 
 
 def test_a_refused_requeue_of_a_job_of_an_array_is_reported(images, tmp_path, slurm, monkeypatch):

@@ -27,7 +27,7 @@ def test_a_probe_reads_images_in_the_precision_of_the_network(fit, ancestor, tmp
 @pytest.mark.parametrize("probe", ["knn", "linear"])
 def test_a_probe_of_a_checkpoint_writes_its_own_metric(fit, ancestor, tmp_path, probe):
     path = f"--ckpt_path={ancestor}/checkpoints/best.ckpt"
-    ok(fit("Ancestor", path, "--name=p", f"--probe={probe}", "--probe_k=5", command="test"))
+    ok(fit("Ancestor", path, "--name=p", f"--probe={probe}", command="test"))
     rows = rows_of(tmp_path, "p")
     assert set(rows) == {f"{probe}_acc"}
     row = rows[f"{probe}_acc"]
@@ -35,7 +35,7 @@ def test_a_probe_of_a_checkpoint_writes_its_own_metric(fit, ancestor, tmp_path, 
     assert row.n == 12
     assert row.epochs > 0
     assert row.value > 0.5
-    ok(fit("Ancestor", path, "--name=again", f"--probe={probe}", "--probe_k=5", command="test"))
+    ok(fit("Ancestor", path, "--name=again", f"--probe={probe}", command="test"))
     assert rows_of(tmp_path, "again")[f"{probe}_acc"].value == row.value
 
 
@@ -49,7 +49,7 @@ def test_an_untrained_start_and_a_headless_ancestor_are_probed_like_any_network(
     for name, source in (("whole", ancestor / "final"), ("none", tmp_path / "headless")):
         options = [f"--model.initializer.source={source}.learngene.safetensors", "--model.head=new", "--untrained"]
         options.append(f"--name={name}")
-        ok(fit("Finetune", "--model.initializer=Pretrained", *options, "--probe=knn", "--probe_k=5", command="test"))
+        ok(fit("Finetune", "--model.initializer=Pretrained", *options, "--probe=knn", command="test"))
         found[name] = rows_of(tmp_path, name)["knn_acc"]
     assert found["whole"].value == found["none"].value
     assert found["whole"].epochs == 0
@@ -69,8 +69,6 @@ def test_compare_shows_probes_under_their_own_names(fit, ancestor, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--probe=knn", "--probe_k=49"], ("--probe_k 49", "only 48 training images")),
-        (["--probe=knn", "--probe_k=0"], ("--probe_k: expected at least 1, got 0",)),
         (["--probe=svm"], ("svm",)),
         (["--probe=linear", "--data.limit_train=1", "--data.batch_size=1"], ("are of class", "at least two classes")),
     ],

@@ -2,9 +2,9 @@
 
 import pytest
 
+from lgx.artifacts.checkpoints import BEST, LAST
 from lgx.components.class_metrics import interval
 from lgx.core.rows import read_rows
-from lgx.training.run_folder import BEST, LAST
 from tests.support.command_line import arguments, lgx, ok
 
 HYPER = [

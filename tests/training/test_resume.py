@@ -58,12 +58,12 @@ def test_a_run_killed_before_its_first_checkpoint_starts_over(images, tmp_path):
     assert rows == [("test", 0), ("val", 1)]
 
 
-def test_options_of_the_command_line_win_over_those_of_the_checkpoint(images, undisturbed, tmp_path):
+def test_a_checkpoint_of_another_folder_does_not_replace_typed_options(images, undisturbed, tmp_path):
     checkpoint = undisturbed / "checkpoints/last.ckpt"
-    typed = ["--name=typed", *OPTIONS, "--trainer.max_epochs=4", "--model.label_smoothing=0.3"]
-    ok(lgx(*arguments("fit", "Ancestor", images, tmp_path, *typed, f"--ckpt_path={checkpoint}")))
-    text = (tmp_path / "test/typed/seed0/config.yaml").read_text()
-    assert "label_smoothing: 0.3" in text
+    typed = ["--name=typed", *OPTIONS, "--trainer.max_epochs=4", f"--ckpt_path={checkpoint}"]
+    words = arguments("fit", "Ancestor", images, tmp_path, *typed)
+    assert "model.label_smoothing was 0.0, is 0.3" in refusal(lgx(*words, "--model.label_smoothing=0.3"))
+    ok(lgx(*words))
     assert "hyper_parameters" not in load_checkpoint(checkpoint)
 
 
@@ -176,7 +176,7 @@ def test_a_checkpoint_of_another_method_or_architecture_is_refused(fit, ancestor
     sentence = refusal(fit("Finetune", path, command="test"))
     assert "contains a network of method ancestor, but this run is of method random" in sentence
     sentence = refusal(fit("Ancestor", f"--model.arch={ARCH.replace('depth=4', 'depth=2')}", path))
-    assert "contains architecture depth=4" in sentence
+    assert "model.arch was depth=4" in sentence
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_before_a_checkpoint_within_an_epoch(fit, tmp_path):

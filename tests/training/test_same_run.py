@@ -107,15 +107,6 @@ def test_overwrite_replaces_a_run_that_cannot_be_resumed(run):
     assert "finished" in again.out
 
 
-def test_a_checkpoint_does_not_replace_typed_optimizer_options_of_another_run(run, images, tmp_path):
-    checkpoint = run.folder / "checkpoints/last.ckpt"
-    typed = ["--name=other", LONGER, f"--ckpt_path={checkpoint}"]
-    result = lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *typed, "--model.optimizer.lr=0.3"))
-    assert result.code == 2
-    assert "model.optimizer.lr was 0.003, is 0.3" in result.sentence
-    assert lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *typed)).code == 0
-
-
 DIVERGES = ["--name=d", "--trainer.max_epochs=2", "--model.optimizer.lr=1e30", "--trainer.log_every_n_steps=2"]
 
 

@@ -73,7 +73,7 @@ class PocketSuite(ShardedSuite[PocketTask]):
             img_size=SIZE, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5),
         )  # fmt: skip
 
-    def images(self, task: PocketTask, source: str | Path | None) -> Mapping[Split, LabeledImages]:
+    def images(self, task: PocketTask, source: str | Path | None, scratch: Path) -> Mapping[Split, LabeledImages]:
         """Draw the images."""
         return pictures(self.info(task).name, task)
 

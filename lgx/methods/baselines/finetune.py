@@ -1,6 +1,6 @@
 """Supervised training from a start: descendants, and the ancestor itself."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -19,6 +19,9 @@ from lgx.initialization import Head, Initializer, initialize
 from lgx.methods.base import Method, Trained
 from lgx.methods.baselines import ANCESTOR, PRETRAINED
 from lgx.methods.baselines.from_source import RandomStart
+
+_FEW, _RATIO = 5, 10
+"""A class of fewer examples, or of so many times fewer than the largest one, is reported."""
 
 
 class Finetune(Method):
@@ -85,8 +88,20 @@ class Finetune(Method):
 
     def on_train_start(self) -> None:
         """Count the classes."""
+        data = self.data_module()
         if self.weighs_classes:
-            self.class_weights = balanced_weights(self.data_module().class_counts).to(self.device)
+            self.class_weights = balanced_weights(data.class_counts).to(self.device)
+        elif data.has_class_counts and data.task.metric != BALANCED:
+            self._say_imbalance(data.class_counts, dict(enumerate(data.task.class_names)))
+
+    def _say_imbalance(self, counts: Sequence[int], names: Mapping[int, str]) -> None:
+        """Report a class of few examples, and classes of very different sizes."""
+        least, most = (counts.index(extreme(counts)) for extreme in (min, max))
+        if counts[least] < _FEW or _RATIO * counts[least] < counts[most]:
+            self.print(
+                f"classes    {counts[least]:,} training examples of {names.get(least, least)} to {counts[most]:,} of "
+                f"{names.get(most, most)}; --model.class_weights true weights all classes equally"
+            )
 
     def validated_as(self, task: Task) -> Task:
         """See :class:`Method`; balanced accuracy if classes are weighted."""

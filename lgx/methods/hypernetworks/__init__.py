@@ -23,7 +23,7 @@ LOGAH = MethodSpec(
     initializer=_INITIALIZER,
     learngene="hypernetwork",
     kinds=("classification", "text"),
-    aliases=("logah_residual", "logah_aligned"),
+    aliases=("logah_aligned",),
     order=120,
 )
 TAL = MethodSpec(

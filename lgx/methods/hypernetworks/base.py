@@ -22,7 +22,7 @@ from lgx.core.schema import check_option
 from lgx.core.seed import run_seed
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.hypernet import Hypernet, HypernetConfig, Layout, SizeEmbedding, meta_batch_loss
+from lgx.hypernet import Hypernet, HypernetConfig, Layout, meta_batch_loss
 from lgx.methods import hypernetworks as specs
 from lgx.methods.hypernetworks.initializer import method_of
 from lgx.methods.hypernetworks.panel_evaluation import PanelEvaluation
@@ -47,8 +47,8 @@ class HypernetMethod(PanelEvaluation):
     repeats rows of the token embedding, as LoGAH's code does. In the other layouts, every token has its own row.
 
     Args:
-        set: Architecture set to train on, ``ViTs-1K``, ``ViTs+-1K``, for text ``GPTs-1K``, or a ``.jsonl`` file of
-            ``lgx sample``. ``arch`` gives image and patch size, or longest text and vocabulary.
+        set: Architecture set to train on, ``ViTs-1K``, ``ViTs+-1K``, for text ``GPTs-1K``, or a ``.jsonl`` file with
+            an architecture in each line. ``arch`` gives image and patch size, or longest text and vocabulary.
         set_size: Number of architectures of the set; by default 1000, or all of a file.
         panel: Held-out architectures that validation evaluates.
         test_panel: Held-out architectures that the test evaluates; by default ``panel``.
@@ -60,8 +60,6 @@ class HypernetMethod(PanelEvaluation):
         max_shape: Largest (out, in, kernel height, kernel width) that is predicted; larger targets are tiled.
         attention_gain: Factor on the contribution of attention in predicted networks, relative to the other
             contributions; 1 as published, 6 for short texts.
-        size_embedding: How the encoder reads the sizes of a parameter: ``table`` as published, with a row for each
-            size, or ``fourier`` (ours), a smooth function that also covers sizes between training sizes.
         kwargs: Arguments of every method.
     """
 
@@ -80,7 +78,6 @@ class HypernetMethod(PanelEvaluation):
         heads: int = 16,
         max_shape: tuple[int, int, int, int] = (2048, 2048, 16, 16),
         attention_gain: float = 1.0,
-        size_embedding: SizeEmbedding = "table",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -99,7 +96,6 @@ class HypernetMethod(PanelEvaluation):
         self.decoder_options: dict[str, Any] = {}  # beside max_shape
         self._config_options: dict[str, Any] = {
             "width": width, "layers": layers, "heads": heads, "max_shape": max_shape, "attention_gain": attention_gain,
-            "size_embedding": size_embedding,
         }  # fmt: skip
 
     @cached_property
@@ -312,5 +308,5 @@ class LoGAH(HypernetMethod):
 
     @property
     def method(self) -> str:
-        """``logah``; ``logah_residual`` or ``logah_aligned`` for the other layouts."""
+        """``logah``, or ``logah_aligned`` for that layout."""
         return method_of(self.config)

@@ -16,31 +16,12 @@ from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
 from lgx.host.safety import read_json
-from lgx.hypernet import Graph, Hypernet, HypernetConfig, ShapeEmbedding, computational_graph, load, read_config
+from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, read_config
 from lgx.initialization import Initializer, Origin, Sizes
 
 Spectrum = Literal["predicted", "random"]
 _IN_A_BLOCK = re.compile(r"(?:^|\.)(?:blocks|h)\..*weight$")
 """Names of the weights of blocks, as timm and transformers write them: no embeddings, no heads."""
-
-
-def with_noise(predicted: Mapping[str, Tensor], share: float, seed: int = 0) -> dict[str, Tensor]:
-    """Add Gaussian noise to every weight of two or more dimensions.
-
-    Args:
-        predicted: Parameters by name.
-        share: Standard deviation of the noise, as a share of each weight's standard deviation; 0 for none.
-        seed: Seed of the noise.
-    """
-    if not share:
-        return dict(predicted)
-    generator = torch.Generator().manual_seed(seed)
-    return {
-        name: tensor + share * tensor.std() * torch.randn(tensor.shape, generator=generator)
-        if name.endswith("weight") and tensor.ndim > 1
-        else tensor
-        for name, tensor in predicted.items()
-    }
 
 
 def with_random_spectrum(predicted: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
@@ -78,11 +59,9 @@ class HypernetPrediction(Initializer):
         config: JSON file with the hypernetwork's configuration, for weights without one.
         task: Task whose embedding a task-aware hypernetwork reads; by default the descendant's.
         task_embeddings: File of ``lgx embed`` with the task, for tasks on which the learngene was not trained.
-        noise: Standard deviation of Gaussian noise, as a share of each matrix's standard deviation. Tiled neurons are
-            equal; noise makes them differ before fine-tuning.
         spectrum: ``random`` gives every matrix of the blocks the singular values of a random start. Predicted matrices
             have low rank, so some starts train badly. Ours; docs/results/tal.md shows the gain.
-        seed: Seed of the noise and of the random start.
+        seed: Seed of the random start.
     """
 
     predicts_heads = True
@@ -93,15 +72,12 @@ class HypernetPrediction(Initializer):
         config: str | None = None,
         task: str | None = None,
         task_embeddings: str | None = None,
-        noise: float = 0.0,
         spectrum: Spectrum = "predicted",
         seed: int = 0,
     ) -> None:
-        if noise < 0:
-            raise UserError(f"noise: must not be negative, got {noise}")
         if spectrum not in get_args(Spectrum):
             raise UserError(f"spectrum: expected {' or '.join(get_args(Spectrum))}, got {spectrum!r}")
-        self.source, self.config, self.noise, self.seed, self.spectrum = source, config, noise, seed, spectrum
+        self.source, self.config, self.seed, self.spectrum = source, config, seed, spectrum
         self.task, self.task_embeddings = task, task_embeddings
 
     @classmethod
@@ -235,13 +211,12 @@ class HypernetPrediction(Initializer):
     def _untrained_width(self, width: int) -> str:
         """A note where no network of this width was trained on, and its row in the table of sizes is still random."""
         trained = self.learngene.trained_widths if self.learngene else ()
-        shapes = self.loaded.encoder.shapes
-        if not trained or not isinstance(shapes, ShapeEmbedding) or shapes.has_row_of(width, trained):
+        if not trained or self.loaded.encoder.shapes.has_row_of(width, trained):
             return ""
         widths = " and ".join(map(str, trained)) if len(trained) < 5 else f"{trained[0]} to {trained[-1]}"
         return (
             f"width {width}: the hypernetwork was trained on {widths}, embeddings of other widths are random; choose "
-            "one of these, or train it with model.size_embedding fourier"
+            "one of these"
         )
 
     def _untrained_inputs(self, architecture: Architecture) -> str:
@@ -276,9 +251,7 @@ class HypernetPrediction(Initializer):
         )
 
     def _adjusted(self, predicted: dict[str, Tensor]) -> dict[str, Tensor]:
-        if self.spectrum == "random":
-            predicted = with_random_spectrum(predicted, self.seed)
-        return with_noise(predicted, self.noise, self.seed)
+        return with_random_spectrum(predicted, self.seed) if self.spectrum == "random" else predicted
 
 
 def method_of(config: HypernetConfig) -> str:

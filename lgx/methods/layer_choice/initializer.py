@@ -34,7 +34,6 @@ class LayerChoice(FromSource):
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
         choice: The layers, counted from 0, e.g. ``0 3 5``; or a rule: ``first``, ``last``, ``even`` (evenly spaced from
             the first to the last), ``random`` or ``influence``. Default: ``influence`` with data, else ``even``.
-        count: Number of layers for a rule; by default the descendant's number.
         seed: Seed of ``random``.
         data: Folder with images or texts, which ``influence`` reads as weight subcloning does.
         images: Number of images or texts.
@@ -43,13 +42,7 @@ class LayerChoice(FromSource):
     method = "layer_choice"
 
     def __init__(
-        self,
-        source: str,
-        choice: str | None = None,
-        count: int | None = None,
-        seed: int = 0,
-        data: str | None = None,
-        images: int = 64,
+        self, source: str, choice: str | None = None, seed: int = 0, data: str | None = None, images: int = 64
     ) -> None:
         super().__init__(source)
         if images < 1:
@@ -57,7 +50,7 @@ class LayerChoice(FromSource):
         if choice == "influence" and data is None:
             raise UserError("choice influence: needs inputs; give a folder of images or texts (data)")
         self.choice = ("even" if data is None else "influence") if choice is None else choice
-        self.count, self.seed, self.data, self.images = count, seed, data, images
+        self.seed, self.data, self.images = seed, data, images
 
     def named(self, architecture: Architecture) -> str:
         """``layer_choice_even``; ``layer_choice`` for a list."""
@@ -77,14 +70,14 @@ class LayerChoice(FromSource):
 
     @property
     def stored_parameters(self) -> int:
-        """Parameters of the layers (without a count: all layers), and all others but the head."""
+        """Parameters of the layers (of a rule: all layers), and all others but the head."""
         of_source = self.of_source
         tensors = take_layers(self.loaded.tensors, self.chosen(of_source.depth), of_source.layers)
         return sum(tensor.numel() for name, tensor in tensors.items() if not name.startswith(of_source.head_prefixes))
 
     def sizes(self) -> Sizes:
         """Any depth from the number of layers."""
-        return Sizes.of_any_depth(self.of_source, 1 if self._is_rule and self.count is None else len(self.chosen(1)))
+        return Sizes.of_any_depth(self.of_source, 1 if self._is_rule else len(self.chosen(1)))
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
         """A line with the source layer of each layer, counted from 0; the influence of the source's layers."""
@@ -103,11 +96,7 @@ class LayerChoice(FromSource):
         of_source = self.of_source.depth
         if not self._is_rule:
             return _parse_layers(self.choice, of_source)
-        count = min(depth, of_source) if self.count is None else self.count
-        if not 1 <= count <= of_source:
-            raise UserError(
-                f"{self.method}: count must be between 1 and {of_source}, the ancestor's depth, got {count}"
-            )
+        count = min(depth, of_source)
         if self.choice == "influence":
             return largest(self._influence, count)
         return _by_rule(self.choice, count, of_source, self.seed)

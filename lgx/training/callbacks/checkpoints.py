@@ -18,16 +18,16 @@ from lightning.pytorch.callbacks import Checkpoint, WeightAveraging
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.checkpoints import FINAL, LAST, load_checkpoint
 from lgx.components.optim import check_length
 from lgx.core.rows import keep_rows
 from lgx.errors import Preempted, UserError
 from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
-from lgx.host.signals import STOP, requeue_signal, stop_signals
+from lgx.host.signals import REQUEUE, STOP, STOPS
 from lgx.methods.base import Method
 from lgx.training.lightning_internals import callbacks_of
-from lgx.training.run_folder import FINAL, LAST, run_folder
+from lgx.training.run_folder import run_folder
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -215,11 +215,11 @@ class Preemption(Checkpoint):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Set the handlers before loader processes start: SLURM signals them too, and they inherit the handlers."""
         if stage == "fit":
-            STOP.listen(*stop_signals())
+            STOP.listen(*STOPS)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Set the handlers again: Lightning has wrapped ours in a handler that calls the other processes at once."""
-        STOP.listen(*stop_signals())
+        STOP.listen(*STOPS)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -249,10 +249,10 @@ class Preemption(Checkpoint):
             Preempted: On the first process.
             SystemExit: On the others.
         """
-        wants_requeue = trainer.strategy.reduce_boolean_decision(STOP.received == requeue_signal(), all=False)
+        wants_requeue = trainer.strategy.reduce_boolean_decision(STOP.received == REQUEUE, all=False)
         if not trainer.is_global_zero:
             raise SystemExit(0)
-        stop = requeue_signal() if wants_requeue else signal.SIGTERM
+        stop = REQUEUE if wants_requeue else signal.SIGTERM
         code: int = 128 + stop
         then = "the run resumes with --ckpt_path last"
         job = _slurm_job() if wants_requeue else None

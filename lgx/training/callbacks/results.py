@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.loggers import MLFlowLogger
 from torch import Tensor
 
 from data_modules.base import TaskDataModule
@@ -42,7 +41,7 @@ class SaveConfig(Callback):
 
     Args:
         identity: Must be complete before training begins on the first process, which writes checkpoints.
-        resumed: Whether the run resumes from a checkpoint in its folder; MLflow refuses changes of a parameter.
+        resumed: Whether the run resumes from a checkpoint in its folder.
     """
 
     def __init__(self, identity: RunIdentity, resumed: bool) -> None:
@@ -58,9 +57,8 @@ class SaveConfig(Callback):
         about = "".join(f"# {name} {version}\n" for name, version in package_versions().items())
         with atomic_path(folder / "config.yaml") as temporary:
             temporary.write_text(about + self.identity.config, encoding="utf-8")
-        for logger in trainer.loggers:
-            if not (self.resumed and isinstance(logger, MLFlowLogger)):
-                logger.log_hyperparams(logged_options(self.identity.config))
+        for logger in trainer.loggers if not self.resumed else ():  # MLflow refuses changes of a parameter
+            logger.log_hyperparams(logged_options(self.identity.config))
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Add the identity."""

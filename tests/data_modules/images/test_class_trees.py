@@ -8,6 +8,7 @@ import pytest
 
 from data_modules import ImageFolderData
 from data_modules.images.examples import ImageFiles
+from data_modules.own_images import base
 from lgx.errors import UserError
 from lgx.host.safety import list_images
 from tests.support.fake_data import class_tree
@@ -115,3 +116,19 @@ def test_a_split_with_two_folders_and_a_hidden_class_are_named(tree: Path, caplo
     shutil.copytree(tree / "val", tree / "validation")
     with pytest.raises(UserError, match="val and validation, which name one split"):
         ImageFolderData(root=str(tree)).read("train")
+
+
+def _read(module: ImageFolderData) -> None:
+    module.setup("fit")
+    list(module.train_dataloader())
+
+
+@pytest.mark.parametrize("compared", [0, 100])
+def test_a_pipe_among_images_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch, compared: int) -> None:
+    monkeypatch.setattr(base, "_COMPARED", compared)
+    pipe = min((tree / "train").rglob("*.png"))
+    pipe.unlink()
+    os.mkfifo(pipe)
+    module = ImageFolderData(root=str(tree), batch_size=6, img_size=16)
+    with pytest.raises(UserError, match=rf"{pipe}.*not a file"):
+        _read(module)

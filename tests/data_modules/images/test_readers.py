@@ -20,6 +20,7 @@ from data_modules import VOC12, ImageFolderData, MultiLabelFolderData, ShardedDa
 from data_modules.images.examples import ImageFiles, LabeledImages
 from data_modules.images.transforms import MaskTransform, train_transform
 from data_modules.loading.samplers import TransformedExamples
+from data_modules.own_images import base
 from data_modules.sets.segmentation import MaskedImages
 from data_modules.shards.index import read_index
 from data_modules.shards.reading import ShardImages
@@ -32,6 +33,7 @@ from lgx.commands.task_examples import TaskReader
 from lgx.core.eval_transforms import as_in_timm, eval_transform, normalized
 from lgx.core.task import Reading, Task
 from lgx.errors import UserError
+from lgx.host.images import ImageReader
 from tests.support.command_line import lgx
 from tests.support.extras import need_onnx
 from tests.support.fake_data import TOY
@@ -136,6 +138,7 @@ def read(path: str, root: Path, names: list[str], channels: int, values: Any) ->
 @pytest.mark.parametrize(("channels", "values", "path"), CASES)
 def test_every_path_shows_every_kind_of_file_as_reference_decoders(tree, channels, values, path, tmp_path, monkeypatch):
     monkeypatch.setenv("LGX_CACHE", str(tmp_path))
+    monkeypatch.setattr(base, "_COMPARED", 0)  # one file is damaged
     root, expected = tree(channels, 65535 if values is None else values[1])
     if path in ("shards", "stream"):
         expected = {name: seen for name, seen in expected.items() if name.endswith(IN_SHARDS)}
@@ -183,6 +186,16 @@ def module_of(root, in_memory=None, **options):
 def test_a_range_that_the_files_do_not_use_is_refused(deep, values, words, in_memory):
     with pytest.raises(UserError, match=words):
         module_of(deep, in_memory, value_range=values).setup("fit")
+
+
+def test_files_of_12_bits_among_files_of_16_are_reported(deep, tmp_path):
+    sources = sorted(deep.glob("train/*/*"))[:8]
+    assert ImageReader(value_range=()).check_values("deep", sources)[1]
+    sources[-1:] = [tmp_path / "whole.png"]
+    sources[-1].write_bytes(pil(np.full((12, 20), 65_000, np.uint16), "png"))
+    line, wrong = ImageReader().check_values("deep", sources)
+    assert not wrong
+    assert "7 of 8 files have no value above 4,095" in line
 
 
 def test_a_range_may_be_wide_but_not_of_8_bits(deep, images):

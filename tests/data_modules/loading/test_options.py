@@ -63,10 +63,10 @@ def test_members_of_several_sets_take_over_the_options() -> None:
         assert (member.root, member.task.img_size, member.augment) == ("somewhere", 24, "crop_flip")
         assert (member.limit_train, member.val_fraction) == (7, 0.1)
         assert [type(own) for own in member.transforms] == [v2.RandomInvert]
-    own = MultiTask(("cifar10", "svhn"), "somewhere", augment="crop_flip", augment_of={"svhn": "crop"})
+    own = MultiTask(("cifar10", "dtd"), "somewhere", augment="crop_flip", augment_of={"dtd": "crop"})
     images = {name: member for name, member in own.sets.items() if isinstance(member, ImageDataModule)}
-    assert {name: member.augment for name, member in images.items()} == {"cifar10": "crop_flip", "svhn": "crop"}
-    with pytest.raises(UserError, match="augment_of: mnist is not a task of this run; tasks are cifar10, svhn"):
-        MultiTask(("cifar10", "svhn"), "somewhere", augment_of={"mnist": "crop"})
+    assert {name: member.augment for name, member in images.items()} == {"cifar10": "crop_flip", "dtd": "crop"}
+    with pytest.raises(UserError, match="augment_of: mnist is not a task of this run; tasks are cifar10, dtd"):
+        MultiTask(("cifar10", "dtd"), "somewhere", augment_of={"mnist": "crop"})
     texts = MultiText(("cola", "rte"), vocab_size=99, max_len=12)
     assert {(one.task.vocab_size, one.task.max_len) for one in texts.sets.values()} == {(99, 12)}

@@ -1,16 +1,12 @@
 """HAM10000: its archives and layouts, its split by lesion, and messages about wrong files."""
 
 import csv
-import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from data_modules import HAM10000, ShardedData
-from data_modules.catalog import open_set
+from data_modules import HAM10000
 from data_modules.images.examples import ImageFiles
-from data_modules.shards.reading import ShardImages
 from lgx.commands.data import prepare
 from lgx.errors import UserError
 from tests.support import fake_data
@@ -23,19 +19,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder with the unpacked files."""
     fake_data.ham10000(tmp_path, monkeypatch)
     return tmp_path
-
-
-@pytest.fixture
-def downloads(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the two zip files and the table."""
-    folder = tmp_path_factory.mktemp("downloads")
-    for part in (1, 2):
-        name = f"HAM10000_images_part_{part}"
-        with zipfile.ZipFile(folder / f"{name}.zip", "w") as archive:
-            for path in sorted((root / "ham10000" / name).iterdir()):
-                archive.write(path, path.name)
-    shutil.copy(root / "ham10000" / "HAM10000_metadata.csv", folder / "HAM10000_metadata")
-    return folder
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -87,24 +70,13 @@ def test_labels_are_the_diagnoses_also_of_dataverses_tab_file(root):
     assert contents(HAM10000(root=str(root))) == before
 
 
-def test_zips_are_unpacked_and_sharded(root: Path, downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    other = tmp_path_factory.mktemp("other")
-    prepare("ham10000", root=str(other), source=str(downloads), shards=True)
-    assert contents(HAM10000(root=str(other))) == contents(HAM10000(root=str(root)))
-    shards = ShardedData(name="ham10000_shards", root=str(other)).read("test")
-    assert isinstance(shards, ShardImages)
-    assert shards.image_bytes(0)[:2] == b"\xff\xd8"  # JPEG
-    assert isinstance(open_set("ham10000", str(other)), HAM10000)
-
-
-def test_absent_files_say_what_to_download(tmp_path: Path, downloads: Path) -> None:
-    other = tmp_path / "other"
+def test_absent_files_say_what_to_download(tmp_path: Path) -> None:
+    (tmp_path / "downloads").mkdir()
     with pytest.raises(UserError, match=r"10\.7910/DVN/DBW86T .* --source"):
-        prepare("ham10000", root=str(other))
-    (downloads / "HAM10000_metadata").unlink()
+        prepare("ham10000", root=str(tmp_path / "other"))
     with pytest.raises(UserError, match=r"holds no known files of ham10000; .*, HAM10000_images_part_2\.zip, H"):
-        prepare("ham10000", root=str(other), source=str(downloads))
-    assert not other.exists()
+        prepare("ham10000", root=str(tmp_path / "other"), source=str(tmp_path / "downloads"))
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_missing_image_and_a_wrong_table_end_with_one_sentence(root: Path) -> None:

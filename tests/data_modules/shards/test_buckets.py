@@ -47,10 +47,10 @@ def bucket():
 @pytest.fixture
 def server(bucket, folder, monkeypatch):
     """The server with the shards of ``folder``; blocks are small, so that a shard has several, and waits short."""
+    system().put(f"{folder}/", f"{URL}/", recursive=True)
     monkeypatch.setattr(remote, "WAITS", (0.01,) * 5)
     monkeypatch.setattr(remote, "BLOCK", 2048)
     monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)  # its own, within each try
-    system().put(f"{folder}/", f"{URL}/", recursive=True)
     return bucket
 
 
@@ -155,6 +155,10 @@ def test_the_cache_keeps_whole_shards_within_its_limit(server, folder, tmp_path)
         with shard.open() as file:
             assert file.read() == (folder / shard.path.name).read_bytes()
     assert len(list(tmp_path.iterdir())) == 2
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file/x", Path("/proc/x")):
+        with pytest.raises(UserError, match=f"data.cache_dir {folder}: .*; give a folder"):
+            order(URL, Cache(folder, 10**6))
     with pytest.raises(UserError, match=f"cache_dir_gib: is less than the .* bytes of shard {URL}"):
         order(URL, Cache(tmp_path / "small", 100))
 
@@ -202,17 +206,25 @@ def test_the_command_writes_to_a_bucket_and_names_how_to_read_it(server, tmp_pat
     with pytest.raises(UserError, match=r"cache_dir.*leave it out"):
         ShardedData(name="dtd", root=str(tmp_path), cache_dir="x")
     (tmp_path / "file").touch()
-    for folder, words in ((tmp_path / "file", "is a file; give a folder"), ("s3://bucket/cache", "is a URL; give")):
-        with pytest.raises(UserError, match=rf"data.cache_dir: {folder} {words}"):
+    for folder, words in (
+        (tmp_path / "file", f"{tmp_path / 'file'} is a file; give a folder"),
+        ("s3://bucket/cache", "is a URL; give"),
+    ):
+        with pytest.raises(UserError, match=f"data.cache_dir: {words}"):
             ShardedData(name="dtd_shards", root="s3://bucket/data", in_memory=False, cache_dir=str(folder))
 
 
-def test_messages_hide_the_secrets_of_a_url():
-    url = RemotePath("https://user:secret@example.org/sets?signature=secret") / "x"
-    assert "secret" not in str(url)
-    with pytest.raises(UserError, match=r"https://…@example.org") as refused:
-        ShardedData(name="x", root="https://user:secret@example.org")
-    assert "secret" not in str(refused.value)
+@pytest.mark.parametrize("url", ["s3://key:secret@bucket/sets", "https://example.org/sets?signature=secret"])
+def test_a_url_with_a_secret_is_refused_and_written_nowhere(url, tmp_path):
+    for data in ("ShardedData", "ImageFolderData", "PocketDecathlon"):
+        name = ["--data.name=x"] if data == "ShardedData" else []
+        more = [f"--data={data}", f"--data.root={url}", *name]
+        result = lgx(*arguments("fit", "Ancestor", tmp_path, tmp_path / "runs", "--name=r", *more))
+        assert result.code
+        assert "secret" not in result.out + result.err
+        assert not any("secret" in file.read_text() for file in tmp_path.rglob("*") if file.is_file())
+    with pytest.raises(UserError, match="a password or a signature"):
+        place_of(url)
 
 
 def options(root, *more):

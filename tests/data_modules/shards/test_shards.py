@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -133,5 +134,14 @@ def test_another_set_does_not_overwrite_shards(folder: Path) -> None:
 def test_a_missing_index_and_a_url_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no index\.json"):
         ShardedData(name="nothing", root=str(tmp_path))
-    with pytest.raises(UserError, match="not a URL"):
+    with pytest.raises(UserError, match="is a URL"):
         ShardedData(name="http://example.org/x", root=str(tmp_path))
+
+
+def test_pipes_in_place_of_files_are_named(folder: Path, tmp_path: Path) -> None:
+    toy = Path(shutil.copytree(folder, tmp_path / "toy"))
+    for name in ("train-000001.tar", INDEX):
+        (toy / name).unlink()
+        os.mkfifo(toy / name)
+        with pytest.raises(UserError, match=f"{name}.*not a file"):
+            ShardedData(name="toy", root=str(tmp_path)).setup("fit")

@@ -15,6 +15,7 @@ from data_modules.catalog import infos, is_present
 from data_modules.shards.index import read_index
 from data_modules.shards.reading import ShardImages
 from data_modules.suites import mini_decathlon as mini
+from data_modules.suites.mini_archives import SmallFiles
 from data_modules.suites.mini_decathlon import FACTS, MINI, MINI_TASKS
 from lgx.commands.data import prepare
 from lgx.errors import UserError
@@ -128,25 +129,29 @@ def test_large_images_keep_their_aspect_ratio_and_small_ones_their_bytes(root: P
         assert stored == {archive.read(name) for name in archive.namelist()}
 
 
-def test_no_track_and_no_drawer_is_split(source):
-    images = FACTS["gtsrb"].read(source / "gtsrb")  # type: ignore[misc]
-    tracks = {split: {(n.parent.name, n.stem[:5]) for n, _ in part.examples} for split, part in images.items()}
+def files(part: SmallFiles) -> list[Path]:
+    return [part.path(k) for k in range(len(part))]
+
+
+def test_no_track_and_no_drawer_is_split(source, tmp_path):
+    images = FACTS["gtsrb"].read(source / "gtsrb", tmp_path)  # type: ignore[misc]
+    tracks = {split: {(n.parent.name, n.stem[:5]) for n in files(part)} for split, part in images.items()}
     assert not tracks["train"] & tracks["val"]
     assert not (tracks["train"] | tracks["val"]) & tracks["test"]
     for part in images.values():
-        assert all(int(name.parent.name) == label for (name, _), label in zip(part.examples, part.labels, strict=True))
-    images = FACTS["omniglot"].read(source / "omniglot")  # type: ignore[misc]
-    drawers = {split: {int(n.stem[-2:]) for n, _ in part.examples} for split, part in images.items()}
+        assert all(int(name.parent.name) == label for name, label in zip(files(part), part.labels, strict=True))
+    images = FACTS["omniglot"].read(source / "omniglot", tmp_path)  # type: ignore[misc]
+    drawers = {split: {int(n.stem[-2:]) for n in files(part)} for split, part in images.items()}
     assert drawers == {"train": set(range(1, 12)), "val": set(range(12, 16)), "test": set(range(16, 21))}
     assert {len(set(part.labels.tolist())) for part in images.values()} == {242}
 
 
-def test_tiny_imagenets_classes_have_the_order_of_its_list(source: Path) -> None:
-    images = FACTS["tiny_imagenet"].read(source / "tiny_imagenet")  # type: ignore[misc]
-    test = dict(zip((n.name for n, _ in images["test"].examples), images["test"].labels.tolist(), strict=True))
+def test_tiny_imagenets_classes_have_the_order_of_its_list(source: Path, tmp_path: Path) -> None:
+    images = FACTS["tiny_imagenet"].read(source / "tiny_imagenet", tmp_path)  # type: ignore[misc]
+    test = dict(zip((n.name for n in files(images["test"])), images["test"].labels.tolist(), strict=True))
     assert test == {f"val_{k}.JPEG": k for k in range(200)}
-    assert all(int(name.parts[1][1:]) == 199 - label
-               for (name, _), label in zip(images["train"].examples, images["train"].labels, strict=True))  # fmt: skip
+    assert all(int(name.parts[-3][1:]) == 199 - label
+               for name, label in zip(files(images["train"]), images["train"].labels, strict=True))  # fmt: skip
 
 
 def test_a_prepared_task_is_left_alone_and_needs_no_source(root: Path) -> None:

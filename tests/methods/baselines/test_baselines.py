@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import pytest
 import timm
 import torch
 from torch.nn.functional import cross_entropy
@@ -32,3 +33,9 @@ def test_class_weights_multiply_the_losses_of_their_classes():
     method = SimpleNamespace(class_weights=weights, label_smoothing=0.0)
     expected = (weights[labels] * cross_entropy(logits, labels, reduction="none")).mean()
     torch.testing.assert_close(Finetune.label_loss(method, logits, labels), expected)
+
+
+@pytest.mark.parametrize(("counts", "is_told"), [([40, 5, 50], False), ([40, 4, 9], True), ([10, 101, 50], True)])
+def test_a_run_reports_small_and_unequal_classes(counts, is_told, capsys):
+    Finetune._say_imbalance(SimpleNamespace(print=print), counts, {})
+    assert ("--model.class_weights true" in capsys.readouterr().out) == is_told

@@ -3,13 +3,12 @@
 import contextlib
 import json
 import warnings
-from dataclasses import replace
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from lgx.architectures import parse_architecture, read_architectures
+from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
@@ -51,12 +50,9 @@ def test_init_says_that_a_width_was_never_trained(logah, tmp_path):
     assert trained
     assert 40 not in trained
     assert max(HypernetPrediction(str(source)).sizes().widths()) == 128 // 4
-    smooth = tmp_path / "smooth.learngene.safetensors"
-    config = HypernetConfig(**learngene.hypernet | {"size_embedding": "fourier"})
-    replace(learngene, tensors=Hypernet(config).state_dict(), hypernet=config.to_dict()).save(smooth)
-    for path, width, warned in ((source, 40, True), (source, trained[0], False), (smooth, 40, False)):
+    for width, warned in ((40, True), (trained[0], False)):
         arch = f"depth=1,embed_dim={width},num_heads=1,patch_size=4,img_size=16"
-        result = ok(lgx("init", "--source", path, "--arch", arch, "--out", tmp_path / "d", "--force"))
+        result = ok(lgx("init", "--source", source, "--arch", arch, "--out", tmp_path / "d", "--force"))
         assert (f"check     width {width}: the hypernetwork was trained on" in result.out) == warned
 
 
@@ -85,9 +81,9 @@ def test_logah_trains_on_a_gpu_in_low_precision(fit, precision):
 
 def test_the_residual_layout_has_its_own_method_name_and_a_panel_keeps_the_patch_size_that_it_names(fit, tmp_path):
     panel = '--model.panel=["depth=2,embed_dim=16,num_heads=2,patch_size=8"]'
-    ok(fit("LoGAH", *TINY, *LOW_RANK, panel, "--model.layout=residual", "--name=r"))
+    ok(fit("LoGAH", *TINY, *LOW_RANK, panel, "--model.layout=aligned", "--name=r"))
     rows = read_rows(tmp_path / "runs/test/r/seed0/results.csv")
-    assert {row.method for row in rows} == {"logah_residual"}
+    assert {row.method for row in rows} == {"logah_aligned"}
     assert "patch_size=8" in rows[0].architecture
 
 
@@ -115,15 +111,6 @@ def test_a_hypernetwork_is_refused_as_classifier_and_as_teacher(fit, logah):
     for result, words in ((predicted, "predicts parameters, not classes"), (taught, "hypernetwork of logah")):
         assert result.code == 2
         assert words in result.sentence
-
-
-def test_noise_changes_neurons_and_keeps_vectors_also_of_a_runs_checkpoint(logah):
-    path, architecture = str(logah / "checkpoints/last.ckpt"), parse_architecture(ARCH, num_classes=3)
-    plain, noisy, again = (HypernetPrediction(path, noise=noise)(architecture) for noise in (0, 0.1, 0.1))
-    assert torch.equal(noisy["head.weight"], again["head.weight"])
-    change = (noisy["head.weight"] - plain["head.weight"]).std() / plain["head.weight"].std()
-    assert 0.05 < change < 0.2
-    assert torch.equal(plain["norm.weight"], noisy["norm.weight"])
 
 
 def test_a_random_spectrum_changes_the_blocks_matrices_only_and_keeps_their_directions(logah):
@@ -165,11 +152,6 @@ def write_set(path, *lines):
 
 
 def test_an_architecture_set_is_read_from_json_lines(fit, tmp_path):
-    sampled = tmp_path / "sampled.jsonl"
-    assert (
-        lgx("sample", "ViTs-1K", "--count", 3, "--arch", "3-Tiny,img_size=16,patch_size=4", "--out", sampled).code == 0
-    )
-    assert len(read_architectures(str(sampled))) == 3
     ours = write_set(tmp_path / "own.jsonl", '{"depth": 1, "embed_dim": 8, "num_heads": 2}', "")
     ok(fit("LoGAH", *TINY, *LOW_RANK, ours, "--name=own"))
 

@@ -30,7 +30,6 @@ from lgx.methods import Family
 from lgx.methods.nested.front import best_of, knee, measured_front
 from lgx.methods.nested.slicing import sliced
 from lgx.planning import make_plan
-from lgx.results.run_records import RunRecord
 from tests.support.command_line import arguments, lgx, ok
 
 SIZES_OF_RUN = ("depth=2", "depth=1,embed_dim=8,mlp_ratio=2")
@@ -134,7 +133,6 @@ def test_a_run_with_a_budget_validates_its_last_weights_and_says_what_ends_it_ea
     done = ok(lgx(*given, "--model.compute=4", f"--trainer.max_epochs={limit}"))
     run = tmp_path / "test/b/seed0"
     epochs = json.loads((run / "summary.json").read_text())["epochs"]
-    assert RunRecord.at(run).macs == made(ancestor, SIZES_OF_RUN).updates.macs
     with (run / "results.csv").open() as file:
         validated = {int(row["epochs"]) for row in csv.DictReader(file) if row["split"] == "val"}
     if limit > 0:
