@@ -13,3 +13,4 @@ from data_modules.shards.module import ShardedData as ShardedData
 from data_modules.text.files import TextFiles as TextFiles
 from data_modules.text.module import TextDataModule as TextDataModule
 from data_modules.text.table import TextTable as TextTable
+from data_modules.text.table import UnlabeledTexts as UnlabeledTexts

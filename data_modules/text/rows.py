@@ -115,7 +115,7 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
             cause = error.__cause__
             reason = error_line(cause if isinstance(cause, Exception) else error)
             name = getattr(error, "filename", "")
-            if "corresponds to no data" in reason:
+            if "corresponds to no data" in reason or "SchemaInferenceError" in reason:
                 raise UserError(f"{place}: has no rows; remove the file, or copy it again") from error
             if str(name).startswith(folder):
                 raise UserError(f"cannot write {name}: {reason}; set LGX_CACHE to a folder with more space") from error
@@ -126,6 +126,20 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
             raise UserError(f"{place}: no column {absent[0]!r} among {', '.join(rows.column_names)[:200]}")
         parts.append(rows.select_columns(list(columns)))
     return library().concatenate_datasets(parts)
+
+
+def read_texts(files: Sequence[Path], columns: Sequence[str]) -> tuple[Sequence[str], Any]:
+    """Read texts: the rows of tables, or each line of ``.txt`` files, whose column is called ``text``.
+
+    Returns:
+        The columns, and the rows as a data set of the package datasets.
+    """
+    are_lines = [suffix_of(path) == ".txt" for path in files]
+    if len({*are_lines}) > 1:
+        raise UserError(f"{files[are_lines.index(True)]}: has a text in each line; give it and the tables one by one")
+    if are_lines[0]:
+        return ["text"], read_files(files, ["text"], sample_by="line")
+    return columns, read_files(files, columns)
 
 
 def read_hub(name: str, config: str | None, split: str) -> Any:

@@ -1,4 +1,4 @@
-"""``TextTable``: labeled texts of a user in tables."""
+"""Texts of a user: ``TextTable`` with labels, ``UnlabeledTexts`` without."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,46 +10,35 @@ import numpy as np
 from data_modules.base import DatasetInfo, Split
 from data_modules.loading.module import task_name
 from data_modules.text.module import TextDataModule
-from data_modules.text.rows import labeled, library, read_files, split_files
-from lgx.core.task import Kind
+from data_modules.text.rows import labeled, library, read_files, read_texts, split_files
+from lgx.core.task import AGREEMENT, Kind
 from lgx.errors import UserError
 
 _MOST_CLASSES = 10_000
 
 
 @dataclass(eq=False, repr=False)
-class TextTable(TextDataModule):
-    """Labeled texts in ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` files, one text or a pair in each row.
-
-    A word in a path names its split: ``train.csv``, ``dev.csv``, ``test/a.parquet``. Without files for validation or
-    test, ``val_fraction`` of the training rows is held out for each, stratified by class.
-
-    Classes are the values of the column ``label`` in the training files, in the order of numbers or of the alphabet.
-    With ``labels`` a text has any number of labels: a list, or names separated by semicolons.
+class OwnTexts(TextDataModule):
+    """Base of the texts of a user.
 
     Args:
         root: File, or folder with files.
         text: Column with the texts; of pairs the two columns, separated by a comma.
-        label: Column with one class for each text.
-        labels: Column with several labels for each text, instead of ``label``.
         name: Name of the task; default: the name of the folder or file.
     """
 
     root: str = field()
     text: str = "text"
-    label: str = "label"
-    labels: str | None = None
     name: str | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def describe(self, classes: tuple[str, ...], kind: Kind, metric: str) -> DatasetInfo:
+        """The facts of a set whose texts have these classes."""
         name = task_name(self.name or self.root_folder.resolve().stem)
         if not 1 <= len({*self.columns}) == len(self.columns) <= 2:
             raise UserError(f"data.text: expected one column or two different ones, got {self.text!r}")
         splits = "words in the paths of the files, or val_fraction of the training rows for each"
-        kind: Kind = "multilabel" if self.labels else "text"
-        facts = DatasetInfo(name, len(self.classes), (None,) * 3, "the user's own", self.root, splits)
-        self.info = replace(facts, class_names=self.classes, kind=kind, metric="map" if self.labels else "acc")
+        facts = DatasetInfo(name, len(classes), (None,) * 3, "the user's own", self.root, splits)
+        return replace(facts, class_names=classes, kind=kind, metric=metric)
 
     @property
     def columns(self) -> list[str]:
@@ -60,6 +49,36 @@ class TextTable(TextDataModule):
     def paths(self) -> dict[Split, list[Any]]:
         """The files of each split."""
         return split_files(self.root_folder)
+
+    @property
+    def absent(self) -> Sequence[Split]:
+        """See :class:`~data_modules.text.module.TextDataModule`."""
+        return [split for split in ("val", "test") if split not in self.paths]
+
+
+@dataclass(eq=False, repr=False)
+class TextTable(OwnTexts):
+    """Labeled texts in ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` files, one text or a pair in each row.
+
+    A word in a path names its split: ``train.csv``, ``dev.csv``, ``test/a.parquet``. Without files for validation or
+    test, ``val_fraction`` of the training rows is held out for each, stratified by class.
+
+    Classes are the values of the column ``label`` in the training files, in the order of numbers or of the alphabet.
+    With ``labels`` a text has any number of labels: a list, or names separated by semicolons.
+
+    Args:
+        label: Column with one class for each text.
+        labels: Column with several labels for each text, instead of ``label``.
+    """
+
+    label: str = "label"
+    labels: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.info = self.describe(
+            self.classes, "multilabel" if self.labels else "text", "map" if self.labels else "acc"
+        )
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -83,11 +102,6 @@ class TextTable(TextDataModule):
             )
         return tuple(sorted(values, key=_place))
 
-    @property
-    def absent(self) -> Sequence[Split]:
-        """See :class:`~data_modules.text.module.TextDataModule`."""
-        return [split for split in ("val", "test") if split not in self.paths]
-
     def read(self, split: Split) -> Any:
         """See :class:`~data_modules.text.module.TextDataModule`."""
         place = ", ".join(map(str, self.paths[split][:3]))
@@ -95,7 +109,7 @@ class TextTable(TextDataModule):
         rows = read_files(self.paths[split], [*self.columns, self.labels or self.label])
         if self.labels is None:
             return labeled(rows, self.columns, self.label, index, place)
-        texts = labeled(rows.add_column("_one", ["0"] * len(rows)), self.columns, "_one", {"0": 0}, place)
+        texts = _of_one_class(rows, self.columns, place)
         marks = np.zeros((len(rows), len(index)), np.int64)
         for row, value in enumerate(rows[self.labels]):
             for name in _names(value):
@@ -103,6 +117,30 @@ class TextTable(TextDataModule):
                     raise UserError(f"{place}, row {row + 1}: the label {name[:50]!r} is not among the training labels")
                 marks[row, index[name]] = 1
         return library().Dataset.from_dict({**texts.remove_columns("label").to_dict(), "label": marks.tolist()})
+
+
+@dataclass(eq=False, repr=False)
+class UnlabeledTexts(OwnTexts):
+    """Texts without labels, for methods that learn from an ancestor only.
+
+    They are the rows of ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` files, or the lines of ``.txt`` files, without
+    empty ones. A word in a path names its split, as for ``TextTable``.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.info = self.describe((), "text", AGREEMENT)
+
+    def read(self, split: Split) -> Any:
+        """See :class:`~data_modules.text.module.TextDataModule`; all texts are of class 0."""
+        columns, rows = read_texts(self.paths[split], self.columns)
+        texts = _of_one_class(rows, columns, ", ".join(map(str, self.paths[split][:3])))
+        return texts.filter(str.strip, input_columns="text")
+
+
+def _of_one_class(rows: Any, columns: Sequence[str], place: str) -> Any:
+    """Checked rows, all of class 0."""
+    return labeled(rows.add_column("_one", ["0"] * len(rows)), columns, "_one", {"0": 0}, place)
 
 
 def _names(value: Any) -> list[str]:

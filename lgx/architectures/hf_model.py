@@ -14,6 +14,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from lgx.architectures.hf_config import network_class
+from lgx.core.task import Pooling
 from lgx.errors import UserError
 
 _ATTENTION = "lgx_sdpa"
@@ -44,7 +45,12 @@ class TextNetwork:
 
     The rows of a text are token ids, attention mask and token types (:class:`~lgx.core.batch.Batch`). A classifier
     gives (B, K), a language model (B, N, V), an encoder without a head the features that it would read, (B, D).
+
+    Attributes:
+        pooling: How the vector of a text is made of its tokens.
     """
+
+    pooling: Pooling = "mean"
 
     def forward(self: Any, inputs: Tensor) -> Tensor:
         """Logits (B, K), or (B, N, V), of texts (B, 3, N), int64."""
@@ -76,6 +82,20 @@ class TextNetwork:
         position = inputs[:, 1].sum(dim=1).clamp(min=1) - 1
         last: Tensor = tokens[torch.arange(len(inputs), device=inputs.device), position]
         return last
+
+    def pooled(self, tokens: Tensor, real: Tensor) -> Tensor:
+        """The vectors of texts, (B, D), by :attr:`pooling`.
+
+        Args:
+            tokens: Features of all tokens, (B, N, D).
+            real: Which tokens are not padding, (B, N).
+        """
+        if self.pooling == "cls":
+            return tokens[:, 0]
+        if self.pooling == "lasttoken":
+            return tokens[torch.arange(len(tokens), device=tokens.device), real.sum(dim=1).clamp(min=1) - 1]
+        counted = real.unsqueeze(-1)
+        return (tokens * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
 
     def mean_features(self: Any, inputs: Tensor) -> Tensor:
         """Mean features of each text's tokens, (B, D), without the padding."""

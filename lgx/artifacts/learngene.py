@@ -23,22 +23,27 @@ from lgx.artifacts.safety import (
 from lgx.artifacts.source_names import LEARNGENE
 from lgx.artifacts.sources import recorded_name
 from lgx.core.schema import CLASSES, LINE, MAPPING, NUMBER, at_most, check_fields, list_of, mapping_of, one_of
+from lgx.core.task import Pooling
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.safety import parse_json
 
-Content = Literal["network", "layers", "templates", "slices", "family", "hypernetwork"]
+Content = Literal["network", "layers", "templates", "slices", "family", "backbones", "hypernetwork"]
 """What a learngene holds: a whole network, layers that are expanded to a network, templates of which matrices are made,
-slices of a network beside the whole one, a network whose slices are finished networks, or a hypernetwork."""
+slices of a network beside the whole one, a network whose slices are finished networks, the same without a head and with
+a map of their vectors, or a hypernetwork."""
 SUFFIX = LEARNGENE
 TEMPLATES = "templates."
 """Prefix of the names of templates; all other tensors are parameters of the network."""
 WHOLE = "whole."
 """Prefix of the names of the whole network's parameters; all other tensors belong to the slices."""
+MAP = "projection.summary."
+"""Prefix of the names of the map of a network's vectors into its ancestor's space."""
 EMBEDDING_PREFIX = "task_embeddings."
 """Prefix of the names of the tensors that are task embeddings."""
 
 _KEY = "lgx"
+_OF_SLICES = ("slices", "family", "backbones")
 _FORMAT = 1
 _STORAGE = (torch.float16, torch.bfloat16)
 """Types of stored tensors; lgx computes in float32."""
@@ -196,7 +201,7 @@ def _check_tensors(learngene: Learngene, place: str) -> None:
     if len(embeddings) > 1 or any(len(shape) != 1 for shape in embeddings):
         raise UserError(f"{place}: its task embeddings are not vectors of one width; {AGAIN}")
     if learngene.content != "hypernetwork":
-        beside = {"templates": TEMPLATES, "slices": WHOLE}.get(str(learngene.content), "\0")
+        beside = {"templates": TEMPLATES, "slices": WHOLE, "backbones": MAP}.get(str(learngene.content), "\0")
         named = {name: t for name, t in learngene.weights.items() if not name.startswith(beside)}
         if learngene.content == "slices":
             whole = {name.removeprefix(WHOLE): t for name, t in learngene.weights.items() if name.startswith(WHOLE)}
@@ -207,7 +212,7 @@ def _check_tensors(learngene: Learngene, place: str) -> None:
         architecture = learngene.architecture
         layers = check_shapes(named, architecture, place, strict=True)
         depth = architecture.depth
-        if learngene.content not in ("network", "slices", "family"):
+        if learngene.content not in ("network", *_OF_SLICES):
             depth = len(architecture.stages or ())
         if depth and layers != depth:
             raise UserError(f"{place}: holds {layers} layers, but its description says {depth}; {AGAIN}")
@@ -241,10 +246,12 @@ def _described(about: Mapping[str, Any], tensors: dict[str, Tensor], path: str) 
     if hypernet is not None:
         check_fields(hypernet, {}, f"{place}: hypernet")
     if selection is not None:
+        check_fields(selection, _SELECTION, f"{place}: selection", complete=about["content"] not in _OF_SLICES)
         check_fields(
-            selection, _SELECTION, f"{place}: selection", complete=about["content"] not in ("slices", "family")
+            selection,
+            {"gate": LINE, "front": mapping_of(NUMBER), "pooling": one_of(*get_args(Pooling))},
+            f"{place}: selection",
         )
-        check_fields(selection, {"gate": LINE, "front": mapping_of(NUMBER)}, f"{place}: selection")
     if (about["content"] == "hypernetwork") != (hypernet is not None):
         raise UserError(f"{place}: content is {about['content']}, which contradicts hypernet; {AGAIN}")
     check_fields(about, {"sources": list_of(LINE)}, place)

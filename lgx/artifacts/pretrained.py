@@ -27,6 +27,7 @@ from lgx.artifacts.source_names import FINAL_LEARNGENE, FOLDER, WEIGHTS, TimmSou
 from lgx.artifacts.sources import kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.artifacts.transformers_files import is_text_network, read_text_network
+from lgx.artifacts.vector_space import Space, read_pooling, read_space
 from lgx.core.eval_transforms import resize_of_timm
 from lgx.core.schema import check_fields, shortened
 from lgx.core.task import AS_STORED, Reading
@@ -53,6 +54,7 @@ class PretrainedNetwork:
         unknown_part: Reason of a missing description; empty if there is a description.
         half: Type of 16 bits of a folder's network of texts, which descendants keep; None for float32.
         lacking: Names of parameters that its file lacks, which are random.
+        space: Map of its vectors into the space of its ancestor's; None if it has none.
     """
 
     name: str
@@ -66,6 +68,7 @@ class PretrainedNetwork:
     unknown_part: str = ""
     half: torch.dtype | None = None
     lacking: tuple[str, ...] = ()
+    space: Space | None = None
 
     @cached_property
     def model(self) -> nn.Module:
@@ -159,7 +162,10 @@ def _from_learngene(name: str) -> PretrainedNetwork:
     elif learngene.content not in ("network", "family"):
         held = "a hypernetwork"
         remedy = f"write a descendant with `lgx init --source {name} --arch …`"
-        if learngene.content == "layers":
+        if learngene.content == "backbones":
+            held = "backbones"
+            remedy = f"write one of them with `lgx export {name} --params …`"
+        elif learngene.content == "layers":
             held = f"{learngene.num_layers} layers"
         elif learngene.content == "templates":
             held = "templates"
@@ -196,7 +202,9 @@ def _from_folder(name: str) -> PretrainedNetwork:
         weights, architecture, lacking, names = read_text_network(about, config)
         network = _network(name, architecture, weights, {"class_names": names})
         has_head = bool(architecture.num_classes) and not any(n.startswith(architecture.head_prefixes) for n in lacking)
-        return replace(network, has_head=has_head, lacking=lacking, half=half_type(weights))
+        cast(Any, network.stored).pooling = read_pooling(path)
+        space = read_space(path)
+        return replace(network, has_head=has_head, lacking=lacking, half=half_type(weights), space=space)
     if "model_type" in about and "architecture" not in about:
         raise UserError(
             f"{path}: is a {shortened(about['model_type'])} of transformers, which lgx does not read; `lgx backbones "
@@ -205,7 +213,8 @@ def _from_folder(name: str) -> PretrainedNetwork:
     check_weights(_weights_beside(config), str(path))
     network = _from_timm(f"{FOLDER}{path}")
     values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
-    network = replace(network, reading=network.reading._replace(value_range=tuple(values)))
+    reading = network.reading._replace(value_range=tuple(values))
+    network = replace(network, reading=reading, space=read_space(path))
     if about.get("kind") == "multilabel" and network.architecture is not None:  # the head is timm's own
         return replace(network, architecture=network.architecture.replace(kind="multilabel"))
     return network

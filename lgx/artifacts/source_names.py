@@ -27,7 +27,10 @@ OF_TEXTS = (
     "generation_config.json",
 )  # fmt: skip
 """Files of a folder of transformers that networks of other sizes share: of its tokenizer, and for generation."""
-BESIDE = (RECORD, *OF_TEXTS)
+MODULES, POOLING, DENSE = "modules.json", "1_Pooling", "2_Dense"
+"""The file and folders of sentence-transformers that hold how a text's vector is pooled and mapped; images have the
+last one, too."""
+BESIDE = (RECORD, *OF_TEXTS, MODULES, POOLING, DENSE)
 """Further files of a model folder."""
 WEIGHTS_SUFFIXES = (SAFETENSORS, ".ckpt", ".pt", ".pth", ".bin", ".tar")
 """How the names of files of weights end."""

@@ -14,8 +14,8 @@ def config(name: str) -> None:
 
     Args:
         name: own_images fine-tunes one network, for example what `lgx init` wrote, on images in class folders. family
-            trains finished networks of every size on them. nested trains starts of every size, on images without
-            labels.
+            trains finished networks of every size on them. backbones trains encoders of every size, and nested starts
+            of every size, on images without labels.
     """
     files = {file.stem: file for file in FOLDER.glob("*.yaml")}
     if name not in files:

@@ -60,12 +60,12 @@ def export(
     if out.endswith((".onnx", ".pt2")):
         _write_program(out, network, {**facts, "architecture": architecture.spec()}, int8, most_lost)
     else:
-        words = words_for(architecture, tokenizer, resolved.place)
+        beside: tuple[Any, ...] = words_for(architecture, tokenizer, resolved.place), network.reading, network.space
         names = network.label_names or None
         inputs = (network.mean, network.std)
         network.model.to(dtype=network.half)  # None leaves float32
         facts |= {"latency": _latency(network.model, architecture)} if not architecture.reads_text else {}
-        write_descendant(out, network.model, architecture, *inputs, names, facts, _WRITER, None, words, network.reading)
+        write_descendant(out, network.model, architecture, *inputs, names, facts, _WRITER, None, *beside)
     print(f"written   {out}: {name_of(architecture)}, {architecture.outputs}")
 
 
@@ -75,19 +75,23 @@ def _write_program(
     """Write an ONNX file or a program of torch.export, and print its difference from the network."""
     from lgx.artifacts.export.onnx_file import write_onnx
     from lgx.artifacts.export.program import task_of, to_texts, write_pt2
+    from lgx.components.features import Encoder
 
-    task = task_of(network, str(facts.get("task", "")))
+    is_encoder = network.space is not None
+    task = task_of(network, str(facts.get("task", "")), of_vectors=is_encoder)
+    model = Encoder(network.model, network.space).eval() if is_encoder else network.model
     texts = to_texts(task, facts)
     if int8 is not None:
         from lgx.commands.int8 import quantize
 
-        quantize(out, network.model, task, texts, int8, most_lost)
+        quantize(out, model, task, texts, int8, most_lost)
         return
-    difference = (write_onnx if out.endswith(".onnx") else write_pt2)(out, network.model, task, texts)
+    difference = (write_onnx if out.endswith(".onnx") else write_pt2)(out, model, task, texts)
     if difference is None:
         print("parity    not checked: onnxruntime is not installed; pip install 'lgx[export]'")
     else:
-        print(f"parity    logits differ by at most {difference:.1e} from the network's logits")
+        what = "vectors" if is_encoder else "logits"
+        print(f"parity    {what} differ by at most {difference:.1e} from the network's {what}")
 
 
 def _latency(model: Any, architecture: "Architecture") -> str:

@@ -161,7 +161,7 @@ def start_descendant(
     if arch is None:
         raise UserError("--arch: give the descendant's size (depth=6), or a budget: --params, --macs or --latency")
     origin = initializer.origin()
-    if not (head or num_classes) and origin.num_classes == 0:
+    if not (head or num_classes) and origin.num_classes == 0 and initializer.front is None:
         raise UserError(f"task {origin.task}: the images have no classes; give --num_classes")
     classes = head or num_classes or origin.num_classes
     torch.default_generator.manual_seed(seed)

@@ -36,7 +36,7 @@ def quantize(out: str, model: nn.Module, task: Task, texts: Mapping[str, str], d
         data: Name of an image set, or folder with ``train/<class>/<image>``.
         most_lost: Largest accepted loss of accuracy, in points.
     """
-    if task.kind != "classification":
+    if task.kind != "classification" or not task.is_labeled:
         raise UserError(
             f"--int8: needs a network that predicts one class for each image; this network is for {task.kind}"
         )

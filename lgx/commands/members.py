@@ -1,6 +1,7 @@
 """Choose the network of a family by its size or by budgets."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import torch
 
@@ -48,9 +49,12 @@ def load_chosen(
     start = initialize(member, initializer)
     half = (0.5,) * getattr(member, "in_chans", 0)
     names = origin.label_names or ()
-    normalization = origin.mean or half, origin.std or half
+    normalization = ((), ()) if member.reads_text else (origin.mean or half, origin.std or half)
+    space = initializer.space(member)
+    if space is not None:
+        cast(Any, start.model).pooling = space.pooling
     network = PretrainedNetwork(
-        place, start.model.eval(), start.architecture, *normalization, True, names, origin.reading
+        place, start.model.eval(), start.architecture, *normalization, space is None, names, origin.reading, space=space
     )
     score = front.scores.get(member)
     return network, {} if score is None else {f"val/{front.metric}": score}

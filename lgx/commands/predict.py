@@ -56,13 +56,14 @@ def predict(
     tokenizer: str | None = None,
     force: bool = False,
 ) -> None:
-    """Predict the classes of image files or of texts with a trained model, and write them as CSV.
+    """Predict the classes of image files or of texts with a trained model as CSV, or write their vectors as .npy.
 
     Images are scaled, resized and normalized as in the model's evaluation. The columns are file, class (index), name
     and probability. A column true_name follows if folders have names of classes. A model with several labels per image
     has the columns file and one probability per label. Texts are the rows of .csv, .tsv, .jsonl or .parquet files,
-    or the lines of .txt files; the first column is then the row. `lgx predict --config FILE` predicts the test split
-    of a data set instead; add --help for its options.
+    or the lines of .txt files; the first column is then the row. An --out that ends in .npy gets normalized vectors, in
+    the space of the ancestor if a map into it is stored: a row for each text or image, images in the order of their
+    names. `lgx predict --config FILE` predicts the test split of a data set instead; add --help for its options.
 
     Example: lgx predict my_images --model small.onnx --out predictions.csv
 
@@ -70,8 +71,7 @@ def predict(
         images: Image files, or folders, which are searched at any depth; files with texts.
         model: Model folder or .onnx file of `lgx export`, folder of a run, or checkpoint.
         size: The network of a family.
-        out: CSV file to write. Images are named relative to their folder; single files by their
-            paths as you typed them.
+        out: CSV file, or .npy for vectors. Images are named relative to their folder, single files as you typed them.
         top_k: Number of classes per image, the most probable first, in the columns class_2, name_2, probability_2, ...
         batch_size: Images or texts per batch.
         text: Column with the texts; of pairs the two columns, separated by a comma.
@@ -81,16 +81,21 @@ def predict(
     Raises:
         SystemExit: With status 3 if some images could not be decoded; the file then contains all other images.
     """
-    exported = _opened(model, size.arch, size.budgets())
-    _check_model(exported, top_k)
+    of_vectors = out.endswith(".npy")
+    exported = _opened(model, size.arch, size.budgets(), of_vectors)
+    _check_model(exported, top_k, of_vectors)
     check_output(out, "lgx predict", lambda file: _is_table(file, exported.task), force=force, reads=(*images, model))
+    answers = None
     if exported.task.reads_text:
         from lgx.commands.predict_texts import answered
 
         answers = answered(images, exported, model, tokenizer, text.split(","), batch_size)
+    if of_vectors:
+        _write_vectors(Path(out), answers or _vectors(_image_files(images), exported, batch_size))
+    elif answers is not None:
         _write_texts(Path(out), answers, exported.task, top_k)
-        return
-    _predict_images(Path(out), _image_files(images), exported, top_k, batch_size)
+    else:
+        _predict_images(Path(out), _image_files(images), exported, top_k, batch_size)
 
 
 def _predict_images(out: Path, files: Mapping[str, Path], model: "ExportedModel", top_k: int, batch_size: int) -> None:
@@ -119,6 +124,33 @@ def _write_texts(out: Path, answers: "Iterator[Tensor]", task: "Task", top_k: in
     print(f"predicted {out}: {count:,} texts")
 
 
+def _write_vectors(out: Path, batches: "Iterator[Tensor]") -> None:
+    """Write the vectors of batches, (B, T) each, float32, as one file (N, T)."""
+    import numpy as np
+
+    vectors = np.concatenate([batch.numpy() for batch in batches])
+    with atomic_path(out) as temporary, temporary.open("wb") as file:
+        np.save(file, vectors)
+    print(f"predicted {out}: {len(vectors):,} vectors of {vectors.shape[1]} numbers")
+
+
+def _vectors(files: Mapping[str, Path], model: "ExportedModel", size: int) -> "Iterator[Tensor]":
+    """The vectors of images, ``size`` at a time, in the order of their names."""
+    import torch
+
+    from lgx.core.eval_transforms import normalized
+    from lgx.core.progress import tracked
+
+    ordered = dict(sorted(files.items()))
+    for batch in tracked(_batches(ordered, model.task, size), "predicting", -(-len(files) // size)):
+        images = []
+        for name, pixels in batch:
+            if isinstance(pixels, str):
+                raise UserError(f"{name}: cannot be decoded ({pixels}); remove it, because each row is an image")
+            images.append(pixels)
+        yield model.logits(normalized(torch.stack(images), model.task))
+
+
 def _image_files(images: Sequence[str]) -> dict[str, Path]:
     """Name in the results -> image file, each file once."""
     from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
@@ -143,8 +175,8 @@ def _image_files(images: Sequence[str]) -> dict[str, Path]:
     return {name: path for path, name in names.items()}
 
 
-def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]") -> "ExportedModel":
-    """The model; of a family, the chosen network."""
+def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]", of_vectors: bool) -> "ExportedModel":
+    """The model, which gives logits or vectors; of a family, the chosen network."""
     from lgx.artifacts.export.onnx_file import run_onnx
     from lgx.artifacts.export.program import ExportedModel, described_task, task_of
     from lgx.artifacts.sources import place_in_run
@@ -160,11 +192,22 @@ def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]") -> "Expor
         program, texts = run_onnx(model)
         return ExportedModel(model, described_task(texts, model), program)
     network, _ = load_chosen(place_in_run(model), arch, budgets)
+    if of_vectors:
+        from lgx.components.features import Encoder
+
+        encoder = Encoder(network.model, network.space).eval()
+        return ExportedModel(model, task_of(network, of_vectors=True), encoder)
     return ExportedModel(model, task_of(network), network.model)
 
 
-def _check_model(model: "ExportedModel", top_k: int) -> None:
+def _check_model(model: "ExportedModel", top_k: int, of_vectors: bool) -> None:
     task = model.task
+    if of_vectors and task.is_labeled:
+        raise UserError(f"{model.name}: predicts classes; give the network's folder, or --out a name ending in .csv")
+    if of_vectors:
+        return
+    if not task.is_labeled:
+        raise UserError(f"{model.name}: gives vectors and no classes; give --out a name ending in .npy")
     if task.kind == "language":
         code = (
             f"from transformers import pipeline; print(pipeline('text-generation', {model.name!r})('Once upon a time'))"

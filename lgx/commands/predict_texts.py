@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from data_modules.text.rows import read_files, suffix_of
+from data_modules.text.rows import read_texts
 from data_modules.text.tokenizer import load_tokenizer, padded
 from lgx.artifacts.export.program import ExportedModel
 from lgx.commands.words import tokenizer_of
@@ -33,16 +33,7 @@ def answered(
     if tokenizer is None:
         raise UserError(f"{source}: has no tokenizer; give its folder or name with --tokenizer")
     words = load_tokenizer(tokenizer, model.task.vocab_size, "--tokenizer")
-    paths = [Path(file) for file in files]
-    are_lines = [suffix_of(path) == ".txt" for path in paths]
-    if len({*are_lines}) > 1:
-        raise UserError(f"{files[are_lines.index(True)]}: has a text in each line; give it and the tables one by one")
-    if are_lines[0]:
-        names = ["text"]
-        rows = read_files(paths, ["text"], sample_by="line")
-    else:
-        names = [column.strip() for column in columns]
-        rows = read_files(paths, names)
+    names, rows = read_texts([Path(file) for file in files], [column.strip() for column in columns])
     length = min(words.model_max_length, model.task.max_len)
     for start in tracked(range(0, len(rows), size), "predicting", -(-len(rows) // size)):
         part = rows[start : start + size]

@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
+from lgx.artifacts.vector_space import Space
 from lgx.errors import UserError
 
 COSINE_SHARE = 0.9
@@ -33,7 +34,7 @@ class Features(NamedTuple):
 
     Attributes:
         summary: What a head reads: the class token after the last norm, or the pooled tokens, (B, D). Of texts the mean
-            of the tokens.
+            of the tokens, or what the source's pooling says.
         patches: Patch tokens after the last norm, in their grid, (B, D, h, w). Of texts all tokens, (B, D, 1, N).
     """
 
@@ -70,9 +71,7 @@ def features_and_logits(model: Any, inputs: Tensor, real: Tensor | None = None) 
         features, tokens = read_features(model, inputs)
         return features, model.forward_head(tokens)
     tokens, logits = model.tokens_and_logits(inputs)
-    counted = real.unsqueeze(-1)
-    summary = (tokens * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
-    return Features(summary, rearrange(tokens, "b n d -> b d 1 n")), logits
+    return Features(model.pooled(tokens, real), rearrange(tokens, "b n d -> b d 1 n")), logits
 
 
 def _patches(model: Any, tokens: Tensor) -> Tensor:
@@ -145,6 +144,31 @@ def feature_losses(student: Features, teacher: Features, real: Tensor | None = N
     return (1 - similarity) + COSINE_SHARE * angles + (1 - COSINE_SHARE) * distances, similarity
 
 
+class Encoder(nn.Module):
+    """A network that gives normalized vectors: (B, T) of images (B, C, H, W) or texts (B, 3, N).
+
+    Args:
+        network: A model of timm or a network of texts.
+        space: Map of its vectors into its ancestor's space; None keeps its own.
+    """
+
+    def __init__(self, network: nn.Module, space: Space | None) -> None:
+        super().__init__()
+        self.network = network
+        self.map: nn.Module = nn.Identity()
+        if space is not None:
+            width, inner = space.weight.shape
+            self.map = nn.Linear(inner, width)
+            self.map.load_state_dict({"weight": space.weight, "bias": space.bias})
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Normalized vectors, (B, T)."""
+        network: Any = self.network
+        is_text = inputs.ndim == 3
+        vectors = network.pooled(network.tokens(inputs), inputs[:, 1]) if is_text else before_head(network, inputs)
+        return F.normalize(self.map(vectors), dim=1)
+
+
 def sum_features(teacher: Any, batches: Iterable[Tensor]) -> tuple[Tensor, int]:
     """Sum a teacher's features over the examples of a task; the task's embedding is their mean (TAL, Sec. 4).
 
@@ -161,6 +185,15 @@ def sum_features(teacher: Any, batches: Iterable[Tensor]) -> tuple[Tensor, int]:
         total += teacher.features(inputs).double().sum(dim=0).cpu()
         count += len(inputs)
     return total, count
+
+
+def gathered(tensors: tuple[Tensor, ...], processes: int) -> list[tuple[Tensor, ...]]:
+    """Gather the tensors of all processes; their lengths may differ."""
+    if processes == 1:
+        return [tensors]
+    parts: list[Any] = [None] * processes
+    torch.distributed.all_gather_object(parts, tensors)
+    return parts
 
 
 ProbeName = Literal["knn", "linear"]

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 
 _SHARES = (
     "acc", "acc1", "acc5", "agreement", "balanced_acc", "f1", "knn_acc", "label_acc", "linear_acc", "map", "mcc",
-    "miou", "score",
+    "miou", "nn_top1", "score",
 )  # fmt: skip
 _WORDS = {
     "acc": "accuracy",
     "bpb": "bits per byte",
     "acc1": "accuracy",
+    "nn_top1": "nearest neighbors as the ancestor",
     "acc5": "top-5 accuracy",
     "auroc": "AUROC",
     "balanced_acc": "balanced accuracy",

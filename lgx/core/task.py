@@ -68,6 +68,9 @@ Kind = Literal["classification", "segmentation", "text", "multilabel", "language
 """What is predicted: the class of an image, of every pixel, or of a text; which of several labels an image has; or the
 next token of a text."""
 
+Pooling = Literal["mean", "cls", "lasttoken"]
+"""How the vector of a text is made of its tokens, in the words of sentence-transformers."""
+
 IGNORE = 255
 """Target of a pixel or label that losses and metrics ignore."""
 IGNORE_TOKEN = -100

@@ -11,6 +11,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, parse_for
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import StartRecord
+from lgx.artifacts.vector_space import Space
 from lgx.core.readable import lower_is_better
 from lgx.core.task import AS_STORED, Kind, Normalization, Reading, Task
 from lgx.errors import UserError
@@ -123,6 +124,10 @@ class Initializer(ABC):
     @property
     def front(self) -> Front | None:
         """The scores of finished networks; None if descendants are starts."""
+        return None
+
+    def space(self, architecture: Architecture) -> Space | None:
+        """Map of the vectors of a descendant into the space of its ancestor's; None without one."""
         return None
 
     def named_size(self, text: str, num_classes: int | None) -> Architecture:

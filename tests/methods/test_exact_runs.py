@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 
 TEMPLATES = ["--model.number=2", "--model.size=8"]
 NESTED = ["--model.least_depth=1", "--data.labels=false", "--model.ancestor={ancestor}/final.learngene.safetensors"]
+BACKBONES = ["--model.sizes=[depth=2]", "--data.labels=false", "--model.ancestor={ancestor}"]
 FAMILY = ["--model.ancestor={ancestor}", "--model.sizes=[depth=2]"]
 TRANSFORMS = [
     {"class_path": "RandomRotation", "init_args": {"degrees": 15}},
@@ -31,6 +32,7 @@ OWN = f"--data.transforms={yaml.safe_dump(TRANSFORMS, default_flow_style=True, w
         ("WAVE", TEMPLATES),
         ("Ancestor", ["--data.augment=crop_flip", OWN]),
         ("Nested", NESTED),
+        ("Backbones", BACKBONES),
         ("Family", [*FAMILY, "--model.drop_path_rate=0.2"]),
     ],
 )
@@ -58,6 +60,7 @@ FEATURES = ["--model.guidance=features", "--data.labels=false", "--model.ancesto
         ("SWS", FEATURES, 0, 1e-5),
         ("Family", FAMILY, 0, 1e-6),
         ("Nested", NESTED, 0, 1e-5),
+        ("Backbones", BACKBONES, 0, 1e-5),
     ],
 )
 def test_two_processes_train_the_same_as_one(images, headless, ancestor, tmp_path, method, options, rtol, atol):

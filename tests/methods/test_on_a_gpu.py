@@ -17,6 +17,7 @@ HYPER = [
 LOW_RANK = [*HYPER, "--model.rank=4", "--model.max_size=512"]
 OPTIONS = {
     "Ancestor": [],
+    "Backbones": [TEACHER, "--data.labels=false", "--model.sizes=[depth=2]"],
     "Distill": [TEACHER],
     "Family": [TEACHER, "--model.sizes=[depth=2]"],
     "Finetune": [],

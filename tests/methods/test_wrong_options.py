@@ -55,7 +55,7 @@ BOUNDS = {  # option: accepted ends, refused values beside them
     ("SWS", "drop_path_rate"): ((0, 0.9), (-0.1, 1)), ("TAL", "temperature"): ((0.1,), (0,)),
     ("TAL", "alpha"): ((0, 1), (-0.1, 1.1)),
     ("TAL", "meta_batch"): ((1,), (0,)), ("TAL", "gamma"): ((0,), (-1,)), ("Nested", "draws"): ((0,), (-1,)),
-    ("Family", "compute"): ((0.5,), (0, -1)),
+    ("Family", "compute"): ((0.5,), (0, -1)), ("Backbones", "compute"): ((0.5,), (0, -1)),
     ("Nested", "least_depth"): ((1, 4), (0, 5)),
     ("LSAMD", "price"): ((0,), (-1,)), ("LSAMD", "random_paths"): ((0, 0.9), (-0.1, 1)),
     ("LSAMD", "threshold"): ((0,), (-1,)), ("Finetune", "layer_decay"): ((0.1, 1), (0, 1.1)),

@@ -45,6 +45,7 @@ RUNS = {
     "distill": ["Distill", ANCESTOR, ACCUMULATE],
     "sws": ["SWS", *STAGES, ANCESTOR, ACCUMULATE],
     "family": ["Family", ANCESTOR, '--model.sizes=["depth=2","depth=1,embed_dim=8"]', ACCUMULATE],
+    "backbones": ["Backbones", ANCESTOR, '--model.sizes=["depth=2"]', "--data.labels=false", ACCUMULATE],
     "nested": ["Nested", "--model.least_depth=1", ANCESTOR, "--data.labels=false", ACCUMULATE],
     "tleg": ["TLEG", ACCUMULATE],
     "wave": ["WAVE", "--model.size=8", ACCUMULATE],

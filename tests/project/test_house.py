@@ -25,7 +25,7 @@ METHODS = house.ROOT / "lgx" / "methods"
 PYTHON = sorted(path for package in ("lgx", "data_modules") for path in (house.ROOT / package).rglob("*.py"))
 OUTSIDE = [path for path in PYTHON if METHODS not in path.parents]
 
-COMMON_WORDS = {"front", "random", "pretrained", "trained", "ancestor", "family"}
+COMMON_WORDS = {"front", "random", "pretrained", "trained", "ancestor", "family", "backbones"}
 """Names of methods that are English words: options, timm's arguments and messages use them in their own sense."""
 
 

@@ -91,6 +91,11 @@ def workplace(tmp_path, monkeypatch):
     selection = {"layers": [*range(12)], "front": {"depth=3,embed_dim=128,num_heads=2,mlp_ratio=2": 0.5}}
     family = Learngene("family", wide, wide.build().state_dict(), selection=selection, content="family")
     family.save("runs/mine/family/seed0/final.learngene.safetensors")
+    encoder, width = wide.replace(num_classes=0), wide.embed_dim
+    maps = {"projection.summary.weight": torch.eye(width), "projection.summary.bias": torch.zeros(width)}
+    tensors = encoder.build().state_dict() | maps
+    backbones = Learngene("backbones", encoder, tensors, selection=selection, content="backbones")
+    backbones.save("runs/mine/backbones/seed0/final.learngene.safetensors")
     headless = auxiliary.replace(num_classes=0)
     unlabeled = Learngene("sws", headless, take_layers(headless.build().state_dict(), [0, 3, 6, 9]))
     unlabeled.save("runs/mine/unlabeled/seed0/final.learngene.safetensors")
@@ -239,7 +244,7 @@ def run_commands(lines: list[str]) -> set[str]:
         if ">" in words:
             Path(words.pop()).write_text(lgx(*words[:-1]).out)
             words.pop()
-        untrained = any(run in line for run in ("runs/text_pocket/", "runs/mine/lm/"))
+        untrained = any(run in line for run in ("runs/text_pocket/", "runs/mine/lm/", "runs/mine/texts/"))
         if untrained and command not in TRAINING:  # needs what the commands before it have trained
             continue
         images = command == "predict" and is_for_exported(words[1:])

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from lgx.architectures import Architecture, parse_architecture, vit_only
-from lgx.artifacts.learngene import WHOLE, Learngene
+from lgx.artifacts.learngene import MAP, WHOLE, Learngene
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization import Initializer
 from lgx.initialization.expansion import take_layers
@@ -58,6 +58,11 @@ def save_source(
     elif content == "family":
         order = {"layers": list(range(network.depth))}
         learngene = Learngene(method, network, state, task=TASK, selection=order, content="family")
+    elif content == "backbones":
+        headless, selection = network.replace(num_classes=0), {"layers": list(range(network.depth))}
+        width = network.embed_dim
+        tensors = headless.build().state_dict() | {f"{MAP}weight": torch.eye(width), f"{MAP}bias": torch.zeros(width)}
+        learngene = Learngene(method, headless, tensors, task=TASK, selection=selection, content="backbones")
     elif content == "slices":
         both, order = state | {f"{WHOLE}{k}": t for k, t in state.items()}, {"layers": list(range(network.depth))}
         learngene = Learngene(method, network, both, task=TASK, selection=order, content="slices")

@@ -16,10 +16,11 @@ from lgx.architectures.describing import describe_vit
 from lgx.artifacts.export.folders import WRITER_KEY, made, model_card, quoted
 from lgx.artifacts.export.words import Words, write_words
 from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, StartRecord, write_safetensors
-from lgx.artifacts.source_names import CONFIG, WEIGHTS, TimmSource
+from lgx.artifacts.source_names import CONFIG, DENSE, WEIGHTS, TimmSource
 from lgx.artifacts.timm_models import normalization_of
+from lgx.artifacts.vector_space import Space, write_space
 from lgx.core.eval_transforms import as_in_timm, resize_of_timm
-from lgx.core.task import AS_STORED, Normalization, Reading, height_width
+from lgx.core.task import AS_STORED, Normalization, Reading, height_width, outputs_in_words
 from lgx.core.version import __version__
 from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
@@ -28,6 +29,10 @@ _DECODING = """
 scores = model(images)[:, {prefix}:].mT.unflatten(2, {grid})  # of each patch, without {prefix} other token(s)
 logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")"""
 """Code that completes the output of timm's ViT for segmentation, which scores tokens."""
+_MAPPING = """
+dense = load_file({file})
+vectors = model(images) @ dense["linear.weight"].T + dense["linear.bias"]  # in the space of the ancestor's vectors"""
+"""Code that maps the vectors of an image encoder."""
 
 
 def write_descendant(
@@ -42,6 +47,7 @@ def write_descendant(
     record: StartRecord | None = None,
     words: Words = None,
     reading: Reading = AS_STORED,
+    space: Space | None = None,
 ) -> None:
     """Write a model as a timm ``local-dir:`` folder, for text one that ``from_pretrained`` loads, or its weights alone.
 
@@ -60,6 +66,7 @@ def write_descendant(
         record: The start of the model; it is recorded in the file or folder.
         words: What is written beside a network of texts.
         reading: How its images are read.
+        space: Map of its vectors into the space of its ancestor's, for a folder.
     """
     out = Path(out)
     if isinstance(architecture, ViTArchitecture):
@@ -75,18 +82,22 @@ def write_descendant(
         write_safetensors(out, architecture.tensors(model), {**metadata, WRITER_KEY: writer})
         return
     if not isinstance(architecture, ViTArchitecture):
-        with _folder(out, _text_card(out, architecture, model, card or {}, writer), record) as temporary:
+        with _folder(out, _text_card(out, architecture, model, card or {}, writer, space), record) as temporary:
             _write_text(temporary, model, cast(HFArchitecture, architecture), words, label_names or ())
+            if space is not None:
+                write_space(temporary, space, reads_text=True)
         return
     plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
-    config: dict[str, Any] = {"label_names": list(label_names)} if label_names else {}
+    config: dict[str, Any] = _kind_of_size(architecture) | ({"label_names": list(label_names)} if label_names else {})
     config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
-    config |= _kind_of_size(architecture)
-    with _folder(out, _card(out, architecture, plain, card or {}, writer), record) as temporary, write_errors(out):
+    card_text = _card(out, architecture, plain, card or {}, writer, space)
+    with _folder(out, card_text, record) as temporary, write_errors(out):
         save_for_hf(plain, str(temporary), model_config=config, model_args=arguments, safe_serialization=True)
+        if space is not None:
+            write_space(temporary, space, reads_text=False)
 
 
-def _kind_of_size(architecture: Architecture) -> dict[str, str]:
+def _kind_of_size(architecture: Architecture) -> dict[str, Any]:
     """The kind of a network with other outputs than one class per image; timm does not record it."""
     return {} if architecture.kind == "classification" else {"kind": architecture.kind}
 
@@ -151,7 +162,14 @@ def _folder(out: Path, card: str, record: StartRecord | None) -> Iterator[Path]:
             record.write(temporary)
 
 
-def _card(out: Path, architecture: ViTArchitecture, model: nn.Module, facts: dict[str, Any], writer: str) -> str:
+def _card(
+    out: Path,
+    architecture: ViTArchitecture,
+    model: nn.Module,
+    facts: dict[str, Any],
+    writer: str,
+    space: Space | None,
+) -> str:
     size = sum(tensor.nbytes for tensor in model.state_dict().values()) / 1e6
     sizes = {"parameters": _parameters(model), "size": f"{size:.2f} MB in float32"}
     sizes["MACs per image"] = f"{architecture.count_macs():,}"
@@ -160,8 +178,11 @@ def _card(out: Path, architecture: ViTArchitecture, model: nn.Module, facts: dic
     if architecture.kind == "segmentation":
         tag, imports = "image-segmentation", "import timm\nimport torch\n"
         use = _DECODING.format(grid=architecture.grid, prefix=architecture.num_prefix_tokens)
+    if space is not None:
+        tag, imports = "image-feature-extraction", "import timm\nfrom safetensors.torch import load_file\n"
+        use = _MAPPING.format(file=quoted(f"{out.name}/{DENSE}/{WEIGHTS}"))
     code = f"{imports}\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True){use}"
-    summary = f"{what}, {architecture.num_classes} classes."
+    summary = f"{what}, {outputs_in_words(architecture.kind, architecture.num_classes)}."
     return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, facts, code, writer)
 
 
@@ -171,13 +192,20 @@ def _class_of(model: Any) -> str:
     return next(each.__name__ for each in type(network).__mro__ if each.__module__.startswith("transformers."))
 
 
-def _text_card(out: Path, architecture: Architecture, model: Any, facts: dict[str, Any], writer: str) -> str:
+def _text_card(
+    out: Path, architecture: Architecture, model: Any, facts: dict[str, Any], writer: str, space: Space | None
+) -> str:
     kind = model.config.model_type
     summary = f"A network of the type {kind}, {made(facts)} by lgx {__version__}: {name_of(architecture)}."
     loader = _class_of(model)
     code = f"from transformers import {loader}\n\nmodel = {loader}.from_pretrained({quoted(out.name)})"
     sizes = {"parameters": _parameters(model)}
-    return model_card(out.name, "transformers", f"{kind}, learngene", summary, sizes, facts, code, writer)
+    if space is not None:
+        loader = "SentenceTransformer"
+        code = f"from sentence_transformers import {loader}\n\nmodel = {loader}({quoted(out.name)})"
+        summary += " Its vectors are in the space of its ancestor's."
+    library = "transformers" if space is None else "sentence-transformers"
+    return model_card(out.name, library, f"{kind}, learngene", summary, sizes, facts, code, writer)
 
 
 def _parameters(model: nn.Module) -> str:

@@ -62,7 +62,7 @@ def _translated(model: nn.Module, task: Task, texts: Mapping[str, str], place: s
     with silent(), foreign_errors(place, "torch.onnx cannot translate it", "write a .pt2 file"):
         program: Any = torch.onnx.export(
             traced, dynamo=True, input_names=[*(TEXT_INPUTS if task.reads_text else [_INPUT])],
-            output_names=[_OUTPUT], external_data=False, verbose=False,
+            output_names=[_OUTPUT if task.is_labeled else "vectors"], external_data=False, verbose=False,
         )  # fmt: skip
     names = {0: "batch", 1: "length"} if task.reads_text else {0: "batch"}
     if hasattr(program, "rename_axes"):  # not in torch 2.8

@@ -4,7 +4,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +43,22 @@ _OUTPUTS = {
     "language": "logits (batch, tokens, vocab_size); softmax gives probabilities of the next token",
 }
 
+_VECTORS = "vectors (batch, width) of length 1; their products are cosine similarities"
 
-def task_of(network: PretrainedNetwork, name: str = "") -> Task:
+
+def task_of(network: PretrainedNetwork, name: str = "", *, of_vectors: bool = False) -> Task:
     """The task of a network; for a model of timm that lgx cannot describe, from its configuration.
 
     Args:
         network: The network.
         name: Name of the task that it was trained on.
+        of_vectors: Whether vectors are wanted, so that a head does not matter.
     """
+    if of_vectors:
+        headless = task_of(replace(network, has_head=True), name)
+        return replace(
+            headless, num_classes=0, class_names=(), kind="text" if headless.reads_text else "classification"
+        )
     if not network.has_head:
         raise UserError(f"{network.name}: has no trained head, so it cannot predict; train a descendant first")
     model: Any = network.model
@@ -81,7 +89,7 @@ def to_texts(task: Task, origin: Mapping[str, Any]) -> dict[str, str]:
         "task": values.pop("name"),
         **values,
         "preparation": _PREPARATION.get("text" if task.reads_text else task.kind, of_whole_images),
-        "outputs": _OUTPUTS[task.kind],
+        "outputs": _OUTPUTS[task.kind] if task.is_labeled else _VECTORS,
         "origin": dict(origin),
         "lgx_version": __version__,
         "written_by": WRITER,
@@ -145,10 +153,11 @@ class ExportedModel:
 
     @torch.no_grad()
     def logits(self, inputs: Tensor) -> Tensor:
-        """Logits (B, K) of images (B, C, H, W) or texts (B, 3, N)."""
+        """Logits (B, K) of images (B, C, H, W) or texts (B, 3, N); of a task without classes vectors, (B, T)."""
         with foreign_errors(self.name, "the model does not run", "write it again with `lgx export`"):
             logits = self.program(inputs)
-        if tuple(logits.shape[:2]) != (len(inputs), self.task.num_classes):
+        width = self.task.num_classes or logits.shape[-1]  # that of vectors is free
+        if tuple(logits.shape[:2]) != (len(inputs), width):
             raise UserError(
                 f"{self.name}: returns outputs of shape {tuple(logits.shape)} for {len(inputs)} inputs, but its "
                 f"metadata has {self.task.num_classes} classes; write it again with `lgx export`"

@@ -18,6 +18,16 @@ SPEC = MethodSpec(
     kinds=("classification", "text", "language"),
     order=95,
 )
+BACKBONES = MethodSpec(
+    name="backbones",
+    paper=_PAPER,
+    url=_URL,
+    module="lgx.methods.nested.backbones:Backbones",
+    initializer="lgx.methods.nested.initializer:BackboneMembers",
+    learngene="backbones",
+    kinds=("classification", "text"),
+    order=97,
+)
 FAMILY = MethodSpec(
     name="family",
     paper=_PAPER,

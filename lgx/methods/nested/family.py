@@ -1,11 +1,8 @@
 """A family of finished networks of all sizes for one task: the training."""
 
-import math
-import shlex
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,37 +10,20 @@ from torch.func import functional_call
 
 from lgx.architectures import Architecture, full_name, name_of
 from lgx.architectures.class_order import class_order, with_class_order
-from lgx.architectures.cost import cost_of
-from lgx.artifacts.learngene import Learngene
 from lgx.components.metrics import metric_names, metrics_for, was_measured
 from lgx.core.batch import Batch
-from lgx.core.readable import lasting
 from lgx.core.rows import Evaluation
-from lgx.core.schema import check_option
-from lgx.core.seed import run_seed
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Front
-from lgx.initialization.sizing import Stopwatch
 from lgx.methods.nested import FAMILY
-from lgx.methods.nested.front import compared, front_figure, front_text, knee, measured_front, size_grid, write_table
-from lgx.methods.nested.shares import EqualCompute
-from lgx.methods.nested.sizes import WHOLE_NETWORK, default_sizes, parse_size, size_names, slice_text
-from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
+from lgx.methods.nested.equal_sizes import EqualSizes
+from lgx.methods.nested.front import measured_front
+from lgx.methods.nested.sizes import size_names, slice_text
 from lgx.methods.nested.slicing import slice_network
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
-_LEAST_UPDATES = 600
-"""Fewest updates of the cheapest size that a budget gives."""
-_VALIDATIONS = 10
-"""About how many validations a run with a budget has."""
-_FORWARDS = 4.5
-"""Forward passes that take as long as an update, measured with DeiT-Tiny on a CPU."""
-
-
-class Family(SlicedNetwork):
+class Family(EqualSizes):
     """Train one network whose slices are finished networks of every smaller size for the task.
 
     The slices start from the ancestor's weights; the head is new, unless the ancestor's head is for the task's classes.
@@ -65,30 +45,14 @@ class Family(SlicedNetwork):
 
     Args:
         ancestor: The pretrained network: a folder, a run, or any other source.
-        sizes: Sizes to train besides the whole network, as differences from it: ``depth=6,embed_dim=128``. By default
-            half of the layers; half of the layers at two thirds of the width; a quarter of the layers at two thirds of
-            the width with half of the MLP.
-        compute: Compute of the whole training, in epochs of training the whole network. The smallest size gets at least
-            600 updates. With it the run ends after so many passes over the data, and is validated about ten times;
-            ``trainer.max_epochs`` and ``trainer.max_steps`` can only end it earlier; -1 is no limit. By default they
-            alone give the length of the run.
         kwargs: Arguments of ``Distill`` and of every method, without those of its teacher and its start.
     """
 
     spec = FAMILY
     teacher_option: ClassVar[str | None] = None
 
-    def __init__(
-        self, ancestor: str, sizes: Sequence[str] | None = None, compute: float | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(guidance="logits", ancestor=ancestor, alpha=0.0, temperature=1.0, **kwargs)
-        if compute is not None:
-            check_option("compute", compute, 0 < compute < math.inf, "a positive number of epochs")
-        if sizes is not None and not sizes:
-            raise UserError("model.sizes: expected at least one size, e.g. [depth=6]; leave it out for three")
-        self.compute, self.sizes = compute, sizes
-        self._trained: list[str] = []  # of a checkpoint
-        self.front: Front | None = None
+    def __init__(self, ancestor: str, **kwargs: Any) -> None:
+        super().__init__(guidance="logits", ancestor=ancestor, **kwargs)
 
     def check_task(self, task: Task) -> None:
         """Refuse a task without labels, and wrong sizes.
@@ -104,104 +68,16 @@ class Family(SlicedNetwork):
     def teacher_request(self) -> None:
         """None: the loss has only labels."""
 
-    # -- sizes ----------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def listed(self) -> list[Architecture]:
-        """The listed sizes."""
-        if self.sizes is None:
-            return default_sizes(self.architecture)
-        try:
-            sizes = [parse_size(text, self.architecture) for text in self.sizes]
-        except UserError as error:
-            raise UserError(f"model.sizes: {error}") from error
-        if len(set(sizes)) < len(sizes):
-            raise UserError("model.sizes: lists a size twice; expected each once")
-        return sizes
-
     @cached_property
     def measured(self) -> list[Architecture]:
         """The trained sizes: the listed ones, then the whole network."""
         return list(dict.fromkeys([*self.listed, self.architecture]))
 
-    @cached_property
-    def updates(self) -> EqualCompute:
-        """The updates of each trained size, and of random sizes between the smallest listed ones and the whole."""
-        return EqualCompute([*([size] for size in self.measured), self._grid])
-
-    @cached_property
-    def _grid(self) -> list[Architecture]:
-        least = min(size.depth for size in self.listed), min(size.embed_dim for size in self.listed)
-        return size_grid(self.architecture, *least)
-
-    def draw(self, *parts: int) -> list[Architecture]:
-        """The size of one update, whose number ends ``parts``."""
-        return [self.updates.size(parts[-1], run_seed())]
-
-    def numbers_of_step(self, batch_idx: int) -> tuple[int, ...]:
-        """See :class:`SlicedNetwork`: the number of the update, so that accumulated batches have one size."""
-        return (self.global_step,)
-
-    # -- length of the run ----------------------------------------------------------------------------------------
-
-    def setup(self, stage: str) -> None:
-        """See :class:`~lgx.methods.base.Method`; with ``compute`` also set the number of passes over the data."""
-        super().setup(stage)
-        if stage == "fit" and self.compute is not None:
-            loop = self.trainer.fit_loop
-            passes = self._passes(self.compute)
-            loop.max_epochs = passes if loop.max_epochs in (None, -1) else min(loop.max_epochs, passes)
-            is_whole = loop.max_epochs == passes and self.trainer.max_steps < 0
-            if is_whole and self.trainer.check_val_every_n_epoch == 1:
-                self.trainer.check_val_every_n_epoch = -(-passes // _VALIDATIONS)
-
-    def planned_steps(self) -> int | None:
-        """See :class:`~lgx.methods.base.Method`."""
-        return min(filter(None, (super().planned_steps(), self._steps_of_compute)), default=None)
-
-    @property
-    def _steps_of_compute(self) -> int | None:
-        return None if self.compute is None else self._passes(self.compute) * self._updates_of_pass
-
-    @property
-    def _updates_of_pass(self) -> int:
-        batches = self.data_module().train_dataloader().epoch_length
-        return max(1, -(-batches // int(self.trainer.accumulate_grad_batches)))
-
-    def _passes(self, compute: float) -> int:
-        """Passes over the data that take so much compute; whole intervals between validations."""
-        smallest = max(self.updates.shares[: len(self.measured)])
-        wanted = compute * self._updates_of_pass * cost_of(self.architecture).macs / self.updates.macs
-        passes = math.ceil(max(wanted, _LEAST_UPDATES / smallest) / self._updates_of_pass)
-        interval = -(-passes // _VALIDATIONS)
-        return -(-passes // interval) * interval
-
-    def on_train_start(self) -> None:
-        """Print the updates of each size, and about how long they take."""
-        steps = self.planned_steps()
-        if steps is None or not self.trainer.is_global_zero:
-            return
-        names = [*(name or WHOLE_NETWORK for name in size_names(self.measured, self.architecture)), "random sizes"]
-        counts = [f"{round(share * steps):,} of {name}" for name, share in zip(names, self.updates.shares, strict=True)]
-        print(f"updates    {', '.join(counts)}{self._duration(steps)}", flush=True)
-        wanted = self._steps_of_compute
-        if wanted is not None and steps < wanted:
-            print(f"length     max_epochs or max_steps ends the run after {steps / wanted:.0%} of model.compute")
-
-    def _duration(self, steps: int) -> str:
-        """About how long the remaining updates take, from forward passes of the whole network."""
-        watch = Stopwatch(self.data_module().batch_size, self.device.type)
-        share = self.updates.macs / cost_of(self.architecture).macs
-        left = (steps - self.global_step) * int(self.trainer.accumulate_grad_batches)
-        seconds = _FORWARDS * share * watch.measure(self.architecture) * left
-        return f"; about {lasting(seconds)} without validations"
+    def measure(self, sizes: Sequence[Architecture]) -> Front | None:
+        """See :class:`~lgx.methods.nested.equal_sizes.EqualSizes`: with the metric of the task."""
+        return measured_front(self, sizes)
 
     # -- network --------------------------------------------------------------------------------------------------
-
-    def ranked_layers(self, ancestor: Architecture, inputs: Tensor) -> list[int]:
-        """See :class:`SlicedNetwork`: the first layer, the last one, then from the front."""
-        first, *others = range(ancestor.depth)
-        return [first, *others[-1:], *others[:-1]]
 
     def start_tensors(self, tensors: Mapping[str, Tensor], ancestor: Architecture) -> Mapping[str, Tensor]:
         """See :class:`SlicedNetwork`: with the ancestor's head in the task's order of classes, or without a head."""
@@ -289,49 +165,6 @@ class Family(SlicedNetwork):
         if len(self.listed) > 1:
             raise UserError("model.sizes: predictions need exactly one size; list it, e.g. [depth=6]")
         return super().predict_step(batch, batch_idx)
-
-    # -- what the run leaves --------------------------------------------------------------------------------------
-
-    def with_run_weights(self, folder: Path) -> dict[str, "Figure"]:
-        """Measure the front."""
-        if not self.trainer.enable_validation:
-            return {}
-        self.front = measured_front(self, [*self.measured, *self._grid])
-        if self.front is None:
-            return {}
-        if self.trainer.is_global_zero:
-            table = folder / "front.csv"
-            write_table(self.front, self.architecture, table)
-            count = len(self.front.scores)
-            print(f"front      {count} sizes in validation, {table}; sizes better than every smaller size:")
-            print(front_text(self.front), flush=True)
-        return {"front": front_figure(self.front, self.measured)}
-
-    def conclusions(self) -> list[str]:
-        """See :class:`~lgx.methods.base.Method`: the best slice beside the ancestor."""
-        return compared(self.front, self.architecture) if self.front else []
-
-    def next_command(self, folder: Path) -> str:
-        """See :class:`~lgx.methods.base.Method`: export the smallest network that is as good as the best."""
-        size = self.measured[0] if self.front is None else knee(self.front)
-        return f"lgx export {shlex.quote(str(folder))} --arch {slice_text(size)} --out small.onnx"
-
-    def describe(self) -> dict[str, Any]:
-        """The checkpoint's description, with the trained sizes."""
-        return super().describe() | {"sizes": [slice_text(size) for size in self.listed]}
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """See :class:`~lgx.methods.base.Method`; also learn which sizes were trained."""
-        super().on_load_checkpoint(checkpoint)
-        self._trained = [*checkpoint["lgx"].get("sizes", []), slice_text(self.architecture)]
-
-    def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
-        """The whole network, the order of its layers, and the front."""
-        tensors = {name: tensor for name, tensor in state.items() if name != ORDER}
-        scores = self.front.scores if self.front else {}
-        selection = {"layers": list(self.layer_order), "front": {slice_text(size): s for size, s in scores.items()}}
-        ancestor = self.ancestor or ""
-        return Learngene(self.method, self.architecture, tensors, ancestor, selection=selection, content="family")
 
 
 @lru_cache(maxsize=1024)

@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,19 +64,30 @@ def measured_front(method: Any, sizes: Iterable[Architecture]) -> Front | None:
         method: The family, which has the weights of its run; its trainer has its data.
         sizes: The sizes to measure.
     """
-    trainer, task = method.trainer, method.task
+    task = method.task
     ordered = sorted(dict.fromkeys(sizes), key=lambda size: (cost_of(size).parameters, size.spec()))
     metrics = {size: metrics_for(task).to(method.device) for size in ordered}
-    method.eval()
-    batches = _limited(method.data_module().val_dataloader(), trainer.limit_val_batches)
-    for batch in tracked(batches, f"measuring {len(metrics)} sizes:") if trainer.is_global_zero else batches:
-        moved = trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
-        with trainer.precision_plugin.val_step_context():
-            for size, metric in metrics.items():
-                update_metrics(metric, method.logits(size, moved.inputs).float(), moved.targets)
+    for batch in validated_batches(method, f"measuring {len(metrics)} sizes:"):
+        for size, metric in metrics.items():
+            update_metrics(metric, method.logits(size, batch.inputs).float(), batch.targets)
     scores = {size: float(metric[task.metric].compute()) for size, metric in metrics.items()}
     finite = {size: score for size, score in scores.items() if math.isfinite(score)}
     return Front(task.metric, finite, int(metrics[ordered[0]]["n"].compute())) if finite else None
+
+
+def validated_batches(method: Any, words: str) -> Iterator[Batch]:
+    """The validation batches of this process, on its device and in the precision of a validation.
+
+    Args:
+        method: The method, in evaluation mode from now on.
+        words: What the progress bar says.
+    """
+    trainer = method.trainer
+    method.eval()
+    batches = _limited(method.data_module().val_dataloader(), trainer.limit_val_batches)
+    for batch in tracked(batches, words) if trainer.is_global_zero else batches:
+        with trainer.precision_plugin.val_step_context():
+            yield trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
 
 
 def _limited(loader: Any, limit: float) -> Iterable[Batch]:
@@ -142,33 +153,44 @@ def front_text(front: Front) -> str:
     return "\n".join(f"{'':<11}{line}" for line in aligned(lines, left=0))
 
 
-def write_table(front: Front, whole: Architecture, path: Path) -> None:
-    """Write all sizes as CSV; ``best`` marks those that are better than every smaller one."""
+def write_table(
+    front: Front, whole: Architecture, path: Path, columns: Mapping[str, Mapping[Architecture, float]]
+) -> None:
+    """Write all sizes as CSV; ``best`` marks those that are better than every smaller one.
+
+    Args:
+        front: The sizes and their scores.
+        whole: The ancestor's size.
+        path: The file.
+        columns: Further scores of each size, by name.
+    """
     best = best_of(front)
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["network", *KEYS, "parameters", "macs", f"val_{front.metric}", "best"])
+        names = [f"val_{name}" for name in (front.metric, *columns)]
+        writer.writerow(["network", *KEYS, "parameters", "macs", *names, "best"])
         for size, score in front.scores.items():
             cost = cost_of(size)
             name = WHOLE_NETWORK if size == whole else "slice"
             numbers = (getattr(size, key) for key in KEYS)
-            writer.writerow([name, *numbers, cost.parameters, cost.macs, score, int(size in best)])
+            others = (column[size] for column in columns.values())
+            writer.writerow([name, *numbers, cost.parameters, cost.macs, score, *others, int(size in best)])
 
 
-def front_figure(front: Front, trained: list[Architecture]) -> "Figure":
+def front_figure(front: Front, trained: list[Architecture], whole: Architecture) -> "Figure":
     """Draw score against parameters and MACs; a line joins the sizes that are better than every smaller one.
 
     Args:
         front: The sizes and their scores.
-        trained: The sizes that were trained; the last one is the ancestor.
+        trained: The sizes that were trained.
+        whole: The ancestor's size, which may not have been measured.
     """
     from lgx.components.figures import make_panels
 
     figure, panels = make_panels(2, share_y=True)
     best = best_of(front)
-    whole = trained[-1]
     groups = (
-        (WHOLE_NETWORK, [whole], "#000000", "*"),
+        (WHOLE_NETWORK, [size for size in front.scores if size == whole], "#000000", "*"),
         ("trained sizes", [size for size in front.scores if size in trained and size != whole], "#d55e00", "o"),
         ("other sizes", [size for size in front.scores if size not in trained], "#0072b2", "o"),
     )

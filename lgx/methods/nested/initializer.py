@@ -7,10 +7,13 @@ from math import isfinite
 from torch import Tensor
 
 from lgx.architectures import Architecture
+from lgx.artifacts.learngene import MAP
+from lgx.artifacts.vector_space import Space
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Front, Sizes
 from lgx.methods.layers import LayerExpansion
+from lgx.methods.nested.neighbors import NEIGHBOR
 from lgx.methods.nested.sizes import parse_size, slice_text
 from lgx.methods.nested.slicing import sliced
 
@@ -100,3 +103,31 @@ class FamilyMembers(NestedSlices):
         if not all(map(isfinite, by_size.values())):
             raise UserError(f"{self.source}: its front contains a score that is not a number; train it again")
         return Front(self.loaded.task.get("metric", "acc"), by_size)
+
+
+class BackboneMembers(FamilyMembers):
+    """An encoder of any size: a slice without a head, whose vectors a map brings into the ancestor's space.
+
+    Args:
+        source: Learngene file of ``lgx fit --model Backbones``.
+    """
+
+    def named_size(self, text: str, num_classes: int | None) -> Architecture:
+        """See :class:`~lgx.initialization.Initializer`; the whole network is refused, because it is not trained."""
+        size = super().named_size(text, num_classes)
+        if size.replace(num_classes=0) == self.whole:
+            raise UserError(
+                f"size {text}: is the ancestor's; use {self.loaded.ancestor} itself, or choose a smaller one"
+            )
+        return size
+
+    @property
+    def front(self) -> Front:
+        """Scores of the sizes that the end of the training has measured."""
+        return super().front._replace(metric=NEIGHBOR)
+
+    def space(self, architecture: Architecture) -> Space:
+        """See :class:`~lgx.initialization.Initializer`."""
+        weight, bias = (self.loaded.tensors[f"{MAP}{name}"] for name in ("weight", "bias"))
+        pooling = (self.loaded.selection or {}).get("pooling", "mean")
+        return Space(weight[:, : architecture.embed_dim].clone(), bias, pooling)

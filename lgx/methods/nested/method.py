@@ -3,38 +3,30 @@
 import random
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.func import functional_call
+from torch import Tensor
 
 from lgx.architectures import Architecture
-from lgx.architectures.building import building_on
 from lgx.artifacts.learngene import WHOLE, Learngene
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.components.features import FeatureProjection, Features, feature_losses
-from lgx.components.losses import labeled_logits
-from lgx.components.metrics import agreement_with
+from lgx.components.features import Features, feature_losses
 from lgx.core.batch import Batch
 from lgx.core.schema import check_option
-from lgx.core.task import AGREEMENT, Task
-from lgx.errors import UserError
 from lgx.initialization import Sizes
-from lgx.methods.distillation.guidance import projected_features
 from lgx.methods.nested import SPEC
-from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
-from lgx.methods.nested.slicing import slice_network
+from lgx.methods.nested.feature_slices import FeatureSlices
+from lgx.methods.nested.sliced_network import ORDER
 
 _LARGEST = torch.finfo(torch.float16).max
 _SHARES = (0.5, 0.75, 1.0)
 """MLP ratios of random sizes, as shares of the ancestor's; the smallest size has the first."""
 
 
-class Nested(SlicedNetwork):
+class Nested(FeatureSlices):
     """Train an ancestor's weights so that its slices of all depths and widths imitate it, without labels.
 
     See :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the slices. Each step draws sizes and trains their
@@ -68,23 +60,6 @@ class Nested(SlicedNetwork):
         depth = self.parsed_architecture.depth
         check_option("least_depth", least_depth, 1 <= least_depth <= depth, f"a number of layers, 1 to {depth}")
         self.draws, self.least_depth = draws, least_depth
-
-    def check_task(self, task: Task) -> None:
-        """Refuse a task with labels.
-
-        Raises:
-            UserError: If its images have labels, or do not suit the network.
-        """
-        if task.is_labeled:
-            raise UserError(
-                "model Nested: learns only from the ancestor; give --data.labels false, or train finished networks "
-                "for the labels with --model Family"
-            )
-        super().check_task(task)
-
-    def validated_as(self, task: Task) -> Task:
-        """Texts without their labels."""
-        return replace(task, num_classes=0, metric=AGREEMENT, class_names=()) if task.reads_text else task
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
@@ -130,43 +105,9 @@ class Nested(SlicedNetwork):
         network.whole = self.architecture.build().requires_grad_(False)
 
     def begin(self, network: Any, tensors: Mapping[str, Tensor], order: Tensor) -> None:
-        """Load the ordered ancestor twice, and a projection that undoes the order."""
+        """Load the ordered ancestor twice."""
         super().begin(network, tensors, order)
         network.whole.load_state_dict(tensors, strict=False)
-        for layer in (network.projection.summary, network.projection.patches):
-            if layer.in_features == layer.out_features:
-                layer.weight.data.copy_(torch.eye(len(order))[:, order])
-
-    def outputs(self, size: Architecture, inputs: Tensor, real: Tensor | None = None) -> tuple[Features, Tensor]:
-        """What a slice computes: in evaluation the network that is cut, in training with its share of trained weights.
-
-        Args:
-            size: Its architecture.
-            inputs: Images (B, C, H, W), or token ids (B, N).
-            real: Which tokens count, (B, N); None for images.
-
-        Returns:
-            Its features, projected to the ancestor's widths, and its logits.
-        """
-        tensors = self.tensors_of(size)
-        projection: Any = self.network.projection
-        for name, tensor in projection.named_parameters(prefix="projection"):
-            tensors[name] = tensor[:, : size.embed_dim] if tensor.ndim == 2 else tensor
-        named = {f"network.{name}": tensor for name, tensor in tensors.items()}
-        summary, patches, logits = functional_call(self.prepare(size), named, (inputs, real), tie_weights=False)
-        return Features(summary, patches), logits
-
-    def logits(self, size: Architecture, inputs: Tensor) -> Tensor:
-        """See :class:`SlicedNetwork`."""
-        real = inputs[:, 1].bool() if size.reads_text else None
-        return self.outputs(size, inputs, real)[1]
-
-    def prepare(self, size: Architecture) -> nn.Module:
-        """A slice with its projection, without weights; it is built once."""
-        projection: Any = self.network.projection
-        widths = projection.summary.out_features, projection.patches.out_features
-        weight = projection.summary.weight
-        return _slice(self.with_kinds(size), *widths, self.compile_network, weight.device, weight.dtype)
 
     # -- losses ---------------------------------------------------------------------------------------------------
 
@@ -191,26 +132,6 @@ class Nested(SlicedNetwork):
         predictions = self.distilled(logits, answers, batch.targets)
         return {"loss": distilled + predictions, "loss_features": distilled, "loss_distillation": predictions}
 
-    def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
-        """The average over the measured sizes: loss, and agreement of predictions or features."""
-        real = self.real_tokens(batch)
-        wanted, answers = self._teacher_of(batch).features_and_logits(batch.inputs, real)
-        scores = []
-        for size in self.measured:
-            features, logits = self.outputs(size, batch.inputs, real)
-            losses, agreement = feature_losses(features, wanted, real)
-            if self.architecture.num_classes:
-                predicted, wanted_ones = (labeled_logits(part, batch.targets) for part in (logits, answers))
-                agreement = agreement_with(predicted, wanted_ones)[1]
-            scores.append((losses, agreement))
-            name = f"{split}/agreement_{size.depth}x{size.embed_dim}"
-            self.log(name, agreement.mean(), on_step=False, on_epoch=True, sync_dist=True, batch_size=len(agreement))
-        losses, agreement = (torch.stack(values).mean(0) for values in zip(*scores, strict=True))
-        metrics = self.metrics_of(split)
-        for name, value in (("loss", losses), (AGREEMENT, agreement), ("n", torch.tensor(len(losses)))):
-            metrics[name].update(value)
-            self.log(f"{split}/{name}", metrics[name], prog_bar=name == AGREEMENT, on_step=False, on_epoch=True)
-
     # -- what the run leaves --------------------------------------------------------------------------------------
 
     def next_command(self, folder: Path) -> str:
@@ -230,29 +151,5 @@ class Nested(SlicedNetwork):
 
 
 def _in_half(tensor: Tensor) -> Tensor:
-    """The tensor in float16, unless a value is beyond its range."""
-    return tensor.half() if (tensor.abs() <= _LARGEST).all() else tensor
-
-
-class _Slice(nn.Module):
-    """A smaller network with its projection, without weights, which come with each call."""
-
-    def __init__(self, network: Any, size: Architecture, summary: int, patches: int, compiled: bool) -> None:
-        super().__init__()
-        self.network = network
-        with building_on("meta"):
-            self.network.projection = FeatureProjection(size.embed_dim, summary, patches)
-        for block in size.blocks(network) if compiled else ():  # networks of all depths share compiled blocks
-            block.compile()
-
-    def forward(self, inputs: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Projected summary and patches, and logits."""
-        features, logits = projected_features(self.network, inputs, real)
-        return *features, logits
-
-
-@lru_cache(maxsize=1024)
-def _slice(
-    size: Architecture, summary: int, patches: int, compiled: bool, device: torch.device, dtype: torch.dtype
-) -> _Slice:
-    return _Slice(slice_network(size, device, dtype), size, summary, patches, compiled)
+    """The tensor in float16, unless a value is beyond its range; a plan's tensors have no values."""
+    return tensor.half() if tensor.is_meta or (tensor.abs() <= _LARGEST).all() else tensor

@@ -17,7 +17,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from data_modules.base import TaskDataModule
-from lgx.components.features import Probe
+from lgx.components.features import Probe, gathered
 from lgx.components.sharding import ShardedStrategy
 from lgx.core.batch import Batch
 from lgx.core.predictions import predicted_classes
@@ -349,7 +349,7 @@ class RunProbe(Callback):
         """Fit the probe on the first process with the features of all processes, and log its accuracy."""
         assert isinstance(pl_module, Method)
         features, labels = zip(*pl_module.probed, strict=True)
-        shares = _of_all((*self._of_training, torch.cat(features), torch.cat(labels)), trainer.world_size)
+        shares = gathered((*self._of_training, torch.cat(features), torch.cat(labels)), trainer.world_size)
         trained, trained_labels, tested, tested_labels = (torch.cat(parts) for parts in zip(*shares, strict=True))
         result: Any = None
         if trainer.is_global_zero:
@@ -362,12 +362,3 @@ class RunProbe(Callback):
             raise UserError(result)
         pl_module.log(f"test/{self.probe.metric}", result, rank_zero_only=True)
         pl_module.log("test/n", float(len(tested)), rank_zero_only=True)
-
-
-def _of_all(tensors: tuple[Tensor, ...], processes: int) -> list[tuple[Tensor, ...]]:
-    """Gather the tensors of all processes; their lengths may differ."""
-    if processes == 1:
-        return [tensors]
-    gathered: list[Any] = [None] * processes
-    torch.distributed.all_gather_object(gathered, tensors)
-    return gathered

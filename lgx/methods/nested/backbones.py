@@ -1,0 +1,138 @@
+"""Backbones of every size that share their ancestor's space: the training, without labels."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from lgx.architectures import Architecture
+from lgx.architectures.cost import cost_of
+from lgx.artifacts.learngene import MAP, Learngene
+from lgx.artifacts.pretrained import PretrainedNetwork
+from lgx.components.features import Features, feature_losses
+from lgx.core.batch import Batch
+from lgx.core.task import Task
+from lgx.errors import UserError
+from lgx.initialization import Front
+from lgx.initialization.sizing import enough
+from lgx.methods.distillation.guidance import PROJECTION
+from lgx.methods.nested import BACKBONES
+from lgx.methods.nested.equal_sizes import EqualSizes
+from lgx.methods.nested.feature_slices import FeatureSlices
+from lgx.methods.nested.neighbors import NEIGHBOR, agreements
+
+
+class Backbones(EqualSizes, FeatureSlices):
+    """Train one network whose slices are encoders of every smaller size, in the space of their ancestor's vectors.
+
+    Nothing is read but images or texts. Each update trains one size on a batch: its features imitate those of the
+    frozen ancestor (:func:`~lgx.components.features.feature_losses`). These are the vector that users read, i.e. the
+    class token, the pooled patches or the pooled tokens of a text, and all patches or tokens. A linear map brings the
+    features into the ancestor's space. All sizes share the map: a narrower one has its first columns. It is kept, so
+    that an index of the ancestor's vectors answers questions of a small encoder.
+
+    The whole network is the ancestor itself, and is not trained. See
+    :class:`~lgx.methods.nested.equal_sizes.EqualSizes` for the sizes, and :class:`~lgx.methods.nested.method.Nested`
+    for the papers on slices. After training, about forty sizes are measured on held-out examples: does each find the
+    ancestor's nearest neighbors (:func:`~lgx.methods.nested.neighbors.agreements`)? ``lgx export RUN --params 5M``
+    chooses by that.
+
+    Args:
+        kwargs: Arguments of ``Distill`` and of every method, without those of its losses and its start.
+    """
+
+    spec = BACKBONES
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(guidance="features", **kwargs)
+        self.has_labels, self.evaluates_with_teacher = False, True
+
+    def check_task(self, task: Task) -> None:
+        """Refuse a task with labels, and sizes that are not smaller than the ancestor."""
+        super().check_task(task)
+        if self.architecture in self.listed:
+            raise UserError("model.sizes: lists the ancestor's own size, which needs no training; leave it out")
+
+    def check_sizes(self, source: PretrainedNetwork) -> Architecture:
+        """See :class:`SlicedNetwork`; also refuse an ancestor without a pooled vector."""
+        ancestor = super().check_sizes(source)
+        if ancestor.kind == "segmentation":
+            raise UserError(
+                f"model.ancestor: {source.name} classifies pixels and has no vector of an image; give a classifier or "
+                "a network without a head"
+            )
+        return ancestor
+
+    @cached_property
+    def task_architecture(self) -> Architecture:
+        """The ancestor's architecture without its head."""
+        return self.parsed_architecture.replace(num_classes=0)
+
+    @cached_property
+    def measured(self) -> list[Architecture]:
+        """The listed sizes."""
+        return self.listed
+
+    @cached_property
+    def grid(self) -> list[Architecture]:
+        """Sizes between the smallest listed values and the whole network, without that."""
+        return [size for size in super().grid if size != self.architecture] or self.listed
+
+    def ranked_layers(self, ancestor: Architecture, inputs: Tensor) -> list[int]:
+        """See :class:`SlicedNetwork`: the first layer, the last one, then the middle of the largest gap between them.
+
+        So the layers of every slice are spaced as evenly as a sequence allows. Untrained slices of whole layers are
+        nearer to the ancestor so than with the first layers and the last one.
+        """
+        order = [0, ancestor.depth - 1][: ancestor.depth]
+        while len(order) < ancestor.depth:
+            start, end = max(pairwise(sorted(order)), key=lambda gap: gap[1] - gap[0])
+            order.append((start + end + 1) // 2)
+        return order
+
+    # -- losses and scores ----------------------------------------------------------------------------------------
+
+    def ancestor_features(self, batch: Batch) -> Features:
+        """The ancestor's features of a batch."""
+        return self._teacher_of(batch).features_and_logits(batch.inputs, self.real_tokens(batch))[0]
+
+    def features_of(self, size: Architecture, batch: Batch) -> Features:
+        """A slice's features of a batch in the ancestor's space."""
+        return self.outputs(size, batch.inputs, self.real_tokens(batch))[0]
+
+    def training_losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Distance of the features of the update's size from the ancestor's."""
+        (size,) = self.drawn or self.draw(0)
+        features = self.features_of(size, batch)
+        losses, _ = feature_losses(features, self.ancestor_features(batch), self.real_tokens(batch))
+        return {"loss": self.mean_loss(losses, batch)}
+
+    def measure(self, sizes: Sequence[Architecture]) -> Front | None:
+        """See :class:`EqualSizes`: neighbors that are the ancestor's."""
+        scores = agreements(self, sorted(dict.fromkeys(sizes), key=lambda size: cost_of(size).parameters))
+        names = next(iter(scores.values()), {}).keys() - {NEIGHBOR, "n"}
+        self.columns = {name: {size: each[name] for size, each in scores.items()} for name in sorted(names)}
+        counts = [int(each["n"]) for each in scores.values()]
+        return Front(NEIGHBOR, {size: each[NEIGHBOR] for size, each in scores.items()}, counts[0]) if counts else None
+
+    # -- what the run leaves --------------------------------------------------------------------------------------
+
+    def next_command(self, folder: Path) -> str:
+        """See :class:`~lgx.methods.base.Method`: export the best encoder of half of the ancestor's parameters."""
+        half = max(cost_of(self.architecture).parameters // 2, cost_of(self.measured[0]).parameters)
+        return f"lgx export {shlex.quote(str(folder))} --params {enough('params', half)} --out small"
+
+    def learngene(self, state: Mapping[str, Tensor]) -> Learngene:
+        """The whole network, the map of vectors, the order of the layers, and the front."""
+        kept = {
+            name: tensor for name, tensor in state.items() if name.startswith(MAP) or not name.startswith(PROJECTION)
+        }
+        learngene = super().learngene(kept)
+        assert learngene.selection is not None
+        if self.architecture.reads_text:
+            learngene.selection["pooling"] = self.pooling
+        return learngene

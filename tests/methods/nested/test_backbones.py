@@ -1,0 +1,184 @@
+"""Encoders of every size in the space of their ancestor: their scores, exports and vectors."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+import timm
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from torch.nn.functional import normalize
+
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.artifacts.vector_space import read_space
+from lgx.commands import api
+from lgx.errors import UserError
+from tests.support.command_line import arguments, lgx, ok, refusal
+from tests.support.extras import import_transformers, need_onnx
+from tests.support.tokenizers_of_models import write_tokenizer
+
+SIZES = '--model.sizes=["depth=2","depth=1,embed_dim=16,mlp_ratio=1"]'
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """A BERT with a tokenizer, in the folder of sentence-transformers; the mean of the tokens is its vector."""
+    transformers = import_transformers()
+    folder = write_tokenizer(tmp_path_factory.mktemp("bert") / "encoder", "bert")
+    words = len(json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"])
+    torch.manual_seed(1)
+    sizes = {"num_hidden_layers": 4, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
+    config = transformers.BertConfig(vocab_size=words + 2, max_position_embeddings=24, initializer_range=0.3, **sizes)
+    transformers.BertModel(config).eval().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sentences(tmp_path_factory):
+    """Lines of texts."""
+    file = tmp_path_factory.mktemp("lines") / "sentences.txt"
+    words = ["cat", "dog", "mat", "saw", "about", "long"]
+    lines = [" ".join(["the", *(words[k // 6**place % 6] for place in range(3))]) for k in range(200)]
+    file.write_text("\n".join(lines) + "\n\n")
+    return file
+
+
+def of_texts(encoder, sentences, runs, *options):
+    base = [w for w in arguments("fit", "Backbones", sentences, runs) if not w.startswith(("--data", "--model.arch"))]
+    data = ["--data=UnlabeledTexts", f"--data.root={sentences}", f"--data.tokenizer={encoder}"]
+    return lgx(*base, *data, f"--model.ancestor={encoder}", SIZES, *options)
+
+
+@pytest.fixture(scope="module")
+def texts(encoder, sentences, tmp_path_factory):
+    """The folder of a run on texts."""
+    runs = tmp_path_factory.mktemp("texts")
+    ok(
+        of_texts(
+            encoder,
+            sentences,
+            runs,
+            "--data.batch_size=16",
+            "--trainer.max_epochs=4",
+            "--name=t",
+            "--data.val_fraction=0.2",
+        )
+    )
+    return runs / "test/t/seed0"
+
+
+@pytest.fixture(scope="module")
+def pictures(images, ancestor, tmp_path_factory):
+    """The folder of a run on images."""
+    runs = tmp_path_factory.mktemp("pictures")
+    given = [f"--model.ancestor={ancestor}", SIZES.replace("16", "8"), "--data.labels=false", "--name=p"]
+    ok(lgx(*arguments("fit", "Backbones", images, runs, *given, "--trainer.max_epochs=2")))
+    return runs / "test/p/seed0"
+
+
+def front_of(run):
+    with (run / "front.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def vectors_of(files, model, out, *options):
+    ok(lgx("predict", files, "--model", model, "--out", out, *options))
+    return torch.from_numpy(np.load(out))
+
+
+def test_a_budget_gives_the_encoder_that_shares_most_nearest_neighbors_with_the_ancestor(texts, tmp_path):
+    rows = front_of(texts)
+    assert len(rows) > 8
+    assert all(row["network"] == "slice" for row in rows)
+    assert all(0 <= float(row[f"val_{key}"]) <= 1 for row in rows for key in ("nn_top1", "nn_top10", "cross_nn"))
+    limit = 15_000
+    ok(lgx("export", texts, "--params", limit, "--out", tmp_path / "small"))
+    config = json.loads((tmp_path / "small/config.json").read_text())
+    fitting = [row for row in rows if int(row["parameters"]) <= limit]
+    best = max(fitting, key=lambda row: (float(row["val_nn_top1"]), -int(row["parameters"])))
+    assert (config["num_hidden_layers"], config["hidden_size"]) == (int(best["depth"]), int(best["embed_dim"]))
+
+
+def test_sentence_transformers_onnx_and_lgx_give_the_same_vectors_of_texts(texts, encoder, sentences, tmp_path):
+    need_onnx()
+    arch = "depth=2,embed_dim=16"
+    for out in ("small", "small.onnx"):
+        ok(lgx("export", texts, "--arch", arch, "--out", tmp_path / out))
+    vectors = vectors_of(sentences, texts, tmp_path / "a.npy", "--arch", arch)
+    assert vectors.shape == (201, 32)
+    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(201))
+    for source in ("small", "small.onnx"):
+        words = ["--tokenizer", encoder, "--force"]
+        again = vectors_of(sentences, tmp_path / source, tmp_path / "b.npy", *words)
+        torch.testing.assert_close(again, vectors, rtol=1e-4, atol=1e-5)
+    assert "gives vectors" in refusal(lgx("predict", sentences, "--model", tmp_path / "small.onnx", "--out", "p.csv"))
+    library = pytest.importorskip("sentence_transformers", reason="pip install sentence-transformers")
+    plain = library.SentenceTransformer(str(tmp_path / "small"), device="cpu")
+    lines = sentences.read_text().splitlines()
+    torch.testing.assert_close(torch.from_numpy(plain.encode(lines)), vectors, rtol=1e-4, atol=1e-5)
+
+
+def test_the_ancestors_own_vectors_follow_its_pooling(encoder, sentences, tmp_path):
+    first = shutil.copytree(encoder, tmp_path / "first")
+    (first / "1_Pooling").mkdir()
+    (first / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}')
+    network = import_transformers().BertModel.from_pretrained(encoder).eval()
+    words = import_transformers().AutoTokenizer.from_pretrained(encoder)(["the cat"], return_tensors="pt")
+    tokens = network(**words).last_hidden_state[0]
+    (tmp_path / "one.txt").write_text("the cat")
+    for source, expected in ((encoder, tokens.mean(0)), (first, tokens[0])):
+        vectors = vectors_of(tmp_path / "one.txt", source, tmp_path / f"{source.name}.npy")
+        torch.testing.assert_close(vectors[0], normalize(expected, dim=0), rtol=1e-4, atol=1e-5)
+    ok(of_texts(first, sentences, tmp_path, "--trainer.max_steps=1", "--name=c"))
+    ok(lgx("export", tmp_path / "test/c/seed0", "--arch", "depth=2", "--out", tmp_path / "small"))
+    assert read_space(tmp_path / "small").pooling == "cls"
+    (first / "1_Pooling/config.json").write_text('{"pooling_mode": "max"}')
+    assert "pools tokens by" in refusal(of_texts(first, sentences, tmp_path, "--name=d"))
+
+
+def test_timm_reads_an_encoder_of_images_and_the_map_beside_it(pictures, images, tmp_path):
+    arch = "depth=2,embed_dim=8"
+    ok(lgx("export", pictures, "--arch", arch, "--out", tmp_path / "small"))
+    vectors = vectors_of(images / "val", tmp_path / "small", tmp_path / "a.npy")
+    again = vectors_of(images / "val", pictures, tmp_path / "b.npy", "--arch", arch)
+    torch.testing.assert_close(again, vectors)
+    model = timm.create_model(f"local-dir:{tmp_path}/small", pretrained=True).eval()
+    assert model.num_classes == 0
+    form = timm.data.resolve_model_data_config(model)
+    files = sorted((images / "val").glob("*/*.png"))
+    pixels = torch.stack([torch.from_numpy(np.array(Image.open(file))).permute(2, 0, 1) / 255 for file in files])
+    mean, std = (torch.tensor(form[key])[:, None, None] for key in ("mean", "std"))
+    dense = load_file(tmp_path / "small/2_Dense/model.safetensors")
+    mapped = model((pixels - mean) / std) @ dense["linear.weight"].T + dense["linear.bias"]
+    torch.testing.assert_close(normalize(mapped, dim=1), vectors, rtol=1e-4, atol=1e-5)
+    state = api.load_family(pictures)[arch].state_dict()
+    assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
+    with pytest.raises(UserError, match="holds backbones"):
+        load_pretrained(str(pictures / "final.learngene.safetensors"))
+    ok(lgx("init", "--source", pictures, "--arch", "depth=2", "--head", 5, "--out", tmp_path / "start"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (['--model.sizes=["depth=9"]'], "model.sizes: size depth=9"),
+        (['--model.sizes=["embed_dim=64,num_heads=4"]'], "has 64 dimensions, but the learngene has 32"),
+        (["--model.sizes=[ancestor]"], "needs no training"),
+        (["--data.max_len=40"], "in texts of up to 24"),
+        (["--data.root={empty}"], "has no rows"),
+    ],
+)
+def test_wrong_input_ends_with_one_sentence(encoder, sentences, tmp_path, options, words):
+    (tmp_path / "empty.txt").touch()
+    given = [option.replace("{empty}", str(tmp_path / "empty.txt")) for option in options]
+    assert words in refusal(of_texts(encoder, sentences, tmp_path, *given))
+
+
+def test_the_ancestors_size_is_the_ancestor_itself_and_labels_are_refused(texts, pictures, images, ancestor, tmp_path):
+    assert "use" in refusal(lgx("export", texts, "--arch", "ancestor", "--out", tmp_path / "out"))
+    given = arguments("fit", "Backbones", images, tmp_path, f"--model.ancestor={ancestor}")
+    assert "learns only from the ancestor" in refusal(lgx(*given))
+    assert not (pictures / "front.csv").exists()  # nine examples have no ten neighbors
