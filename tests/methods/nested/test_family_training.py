@@ -128,7 +128,7 @@ def test_a_budget_is_that_of_training_the_ancestor_or_600_updates_of_the_smalles
 def test_a_run_with_a_budget_validates_its_last_weights_and_says_what_ends_it_earlier(
     ancestor, images, tmp_path, monkeypatch, limit
 ):
-    monkeypatch.setattr("lgx.methods.nested.family._LEAST_UPDATES", 1)
+    monkeypatch.setattr("lgx.methods.nested.equal_sizes._LEAST_UPDATES", 1)
     given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES, "--name=b")
     done = ok(lgx(*given, "--model.compute=4", f"--trainer.max_epochs={limit}"))
     run = tmp_path / "test/b/seed0"
