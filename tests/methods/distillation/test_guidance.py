@@ -146,28 +146,12 @@ def test_labels_and_features_are_learned_together_and_a_test_does_not_need_the_a
     assert "give final.learngene.safetensors" in refused.sentence
 
 
-MISSING = "--model.ancestor=runs/missing/final.learngene.safetensors"
-PROJECTED = [FEATURES, UNLABELED, "--model.ancestor={headless}"]
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "network", "teacher_width", "note"),
-    [
-        ("TLEG", PROJECTED, {"num_classes": 0}, 24, ""),
-        ("Distill", [FEATURES, MISSING], {"depth": 4}, 768, "Not counted: the teacher"),
-        ("Distill", [UNLABELED, MISSING], {"depth": 4, "num_classes": 1000}, 0, "1000 classes"),
-        ("SWS", ["--model.start=mean", "--model.stages=[2,2]", MISSING], {}, 0, ""),
-    ],
-)
-def test_a_plan_counts_network_and_projection_and_needs_no_ancestor_file(
-    images, headless, tmp_path, model, options, network, teacher_width, note
-):
-    given = [option.format(headless=headless) for option in options]
-    plan = plan_of(configure(arguments("fit", model, images, tmp_path, *given)[1:]))
-    parameters = TINY.replace(**network).count_parameters()
-    assert plan.parameters.trained == parameters + 2 * (16 + 1) * teacher_width
+def test_a_plan_counts_network_and_projection(images, headless, tmp_path):
+    options = FEATURES, UNLABELED, f"--model.ancestor={headless}"
+    plan = plan_of(configure(arguments("fit", "TLEG", images, tmp_path, *options)[1:]))
+    parameters = TINY.replace(num_classes=0).count_parameters()
+    assert plan.parameters.trained == parameters + 2 * (16 + 1) * 24
     assert plan.learngene_bytes == 4 * parameters
-    assert note in " ".join(plan.notes)
 
 
 @pytest.mark.parametrize("guidance", ["logits", "features"])
@@ -186,8 +170,8 @@ def test_the_teacher_of_several_sets_reads_each_as_it_is_normalized(monkeypatch,
     asked = []
     answer = Teacher._answer
 
-    def note(teacher, part, inputs, compute):
-        return answer(teacher, part, inputs, lambda model, own: asked.append(own) or compute(model, own))
+    def note(teacher, inputs, compute):
+        return answer(teacher, inputs, lambda model, own: asked.append(own) or compute(model, own))
 
     monkeypatch.setattr(Teacher, "_answer", note)
     pixels = torch.rand(4, 3, 16, 16)
