@@ -80,7 +80,7 @@ def read_text_network(
         network, loading = kind.from_pretrained(
             folder, output_loading_info=True, ignore_mismatched_sizes=True, **options
         )
-    for name, stored, described in loading["mismatched_keys"]:
+    for name, stored, described in sorted(loading["mismatched_keys"]):
         raise UserError(
             f"{config}: {name} has shape {tuple(stored)}, but the configuration gives {tuple(described)}; {AGAIN}"
         )

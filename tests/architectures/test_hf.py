@@ -112,7 +112,7 @@ def folder(tmp_path_factory):
         ({"num_hidden_layers": 4}, "the weights beside it lack model.layers.3"),
         ({"num_hidden_layers": 2}, "describes 2 layers, but the weights also hold model.layers.2"),
         ({"num_key_value_heads": 4}, "num_key_value_heads 4 does not divide the 6 heads"),
-        ({"intermediate_size": 90}, "has shape .96, 48., but the configuration gives .90, 48."),
+        ({"intermediate_size": 90}, "down_proj.weight has shape .48, 96., but the configuration gives .48, 90."),
         ({"hidden_size": 0}, "hidden_size is .*, expected one whole number"),
         ({"hidden_size": 6 * 10**400}, "hidden_size is .*, expected one whole number"),
         ({"model_type": "t5"}, "encoder-decoder"),

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from lgx.architectures import ViTArchitecture
+from lgx.architectures.hf_model import TextNetwork
 from lgx.components.features import Features, feature_losses, features_and_logits
 from lgx.components.losses import (
     balanced_weights,
@@ -84,7 +85,7 @@ def test_losses_of_examples_are_those_of_the_mean():
 
 def test_features_of_texts_count_no_padding():
     tokens, real = torch.randn(2, 4, 5), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
-    model = SimpleNamespace(tokens_and_logits=lambda ids: (tokens, ids))
+    model = SimpleNamespace(tokens_and_logits=lambda ids: (tokens, ids), pooled=TextNetwork().pooled)
     found = features_and_logits(model, real, real)[0]
     torch.testing.assert_close(found.summary, torch.stack([tokens[0].mean(0), tokens[1, :2].mean(0)]))
     other = Features(torch.randn(2, 5), torch.randn_like(found.patches))

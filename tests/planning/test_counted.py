@@ -6,7 +6,7 @@ import pytest
 
 from lgx.core.flops import flop_counter
 from lgx.methods import registry
-from lgx.methods.nested.family import Family
+from lgx.methods.nested.equal_sizes import EqualSizes
 from tests.planning.helpers import plan, run_folder
 from tests.support.command_line import arguments, lgx, ok
 
@@ -35,6 +35,7 @@ OPTIONS = {
     "LSAMD": [LEARNGENE],
     "Nested": [LEARNGENE, "--data.labels=false", "--model.least_depth=1"],
     "Family": [LEARNGENE, '--model.sizes=["depth=2","depth=1,embed_dim=8"]'],
+    "Backbones": [LEARNGENE, '--model.sizes=["depth=2","depth=1,embed_dim=8"]', "--data.labels=false"],
     "GHN3": HYPER,
     "LoGAH": [*LOW_RANK, "--model.meta_batch=2"],
     "TAL": [*LOW_RANK, LEARNGENE],
@@ -48,7 +49,7 @@ def test_every_method_is_in_the_table():
 @pytest.mark.parametrize("name", OPTIONS)
 def test_plan_and_run_count_what_torch_counts(name, images, ancestor, tmp_path, monkeypatch):
     monkeypatch.setattr("lgx.cli._write_report", lambda *facts: "none")  # it measures latencies, as does
-    monkeypatch.setattr(Family, "_duration", lambda method, steps: "")  # the announced time of a family
+    monkeypatch.setattr(EqualSizes, "_duration", lambda method, steps: "")  # the announced time
     options = [option.replace("{ancestor}", str(ancestor)).replace("{images}", str(images)) for option in OPTIONS[name]]
     args = arguments(
         "fit", name, images, tmp_path / "runs", "--name=run", *options, "--trainer.limit_val_batches=0",
