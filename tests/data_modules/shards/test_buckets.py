@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import fsspec
+import fsspec.asyn
 import numpy as np
 import pytest
 import torch
@@ -47,6 +48,9 @@ def bucket():
 @pytest.fixture
 def server(bucket, folder, monkeypatch):
     """The server with the shards of ``folder``; blocks are small, so that a shard has several, and waits short."""
+    # Loader processes of the test before have inherited the selector of its event loop, and take connections out of it.
+    fsspec.asyn.iothread[0] = fsspec.asyn.loop[0] = None
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
     system().put(f"{folder}/", f"{URL}/", recursive=True)
     monkeypatch.setattr(remote, "WAITS", (0.01,) * 5)
     monkeypatch.setattr(remote, "BLOCK", 2048)
