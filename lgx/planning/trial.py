@@ -25,12 +25,12 @@ from lgx.core.flops import flop_counter
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods.base import Method
-from lgx.training.step_flops import line, size_of
+from lgx.training.step_flops import Estimate, Size, size_of
 
 ENOUGH = 0.01
 """Standard error of the mean FLOPs of a step at which no more steps are run: it is then known within 2 %."""
-FEWEST, MOST, MOST_REAL = 3, 200, 10
-"""Steps that are run, where steps draw networks at least twice as many; the most where steps need values."""
+FEWEST, FEWEST_DRAWN, MOST, MOST_REAL = 3, 10, 200, 10
+"""Steps that are run: the fewest, also where steps draw networks, and the most, also where steps need values."""
 DRAWS = 2000
 """Steps of a run whose networks are drawn; more would not change the mean."""
 _FEW = 2
@@ -109,26 +109,25 @@ class Trial:
     def mean(self) -> tuple[float, Step]:
         """FLOPs of an average step of the run, and the step that takes most.
 
-        Steps that draw networks are estimated from the multiply-accumulates of these, see
-        :mod:`lgx.training.step_flops`.
+        Steps that draw networks are estimated from the sizes of these, see :mod:`lgx.training.step_flops`.
         """
         total = self.trainer.total_steps
         every = np.linspace(0, total, min(total, DRAWS), endpoint=False).astype(int).tolist()
         sizes = [self._size(number) for number in every]
         spread = [int(len(every) * (number * _GOLDEN % 1)) for number in range(4 * len(every))]
-        order = list(dict.fromkeys([int(np.argmax(sizes)), *spread, *range(len(every))]))
-        fewest = min(2 * FEWEST if any(sizes) else FEWEST, len(every))
+        order = list(dict.fromkeys([sizes.index(max(sizes)), *spread, *range(len(every))]))
+        fewest = min(FEWEST_DRAWN if any(map(any, sizes)) else FEWEST, len(every))
         chosen: dict[int, Step] = {}
         for place in order[:MOST]:
             chosen[place] = self.run(every[place])
             is_enough = len(chosen) >= fewest and _error([sizes[p] for p in chosen], chosen) <= ENOUGH
             if is_enough or self.needs_values >= MOST_REAL:
                 break
-        slope, constant = line([sizes[p] for p in chosen], [step.flops for step in chosen.values()])
+        estimate = Estimate([sizes[p] for p in chosen], [step.flops for step in chosen.values()])
         most = max(chosen.values(), key=lambda step: step.saved)
         if len(chosen) == len(every):
             return float(np.mean([step.flops for step in chosen.values()])), most
-        return slope * float(np.mean(sizes)) + constant, most
+        return estimate.of(np.mean(sizes, 0).tolist()), most
 
     def run(self, number: int) -> Step:
         """Run one step of the run."""
@@ -147,7 +146,7 @@ class Trial:
         self._is_short = step.flops * share < _SHORT
         return step._replace(flops=step.flops * share, saved=step.saved * share)
 
-    def _size(self, number: int) -> float:
+    def _size(self, number: int) -> Size:
         """Begin a step, and measure what it has drawn."""
         place = self.trainer.accumulate_grad_batches * number
         self.trainer.global_step = number
@@ -192,12 +191,12 @@ class Trial:
         return Batch(inputs, targets, task.name)
 
 
-def _error(sizes: Sequence[float], chosen: Any) -> float:
-    """Relative standard error of the mean of counted steps, beside their line."""
-    flops = np.array([step.flops for step in chosen.values()])
-    slope, constant = line(sizes, list(flops))
-    rest = flops - slope * np.asarray(sizes) - constant
-    return float(np.sqrt(np.mean(rest**2) / max(1, len(flops) - 2)) / flops.mean())
+def _error(sizes: Sequence[Size], chosen: Any) -> float:
+    """Relative standard error of the mean of counted steps, beside their estimates."""
+    flops = [step.flops for step in chosen.values()]
+    estimate = Estimate(sizes, flops)
+    rest = np.array([value - estimate.of(size) for size, value in zip(sizes, flops, strict=True)])
+    return float(np.sqrt(np.mean(rest**2) / max(1, len(flops) - 3)) / np.mean(flops))
 
 
 def largest_task(method: Method) -> Task:

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from lgx.artifacts.learngene import Learngene
-from lgx.training.step_flops import StepFlops
+from lgx.training.step_flops import Size, StepFlops
 from tests.support.command_line import arguments, lgx, ok
+
+NOTHING = Size(0, 0)
 
 
 class Silent:
@@ -66,14 +68,15 @@ def count(steps):
 
 
 def test_few_of_many_equal_steps_are_counted():
-    total, counted = count([(0, 7e9)] * 10_000)
+    total, counted = count([(NOTHING, 7e9)] * 10_000)
     assert total == pytest.approx(7e13)
     assert counted < 200
 
 
 def test_steps_follow_the_size_of_their_networks():
     draw = random.Random(0)
-    steps = [(size, 6 * size + 1e9) for size in (draw.uniform(1e8, 1e10) for _ in range(5_000))]
+    sizes = [Size(draw.uniform(1e8, 1e10), draw.uniform(1e6, 1e8)) for _ in range(5_000)]
+    steps = [(size, 6 * size.macs + 40 * size.parameters + 1e9) for size in sizes]
     total, counted = count(steps)
     assert total == pytest.approx(sum(flops for _, flops in steps))
     assert counted < 200
@@ -81,7 +84,7 @@ def test_steps_follow_the_size_of_their_networks():
 
 def test_a_change_of_the_steps_is_noticed():
     draw = random.Random(0)
-    steps = [(0, draw.choice([2e9, 3e9])) for _ in range(5_000)] + [(0, 2e9)] * 5_000
+    steps = [(NOTHING, draw.choice([2e9, 3e9])) for _ in range(5_000)] + [(NOTHING, 2e9)] * 5_000
     total, counted = count(steps)
     assert total == pytest.approx(sum(flops for _, flops in steps), rel=0.02)
     assert counted < 1_000
