@@ -10,8 +10,10 @@ from lgx.planning import make_plan
 from lgx.runs.sweeps import RunSpec, load_sweep, option_arguments
 from lgx.training.same_run import flat_options
 
-_WITHOUT_COST = ("model.initializer", "model.start", "model.label", "model.head", "data.root")
-"""Options of starts and names, which do not change the time of training."""
+_WITHOUT_COST = ("model.label", "model.head", "data.root")
+"""Names, which do not change the time of training."""
+_STARTS = ("model.start", "model.task_embeddings")
+"""Options that name files which other runs write; without them a step takes the same time."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,9 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
 def _costly_options(spec: RunSpec) -> Iterator[str]:
     every = option_arguments(spec.options)
     written = {**flat_options(read_yaml(Path(spec.config), "give a configuration file")), **spec.options}
-    names_arch = written.get("model.arch") is not None  # otherwise the start may give it
-    free = [name for name in _WITHOUT_COST if names_arch or name != "model.initializer"]
-    return (text for text in every if not any(re.match(rf"--{name}[.=]", text) for name in free))
+    random = {name: "null" for name in _STARTS if str(written.get(name)).endswith(".safetensors")}
+    if "model.initializer" in written and written.get("model.arch") is not None:  # otherwise the start may give it
+        random["model.initializer"] = "RandomStart"
+    free = (*_WITHOUT_COST, *random)
+    yield from (text for text in every if not any(re.match(rf"--{name}[.=]", text) for name in free))
+    yield from (f"--{name}={value}" for name, value in random.items())
