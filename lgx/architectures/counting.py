@@ -27,7 +27,7 @@ def parameters_of(architecture: Any) -> int:
 @cache
 def macs_of(architecture: Any) -> int:
     """Multiply-accumulates of the forward pass of one example of the largest size."""
-    model = architecture.build("meta").eval().requires_grad_(False)  # torch's counter reads gradients of parameters
+    model = architecture.build("meta").eval()
     with torch.no_grad(), flop_counter() as counter:
         model(architecture.example_input())
     return int(counter.get_total_flops()) // 2

@@ -35,12 +35,12 @@ _NETWORKS = {
 EACH_TEXT = list(_NETWORKS)
 
 
-def plain_network(form: str) -> Any:
+def plain_network(form: str, **changes: int) -> Any:
     """A network of transformers, in which every parameter matters."""
     name, values = _NETWORKS[form]
     kind = getattr(transformers, name)
     torch.manual_seed(0)
-    network = kind(kind.config_class(**values)).eval()
+    network = kind(kind.config_class(**{**values, **changes})).eval()
     for parameter in network.parameters():
         nn.init.normal_(parameter, std=0.2)
     return network

@@ -90,7 +90,8 @@ class EqualSizes(SlicedNetwork):
     @cached_property
     def updates(self) -> EqualCompute:
         """The updates of each trained size, and of random sizes between the smallest listed ones and the whole."""
-        return EqualCompute([*([size] for size in self.measured), self.grid])
+        teacher = self.architecture if self.guidance == "features" else None
+        return EqualCompute([*([size] for size in self.measured), self.grid], teacher)
 
     @cached_property
     def grid(self) -> list[Architecture]:
@@ -135,7 +136,7 @@ class EqualSizes(SlicedNetwork):
     def _passes(self, compute: float) -> int:
         """Passes over the data that take so much compute; whole intervals between validations."""
         smallest = max(self.updates.shares[: len(self.measured)])
-        wanted = compute * self._updates_of_pass * cost_of(self.architecture).macs / self.updates.macs
+        wanted = compute * self._updates_of_pass * cost_of(self.architecture).macs / self.updates.mean_cost
         passes = math.ceil(max(wanted, _LEAST_UPDATES / smallest) / self._updates_of_pass)
         interval = -(-passes // _VALIDATIONS)
         return -(-passes // interval) * interval
@@ -155,10 +156,9 @@ class EqualSizes(SlicedNetwork):
     def _duration(self, steps: int) -> str:
         """About how long the remaining updates take, from forward passes of the whole network."""
         watch = Stopwatch(self.data_module().batch_size, self.device.type)
-        share = self.updates.macs / cost_of(self.architecture).macs
+        share = self.updates.mean_cost / cost_of(self.architecture).macs
         left = (steps - self.global_step) * int(self.trainer.accumulate_grad_batches)
-        forwards = _FORWARDS * share + (self.teacher is not None)
-        seconds = forwards * watch.measure(self.architecture) * left
+        seconds = _FORWARDS * share * watch.measure(self.architecture) * left
         return f"; about {lasting(seconds)} without validations"
 
     # -- network --------------------------------------------------------------------------------------------------

@@ -18,16 +18,22 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 class EqualCompute:
     """Divides the updates of a run among groups of sizes, so that all groups get the same compute.
 
-    Within a group, a size is drawn in inverse proportion to its multiply-accumulates. The updates of a group are spread
+    Within a group, a size is drawn in inverse proportion to the cost of its update. The updates of a group are spread
     evenly over the run.
 
     Args:
         groups: Groups of sizes.
+        teacher: The network whose answers every update needs; None for labels.
     """
 
-    def __init__(self, groups: Sequence[Sequence[Architecture]]) -> None:
-        self.groups = groups
-        self._rates = [fmean(1 / cost_of(size).macs for size in group) for group in groups]
+    def __init__(self, groups: Sequence[Sequence[Architecture]], teacher: Architecture | None = None) -> None:
+        self.groups, self.teacher = groups, teacher
+        self._rates = [fmean(1 / self.cost(size) for size in group) for group in groups]
+
+    def cost(self, size: Architecture) -> float:
+        """A third of the multiply-accumulates of an example in an update: of one forward pass without a teacher."""
+        answers = 0 if self.teacher is None else cost_of(self.teacher).macs
+        return cost_of(size).macs + answers / 3
 
     @cached_property
     def shares(self) -> list[float]:
@@ -35,8 +41,8 @@ class EqualCompute:
         return [rate / sum(self._rates) for rate in self._rates]
 
     @cached_property
-    def macs(self) -> float:
-        """Multiply-accumulates of an example in an average update."""
+    def mean_cost(self) -> float:
+        """The cost of an average update, see :meth:`cost`."""
         return len(self.groups) / sum(self._rates)
 
     def size(self, update: int, seed: int) -> Architecture:
@@ -47,7 +53,7 @@ class EqualCompute:
             seed: Seed of the run.
         """
         group = self.group(update, seed)
-        weights = [1 / cost_of(size).macs for size in group]
+        weights = [1 / self.cost(size) for size in group]
         return random.Random(repr((seed, update))).choices(group, weights)[0]
 
     def group(self, update: int, seed: int) -> Sequence[Architecture]:

@@ -18,6 +18,7 @@ from lgx.commands import api
 from lgx.errors import UserError
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.extras import import_transformers, need_onnx
+from tests.support.families import tiny
 from tests.support.tokenizers_of_models import write_tokenizer
 
 SIZES = '--model.sizes=["depth=2","depth=1,embed_dim=16,mlp_ratio=1"]'
@@ -159,6 +160,34 @@ def test_timm_reads_an_encoder_of_images_and_the_map_beside_it(pictures, images,
     with pytest.raises(UserError, match="holds backbones"):
         load_pretrained(str(pictures / "final.learngene.safetensors"))
     ok(lgx("init", "--source", pictures, "--arch", "depth=2", "--head", 5, "--out", tmp_path / "start"))
+
+
+@pytest.mark.parametrize("family", ["dinov3", "siglip", "eva02"])
+def test_ancestors_of_other_families_give_encoders_of_images(family, images, tmp_path):
+    size = "depth=1,embed_dim=16,num_heads=1"
+    ok(lgx("init", "--arch", tiny(family).spec(), "--out", tmp_path / "ancestor"))
+    given = [f"--model.ancestor={tmp_path}/ancestor", f'--model.sizes=["{size}"]', "--data.labels=false", "--name=run"]
+    words = arguments("fit", "Backbones", images, tmp_path, *given, "--trainer.max_steps=2")
+    ok(lgx(*(word for word in words if not word.startswith("--model.arch"))))
+    _is_exported(tmp_path / "test/run/seed0", images / "val", size, tmp_path)
+
+
+@pytest.mark.parametrize(("form", "tokenizer"), [("modernbert", "bert"), ("qwen3", "llama")])
+def test_ancestors_of_other_families_give_encoders_of_texts(form, tokenizer, sentences, tmp_path):
+    from tests.support.text_networks import plain_network
+
+    ancestor = write_tokenizer(tmp_path / "ancestor", tokenizer)
+    plain_network(form, vocab_size=320).save_pretrained(ancestor)
+    size = "depth=1,embed_dim=24,num_heads=3" if form == "modernbert" else "depth=1,embed_dim=16,num_heads=2"
+    ok(of_texts(ancestor, sentences, tmp_path, "--trainer.max_steps=2", f'--model.sizes=["{size}"]', "--name=run"))
+    _is_exported(tmp_path / "test/run/seed0", sentences, size, tmp_path)
+
+
+def _is_exported(run, files, size, folder):
+    ok(lgx("export", run, "--arch", size, "--out", folder / "small"))
+    vectors = vectors_of(files, folder / "small", folder / "a.npy")
+    assert vectors.isfinite().all()
+    torch.testing.assert_close(vectors_of(files, run, folder / "b.npy", "--arch", size), vectors)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_random_sizes_have_the_compute_of_one_size_and_are_drawn_by_seed_and_upd
     updates = made(ancestor).updates
     drawn = [updates.size(update, seed=3) for update in range(4000)]
     assert drawn == [updates.size(update, seed=3) for update in range(4000)]
-    assert fmean(size.count_macs() for size in drawn) == pytest.approx(updates.macs, rel=0.03)
+    assert fmean(size.count_macs() for size in drawn) == pytest.approx(updates.mean_cost, rel=0.03)
     others = {size for size in drawn if [size] not in updates.groups}
     assert len(others) > 4
     assert others != {updates.size(update, seed=4) for update in range(400)}
@@ -114,7 +114,7 @@ def test_a_budget_is_that_of_training_the_ancestor_or_600_updates_of_the_smalles
     method.data_module = lambda: loader
     method._trainer = SimpleNamespace(max_epochs=-1, max_steps=-1, accumulate_grad_batches=accumulate)
     steps, whole = method.planned_steps(), method.architecture.count_macs()
-    spent, smallest = steps * method.updates.macs, max(method.updates.shares[:-1]) * steps
+    spent, smallest = steps * method.updates.mean_cost, max(method.updates.shares[:-1]) * steps
     assert smallest >= 600 * 0.99
     if compute > 1:
         assert spent == pytest.approx(compute * -(-3 // accumulate) * whole, rel=0.12)  # whole intervals of validation
