@@ -94,13 +94,11 @@ class Report:
 
     Attributes:
         title: Its title.
-        headline: The result in sentences, the most important first.
         introduction: Paragraphs on included and excluded rows.
         sections: Its parts, in order.
     """
 
     title: str
-    headline: Sequence[str]
     introduction: Sequence[str]
     sections: Sequence[Section]
 
@@ -118,7 +116,7 @@ def to_html(report: Report) -> str:
 
 def to_markdown_page(report: Report) -> str:
     """The whole report in Markdown; its figures are files beside it."""
-    parts = [f"# {escape_markdown(report.title)}", *map(escape_markdown, (*report.headline, *report.introduction))]
+    parts = [f"# {escape_markdown(report.title)}", *map(escape_markdown, report.introduction)]
     for section in report.sections:
         parts += [f"## {escape_markdown(section.title)}", *map(escape_markdown, section.text)]
         parts += [to_markdown(table).strip() for table in section.tables]
@@ -148,7 +146,7 @@ def print_report(report: Report) -> None:
 
     screen = Console()
     tables = Console(width=_UNBOUNDED)
-    for sentence in (*report.headline, *report.introduction):
+    for sentence in report.introduction:
         screen.print(sentence, "", sep="\n", markup=False, highlight=False)
     for section in report.sections:
         screen.print(section.title, style="bold", markup=False, highlight=False)

@@ -51,7 +51,7 @@ def write_run_report(folder: Path, method: Method) -> Path | None:
         figures = [_figure(folder, name, caption) for name, caption in wanted if (folder / f"{name}.svg").is_file()]
         sections += [Section(title, figures=figures)] if figures else []
     about = f"Method {method.label}, {epochs} epoch(s), run {folder}."
-    report = Report(f"{', '.join(tasks)}: {what}", [], [about], sections)
+    report = Report(f"{', '.join(tasks)}: {what}", [about], sections)
     with atomic_path(folder / REPORT) as temporary:
         temporary.write_text(to_html(report), encoding="utf-8")
     return folder / REPORT
