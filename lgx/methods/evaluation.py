@@ -35,7 +35,6 @@ class EvaluatedModule(LightningModule, ABC):
         evaluates_with_teacher: Whether evaluation compares with the teacher, which must then be loaded.
         probe: Probe that a test measures instead of the metrics, or None.
         probed: Features (B, T) and labels (B,) of the test batches, for the probe.
-        tested: Logits of the last test batch of each network, by the suffix of its metrics; for pictures.
     """
 
     network: nn.Module
@@ -49,7 +48,6 @@ class EvaluatedModule(LightningModule, ABC):
         self.tasks: dict[str, Task] = {}
         self.eval_metrics = nn.ModuleDict()
         self.probe: Probe | None = None
-        self.tested: dict[str, Tensor] = {}
 
     @property
     @abstractmethod
@@ -146,8 +144,6 @@ class EvaluatedModule(LightningModule, ABC):
 
     def update(self, split: str, logits: Tensor, targets: Tensor, suffix: str = "") -> dict[str, Metric]:
         """Update the metrics of a split with logits (B, K) and the targets of a batch, and return them by name."""
-        if split == "test":
-            self.tested[suffix] = logits.detach()
         return update_metrics(self.metrics_of(split, suffix), logits, targets)
 
     def tag(self, split: str, task: str) -> str:
