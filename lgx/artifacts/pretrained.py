@@ -103,15 +103,13 @@ def load_pretrained(place: str) -> PretrainedNetwork:
             - a folder that ``lgx init``, ``lgx import``, ``timm.models.save_for_hf`` or, for a GPT-2,
               ``save_pretrained`` wrote, with or without ``local-dir:``,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,
-            - ``timm:NAME,weights=FILE,img_size=64,patch_size=8``: a model of timm with the weights of a file, resampled
-              to these sizes; all but the name may be left out, see :class:`~lgx.artifacts.source_names.TimmSource`,
-            - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (timm downloads it),
+            - a timm model name that timm downloads, ``levit_384.fb_dist_in1k``, ``timm:…`` or ``hf-hub:…``.
     """
     kind = kind_of(place)
     if kind == "weights":
         raise UserError(
             f"{place}: a bare weights file does not name its architecture; write a folder with "
-            f"`lgx import timm:NAME --weights {place} --out FOLDER`, or give `timm:NAME,weights={place}`"
+            f"`lgx import timm:NAME --weights {place} --out FOLDER`"
             if Path(place).exists()
             else f"{place}: no such file or folder"
         )

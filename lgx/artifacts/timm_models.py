@@ -255,8 +255,8 @@ def _explained(source: TimmSource, error: Exception) -> UserError:
         return UserError(f"{place}: {key} has shape {theirs}, but {name} needs {ours}; give weights of {name}")
     classes, heads = (shape.strip("[]").split(",")[0] for shape in (theirs, ours))
     return UserError(
-        f"{place}: its head has {classes} classes, but {name} has {heads}; give --num_classes {classes} (in a source "
-        f"num_classes={classes}) to keep it, or 0 to import without a head"
+        f"{place}: its head has {classes} classes, but {name} has {heads}; give --num_classes {classes} to keep "
+        f"it, or 0 to import without a head"
     )
 
 
@@ -265,7 +265,7 @@ def _check_names(source: TimmSource, held: int, missing: Sequence[str], ignored:
     place, name = source.weights, source.model
     heads = _heads(name)
     if missing and all(key.startswith(heads) for key in missing):
-        raise UserError(f"{place}: has no head, but {name} has one; give --num_classes 0 (in a source num_classes=0)")
+        raise UserError(f"{place}: has no head, but {name} has one; give --num_classes 0")
     foreign = [key for key in ignored if not key.startswith((*_BESIDE, *heads))]
     if missing or foreign:
         raise UserError(
