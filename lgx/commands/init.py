@@ -30,7 +30,6 @@ def init(
     out: str,
     size: SizeOptions,
     source: str | None = None,
-    batch_size: PositiveInt = 1,
     head: PositiveInt | None = None,
     num_classes: PositiveInt | None = None,
     tokenizer: str | None = None,
@@ -52,7 +51,6 @@ def init(
         size: The descendant.
         source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file.
             Without it, the start is random, or that of a --method without a source.
-        batch_size: Images in the forward pass that --latency measures.
         head: Number of classes of a new random head; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head; by default that of the source or --task.
         tokenizer: Another tokenizer for a network of texts than that of the source: folder, or name on the hub.
@@ -67,7 +65,7 @@ def init(
     check_model_place(out, "lgx init", force, [tokenizer, *reads], tokenizer)
     initializer = initializer_for(**read, seed=seed)
     record = _record(initializer, named, read)
-    architecture, start = start_descendant(size.arch, initializer, head, num_classes, seed, budgets, batch_size, data)
+    architecture, start = start_descendant(size.arch, initializer, head, num_classes, seed, budgets, data)
     place = read["source"]
     _write(out, initializer, architecture, start, record, named["source"], place, seed, tokenizer, keep_names=not head)
 
@@ -135,7 +133,6 @@ def start_descendant(
     num_classes: int | None,
     seed: int,
     budgets: Sequence[Budget] = (),
-    batch_size: int = 1,
     data: str | None = None,
 ) -> tuple[Architecture, Initialization]:
     """Build the descendant and initialize it.
@@ -147,7 +144,6 @@ def start_descendant(
         num_classes: Number of classes of a random start or a predicted head.
         seed: Seed of all random initialization.
         budgets: Upper limits for the choice of sizes, see :func:`lgx.commands.size.choose_size`.
-        batch_size: Images of a pass whose latency is measured.
         data: Data set that ranks the sizes within the budgets.
     """
     if budgets and initializer.front is not None:
@@ -157,7 +153,7 @@ def start_descendant(
     elif budgets:
         from lgx.commands.size import choose_size
 
-        arch = choose_size(initializer, arch, head or num_classes, budgets, batch_size, data, seed)
+        arch = choose_size(initializer, arch, head or num_classes, budgets, data, seed)
     if arch is None:
         raise UserError("--arch: give the descendant's size (depth=6), or a budget: --params, --macs or --latency")
     origin = initializer.origin()
