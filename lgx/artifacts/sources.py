@@ -112,19 +112,13 @@ def resolve(text: str, download: bool = True) -> Source:
     return source
 
 
-def learngene_of(folder: str | Path) -> Path:
-    """The learngene file of a run, which may not exist; in runs of earlier versions its name begins with ``best``."""
-    file, former = Path(folder, FINAL_LEARNGENE), Path(folder, "best" + LEARNGENE)
-    return former if former.is_file() and not file.is_file() else file
-
-
 def place_in_run(source: str) -> str:
     """The file to read of a run's folder; every other source is its own place.
 
     Returns:
         The learngene file if it contains more than one network, otherwise the checkpoint with the run's weights.
     """
-    file = str(learngene_of(source))
+    file = str(Path(source, FINAL_LEARNGENE))
     about = parse_json(read_metadata(file).get("lgx", "{}"), file, "train it again")
     is_several = isinstance(about, dict) and about.get("content", "network") != "network"
     return file if is_several else weights_of_run(source)

@@ -1,7 +1,6 @@
 """Facts of a trained network for its model card: task, scores, seed, commit, method and start, from its run."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,15 +11,11 @@ from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.source_names import public_name, public_path
 from lgx.artifacts.sources import Source, is_learngene
 from lgx.core.provenance import config_hash
-from lgx.core.readable import clipped
-from lgx.core.rows import CLASS_TABLE, Row
+from lgx.core.rows import Row
 from lgx.core.schema import LINE
 from lgx.core.task import BALANCED
-from lgx.results.metrics import examples_of, heading, scale_of
+from lgx.results.metrics import heading, scale_of
 from lgx.results.run_records import RunRecord
-
-_LISTED = 20
-"""Largest number of classes whose examples are listed."""
 
 
 class _File(NamedTuple):
@@ -32,7 +27,7 @@ class _File(NamedTuple):
         task: Name of its task; None if missing.
         metric: The task's main metric.
         epochs: Epochs of training; None if missing.
-        scores: Monitored metric, e.g. ``val/acc`` -> its value when the file was saved.
+        scores: Scores in a learngene, e.g. of ``val/acc``.
         versions: Hash of the configuration, commit of the code and versions of libraries, if present.
     """
 
@@ -51,7 +46,7 @@ def model_facts(
     """Facts on a trained network that is exported, for its model card.
 
     Scores come from the rows of ``results.csv`` with the same number of epochs; those of the test only for the weights
-    that the run tested. Without the run's folder, the score comes from the file.
+    that the run tested. Without the run's folder, a learngene has the scores in its file.
 
     Args:
         source: Checkpoint or learngene file, also from elsewhere; a folder or weights file that ``lgx init`` wrote
@@ -94,7 +89,6 @@ def model_facts(
             "seed": first.seed if first else None,
             "method": facts.method,
             "start": _start(run),
-            "test images": _balance(run),
             "run": public_path(first.run) if first else None,
             **facts.versions,
             **({"commit": first.commit} if first and first.commit else {}),
@@ -128,22 +122,13 @@ def _of_checkpoint(source: str) -> _File:
         task.get("name"),
         task.get("metric", "acc"),
         epochs if isinstance(epochs, int) else None,
-        _scores(checkpoint.get("callbacks")),
+        {},
         of_config | {name: versions.get(name) for name in ("commit", "lgx", "torch", "timm")},
     )
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _scores(callbacks: object) -> dict[str, float]:
-    """Monitored metric -> its value, of the callbacks in a checkpoint, which may hold anything."""
-    scores = {}
-    for state in callbacks.values() if isinstance(callbacks, dict) else ():
-        with suppress(TypeError, ValueError, KeyError, RuntimeError):
-            scores[str(state["monitor"])] = float(state["current_score"])
-    return scores
 
 
 def _of_learngene(source: str) -> _File:
@@ -167,16 +152,6 @@ def _start(run: RunRecord) -> str | None:
         return None
     source = _public(run.start.arguments.get("source"))
     return f"{run.start.name} from {source}" if source else run.start.name
-
-
-def _balance(run: RunRecord) -> str | None:
-    """Examples of each class in the run's test."""
-    counts = examples_of(run.folder / CLASS_TABLE)
-    if not counts:
-        return None
-    if len(counts) > _LISTED:
-        return f"{min(counts.values())} to {max(counts.values())} in each of {len(counts)} classes"
-    return ", ".join(f"{clipped(name)} {count}" for name, count in counts.items())
 
 
 def _public(source: object) -> str | None:
