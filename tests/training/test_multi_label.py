@@ -125,7 +125,6 @@ def test_exported_models_predict_every_label_of_files(trained: Path, root: Path,
         expected = network.model(batch.inputs).sigmoid()
     found = torch.tensor([[float(cell) for cell in row[1:]] for row in rows[-40:]])
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
-    assert "--top_k" in lgx("predict", root, "--model", model, "--out", tmp_path / "l.csv", "--top_k", 2).sentence
 
 
 def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: Path, run, ancestor: Path, fit) -> None:
