@@ -9,12 +9,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, ViTArchitecture, name_of, parse_any_architecture, vit_only
+from lgx.architectures import Architecture, ViTArchitecture, name_of, vit_only
 from lgx.architectures.building import building_on, fill_buffers
 from lgx.architectures.describing import describe_vit
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import WHOLE, Learngene
-from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, half_type, read_metadata, read_safetensors
+from lgx.artifacts.safetensors_files import half_type, read_safetensors
 from lgx.artifacts.safety import (
     AGAIN,
     TASK,
@@ -125,11 +125,8 @@ def architecture_of(place: str) -> Architecture:
     """The architecture of a trained network, without a download of timm's weights and without random numbers.
 
     Args:
-        place: As for :func:`load_pretrained`, or a bare weights file of ``lgx init``, which describes its network.
+        place: As for :func:`load_pretrained`.
     """
-    kind = kind_of(place)
-    if kind == "weights" and (text := read_metadata(place).get(ARCHITECTURE_KEY)):
-        return parse_any_architecture(text)
     with torch.random.fork_rng(devices=[]):
         network = _without_weights(place) or load_pretrained(place)
     return network.require_architecture("a default architecture")

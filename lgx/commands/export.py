@@ -22,7 +22,7 @@ def export(
     tokenizer: str | None = None,
     force: bool = False,
 ) -> None:
-    """Write a trained network for use without lgx: a timm or transformers folder, safetensors, ONNX or torch.export.
+    """Write a trained network for use without lgx: a timm or transformers folder, ONNX or torch.export.
 
     ONNX files and programs of torch.export take batches of any size. They contain class names, normalization, image
     size and the origin of the run. Their outputs are compared with the network's before they are moved to --out.
@@ -32,7 +32,7 @@ def export(
     Args:
         source: Folder of a run (its final weights), a checkpoint (averaged weights if the run averages weights), a
             model folder, or a learngene file of a whole network or a family.
-        out: Folder, or file ending in .safetensors, .onnx or .pt2 (torch.export).
+        out: Folder, or file ending in .onnx or .pt2 (torch.export).
         size: The network of a family.
         int8: Write an .onnx file in 8 bits, with onnxruntime's quantization. The value is the name of an image set, or
             a folder with train/<class>/<image>: training images calibrate, test images compare the accuracy.

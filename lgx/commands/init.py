@@ -40,14 +40,13 @@ def init(
     """Initialize a descendant and write it as a model that plain timm loads (for text: transformers).
 
     A folder contains config.json, model.safetensors and a model card. `timm.create_model("local-dir:FOLDER",
-    pretrained=True)` loads it, or for text `AutoModelForSequenceClassification.from_pretrained("FOLDER")`. A file that
-    ends in .safetensors contains the weights, and their origin as metadata. With a budget, --data
-    (train/<class>/<image>) chooses the start whose untrained features have the highest k-NN accuracy.
+    pretrained=True)` loads it, or for text `AutoModelForSequenceClassification.from_pretrained("FOLDER")`. With a
+    budget, --data (train/<class>/<image>) chooses the start whose untrained features have the highest k-NN accuracy.
 
     Example: lgx init --source ancestor --arch depth=6 --method weight_subcloning --head 5 --out small
 
     Args:
-        out: Folder, or file ending in .safetensors.
+        out: Folder.
         size: The descendant.
         source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file.
             Without it, the start is random, or that of a --method without a source.
@@ -96,10 +95,7 @@ def _write(
     print(f"method    {method}{f' from {source}' if source else ''}")
     print(f"built     {name_of(architecture)}, {architecture.outputs}\n{start.describe()}")
     if source is not None and isinstance(architecture, ViTArchitecture):
-        unknown = (
-            f"mean 0.5, std 0.5, because {source} does not contain its normalization; "
-            f"`lgx import timm:NAME --weights {source} --out FOLDER` takes those of timm's model"
-        )
+        unknown = f"mean 0.5, std 0.5, because {source} does not contain its normalization"
         print(f"normalize {f'{origin.normalization}, of {source}' if origin.normalization else unknown}")
     label_names = origin.label_names if keep_names else None
     card = {"method": method, "source": source and public_name(source), "seed": seed, "task": origin.task}

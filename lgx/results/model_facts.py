@@ -49,7 +49,7 @@ def model_facts(
     that the run tested. Without the run's folder, a learngene has the scores in its file.
 
     Args:
-        source: Checkpoint or learngene file, also from elsewhere; a folder or weights file that ``lgx init`` wrote
+        source: Checkpoint or learngene file, also from elsewhere; a folder that ``lgx init`` wrote
             gives the facts of its start. Paths in the facts are shortened, because the card is public.
         architecture: The chosen network of a source with several networks.
         scores: The scores of this network by tag; None for a source of one network.

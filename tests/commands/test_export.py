@@ -153,10 +153,12 @@ def test_a_missing_package_is_named_before_anything_is_traced(ancestor, tmp_path
     assert (done.code, "needs onnxscript, which is not installed" in done.sentence) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["net.onnx", "net.safetensors"])
-def test_a_tokenizer_beside_a_file_is_refused(ancestor, tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "words"), [("net.onnx", "--tokenizer: needs a folder"), ("net.safetensors", "give a folder, in which")]
+)
+def test_a_tokenizer_beside_a_file_and_a_bare_file_of_weights_are_refused(ancestor, tmp_path, name, words):
     done = lgx("export", ancestor, "--out", tmp_path / name, "--tokenizer", "gpt2")
-    assert (done.code, "--tokenizer: needs a folder" in done.sentence) == (2, True), done.err
+    assert (done.code, words in done.sentence) == (2, True), done.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -113,7 +113,7 @@ def words(model, images, folder, *options):
 
 def test_the_source_gives_what_is_left_out_and_changes_nothing_else(images, ancestor_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    out = "start.safetensors"
+    out = "start"
     assert lgx("init", "--source", ancestor_file, "--arch", OWN, "--head=3", "--out", out).code == 0
     start = ["--model.initializer=Pretrained", "--model.head=new", f"--{SOURCE}={out}"]
     states, configs = [], []
