@@ -8,10 +8,12 @@ from typing import Any
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.compute import Curves, compute_sections, random_start, read_curves
-from lgx.results.merging import TITLE, Merged, count_whole_runs, find_results, last_epochs, merge, names_of_runs
+from lgx.results.merging import Merged, count_whole_runs, find_results, last_epochs, merge, names_of_runs
 from lgx.results.metrics import ACCURACY, fair_metric, lower_is_better
 from lgx.results.report import Report, Section, to_markdown_page
 from lgx.results.tables import difference_section, table_section
+
+_TITLE = "Comparison of initializations"
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
         notes += unknown
         sections.append(cost_section(costs))
     introduction = [_overview(shown), *merged.notes, *fair_notes, *notes, *_left_out(merged.rows, shown, options)]
-    return Comparison(options, merged, of_split, shown, Report(TITLE, introduction, sections), curves)
+    return Comparison(options, merged, of_split, shown, Report(_TITLE, introduction, sections), curves)
 
 
 def _of_whole_runs(of_split: Sequence[Row], every: Sequence[Row], options: Options) -> tuple[list[Row], list[str]]:

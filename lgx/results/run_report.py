@@ -52,7 +52,7 @@ def write_run_report(folder: Path, method: Method) -> Path | None:
     about = f"Method {method.label}, {epochs} epoch(s), run {folder}."
     report = Report(f"{', '.join(tasks)}: {what}", [about], sections)
     with atomic_path(folder / REPORT) as temporary:
-        temporary.write_text(to_html(report), encoding="utf-8")
+        temporary.write_text(to_html(report, "lgx fit"), encoding="utf-8")
     return folder / REPORT
 
 

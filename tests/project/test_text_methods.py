@@ -194,15 +194,14 @@ def test_mistakes_end_with_one_sentence(text_root, tmp_path, model, options, sen
     assert "Traceback" not in done.err
 
 
-def test_commands_refuse_options_that_do_not_fit_together(text_root, tal, ancestor, tmp_path):
-    learngene, whole = tal / "final.learngene.safetensors", ancestor / "final.learngene.safetensors"
+def test_commands_refuse_options_that_do_not_fit_together(text_root, tal, tmp_path):
+    learngene = tal / "final.learngene.safetensors"
     out, other = tmp_path / "out", "3-GPT2,vocab_size=300"
     cases = {
         ("init", "--source", learngene, "--task", "cola", "--arch", "6-Tiny", "--out", out): "name a network of",
         ("init", "--source", learngene, "--task", "cola", "--arch", other, "--out", out): "vocab_size=260",
         ("init", "--arch", "6-Tiny", "--out", out, "--tokenizer", text_root): "is for networks of texts",
         ("init", "--arch", ARCH, "--out", out, "--tokenizer", text_root): "--tokenizer: ",
-        ("embed", "--ancestor", whole, "--data", "cola", "--img_size", 32): "reads texts; leave it out",
         ("data", "prepare", "cola", "--root", tmp_path): "unpack cola_public",
         ("data", "prepare", "cola", "--root", text_root, "--shards"): "--shards: cola is a text set",
     }  # fmt: skip

@@ -311,7 +311,8 @@ def check(row, examples, out):
     """Compare a finished row with the reference."""
     (batches, validation, start), options, run = recorded(row, out), options_of(row), out / "e/r/seed0"
     counts = check_examples(row, batches, validation, examples)
-    for name, tensor in load_file(next(out.glob("start.*safetensors"))).items():
+    of_folder = out / "start/model.safetensors"
+    for name, tensor in load_file(of_folder if of_folder.is_file() else out / "start.learngene.safetensors").items():
         is_kept = row["head"] == "keep" or not name.startswith("head.")
         assert torch.equal(tensor, start[name].float()) == is_kept, f"{name} of the start"
     expected = plain.train(options, start, batches, counts, validation if row["val"] != "none" else None)
