@@ -209,7 +209,7 @@ def plan_of(run: Configured) -> Plan:
     if sharded:
         shares = {"weights": memory.weights // processes, "gradients": memory.gradients // processes}
         memory = replace(memory, **shares, optimizer=None if state is None else state // processes)
-    if processes == 1 or sharded or not _copies_gradients(trainer):
+    if processes == 1 or sharded:
         memory = replace(memory, buckets=0)
     return Plan(
         model=type(method).__name__,
@@ -373,13 +373,6 @@ def _is_sharded(trainer: Namespace, method: Method) -> bool:
     if sharded and not method.shards:
         raise UserError(f"trainer.strategy: the network of {type(method).__name__} cannot be sharded; use ddp")
     return sharded
-
-
-def _copies_gradients(trainer: Namespace) -> bool:
-    """Whether DDP exchanges copies of the gradients: the default, unless ``gradient_as_bucket_view`` is set."""
-    strategy: Any = trainer.strategy
-    groups = [strategy.get(k) for k in ("init_args", "dict_kwargs")] if isinstance(strategy, Namespace) else []
-    return not any(group and group.get("gradient_as_bucket_view") for group in groups)
 
 
 def _number(value: Any) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lgx.architectures import Architecture, full_name
 from lgx.artifacts.checkpoints import load_checkpoint
@@ -10,34 +10,11 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.source_names import public_name, public_path
 from lgx.artifacts.sources import Source, is_learngene
-from lgx.core.provenance import config_hash
 from lgx.core.rows import Row
 from lgx.core.schema import LINE
 from lgx.core.task import BALANCED
 from lgx.results.metrics import heading, scale_of
 from lgx.results.run_records import RunRecord
-
-
-class _File(NamedTuple):
-    """The description in a checkpoint or learngene.
-
-    Attributes:
-        folder: The folder of its run.
-        method: Name of its method.
-        task: Name of its task; None if missing.
-        metric: The task's main metric.
-        epochs: Epochs of training; None if missing.
-        scores: Scores in a learngene, e.g. of ``val/acc``.
-        versions: Hash of the configuration, commit of the code and versions of libraries, if present.
-    """
-
-    folder: Path
-    method: str | None
-    task: str | None
-    metric: str
-    epochs: int | None
-    scores: Mapping[str, float]
-    versions: Mapping[str, object]
 
 
 def model_facts(
@@ -49,8 +26,8 @@ def model_facts(
     that the run tested. Without the run's folder, a learngene has the scores in its file.
 
     Args:
-        source: Checkpoint or learngene file, also from elsewhere; a folder that ``lgx init`` wrote
-            gives the facts of its start. Paths in the facts are shortened, because the card is public.
+        source: Checkpoint or learngene file, also from elsewhere; a folder that ``lgx init`` wrote gives the facts of
+            its start. Paths in the facts are shortened, because the card is public.
         architecture: The chosen network of a source with several networks.
         scores: The scores of this network by tag; None for a source of one network.
 
@@ -60,38 +37,47 @@ def model_facts(
     """
     place = source.place
     if is_learngene(place):
-        facts = _of_learngene(place)
+        learngene = Learngene.load(place)
+        method = learngene.method
+        task = learngene.task
+        epochs = None
+        in_file = learngene.metrics if scores is None else scores
+        versions = {"ancestor": public_name(learngene.ancestor), "lgx": learngene.lgx_version}
     elif place.endswith(".ckpt"):
-        facts = _of_checkpoint(place)
+        about = load_checkpoint(place)["lgx"]
+        method = about.get("method")
+        task = about.get("task", {})
+        epochs = about.get("epochs")
+        in_file = {}
+        versions = {}
     else:
         record = StartRecord.read(place)
         return _plain({"method": record.method, "source": _public(record.arguments.get("source"))}) if record else {}
-    run = RunRecord.at(facts.folder)
-    rows = [row for row in run.rows if row.task == facts.task and row.split != "train"]
+    folder = Path(place).resolve().parent
+    run = RunRecord.at(folder.parent if folder.name == "checkpoints" else folder)
+    rows = [row for row in run.rows if row.task == task.get("name") and row.split != "train"]
     if architecture is not None and scores is not None:
-        facts = facts._replace(scores=scores)
         rows = [row for row in rows if row.architecture == full_name(architecture)]
-    metrics = ("acc", BALANCED) if facts.metric in ("acc", BALANCED) else (facts.metric,)
     kind = run.summary.get("weights") if run.exists else None
     is_tested = kind is None or is_learngene(place) or {"final": "last"}.get(Path(place).stem, Path(place).stem) == kind
-    epochs = facts.epochs
     if epochs is None:  # a learngene, which has the weights that the run tested
         tested = [row.epochs for row in rows if row.split == "test" and row.epochs]
         epochs = (min if kind == "best" else max)(tested, default=None)
+    main = task.get("metric", "acc")
+    metrics = ("acc", BALANCED) if main in ("acc", BALANCED) else (main,)
     of_file = [row for row in rows if row.epochs == epochs and (is_tested or row.split != "test")]
     shown = [row for row in of_file if row.metric in metrics]
     first = next(iter(shown or rows), None)
+    of_run = {"seed": first.seed, "run": public_path(first.run), "commit": first.commit} if first else {}
     return _plain(
         {
             "trained": True if epochs is None else f"{epochs} epoch{'' if epochs == 1 else 's'}",
-            "task": facts.task,
-            **(_measured(shown) or {tag: round(value, 6) for tag, value in facts.scores.items()}),
-            "seed": first.seed if first else None,
-            "method": facts.method,
+            "task": task.get("name"),
+            **(_measured(shown) or {tag: round(value, 6) for tag, value in in_file.items()}),
+            "method": method,
             "start": _start(run),
-            "run": public_path(first.run) if first else None,
-            **facts.versions,
-            **({"commit": first.commit} if first and first.commit else {}),
+            **versions,
+            **of_run,
             "source": public_name(str(Path(place).resolve()) if source.name == place else source.name),
         }
     )
@@ -104,40 +90,6 @@ def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in facts.items()
         if value is True or type(value) in (int, float) or (LINE.holds(value) and value != "")
     }
-
-
-def _of_checkpoint(source: str) -> _File:
-    checkpoint = load_checkpoint(source)
-    about = checkpoint["lgx"]
-    run = _mapping(checkpoint.get("lgx_run"))
-    folder = Path(source).resolve().parent
-    task = _mapping(about.get("task"))
-    config = run.get("config")
-    epochs = about.get("epochs")
-    of_config = {"config_hash": config_hash(config)} if isinstance(config, str) else {}
-    versions = _mapping(run.get("versions"))
-    return _File(
-        folder.parent if folder.name == "checkpoints" else folder,
-        about.get("method"),
-        task.get("name"),
-        task.get("metric", "acc"),
-        epochs if isinstance(epochs, int) else None,
-        {},
-        of_config | {name: versions.get(name) for name in ("commit", "lgx", "torch", "timm")},
-    )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _of_learngene(source: str) -> _File:
-    learngene = Learngene.load(source)
-    task = learngene.task
-    folder = Path(source).resolve().parent
-    versions = {"ancestor": public_name(learngene.ancestor), "lgx": learngene.lgx_version}
-    name, metric = task.get("name"), task.get("metric", "acc")
-    return _File(folder, learngene.method, name, metric, None, learngene.metrics, versions)
 
 
 def _measured(rows: Sequence[Row]) -> dict[str, float]:

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 
 from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.export.folders import model_card
@@ -66,7 +65,7 @@ def test_a_checkpoint_without_its_run_still_names_its_task(run, tmp_path):
     alone = shutil.copy(run / "checkpoints/best.ckpt", tmp_path / "alone.ckpt")
     summary, facts = card_of(alone, tmp_path / "model")
     assert "trained by lgx" in summary
-    assert {"task": '"shapes"', "commit": f'"{commit()}"'}.items() <= facts.items()
+    assert facts["task"] == '"shapes"'
     assert "seed" not in facts
 
 
@@ -93,21 +92,6 @@ def test_the_card_of_a_learngene_is_that_of_the_file_also_from_elsewhere(ancesto
     assert "trained by lgx" in summary
     assert (facts["task"], facts["method"]) == ('"shapes"', '"ancestor"')
     assert facts["source"] == f'"hf://lab/a@{commit}/a.learngene.safetensors"'
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"lgx_run": []},
-        {"lgx_run": {"versions": [], "config": 3}},
-    ],
-    ids=["lists", "texts"],
-)
-def test_a_checkpoint_with_damaged_records_is_exported_without_them(run, tmp_path, values):
-    checkpoint = torch.load(run / "checkpoints/best.ckpt", weights_only=True)
-    torch.save({**checkpoint, **values}, tmp_path / "a.ckpt")
-    summary, _ = card_of(tmp_path / "a.ckpt", tmp_path / "model")
-    assert "trained by lgx" in summary
 
 
 def test_names_of_classes_are_text_in_a_card():

@@ -40,12 +40,6 @@ def test_a_resumed_run_tests_at_its_own_last_step(fit, tmp_path):
     assert json.loads((run / "summary.json").read_text())["epochs"] == 3
 
 
-def test_the_final_weights_of_a_run_that_averages_are_tested(fit, tmp_path):
-    averages = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5"]
-    assert fit("Finetune", "--name=e", *averages).code == 0
-    ok(lgx("test", "--config", tmp_path / "runs/test/e/seed0/config.yaml", "--ckpt_path=last"))
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A network that always names the larger class of an uneven set: its folder and what it printed."""
