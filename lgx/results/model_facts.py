@@ -68,7 +68,12 @@ def model_facts(
     of_file = [row for row in rows if row.epochs == epochs and (is_tested or row.split != "test")]
     shown = [row for row in of_file if row.metric in metrics]
     first = next(iter(shown or rows), None)
-    of_run = {"seed": first.seed, "run": public_path(first.run), "commit": first.commit} if first else {}
+    of_run = first and {
+        "seed": first.seed,
+        "run": public_path(first.run),
+        "config_hash": first.config,
+        "commit": first.commit,
+    }
     return _plain(
         {
             "trained": True if epochs is None else f"{epochs} epoch{'' if epochs == 1 else 's'}",
@@ -77,7 +82,7 @@ def model_facts(
             "method": method,
             "start": _start(run),
             **versions,
-            **of_run,
+            **(of_run or {}),
             "source": public_name(str(Path(place).resolve()) if source.name == place else source.name),
         }
     )
