@@ -18,7 +18,6 @@ from lgx.artifacts.safetensors_files import half_type, read_safetensors
 from lgx.artifacts.safety import (
     AGAIN,
     TASK,
-    check_shapes,
     check_weights,
     described_architecture,
     is_number_tensor,
@@ -181,9 +180,6 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     if about.get("plain_network") is not True:
         raise UserError(f"{name}: not a plain network of its architecture; give {FINAL_LEARNGENE} of that run")
     check_weights(tensors, name, of_run=True)
-    layers = check_shapes(tensors, architecture, name)
-    if layers != architecture.depth:
-        raise UserError(f"{name}: holds {layers} layers, but its description says {architecture.depth}; {AGAIN}")
     return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
 
 
@@ -252,8 +248,7 @@ def _described(name: str, model: Any) -> PretrainedNetwork:
 def _network(
     name: str, architecture: Architecture, tensors: dict[str, Tensor], task: dict[str, Any]
 ) -> PretrainedNetwork:
-    """Build the network and load its tensors; a task without mean and std is normalized with 0.5."""
-    check_weights(tensors, name)
+    """Build the network and load its checked tensors; a task without mean and std is normalized with 0.5."""
     model = architecture.build("meta")
     try:
         is_tied = bool(getattr(getattr(model, "config", None), "tie_word_embeddings", False))
