@@ -43,13 +43,6 @@ def test_plain_timm_computes_the_same_logits_and_knows_size_classes_and_origin(s
     assert "library_name: timm" in card
 
 
-def test_the_papers_sizes_load_as_checkpoint_path_of_timm(tmp_path):
-    assert lgx("init", "--arch", "3-Tiny", "--out", tmp_path / "vit").code == 0
-    weights = str(tmp_path / "vit/model.safetensors")
-    model = timm.create_model("vit_tiny_patch16_224", depth=3, checkpoint_path=weights)
-    assert len(model.blocks) == 3
-
-
 def test_what_init_wrote_is_a_source(sws, tmp_path):
     assert start(sws, tmp_path / "model").code == 0
     again = ["init", "--source", tmp_path / "model", "--arch", ARCH.replace("depth=4", "depth=3")]

@@ -165,12 +165,6 @@ def test_init_writes_what_plain_transformers_reads(text_root, tal, tmp_path):
     assert load_file(tmp_path / "again/model.safetensors").keys() == load_file(out / "model.safetensors").keys()
 
 
-def test_init_works_with_text_models(tmp_path):
-    arch = f"hf:depth=1,embed_dim=8,num_heads=2,max_len=9,vocab_size={SIZE}"
-    done = lgx("init", "--arch", arch, "--out", tmp_path / "random")
-    assert (done.code, "2 classes" in done.out) == (0, True), done.err
-
-
 @pytest.mark.parametrize(
     ("model", "options", "sentence"),
     [
