@@ -36,36 +36,20 @@ def model_facts(
         those of starts.
     """
     place = source.place
-    if is_learngene(place):
-        learngene = Learngene.load(place)
-        method = learngene.method
-        task = learngene.task
-        epochs = None
-        in_file = learngene.metrics if scores is None else scores
-        versions = {"ancestor": public_name(learngene.ancestor), "lgx": learngene.lgx_version}
-    elif place.endswith(".ckpt"):
-        about = load_checkpoint(place)["lgx"]
-        method = about.get("method")
-        task = about.get("task", {})
-        epochs = about.get("epochs")
-        in_file = {}
-        versions = {}
-    else:
+    if not is_learngene(place) and not place.endswith(".ckpt"):
         record = StartRecord.read(place)
         return _plain({"method": record.method, "source": _public(record.arguments.get("source"))}) if record else {}
+    about = _in_file(place)
+    task = about["task"]
+    in_file = about.get("metrics", {}) if scores is None else scores
     folder = Path(place).resolve().parent
     run = RunRecord.at(folder.parent if folder.name == "checkpoints" else folder)
     rows = [row for row in run.rows if row.task == task.get("name") and row.split != "train"]
     if architecture is not None and scores is not None:
         rows = [row for row in rows if row.architecture == full_name(architecture)]
-    kind = run.summary.get("weights") if run.exists else None
-    is_tested = kind is None or is_learngene(place) or {"final": "last"}.get(Path(place).stem, Path(place).stem) == kind
-    if epochs is None:  # a learngene, which has the weights that the run tested
-        tested = [row.epochs for row in rows if row.split == "test" and row.epochs]
-        epochs = (min if kind == "best" else max)(tested, default=None)
+    epochs, of_file = _of_weights(place, run, rows, about.get("epochs"))
     main = task.get("metric", "acc")
     metrics = ("acc", BALANCED) if main in ("acc", BALANCED) else (main,)
-    of_file = [row for row in rows if row.epochs == epochs and (is_tested or row.split != "test")]
     shown = [row for row in of_file if row.metric in metrics]
     first = next(iter(shown or rows), None)
     of_run = first and {
@@ -79,13 +63,33 @@ def model_facts(
             "trained": True if epochs is None else f"{epochs} epoch{'' if epochs == 1 else 's'}",
             "task": task.get("name"),
             **(_measured(shown) or {tag: round(value, 6) for tag, value in in_file.items()}),
-            "method": method,
+            "method": about["method"],
             "start": _start(run),
-            **versions,
+            **about.get("versions", {}),
             **(of_run or {}),
             "source": public_name(str(Path(place).resolve()) if source.name == place else source.name),
         }
     )
+
+
+def _in_file(place: str) -> dict[str, Any]:
+    """Method and task in a file; epochs in a checkpoint, metrics and versions in a learngene."""
+    if not is_learngene(place):
+        about = load_checkpoint(place)["lgx"]
+        return {key: about.get(key) for key in ("method", "epochs")} | {"task": about.get("task", {})}
+    learngene = Learngene.load(place)
+    versions = {"ancestor": public_name(learngene.ancestor), "lgx": learngene.lgx_version}
+    return {"method": learngene.method, "task": learngene.task, "metrics": learngene.metrics, "versions": versions}
+
+
+def _of_weights(place: str, run: RunRecord, rows: Sequence[Row], epochs: int | None) -> tuple[int | None, list[Row]]:
+    """The epochs of the weights in a file of a run, and the rows that were measured with them."""
+    kind = run.summary.get("weights") if run.exists else None
+    is_tested = kind is None or is_learngene(place) or {"final": "last"}.get(Path(place).stem, Path(place).stem) == kind
+    if epochs is None:  # a learngene, which has the weights that the run tested
+        tested = [row.epochs for row in rows if row.split == "test" and row.epochs]
+        epochs = (min if kind == "best" else max)(tested, default=None)
+    return epochs, [row for row in rows if row.epochs == epochs and (is_tested or row.split != "test")]
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -129,11 +129,6 @@ class RunRecord:
         return registry.method_classes().get(_class_name(self.config["model"]), Method)
 
     @property
-    def method(self) -> str:
-        """Its method in the results; empty without results."""
-        return self.rows[0].method if self.rows else ""
-
-    @property
     def is_descendant(self) -> bool:
         """Whether it trained a descendant."""
         return self.kind.trains == "descendant"
