@@ -154,7 +154,7 @@ def test_a_missing_package_is_named_before_anything_is_traced(ancestor, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("net.onnx", "--tokenizer: needs a folder"), ("net.safetensors", "give a folder, in which")]
+    ("name", "words"), [("net.onnx", "--tokenizer: needs a folder"), ("net.safetensors", "expected a folder; its")]
 )
 def test_a_tokenizer_beside_a_file_and_a_bare_file_of_weights_are_refused(ancestor, tmp_path, name, words):
     done = lgx("export", ancestor, "--out", tmp_path / name, "--tokenizer", "gpt2")

@@ -101,7 +101,7 @@ MISTAKES = [
     (["--spectrum", "random"], ("--spectrum: method sws does not take it; use --method ghn3 or logah",)),
     (["--method", "swss"], ("swss", "did you mean sws?")),
     (["--source", "nowhere.learngene.safetensors"], ("nowhere.learngene.safetensors", "no such file")),
-    (["--out", "/tmp/x.learngene.safetensors"], ("give a folder, in which",)),
+    (["--out", "/tmp/x.learngene.safetensors"], ("expected a folder; its",)),
 ]
 
 

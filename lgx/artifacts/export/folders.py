@@ -82,7 +82,7 @@ def check_model_place(
         tokenizer: The tokenizer that is written beside the model.
     """
     if str(out).endswith(SAFETENSORS):
-        raise UserError(f"--out {out}: give a folder, in which {WEIGHTS} holds the weights")
+        raise UserError(f"--out {out}: expected a folder; its {WEIGHTS} holds the weights")
 
     def is_ours(path: Path) -> bool:
         if path.is_dir():
