@@ -80,8 +80,7 @@ def parameters(
     is the mean cosine distance between networks of different seeds. Each takes all parameters as one vector.
 
     Args:
-        start: The network before training: learngene file, folder, checkpoint, timm model name, or the weights alone
-            that `lgx init --out FILE.safetensors` writes.
+        start: The network before training: learngene file, folder, checkpoint or timm model name.
         trained: The same network after training.
         other: The trained networks of other seeds, separated by commas; without them there is no diversity.
         threshold: Parameters below it count as zero. The rebuttal gives no value; 0.01 is half the standard deviation

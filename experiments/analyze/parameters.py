@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.sources import kind_of
 from lgx.errors import UserError
 
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
@@ -62,13 +60,12 @@ def read_parameters(name: str) -> Parameters:
     """Read the parameters of one network, without batch norm's statistics.
 
     Args:
-        name: A source of :func:`~lgx.artifacts.pretrained.load_pretrained`, or a safetensors file of weights alone.
+        name: A source of :func:`~lgx.artifacts.pretrained.load_pretrained`.
 
     Raises:
         UserError: If it cannot be read, is not a network, or its parameters are all zero.
     """
-    bare = kind_of(name) == "weights" and name.endswith(".safetensors")
-    tensors = read_safetensors(name)[0] if bare else load_pretrained(name).tensors
+    tensors = load_pretrained(name).tensors
     parameters = {k: v for k, v in tensors.items() if v.is_floating_point() and not k.endswith(_STATISTICS)}
     if not any(tensor.count_nonzero() for tensor in parameters.values()):
         raise UserError(f"{name}: all its parameters are zero, or there are none; give a network's weights")

@@ -14,6 +14,7 @@ from docstring_parser import Docstring
 from docstring_parser import parse as parse_docstring
 
 from lgx.cli import COMMANDS, TRAINING, main
+from lgx.commands.run import SizeOptions
 
 _MODULES = {"import": "import_weights"}
 """Command -> its module, where Python reserves the command's name."""
@@ -54,11 +55,12 @@ def _of_function(function: Callable[..., None], further: Sequence[Any]) -> str:
     read = _docstring(function)
     text, _, example = _description(read).partition("Example: ")
     parameters = inspect.signature(function).parameters
-    lines = [
-        (_option(parameters[entry.arg_name]), entry.description or "")
-        for entry in read.params
-        if entry.arg_name in parameters and entry.arg_name != "options"
-    ]
+    lines = []
+    for entry in read.params:
+        if entry.arg_name == "size":
+            lines += [(f"`--{each.arg_name}`", each.description or "") for each in _docstring(SizeOptions).params]
+        elif entry.arg_name in parameters and entry.arg_name != "options":
+            lines.append((_option(parameters[entry.arg_name]), entry.description or ""))
     lines += [(f"`--{option.name}`", option.help) for option in further]
     code = f"```bash\n{example.strip()}\n```" if example else ""
     return "\n\n".join(part for part in (text.strip(), code, _table("option", lines)) if part)

@@ -81,7 +81,7 @@ def reproduce(
         tflops: With dry_run, peak speed of a GPU in TFLOP/s, e.g. 312: also print the GPU hours of every sweep.
         mfu: Share of tflops that training reaches.
         samples: With tflops, training examples of data sets whose number only their files state: ham10000=7211.
-        out: Folder for report.html, results.md and results.csv; by default runs/reproduce/SCALE/TABLE.
+        out: Folder for report.html; by default runs/reproduce/SCALE/TABLE.
         force: Replace files in ``out`` that lgx did not write there.
 
     Raises:
@@ -133,10 +133,11 @@ def _make(recipe: Recipe, scale: str, measured: bool, out: Path, force: bool) ->
         run_steps(how.steps, lgx)
     if results:
         files = find_results(results)
-        page = report_path(out, files, force)
+        page = report_path(out, force)
         comparison, _ = compare_and_judge(files, how.options, recipe.judging(scale, measured))
         print_report(comparison.report)
-        print(f"wrote {page}, and beside it {', '.join(write_comparison(comparison, page))}")
+        write_comparison(comparison, page)
+        print(f"wrote {page}")
     if not measured:
         out.mkdir(parents=True, exist_ok=True)
         for words in shown:
@@ -152,7 +153,7 @@ def _words(line: str, out: Path, force: bool) -> list[str]:
 def _check_places(out: Path | None, shown: list[list[str]], force: bool) -> None:
     """Refuse the places of the report and the figures, before hours of training."""
     if out:
-        report_path(out, [], force)
+        report_path(out, force)
     for words in shown:
         if "--out" in words:
             command = f"{ANALYZE} {words[0]}"

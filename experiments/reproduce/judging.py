@@ -14,7 +14,6 @@ from lgx.core.rows import Row
 from lgx.results.comparison import Comparison, Options, compare_files
 from lgx.results.merging import Merged
 from lgx.results.report import Cell, Section, Table
-from lgx.results.standings import AVERAGES
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,8 @@ def compare_and_judge(files: Sequence[Path], options: Options, judging: Judging)
     if not verdicts:
         return found, verdicts
     report = found.report
-    place = int(report.sections[0].title == AVERAGES)
-    sections = [*report.sections[:place], claim_section(verdicts), *report.sections[place:]]
-    is_judged = all(verdict.answer != "not comparable" for verdict in verdicts)
-    best = report.headline if is_judged else []  # methods that do not compare have no best one
-    report = replace(report, sections=sections, headline=[*best, tally(verdicts)])
+    sections = [claim_section(verdicts), *report.sections]
+    report = replace(report, sections=sections, introduction=[tally(verdicts), *report.introduction])
     return replace(found, report=report), verdicts
 
 

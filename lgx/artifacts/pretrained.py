@@ -9,16 +9,15 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import Architecture, ViTArchitecture, name_of, parse_any_architecture, vit_only
+from lgx.architectures import Architecture, ViTArchitecture, name_of, vit_only
 from lgx.architectures.building import building_on, fill_buffers
 from lgx.architectures.describing import describe_vit
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import WHOLE, Learngene
-from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, half_type, read_metadata, read_safetensors
+from lgx.artifacts.safetensors_files import half_type, read_safetensors
 from lgx.artifacts.safety import (
     AGAIN,
     TASK,
-    check_shapes,
     check_weights,
     described_architecture,
     is_number_tensor,
@@ -103,15 +102,13 @@ def load_pretrained(place: str) -> PretrainedNetwork:
             - a folder that ``lgx init``, ``lgx import``, ``timm.models.save_for_hf`` or, for a GPT-2,
               ``save_pretrained`` wrote, with or without ``local-dir:``,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,
-            - ``timm:NAME,weights=FILE,img_size=64,patch_size=8``: a model of timm with the weights of a file, resampled
-              to these sizes; all but the name may be left out, see :class:`~lgx.artifacts.source_names.TimmSource`,
-            - a timm model name, e.g. ``levit_384.fb_dist_in1k`` or ``hf-hub:…`` (timm downloads it),
+            - a timm model name that timm downloads, ``levit_384.fb_dist_in1k``, ``timm:…`` or ``hf-hub:…``.
     """
     kind = kind_of(place)
     if kind == "weights":
         raise UserError(
             f"{place}: a bare weights file does not name its architecture; write a folder with "
-            f"`lgx import timm:NAME --weights {place} --out FOLDER`, or give `timm:NAME,weights={place}`"
+            f"`lgx import timm:NAME --weights {place} --out FOLDER`"
             if Path(place).exists()
             else f"{place}: no such file or folder"
         )
@@ -127,11 +124,8 @@ def architecture_of(place: str) -> Architecture:
     """The architecture of a trained network, without a download of timm's weights and without random numbers.
 
     Args:
-        place: As for :func:`load_pretrained`, or a bare weights file of ``lgx init``, which describes its network.
+        place: As for :func:`load_pretrained`.
     """
-    kind = kind_of(place)
-    if kind == "weights" and (text := read_metadata(place).get(ARCHITECTURE_KEY)):
-        return parse_any_architecture(text)
     with torch.random.fork_rng(devices=[]):
         network = _without_weights(place) or load_pretrained(place)
     return network.require_architecture("a default architecture")
@@ -186,9 +180,6 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     if about.get("plain_network") is not True:
         raise UserError(f"{name}: not a plain network of its architecture; give {FINAL_LEARNGENE} of that run")
     check_weights(tensors, name, of_run=True)
-    layers = check_shapes(tensors, architecture, name)
-    if layers != architecture.depth:
-        raise UserError(f"{name}: holds {layers} layers, but its description says {architecture.depth}; {AGAIN}")
     return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
 
 
@@ -207,8 +198,8 @@ def _from_folder(name: str) -> PretrainedNetwork:
         return replace(network, has_head=has_head, lacking=lacking, half=half_type(weights), space=space)
     if "model_type" in about and "architecture" not in about:
         raise UserError(
-            f"{path}: is a {shortened(about['model_type'])} of transformers, which lgx does not read; `lgx backbones "
-            f"'hf:*'` lists the networks of texts that it reads, and `lgx import timm:NAME --weights FILE` reads ViTs"
+            f"{path}: is a {shortened(about['model_type'])} of transformers, which lgx does not read; `lgx import "
+            f"timm:NAME --weights FILE` reads ViTs"
         )
     check_weights(_weights_beside(config), str(path))
     network = _from_timm(f"{FOLDER}{path}")
@@ -257,8 +248,7 @@ def _described(name: str, model: Any) -> PretrainedNetwork:
 def _network(
     name: str, architecture: Architecture, tensors: dict[str, Tensor], task: dict[str, Any]
 ) -> PretrainedNetwork:
-    """Build the network and load its tensors; a task without mean and std is normalized with 0.5."""
-    check_weights(tensors, name)
+    """Build the network and load its checked tensors; a task without mean and std is normalized with 0.5."""
     model = architecture.build("meta")
     try:
         is_tied = bool(getattr(getattr(model, "config", None), "tie_word_embeddings", False))

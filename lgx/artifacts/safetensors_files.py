@@ -1,4 +1,4 @@
-"""Read and write safetensors files, and the record of a network's start in their metadata or beside them."""
+"""Read and write safetensors files, and the record of a network's start beside them."""
 
 import json
 import os
@@ -12,12 +12,12 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from lgx.artifacts.source_names import FOLDER, RECORD, SAFETENSORS
+from lgx.artifacts.source_names import FOLDER, RECORD
 from lgx.core.schema import LINE, MAPPING, check_fields, mapping_of
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
 from lgx.host.files import atomic_path
-from lgx.host.safety import parse_json, read_json
+from lgx.host.safety import read_json
 
 _TYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
@@ -89,12 +89,6 @@ def _opened(path: str | Path, place: str = "") -> Iterator[Any]:
         yield content
 
 
-ARCHITECTURE_KEY = "lgx_architecture"
-"""Key of a weights file's metadata that describes its network; shapes do not determine the number of heads."""
-
-_KEY = "lgx_start"
-"""Key of the record in the metadata of a weights file."""
-
 _AGAIN = "write it again with `lgx init`"
 _FIELDS = {"method": LINE, "initializer": LINE, "arguments": MAPPING}
 
@@ -119,28 +113,12 @@ class StartRecord:
         """Write it into the folder of a network."""
         (folder / RECORD).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
-    def metadata(self) -> dict[str, str]:
-        """The record as metadata of a weights file."""
-        return {_KEY: json.dumps(asdict(self))}
-
     @classmethod
     def read(cls, place: str) -> "StartRecord | None":
-        """The record in a folder, with or without ``local-dir:``, or in a weights file.
-
-        Returns:
-            The record; None at other places.
-        """
-        place = place.removeprefix(FOLDER)
-        file = os.path.join(place, RECORD)
-        if os.path.isfile(file):  # unlike Path's, it accepts names that are not paths
-            return cls._of(read_json(Path(file), _AGAIN), file)
-        if place.endswith(SAFETENSORS) and os.path.isfile(place):
-            text = read_metadata(place).get(_KEY)
-            return None if text is None else cls._of(parse_json(text, f"{place}: {_KEY}", _AGAIN), place)
-        return None
-
-    @classmethod
-    def _of(cls, values: Any, place: str) -> "StartRecord":
-        about = check_fields(values, _FIELDS, place, complete=True)
-        digests = check_fields(about, {"digests": mapping_of(LINE)}, place).get("digests", {})
+        """The record in a folder, with or without ``local-dir:``; None at other places."""
+        file = os.path.join(place.removeprefix(FOLDER), RECORD)
+        if not os.path.isfile(file):  # unlike Path's, it accepts names that are not paths
+            return None
+        about = check_fields(read_json(Path(file), _AGAIN), _FIELDS, file, complete=True)
+        digests = check_fields(about, {"digests": mapping_of(LINE)}, file).get("digests", {})
         return cls(about["method"], about["initializer"], about["arguments"], digests)

@@ -2,14 +2,14 @@
 
 import difflib
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Self
 
 import timm
 
 from lgx.core.schema import CLASSES, at_most, check_fields
-from lgx.core.task import IMAGE_SIZE, ImageSize, parse_image_size, size_text
+from lgx.core.task import IMAGE_SIZE, ImageSize
 from lgx.errors import UserError
 
 HUB, TIMM, FOLDER = "hf://", "timm:", "local-dir:"
@@ -80,21 +80,8 @@ class TimmSource:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``timm:NAME`` and, after commas, any of the attributes as ``key=value``; ``timm:`` may be left out."""
-        model, *parts = text.removeprefix(TIMM).split(",")
-        values: dict[str, Any] = {}
-        keys = [field.name for field in fields(cls)[1:]]
-        for part in parts:
-            key, equals, value = (piece.strip() for piece in part.partition("="))
-            if key not in keys or not equals or key in values:
-                raise UserError(
-                    f"{text[:200]}: expected {TIMM}NAME and key=value after commas, each once, got {part[:50]!r}; "
-                    f"the keys are {', '.join(keys)}"
-                )
-            if key in _FIELDS and not re.fullmatch(r"\d{1,9}(x\d{1,9})?" if key == "img_size" else r"\d{1,9}", value):
-                raise UserError(f"{text[:200]}: {key} must be {_FIELDS[key].words}, got {value[:50]!r}")
-            values[key] = value if key == "weights" else parse_image_size(value) if key == "img_size" else int(value)
-        return cls(model.strip(), **values)
+        """Read ``timm:NAME``; ``timm:`` may be left out. A file of weights, or other sizes, need ``lgx import``."""
+        return cls(text.removeprefix(TIMM))
 
     @classmethod
     def named(cls, place: str) -> Self | None:
@@ -103,11 +90,8 @@ class TimmSource:
 
     @property
     def name(self) -> str:
-        """The text form."""
-        values = vars(self) | {"img_size": self.img_size and size_text(self.img_size)}
-        model = values.pop("model")
-        options = [f"{key}={value}" for key, value in values.items() if value is not None]
-        return ",".join([f"{TIMM}{model}", *options])
+        """The text form of its model."""
+        return f"{TIMM}{self.model}"
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of ``timm.create_model`` that the attributes ask for."""
@@ -118,19 +102,13 @@ class TimmSource:
         return timm.create_model(self.model, pretrained=False, **self.arguments())
 
 
-def weights_of(text: str) -> str | None:
-    """The weights that the text form of a model of timm names; None in other sources."""
-    parts = [part.partition("=") for part in text.split(",")[1:]] if text.startswith(TIMM) else []
-    return next((value.strip() for key, _, value in parts if key.strip() == "weights"), None)
-
-
 def path_of(place: str) -> str:
-    """The path in a place: that of the weights of a timm model, otherwise the place without ``local-dir:``."""
-    return weights_of(place) or place.removeprefix(FOLDER)
+    """The path in a place: the place without ``local-dir:``."""
+    return place.removeprefix(FOLDER)
 
 
 def path_in(name: str) -> str | None:
-    """The path of this machine in a source, also that of a timm model's weights; None in names."""
+    """The path of this machine in a source; None in names."""
     path = path_of(name).removeprefix("file://")
     if is_remote(path) or path.startswith((TIMM, "hf-hub:")) or timm.is_model(path.split(".")[0]):
         return None

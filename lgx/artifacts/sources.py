@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,10 +29,8 @@ from lgx.artifacts.source_names import (
     TIMM,
     WEIGHTS,
     WEIGHTS_SUFFIXES,
-    TimmSource,
     is_remote,
     path_of,
-    weights_of,
 )
 from lgx.core.readable import some
 from lgx.errors import UserError
@@ -93,19 +91,11 @@ def resolve(text: str, download: bool = True) -> Source:
     """Find the current version of a source; download it if needed.
 
     Args:
-        text: ``hf://org/name``, with ``@revision`` and ``/file`` if needed, or a model of timm whose weights have such
-            a name (``timm:NAME,weights=…``). URLs are refused. Every other text is its own name and
-            place.
+        text: ``hf://org/name``, with ``@revision`` and ``/file`` if needed. URLs are refused. Every other text is its
+            own name and place.
         download: Whether the hub may be asked; otherwise only what was downloaded before is found.
     """
-    weights = weights_of(text)
-    if weights and is_remote(weights):
-        model = TimmSource.parse(text)
-        weights_source = resolve(weights, download)
-        source = Source(
-            replace(model, weights=weights_source.name).name, replace(model, weights=weights_source.place).name
-        )
-    elif is_remote(text):
+    if is_remote(text):
         if not text.startswith(HUB):  # the rest may hold a password, or a token
             raise UserError(
                 f"source {text.partition(':')[0]}://…: URLs are not read; download the file with a browser, curl or "
@@ -122,19 +112,13 @@ def resolve(text: str, download: bool = True) -> Source:
     return source
 
 
-def learngene_of(folder: str | Path) -> Path:
-    """The learngene file of a run, which may not exist; in runs of earlier versions its name begins with ``best``."""
-    file, former = Path(folder, FINAL_LEARNGENE), Path(folder, "best" + LEARNGENE)
-    return former if former.is_file() and not file.is_file() else file
-
-
 def place_in_run(source: str) -> str:
     """The file to read of a run's folder; every other source is its own place.
 
     Returns:
         The learngene file if it contains more than one network, otherwise the checkpoint with the run's weights.
     """
-    file = str(learngene_of(source))
+    file = str(Path(source, FINAL_LEARNGENE))
     about = parse_json(read_metadata(file).get("lgx", "{}"), file, "train it again")
     is_several = isinstance(about, dict) and about.get("content", "network") != "network"
     return file if is_several else weights_of_run(source)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from lgx.architectures.building import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
-from lgx.artifacts.safetensors_files import read_metadata, read_safetensors
+from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_weights, is_number_tensor
 from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
 from lgx.artifacts.transformers_files import has_transformers_names, timm_names
@@ -30,7 +30,7 @@ from lgx.core.task import Normalization, image_size, size_text
 from lgx.errors import UserError
 from lgx.host.failures import is_full_memory, reason_of, timm_errors
 from lgx.host.hub import hub_or_cache
-from lgx.host.safety import parse_json, read_json
+from lgx.host.safety import read_json
 
 _STATES = ("state_dict_ema", "model_ema", "state_dict", "model", "module", "teacher")
 """Keys under which programs store a network's weights; averaged weights come first, as in timm."""
@@ -92,7 +92,7 @@ def _with_file(source: TimmSource, weights: str) -> tuple[nn.Module, tuple[str, 
 def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
     """The mean and std of a model's images, and why it has them, in words.
 
-    What the file of weights says, or the configuration beside it, counts before what timm says of the model.
+    What the configuration beside the weights says counts before what timm says of the model.
     """
     default: Any = timm.get_pretrained_cfg(source.model)
     of_timm = Normalization(tuple(default.mean), tuple(default.std))
@@ -102,14 +102,11 @@ def stated_normalization(source: TimmSource) -> tuple[Normalization, str]:
         if values.keys() >= {*_INPUTS}:
             values = check_fields({key: values[key] for key in _INPUTS}, {key: TASK[key] for key in _INPUTS}, place)
             return Normalization(*(tuple(values[key]) for key in _INPUTS)), f"as {place} says"
-    return of_timm, f"timm's values of {source.model}; the weight file has none"
+    return of_timm, f"timm's values of {source.model}; none are beside the weights"
 
 
 def _stated(weights: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Mean and std in a file of weights and in configurations beside it, each with its place."""
-    if weights.suffix == SAFETENSORS:
-        about = read_metadata(weights)
-        yield str(weights), {key: parse_json(about[key], str(weights), AGAIN) for key in _INPUTS if key in about}
+    """Mean and std in configurations beside a file of weights, each with its place."""
     for name, keys in _BESIDE_WEIGHTS.items():
         values = read_json(file, AGAIN) if (file := weights.parent / name).is_file() else {}
         values = values.get("pretrained_cfg", values) if isinstance(values, dict) else {}
@@ -255,8 +252,8 @@ def _explained(source: TimmSource, error: Exception) -> UserError:
         return UserError(f"{place}: {key} has shape {theirs}, but {name} needs {ours}; give weights of {name}")
     classes, heads = (shape.strip("[]").split(",")[0] for shape in (theirs, ours))
     return UserError(
-        f"{place}: its head has {classes} classes, but {name} has {heads}; give --num_classes {classes} (in a source "
-        f"num_classes={classes}) to keep it, or 0 to import without a head"
+        f"{place}: its head has {classes} classes, but {name} has {heads}; give --num_classes {classes} to keep "
+        f"it, or 0 to import without a head"
     )
 
 
@@ -265,7 +262,7 @@ def _check_names(source: TimmSource, held: int, missing: Sequence[str], ignored:
     place, name = source.weights, source.model
     heads = _heads(name)
     if missing and all(key.startswith(heads) for key in missing):
-        raise UserError(f"{place}: has no head, but {name} has one; give --num_classes 0 (in a source num_classes=0)")
+        raise UserError(f"{place}: has no head, but {name} has one; give --num_classes 0")
     foreign = [key for key in ignored if not key.startswith((*_BESIDE, *heads))]
     if missing or foreign:
         raise UserError(

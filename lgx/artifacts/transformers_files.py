@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lgx.architectures import HFArchitecture
 from lgx.architectures.hf import describe_config
-from lgx.artifacts.safety import AGAIN, is_weight
+from lgx.artifacts.safety import AGAIN, check_weights
 from lgx.errors import UserError
 from lgx.host.extras import extra
 from lgx.host.failures import foreign_errors
@@ -99,9 +99,7 @@ def read_text_network(
     if architecture.kind != "language" and any(name.startswith(architecture.head_prefixes) for name in lacking):
         architecture = architecture.replace(num_classes=0)
     shapes = {name: p.shape for name, p in architecture.build("meta").named_parameters()}
-    for name, tensor in tensors.items():
-        if not is_weight(tensor):
-            raise UserError(f"{config}: {name} is of {tensor.dtype}; give the weights of bf16, float16 or float32")
+    check_weights(tensors, str(config))
     weights = {name: tensors[name].detach()[: shape[0]] for name, shape in shapes.items()}
     names = _names(about.get("id2label") or {}) if architecture.num_classes and architecture.kind != "language" else ()
     return weights, architecture, tuple(name for name in lacking if name in shapes), names

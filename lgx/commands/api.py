@@ -70,7 +70,7 @@ def init(
     _, read = resolve_options({"source": None if source is None else str(source), **options})
     initializer = initializer_for(**read, seed=seed)
     with seeded_rng(seed):
-        architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data=data)
+        architecture, start = start_descendant(arch, initializer, head, num_classes, seed, budgets, data)
     origin = initializer.origin()
     names = origin.label_names or ()
     is_kept = not head and len(names) == architecture.num_classes

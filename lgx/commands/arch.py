@@ -1,11 +1,9 @@
 """``lgx arch``: print parameters and MACs of architectures."""
 
-import json as json_module
-
 from jsonargparse.typing import PositiveInt
 
 
-def arch(names: list[str], num_classes: PositiveInt | None = None, json: bool = False) -> None:
+def arch(names: list[str], num_classes: PositiveInt | None = None) -> None:
     """Print parameters and MACs of architectures.
 
     MACs are the multiply-accumulates of the forward pass of one example, attention products included; the papers call
@@ -16,7 +14,6 @@ def arch(names: list[str], num_classes: PositiveInt | None = None, json: bool = 
     Args:
         names: Names (6-Small, Des-B-12, Aux-B) or specifications (depth=6,embed_dim=384,num_heads=6,img_size=224).
         num_classes: Number of classes of the head; 1000 by default, 2 for a text model.
-        json: Print a JSON list with all values instead of a table.
     """
     from lgx.architectures import parse_any_architecture
     from lgx.architectures.cost import cost_of
@@ -26,10 +23,7 @@ def arch(names: list[str], num_classes: PositiveInt | None = None, json: bool = 
     rows = []
     for name in names:
         architecture = parse_any_architecture(name, **({} if num_classes is None else {"num_classes": num_classes}))
-        rows.append({"name": name, **cost_of(architecture)._asdict(), **architecture.to_dict()})
-    if json:
-        print(json_module.dumps(rows, indent=2))
-        return
-    lines = [(row["name"], amount("params", row["parameters"]), amount("macs", row["macs"])) for row in rows]
-    print("\n".join(aligned([("architecture", "parameters", "MACs"), *lines], left=1)))
+        cost = cost_of(architecture)
+        rows.append((name, amount("params", cost.parameters), amount("macs", cost.macs)))
+    print("\n".join(aligned([("architecture", "parameters", "MACs"), *rows], left=1)))
     print("\nMACs of the forward pass of one example, attention products included")

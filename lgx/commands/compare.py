@@ -21,14 +21,14 @@ def compare(
 
     Args:
         runs: Folders (searched for results.csv at any depth) or results.csv files.
-        out: Folder, or path ending in .html, to write report.html, results.md, results.csv (all rows) and figures to.
+        out: Folder for report.html, or path ending in .html: the tables with figures in one page.
         metric: Metric to show; by default acc, or balanced_acc if the classes of a test have different sizes.
         split: Split to show: test, val or train. train has one metric, loss: the loss of each epoch.
         baseline: Method with which all others are compared, paired by seed, e.g. random.
         methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
         cost: Also show the cost of each method's descendants: stored parameters, and epochs and FLOPs of training.
             Ratios compare it with training from scratch and with pretraining every architecture.
-        force: Replace files in --out that lgx compare did not write. The compared files are never replaced.
+        force: Replace a page that another command or program wrote.
     """
     from lgx.results.comparison import Options, compare_files
     from lgx.results.merging import find_results
@@ -38,8 +38,9 @@ def compare(
     shown = tuple(methods.split(",")) if methods else ()
     options = Options(metric or "acc", split, baseline, shown, cost=cost, fair=metric is None)
     files = find_results(runs)
-    page = report_path(out, files, force) if out else None
+    page = report_path(out, force) if out else None
     comparison = compare_files(files, options)
     print_report(comparison.report)
     if page:
-        print(f"wrote {page}, and beside it {', '.join(write_comparison(comparison, page))}")
+        write_comparison(comparison, page)
+        print(f"wrote {page}")

@@ -3,9 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from jsonargparse.typing import NonNegativeInt, PositiveInt
-
-from lgx.core.task import ImageSize
+from jsonargparse.typing import PositiveInt
 
 if TYPE_CHECKING:
     from lgx.artifacts.pretrained import PretrainedNetwork
@@ -19,8 +17,6 @@ def embed(
     data: str,
     out: str = "task_embeddings.safetensors",
     root: str = "data",
-    img_size: ImageSize | None = None,
-    in_chans: Literal[1, 3] | None = None,
     tokenizer: str | None = None,
     max_len: PositiveInt = 128,
     source: Literal["files", "hub"] = "files",
@@ -28,7 +24,6 @@ def embed(
     control: Literal["permuted", "random"] | None = None,
     batch_size: PositiveInt = 128,
     num_workers: int = 0,
-    worker_timeout: NonNegativeInt = 60,
     force: bool = False,
 ) -> None:
     """Embed tasks: the mean class-token feature of an ancestor over a task's training images (TAL, Sec. 4).
@@ -45,8 +40,6 @@ def embed(
             or with train/<class>/<image>. The name of a folder becomes the name of its task.
         out: File to write.
         root: Folder that contains the data sets.
-        img_size: Side of the images in pixels, or [height, width]; by default the ancestor's.
-        in_chans: 1 (gray) or 3 (RGB) channels; by default the ancestor's.
         tokenizer: For texts: folder with tokenizer.json or GPT-2's two files, or a name on the Hugging Face hub; by
             default ROOT/gpt2_vocab.
         max_len: For texts: tokens that are read of a text; at most the ancestor's limit.
@@ -56,14 +49,13 @@ def embed(
             random numbers.
         batch_size: Examples per pass.
         num_workers: Loader processes.
-        worker_timeout: The command ends if a batch takes longer than this many seconds; 0 sets no limit.
         force: Replace what another command or program wrote. The command never replaces its inputs.
     """
     from lgx.commands.task_examples import TaskReader
 
     network, names = _checked(ancestor, data, out, tokenizer, control, num_workers, force)
-    reader = TaskReader(network, root, img_size, in_chans, tokenizer, max_len, source, limit)
-    embeddings = _embed_all(reader, names, batch_size, num_workers, worker_timeout)
+    reader = TaskReader(network, root, tokenizer, max_len, source, limit)
+    embeddings = _embed_all(reader, names, batch_size, num_workers)
     (embeddings.control(control) if control else embeddings).save(out)
     for name, count in embeddings.images.items():
         print(f"embedded  {name}: {count:,} {'texts' if reader.reads_texts else 'images'}")
@@ -95,9 +87,7 @@ def _checked(
     return replace(load_pretrained(read.place), name=read.name), names
 
 
-def _embed_all(
-    reader: "TaskReader", names: list[str], batch_size: int, num_workers: int, worker_timeout: int
-) -> "TaskEmbeddings":
+def _embed_all(reader: "TaskReader", names: list[str], batch_size: int, num_workers: int) -> "TaskEmbeddings":
     """Embed each task, on a GPU if there is one."""
     import torch
     from torch.utils.data import DataLoader
@@ -116,7 +106,7 @@ def _embed_all(
         task = read.task
         if task.name in embeddings.tensors:
             raise UserError(f"--data: two tasks are called {task.name}; embed them into two files")
-        options = loader_options(num_workers, read.collate, worker_timeout)
+        options = loader_options(num_workers, read.collate)
         loader = tracked(DataLoader(read.examples, batch_size, **options), f"embedding {task.name}")
         teacher = Teacher.of(reader.ancestor, task, features_only=True)
         total, count = sum_features(teacher, (batch.to(device) for batch in loader))

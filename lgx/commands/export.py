@@ -7,7 +7,6 @@ from lgx.commands.words import words_for
 from lgx.errors import UserError
 
 if TYPE_CHECKING:
-    from lgx.architectures import Architecture
     from lgx.artifacts.pretrained import PretrainedNetwork
 
 _WRITER = "lgx export"
@@ -23,7 +22,7 @@ def export(
     tokenizer: str | None = None,
     force: bool = False,
 ) -> None:
-    """Write a trained network for use without lgx: a timm or transformers folder, safetensors, ONNX or torch.export.
+    """Write a trained network for use without lgx: a timm or transformers folder, ONNX or torch.export.
 
     ONNX files and programs of torch.export take batches of any size. They contain class names, normalization, image
     size and the origin of the run. Their outputs are compared with the network's before they are moved to --out.
@@ -33,7 +32,7 @@ def export(
     Args:
         source: Folder of a run (its final weights), a checkpoint (averaged weights if the run averages weights), a
             model folder, or a learngene file of a whole network or a family.
-        out: Folder, or file ending in .safetensors, .onnx or .pt2 (torch.export).
+        out: Folder, or file ending in .onnx or .pt2 (torch.export).
         size: The network of a family.
         int8: Write an .onnx file in 8 bits, with onnxruntime's quantization. The value is the name of an image set, or
             a folder with train/<class>/<image>: training images calibrate, test images compare the accuracy.
@@ -64,7 +63,6 @@ def export(
         names = network.label_names or None
         inputs = (network.mean, network.std)
         network.model.to(dtype=network.half)  # None leaves float32
-        facts |= {"latency": _latency(network.model, architecture)} if not architecture.reads_text else {}
         write_descendant(out, network.model, architecture, *inputs, names, facts, _WRITER, None, *beside)
     print(f"written   {out}: {name_of(architecture)}, {architecture.outputs}")
 
@@ -92,15 +90,3 @@ def _write_program(
     else:
         what = "vectors" if is_encoder else "logits"
         print(f"parity    {what} differ by at most {difference:.1e} from the network's {what}")
-
-
-def _latency(model: Any, architecture: "Architecture") -> str:
-    """Time of one example on this machine."""
-    import torch
-
-    from lgx.core.provenance import hardware
-    from lgx.initialization.sizing import seconds_of_pass
-
-    seconds = seconds_of_pass(model, architecture.example_input("cpu")[:1])
-    threads = torch.get_num_threads()
-    return f"{1e3 * seconds:.2f} ms for a batch of 1 in float32, {hardware(False)}, {threads} threads"

@@ -22,7 +22,7 @@ def import_weights(
 
     timm resamples patches and position embeddings to the given sizes. It reads the official files of DINOv2, DINOv3,
     CLIP and others. lgx also reads transformers' files of ViT, DeiT and DINOv2. The normalization (mean and std) comes
-    from the file, from a configuration beside it, or from timm's model, in this order.
+    from a configuration beside the file, or from timm's model, in this order.
 
     Example: lgx import timm:deit_tiny_patch16_224 --weights deit_tiny.safetensors --out ancestor
 

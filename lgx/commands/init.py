@@ -30,7 +30,6 @@ def init(
     out: str,
     size: SizeOptions,
     source: str | None = None,
-    batch_size: PositiveInt = 1,
     head: PositiveInt | None = None,
     num_classes: PositiveInt | None = None,
     tokenizer: str | None = None,
@@ -41,18 +40,16 @@ def init(
     """Initialize a descendant and write it as a model that plain timm loads (for text: transformers).
 
     A folder contains config.json, model.safetensors and a model card. `timm.create_model("local-dir:FOLDER",
-    pretrained=True)` loads it, or for text `AutoModelForSequenceClassification.from_pretrained("FOLDER")`. A file that
-    ends in .safetensors contains the weights, and their origin as metadata. With a budget, --data
-    (train/<class>/<image>) chooses the start whose untrained features have the highest k-NN accuracy.
+    pretrained=True)` loads it, or for text `AutoModelForSequenceClassification.from_pretrained("FOLDER")`. With a
+    budget, --data (train/<class>/<image>) chooses the start whose untrained features have the highest k-NN accuracy.
 
     Example: lgx init --source ancestor --arch depth=6 --method weight_subcloning --head 5 --out small
 
     Args:
-        out: Folder, or file ending in .safetensors.
+        out: Folder.
         size: The descendant.
         source: Learngene file, folder, checkpoint of a run, or timm model name; hf://org/name@revision/file.
             Without it, the start is random, or that of a --method without a source.
-        batch_size: Images in the forward pass that --latency measures.
         head: Number of classes of a new random head; by default the source's head is kept.
         num_classes: Number of classes of a random start or a predicted head; by default that of the source or --task.
         tokenizer: Another tokenizer for a network of texts than that of the source: folder, or name on the hub.
@@ -67,7 +64,7 @@ def init(
     check_model_place(out, "lgx init", force, [tokenizer, *reads], tokenizer)
     initializer = initializer_for(**read, seed=seed)
     record = _record(initializer, named, read)
-    architecture, start = start_descendant(size.arch, initializer, head, num_classes, seed, budgets, batch_size, data)
+    architecture, start = start_descendant(size.arch, initializer, head, num_classes, seed, budgets, data)
     place = read["source"]
     _write(out, initializer, architecture, start, record, named["source"], place, seed, tokenizer, keep_names=not head)
 
@@ -98,10 +95,7 @@ def _write(
     print(f"method    {method}{f' from {source}' if source else ''}")
     print(f"built     {name_of(architecture)}, {architecture.outputs}\n{start.describe()}")
     if source is not None and isinstance(architecture, ViTArchitecture):
-        unknown = (
-            f"mean 0.5, std 0.5, because {source} does not contain its normalization; "
-            f"`lgx import timm:NAME --weights {source} --out FOLDER` takes those of timm's model"
-        )
+        unknown = f"mean 0.5, std 0.5, because {source} does not contain its normalization"
         print(f"normalize {f'{origin.normalization}, of {source}' if origin.normalization else unknown}")
     label_names = origin.label_names if keep_names else None
     card = {"method": method, "source": source and public_name(source), "seed": seed, "task": origin.task}
@@ -135,7 +129,6 @@ def start_descendant(
     num_classes: int | None,
     seed: int,
     budgets: Sequence[Budget] = (),
-    batch_size: int = 1,
     data: str | None = None,
 ) -> tuple[Architecture, Initialization]:
     """Build the descendant and initialize it.
@@ -147,7 +140,6 @@ def start_descendant(
         num_classes: Number of classes of a random start or a predicted head.
         seed: Seed of all random initialization.
         budgets: Upper limits for the choice of sizes, see :func:`lgx.commands.size.choose_size`.
-        batch_size: Images of a pass whose latency is measured.
         data: Data set that ranks the sizes within the budgets.
     """
     if budgets and initializer.front is not None:
@@ -157,7 +149,7 @@ def start_descendant(
     elif budgets:
         from lgx.commands.size import choose_size
 
-        arch = choose_size(initializer, arch, head or num_classes, budgets, batch_size, data, seed)
+        arch = choose_size(initializer, arch, head or num_classes, budgets, data, seed)
     if arch is None:
         raise UserError("--arch: give the descendant's size (depth=6), or a budget: --params, --macs or --latency")
     origin = initializer.origin()

@@ -45,7 +45,7 @@ def _help() -> str:
     lines = "\n".join(f"  --{name:<12}{' '.join(descriptions[name].split())}" for name in PlanOptions.__annotations__)
     return (
         "usage: lgx plan --config FILE [options of lgx fit] [--gpus N] [--nodes N] …\n\n"
-        "Steps, effective batch, parameters, FLOPs, memory per GPU, data volume, files and hours of a run, before it\n"
+        "Steps, effective batch, parameters, FLOPs, memory per GPU, files and hours of a run, before it\n"
         f"starts. Data, ancestor and learngene may still be absent.\n\n{lines}\n\nAll other options: lgx fit --help."
     )
 
@@ -78,8 +78,6 @@ def _lines(plan: "Plan") -> Iterator[tuple[str, str, str] | None]:
     parts = f"{steps.batch:,} x {steps.accumulate} accumulated x {steps.processes} {'GPUs' if on_gpu else 'processes'}"
     yield "effective batch", f"{steps.effective_batch:,}", parts
     yield "examples seen", amount(steps.samples), f"{steps.samples_per_epoch:,} of {steps.training_examples:,} an epoch"
-    volume = f"{size(plan.example_bytes)} per example at the network's input, decoded"
-    yield "data", size(plan.example_bytes * steps.samples), volume
     yield None
     beside = [f"{amount(parameters.frozen)} frozen"] * (parameters.frozen > 0)
     beside += [f"{amount(parameters.teacher)} of the teacher"] * (parameters.teacher > 0)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lgx.initialization.sizing import Budget
 
 _OF_TRAINING = ("--config", "-c", "--ckpt_path", "--ckpt-path", "--data", "--print_config")
-_HEADER = ("class", "name", "probability")
 _THREADS = 4
 """Threads that decode images."""
 
@@ -50,7 +49,6 @@ def predict(
     model: str,
     out: str,
     size: SizeOptions,
-    top_k: PositiveInt = 1,
     batch_size: PositiveInt = 32,
     text: str = "text",
     tokenizer: str | None = None,
@@ -72,7 +70,6 @@ def predict(
         model: Model folder or .onnx file of `lgx export`, folder of a run, or checkpoint.
         size: The network of a family.
         out: CSV file, or .npy for vectors. Images are named relative to their folder, single files as you typed them.
-        top_k: Number of classes per image, the most probable first, in the columns class_2, name_2, probability_2, ...
         batch_size: Images or texts per batch.
         text: Column with the texts; of pairs the two columns, separated by a comma.
         tokenizer: Folder or name of the tokenizer; by default that of the model folder or run.
@@ -83,7 +80,7 @@ def predict(
     """
     of_vectors = out.endswith(".npy")
     exported = _opened(model, size.arch, size.budgets(), of_vectors)
-    _check_model(exported, top_k, of_vectors)
+    _check_model(exported, of_vectors)
     check_output(out, "lgx predict", lambda file: _is_table(file, exported.task), force=force, reads=(*images, model))
     answers = None
     if exported.task.reads_text:
@@ -93,16 +90,16 @@ def predict(
     if of_vectors:
         _write_vectors(Path(out), answers or _vectors(_image_files(images), exported, batch_size))
     elif answers is not None:
-        _write_texts(Path(out), answers, exported.task, top_k)
+        _write_texts(Path(out), answers, exported.task)
     else:
-        _predict_images(Path(out), _image_files(images), exported, top_k, batch_size)
+        _predict_images(Path(out), _image_files(images), exported, batch_size)
 
 
-def _predict_images(out: Path, files: Mapping[str, Path], model: "ExportedModel", top_k: int, batch_size: int) -> None:
+def _predict_images(out: Path, files: Mapping[str, Path], model: "ExportedModel", batch_size: int) -> None:
     """Write the predictions of images, and say which files could not be decoded."""
     classes = model.task.class_names if model.task.kind == "classification" else ()
     true = {name: path.parent.name for name, path in files.items() if path.parent.name in classes}
-    unread = _write(out, files, model, top_k, batch_size, true)
+    unread = _write(out, files, model, batch_size, true)
     print(f"predicted {out}: {len(files) - len(unread)} images")
     for name, reason in unread:
         print(f"unread    {name}: {reason}", file=sys.stderr)
@@ -111,14 +108,14 @@ def _predict_images(out: Path, files: Mapping[str, Path], model: "ExportedModel"
         raise SystemExit(INCOMPLETE)
 
 
-def _write_texts(out: Path, answers: "Iterator[Tensor]", task: "Task", top_k: int) -> None:
+def _write_texts(out: Path, answers: "Iterator[Tensor]", task: "Task") -> None:
     """Write the predictions of texts, given the logits of each batch, (B, K)."""
     count = 0
     with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as table:
         writer = csv.writer(table)
-        writer.writerow(in_cells(["row", *_header(task, top_k)[1:]]))
+        writer.writerow(in_cells(["row", *_header(task)[1:]]))
         for logits in answers:
-            rows = enumerate(_answers(logits, task, top_k), start=count + 1)
+            rows = enumerate(_answers(logits, task), start=count + 1)
             writer.writerows(in_cells([number, *row]) for number, row in rows)
             count += len(logits)
     print(f"predicted {out}: {count:,} texts")
@@ -200,7 +197,7 @@ def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]", of_vector
     return ExportedModel(model, task_of(network), network.model)
 
 
-def _check_model(model: "ExportedModel", top_k: int, of_vectors: bool) -> None:
+def _check_model(model: "ExportedModel", of_vectors: bool) -> None:
     task = model.task
     if of_vectors and task.is_labeled:
         raise UserError(f"{model.name}: predicts classes; give the network's folder, or --out a name ending in .csv")
@@ -218,13 +215,10 @@ def _check_model(model: "ExportedModel", top_k: int, of_vectors: bool) -> None:
         )
     if task.kind not in ("classification", "multilabel", "text"):
         raise UserError(f"{model.name}: is a model for {task.kind}, but `lgx predict` needs one for classes or labels")
-    most = 1 if task.kind == "multilabel" else task.num_classes
-    if top_k > most:
-        raise UserError(f"--top_k: expected 1 to {most} for {model.name}, got {top_k}")
 
 
 def _write(
-    out: Path, files: Mapping[str, Path], model: "ExportedModel", top_k: int, size: int, true: Mapping[str, str]
+    out: Path, files: Mapping[str, Path], model: "ExportedModel", size: int, true: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     """Write the predictions, and return name and reason of each undecodable file; ``true``: the known classes."""
     import torch
@@ -239,14 +233,14 @@ def _write(
         temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
     ):
         writer = csv.writer(file)
-        writer.writerow(in_cells(_header(model.task, top_k, bool(true))))
+        writer.writerow(in_cells(_header(model.task, bool(true))))
         correct = labeled = 0
         for batch in tracked(_batches(files, model.task, size), "predicting", -(-len(files) // size)):
             read = {name: pixels for name, pixels in batch if not isinstance(pixels, str)}
             unread += [(name, pixels) for name, pixels in batch if isinstance(pixels, str)]
             if read:
                 inputs = normalized(torch.stack([*read.values()]), model.task)
-                for name, row in zip(read, _answers(model.logits(inputs), model.task, top_k), strict=True):
+                for name, row in zip(read, _answers(model.logits(inputs), model.task), strict=True):
                     writer.writerow(in_cells([name, *row, *([true.get(name, "")] if true else [])]))
                     labeled += name in true
                     correct += name in true and model.task.class_names[int(str(row[0]))] == true[name]
@@ -257,35 +251,31 @@ def _write(
     return unread
 
 
-def _header(task: "Task", top_k: int, with_true: bool = False) -> list[str]:
+def _header(task: "Task", with_true: bool = False) -> list[str]:
     """Names of the columns."""
     if task.kind == "multilabel":
         return ["file", *(task.class_names or map(str, range(task.num_classes)))]
-    others = [f"{column}_{rank}" for rank in range(2, top_k + 1) for column in _HEADER]
-    return ["file", *_HEADER, *others, *(["true_name"] if with_true else [])]
+    return ["file", "class", "name", "probability", *(["true_name"] if with_true else [])]
 
 
 def _is_table(file: Path, task: "Task") -> bool:
-    """Whether a file has exactly the columns of predictions, for any number of classes per image."""
+    """Whether a file has exactly the columns of predictions."""
     cells = next(csv.reader([first_line(file)]), [])
-    expected = _header(task, max(1, (len(cells) - 1) // len(_HEADER)), "true_name" in cells)
+    expected = _header(task, "true_name" in cells)
     return cells[:1] in (["file"], ["row"]) and cells[1:] == in_cells(expected[1:])
 
 
-def _answers(logits: "Tensor", task: "Task", top_k: int) -> Iterator[Sequence[object]]:
+def _answers(logits: "Tensor", task: "Task") -> Iterator[Sequence[object]]:
     """Cells of each image, given the logits of a batch, (B, K)."""
-    from lgx.core.predictions import top_classes
+    from lgx.core.predictions import predicted_classes
 
     if task.kind == "multilabel":
         yield from ([f"{value:.6f}" for value in row] for row in logits.sigmoid().tolist())
         return
-    classes = top_classes(logits, top_k)
-    probabilities = logits.softmax(dim=-1).gather(1, classes)
-    for values, labels in zip(probabilities.tolist(), classes.tolist(), strict=True):
-        row: list[object] = []
-        for value, label in zip(values, labels, strict=True):
-            row += [label, task.class_names[label] if task.class_names else "", f"{value:.6f}"]
-        yield row
+    labels = predicted_classes(logits)
+    probabilities = logits.softmax(dim=-1).gather(1, labels[:, None])
+    for label, value in zip(labels.tolist(), probabilities.flatten().tolist(), strict=True):
+        yield label, task.class_names[label] if task.class_names else "", f"{value:.6f}"
 
 
 def _batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[list[tuple[str, "Tensor | str"]]]:

@@ -8,7 +8,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
-from lgx.components.features import Probe, frozen_features
+from lgx.components.features import frozen_features, knn_accuracy
 from lgx.core.batch import Batch
 from lgx.core.progress import tracked
 from lgx.core.provenance import hardware
@@ -25,7 +25,6 @@ def choose_size(
     arch: str | None,
     num_classes: int | None,
     budgets: Sequence[Budget],
-    batch_size: int,
     data: str | None,
     seed: int,
 ) -> str:
@@ -40,7 +39,6 @@ def choose_size(
         arch: The fixed values.
         num_classes: Classes of the head; None for the source's.
         budgets: Upper limits, at least one.
-        batch_size: Images in the forward pass whose latency is measured, on a GPU if there is one.
         data: Data set by name, or folder with ``train/<class>/<image>``.
         seed: Seed of random parameters of the starts that ``data`` compares.
 
@@ -51,7 +49,7 @@ def choose_size(
     on_gpu = torch.cuda.is_available()
     classes = num_classes or initializer.origin().num_classes or 1000
     sizes = initializer.sizes().with_fixed(arch, classes)
-    stopwatch = Stopwatch(batch_size, "cuda" if on_gpu else "cpu") if is_timed else None
+    stopwatch = Stopwatch(device="cuda" if on_gpu else "cpu") if is_timed else None
     candidates = find_sizes(sizes, budgets, stopwatch=stopwatch)
     limits = " and ".join(map(str, budgets))
     like = sizes.like
@@ -63,7 +61,7 @@ def choose_size(
     outputs = like.outputs if classes == like.num_classes else f"{classes} classes"
     caption = f"{outputs}, {inputs}; each is the deepest of its width and MLP within {limits}"
     if is_timed:
-        caption += f"\nlatency of a batch of {batch_size}, float32, {hardware(on_gpu)}: median"
+        caption += f"\nlatency of a batch of 1, float32, {hardware(on_gpu)}: median"
     scores: dict[Architecture, float] = {}
     if data is not None:
         scores = knn_scores([size.architecture for size in candidates], initializer, data, seed)
@@ -117,7 +115,7 @@ def knn_scores(
         network = initialize(architecture, initializer, head="new").model.eval()
         train_features, train_labels = _features(network, module.reference_dataloader(_MOST))
         tested, tested_labels = _features(network, module.val_dataloader())
-        scores[architecture] = Probe("knn").accuracy(train_features, train_labels, tested, tested_labels)
+        scores[architecture] = knn_accuracy(train_features, train_labels, tested, tested_labels)
     return scores
 
 

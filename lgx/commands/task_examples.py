@@ -16,7 +16,7 @@ from data_modules.splits import stratified_order
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.core.eval_transforms import eval_transform
-from lgx.core.task import IMAGE_SIZE, ImageSize, Task
+from lgx.core.task import ImageSize, Task
 from lgx.errors import UserError
 from lgx.host.images import ImageReader
 
@@ -49,22 +49,14 @@ class TaskReader:
 
     ancestor: PretrainedNetwork
     root: str
-    img_size: ImageSize | None
-    in_chans: Literal[1, 3] | None
     tokenizer: str | None
     max_len: int
     source: Literal["files", "hub"]
     limit: int | None
 
     def __post_init__(self) -> None:
-        if self.img_size is not None and not IMAGE_SIZE.holds(self.img_size):
-            raise UserError(f"--img_size: expected {IMAGE_SIZE.words}, got {self.img_size}")
-        of_texts = {"tokenizer": self.tokenizer}
-        of_images = {"img_size": self.img_size, "in_chans": self.in_chans}
-        for option, value in (of_images if self.reads_texts else of_texts).items():
-            if value is not None:
-                kind = "texts" if self.reads_texts else "images"
-                raise UserError(f"--{option}: ancestor {self.ancestor.name} reads {kind}; leave it out")
+        if self.tokenizer is not None and not self.reads_texts:
+            raise UserError(f"--tokenizer: ancestor {self.ancestor.name} reads images; leave it out")
 
     @property
     def reads_texts(self) -> bool:
@@ -121,4 +113,4 @@ class TaskReader:
         """Size and channels of the images."""
         architecture = self.ancestor.architecture
         architecture = architecture if isinstance(architecture, ViTArchitecture) else ViTArchitecture()
-        return self.img_size or architecture.img_size, self.in_chans or (1 if architecture.in_chans == 1 else 3)
+        return architecture.img_size, 1 if architecture.in_chans == 1 else 3

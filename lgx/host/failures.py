@@ -35,9 +35,8 @@ _MESSAGES = {
         f"of it (docker run --shm-size); {_RESUME}"
     ),
     "DataLoader timed out after": (
-        "the data loading processes gave no batch within data.worker_timeout (lgx embed: --worker_timeout); check the "
-        "storage, or raise this limit (0 sets none); "
-        f"{_RESUME}"
+        "the data loading processes gave no batch within data.worker_timeout; check the storage, or "
+        f"raise this limit (0 sets none); {_RESUME}"
     ),
     "DefaultCPUAllocator": _MEMORY_FULL,
 }

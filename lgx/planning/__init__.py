@@ -1,4 +1,4 @@
-"""Plans: steps, parameters, FLOPs, memory, data, files and hours of a run before it starts."""
+"""Plans: steps, parameters, FLOPs, memory, files and hours of a run before it starts."""
 
 from lgx.planning.configured import Configured, configure
 from lgx.planning.plan import Plan, make_plan, plan_of

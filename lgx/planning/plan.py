@@ -1,11 +1,9 @@
 """The plan of a run: its length, cost, memory and files, before it starts."""
 
-import math
 from dataclasses import asdict, dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 from jsonargparse import Namespace
 
 from data_modules.base import TaskDataModule
@@ -15,7 +13,7 @@ from lgx.core.flops import flop_counter
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.planning.configured import Configured, PlanOptions, configure
-from lgx.planning.trial import Precision, Trial, held, largest_task, optimizer_bytes, precision_of, stored
+from lgx.planning.trial import Precision, Trial, held, optimizer_bytes, precision_of, stored
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,6 @@ class Plan:
         parameters: Numbers of parameters.
         flops: Floating-point operations.
         memory: Memory on each GPU.
-        example_bytes: One decoded example, as it enters the network.
         checkpoint_bytes: One checkpoint.
         learngene_bytes: The learngene; None without one, or where training decides its size.
         throughput: Training examples per second and GPU; None without a given speed.
@@ -151,7 +148,6 @@ class Plan:
     parameters: Parameters
     flops: Flops
     memory: Memory
-    example_bytes: int
     checkpoint_bytes: int
     learngene_bytes: int | None
     throughput: float | None
@@ -176,7 +172,6 @@ class Plan:
         values["memory"]["total"] = self.memory.total
         values["flops"] |= {"example": self.flops.example, "total": self.total_flops}
         values["hours"] = self.hours
-        values["data_bytes"] = self.example_bytes * steps.samples
         return values
 
 
@@ -209,7 +204,7 @@ def plan_of(run: Configured) -> Plan:
     if sharded:
         shares = {"weights": memory.weights // processes, "gradients": memory.gradients // processes}
         memory = replace(memory, **shares, optimizer=None if state is None else state // processes)
-    if processes == 1 or sharded or not _copies_gradients(trainer):
+    if processes == 1 or sharded:
         memory = replace(memory, buckets=0)
     return Plan(
         model=type(method).__name__,
@@ -223,7 +218,6 @@ def plan_of(run: Configured) -> Plan:
         parameters=parameters,
         flops=flops,
         memory=memory,
-        example_bytes=_example_bytes(method),
         checkpoint_bytes=stored(weights) + (0 if run.checkpoint.save_weights_only else state or 0),
         learngene_bytes=_learngene_bytes(method),
         throughput=options.tflops * 1e12 * options.mfu / flops.example if options.tflops else options.throughput,
@@ -337,14 +331,6 @@ def _learngene_bytes(method: Method) -> int | None:
     return sum(tensor.nbytes for tensor in learngene.tensors.values()) if learngene else None
 
 
-def _example_bytes(method: Method) -> int:
-    """Bytes of one decoded example, as it enters the network."""
-    task = largest_task(method)
-    if task.reads_text:
-        return 3 * task.max_len * torch.long.itemsize
-    return math.prod(task.image_shape) * torch.float32.itemsize
-
-
 def _notes(run: Configured, sources: tuple[str, ...], sharded: bool) -> list[str]:
     method, options = run.method, run.options
     notes = [f"Training examples: {', '.join(sources)}."]
@@ -373,13 +359,6 @@ def _is_sharded(trainer: Namespace, method: Method) -> bool:
     if sharded and not method.shards:
         raise UserError(f"trainer.strategy: the network of {type(method).__name__} cannot be sharded; use ddp")
     return sharded
-
-
-def _copies_gradients(trainer: Namespace) -> bool:
-    """Whether DDP exchanges copies of the gradients: the default, unless ``gradient_as_bucket_view`` is set."""
-    strategy: Any = trainer.strategy
-    groups = [strategy.get(k) for k in ("init_args", "dict_kwargs")] if isinstance(strategy, Namespace) else []
-    return not any(group and group.get("gradient_as_bucket_view") for group in groups)
 
 
 def _number(value: Any) -> int:

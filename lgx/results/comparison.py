@@ -7,15 +7,13 @@ from typing import Any
 
 from lgx.core.rows import Row
 from lgx.errors import UserError
-from lgx.results.compute import Curves, compute_sections, read_curves
-from lgx.results.merging import TITLE, Merged, count_whole_runs, find_results, last_epochs, merge, names_of_runs
+from lgx.results.compute import Curves, compute_sections, random_start, read_curves
+from lgx.results.merging import Merged, count_whole_runs, find_results, last_epochs, merge, names_of_runs
 from lgx.results.metrics import ACCURACY, fair_metric, lower_is_better
 from lgx.results.report import Report, Section, to_markdown_page
-from lgx.results.standings import average_section, random_start, standings
 from lgx.results.tables import difference_section, table_section
 
-_MOST = 3
-"""Largest number of sentences on averages."""
+_TITLE = "Comparison of initializations"
 
 
 @dataclass(frozen=True)
@@ -122,10 +120,7 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
     merged = replace(merged, rows=_named(merged.rows, names))
     of_split = _chosen(_named(of_split, names), options)
     shown = _chosen(_named(shown, names), options)
-    ranked = standings(shown, options.metric, options.baseline)
-    sections = _sections(shown, options, average_section(ranked))
-    compared = [standing for standing in ranked if len(standing.values) > 1] or ranked
-    headline = [standing.headline for standing in compared[::-1][:_MOST]]
+    sections = _sections(shown, options)
     curves = _curves(merged.rows, shown, options)
     rival = options.baseline or random_start(curves)
     if rival is not None and rival in curves and len(curves) > 1:
@@ -137,7 +132,7 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
         notes += unknown
         sections.append(cost_section(costs))
     introduction = [_overview(shown), *merged.notes, *fair_notes, *notes, *_left_out(merged.rows, shown, options)]
-    return Comparison(options, merged, of_split, shown, Report(TITLE, headline, introduction, sections), curves)
+    return Comparison(options, merged, of_split, shown, Report(_TITLE, introduction, sections), curves)
 
 
 def _of_whole_runs(of_split: Sequence[Row], every: Sequence[Row], options: Options) -> tuple[list[Row], list[str]]:
@@ -153,9 +148,9 @@ def _named(rows: Iterable[Row], names: Mapping[tuple[str, str], str]) -> list[Ro
     return [replace(row, method=names.get((row.method, row.run), row.method)) for row in rows]
 
 
-def _sections(shown: Sequence[Row], options: Options, averages: Section | None) -> list[Section]:
-    """Averages, and the tables of each metric."""
-    sections = [averages] if averages else []
+def _sections(shown: Sequence[Row], options: Options) -> list[Section]:
+    """The tables of each metric, and the differences to the baseline."""
+    sections = []
     for metric in dict.fromkeys((options.metric, *sorted({row.metric for row in shown}))):
         of_metric = [row for row in shown if row.metric == metric]
         if of_metric:

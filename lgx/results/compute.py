@@ -9,6 +9,7 @@ from statistics import fmean
 import numpy as np
 
 from lgx.core.rows import Row
+from lgx.methods import registry
 from lgx.results.architecture_names import short_names
 from lgx.results.merging import Place
 from lgx.results.metrics import scale_of
@@ -71,6 +72,13 @@ def read_curves(rows: Iterable[Row], metric: str) -> Curves:
             point = Point(epochs, accuracy, tuning + shared, shared)
             curves.setdefault(method, {}).setdefault(place, []).append(point)
     return curves
+
+
+def random_start(methods: Iterable[str]) -> str | None:
+    """The first of these methods that is a random start, if any."""
+    random = registry.find_spec("random")
+    starts = ((method, registry.find_spec(method)) for method in methods)
+    return next((method for method, spec in starts if random and spec and spec.initializer == random.initializer), None)
 
 
 def at_compute(curve: Sequence[Point], flops: float, seed: int) -> float | None:

@@ -100,10 +100,9 @@ class Lineage:
 
 def _digests_in(file: Path) -> list[tuple[str, str]]:
     """Name and digest of each file from which ``lgx init`` or ``lgx extract`` wrote a file."""
-    place = str(file)
-    record = StartRecord.read(place) or StartRecord.read(str(file.parent))
+    record = StartRecord.read(str(file.parent))
     if record is not None:
         unknown = {"source": ""} if "/" in str(record.arguments.get("source", "")) else {}
         return [(str(record.arguments.get(key, "")), digest) for key, digest in (unknown | record.digests).items()]
-    about: Mapping[str, Any] = json.loads(read_metadata(place).get("lgx", "{}")) if file.suffix == SAFETENSORS else {}
+    about: Mapping[str, Any] = json.loads(read_metadata(file).get("lgx", "{}")) if file.suffix == SAFETENSORS else {}
     return [("", digest) for digest in about.get("sources", ())]

@@ -8,14 +8,11 @@ from typing import Any
 
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
-from lgx.host.files import has_mark, walk
+from lgx.host.files import walk
 from lgx.host.safety import read_json
 
-RESULTS, MARKDOWN, REPORT = "results.csv", "results.md", "report.html"
-"""Files of a comparison; a run writes only the first."""
-
-TITLE = "Comparison of initializations"
-"""Title of a comparison, which identifies its Markdown files."""
+RESULTS, REPORT = "results.csv", "report.html"
+"""The rows of a run, and its page; a comparison writes a page alone."""
 
 Place = tuple[str, str]
 """Task and network (architecture, or size in an arena) on which methods are compared."""
@@ -48,7 +45,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def find_results(runs: Sequence[str]) -> list[Path]:
-    """Find the results files of runs; files that an earlier comparison wrote count only if there are no others."""
+    """Find the results files of runs, each once."""
     files: list[Path] = []
     for run in map(Path, runs):
         if not run.exists():
@@ -59,7 +56,7 @@ def find_results(runs: Sequence[str]) -> list[Path]:
     unique = list({file.resolve(): file for file in files}.values())
     if not unique:
         raise UserError(f"no {RESULTS} in {', '.join(runs)}; a run writes one when it validates or tests")
-    return [file for file in unique if not is_comparison(file)] or unique
+    return unique
 
 
 def _results_below(folder: Path) -> list[Path]:
@@ -69,11 +66,6 @@ def _results_below(folder: Path) -> list[Path]:
         inner[:] = [name for name in inner if not name.startswith(".")]  # a run that is being deleted
         files += [Path(place, RESULTS)] if RESULTS in names else []
     return files
-
-
-def is_comparison(results: Path) -> bool:
-    """Whether a comparison wrote a results file, or another file of its folder."""
-    return has_mark(results.parent / MARKDOWN, f"# {TITLE}\n")
 
 
 def merge(files: Sequence[Path], split: str = "test") -> Merged:

@@ -1,9 +1,8 @@
 """Facts of a trained network for its model card: task, scores, seed, commit, method and start, from its run."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lgx.architectures import Architecture, full_name
 from lgx.artifacts.checkpoints import load_checkpoint
@@ -11,38 +10,11 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.source_names import public_name, public_path
 from lgx.artifacts.sources import Source, is_learngene
-from lgx.core.provenance import config_hash
-from lgx.core.readable import clipped
-from lgx.core.rows import CLASS_TABLE, Row
+from lgx.core.rows import Row
 from lgx.core.schema import LINE
 from lgx.core.task import BALANCED
-from lgx.results.metrics import examples_of, heading, scale_of
+from lgx.results.metrics import heading, scale_of
 from lgx.results.run_records import RunRecord
-
-_LISTED = 20
-"""Largest number of classes whose examples are listed."""
-
-
-class _File(NamedTuple):
-    """The description in a checkpoint or learngene.
-
-    Attributes:
-        folder: The folder of its run.
-        method: Name of its method.
-        task: Name of its task; None if missing.
-        metric: The task's main metric.
-        epochs: Epochs of training; None if missing.
-        scores: Monitored metric, e.g. ``val/acc`` -> its value when the file was saved.
-        versions: Hash of the configuration, commit of the code and versions of libraries, if present.
-    """
-
-    folder: Path
-    method: str | None
-    task: str | None
-    metric: str
-    epochs: int | None
-    scores: Mapping[str, float]
-    versions: Mapping[str, object]
 
 
 def model_facts(
@@ -51,11 +23,11 @@ def model_facts(
     """Facts on a trained network that is exported, for its model card.
 
     Scores come from the rows of ``results.csv`` with the same number of epochs; those of the test only for the weights
-    that the run tested. Without the run's folder, the score comes from the file.
+    that the run tested. Without the run's folder, a learngene has the scores in its file.
 
     Args:
-        source: Checkpoint or learngene file, also from elsewhere; a folder or weights file that ``lgx init`` wrote
-            gives the facts of its start. Paths in the facts are shortened, because the card is public.
+        source: Checkpoint or learngene file, also from elsewhere; a folder that ``lgx init`` wrote gives the facts of
+            its start. Paths in the facts are shortened, because the card is public.
         architecture: The chosen network of a source with several networks.
         scores: The scores of this network by tag; None for a source of one network.
 
@@ -64,43 +36,60 @@ def model_facts(
         those of starts.
     """
     place = source.place
-    if is_learngene(place):
-        facts = _of_learngene(place)
-    elif place.endswith(".ckpt"):
-        facts = _of_checkpoint(place)
-    else:
+    if not is_learngene(place) and not place.endswith(".ckpt"):
         record = StartRecord.read(place)
         return _plain({"method": record.method, "source": _public(record.arguments.get("source"))}) if record else {}
-    run = RunRecord.at(facts.folder)
-    rows = [row for row in run.rows if row.task == facts.task and row.split != "train"]
+    about = _in_file(place)
+    task = about["task"]
+    in_file = about.get("metrics", {}) if scores is None else scores
+    folder = Path(place).resolve().parent
+    run = RunRecord.at(folder.parent if folder.name == "checkpoints" else folder)
+    rows = [row for row in run.rows if row.task == task.get("name") and row.split != "train"]
     if architecture is not None and scores is not None:
-        facts = facts._replace(scores=scores)
         rows = [row for row in rows if row.architecture == full_name(architecture)]
-    metrics = ("acc", BALANCED) if facts.metric in ("acc", BALANCED) else (facts.metric,)
-    kind = run.summary.get("weights") if run.exists else None
-    is_tested = kind is None or is_learngene(place) or {"final": "last"}.get(Path(place).stem, Path(place).stem) == kind
-    epochs = facts.epochs
-    if epochs is None:  # a learngene, which has the weights that the run tested
-        tested = [row.epochs for row in rows if row.split == "test" and row.epochs]
-        epochs = (min if kind == "best" else max)(tested, default=None)
-    of_file = [row for row in rows if row.epochs == epochs and (is_tested or row.split != "test")]
+    epochs, of_file = _of_weights(place, run, rows, about.get("epochs"))
+    main = task.get("metric", "acc")
+    metrics = ("acc", BALANCED) if main in ("acc", BALANCED) else (main,)
     shown = [row for row in of_file if row.metric in metrics]
     first = next(iter(shown or rows), None)
+    of_run = first and {
+        "seed": first.seed,
+        "run": public_path(first.run),
+        "config_hash": first.config,
+        "commit": first.commit,
+    }
     return _plain(
         {
             "trained": True if epochs is None else f"{epochs} epoch{'' if epochs == 1 else 's'}",
-            "task": facts.task,
-            **(_measured(shown) or {tag: round(value, 6) for tag, value in facts.scores.items()}),
-            "seed": first.seed if first else None,
-            "method": facts.method,
+            "task": task.get("name"),
+            **(_measured(shown) or {tag: round(value, 6) for tag, value in in_file.items()}),
+            "method": about["method"],
             "start": _start(run),
-            "test images": _balance(run),
-            "run": public_path(first.run) if first else None,
-            **facts.versions,
-            **({"commit": first.commit} if first and first.commit else {}),
+            **about.get("versions", {}),
+            **(of_run or {}),
             "source": public_name(str(Path(place).resolve()) if source.name == place else source.name),
         }
     )
+
+
+def _in_file(place: str) -> dict[str, Any]:
+    """Method and task in a file; epochs in a checkpoint, metrics and versions in a learngene."""
+    if not is_learngene(place):
+        about = load_checkpoint(place)["lgx"]
+        return {key: about.get(key) for key in ("method", "epochs")} | {"task": about.get("task", {})}
+    learngene = Learngene.load(place)
+    versions = {"ancestor": public_name(learngene.ancestor), "lgx": learngene.lgx_version}
+    return {"method": learngene.method, "task": learngene.task, "metrics": learngene.metrics, "versions": versions}
+
+
+def _of_weights(place: str, run: RunRecord, rows: Sequence[Row], epochs: int | None) -> tuple[int | None, list[Row]]:
+    """The epochs of the weights in a file of a run, and the rows that were measured with them."""
+    kind = run.summary.get("weights") if run.exists else None
+    is_tested = kind is None or is_learngene(place) or {"final": "last"}.get(Path(place).stem, Path(place).stem) == kind
+    if epochs is None:  # a learngene, which has the weights that the run tested
+        tested = [row.epochs for row in rows if row.split == "test" and row.epochs]
+        epochs = (min if kind == "best" else max)(tested, default=None)
+    return epochs, [row for row in rows if row.epochs == epochs and (is_tested or row.split != "test")]
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,49 +99,6 @@ def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in facts.items()
         if value is True or type(value) in (int, float) or (LINE.holds(value) and value != "")
     }
-
-
-def _of_checkpoint(source: str) -> _File:
-    checkpoint = load_checkpoint(source)
-    about = checkpoint["lgx"]
-    run = _mapping(checkpoint.get("lgx_run"))
-    folder = Path(source).resolve().parent
-    task = _mapping(about.get("task"))
-    config = run.get("config")
-    epochs = about.get("epochs")
-    of_config = {"config_hash": config_hash(config)} if isinstance(config, str) else {}
-    versions = _mapping(run.get("versions"))
-    return _File(
-        folder.parent if folder.name == "checkpoints" else folder,
-        about.get("method"),
-        task.get("name"),
-        task.get("metric", "acc"),
-        epochs if isinstance(epochs, int) else None,
-        _scores(checkpoint.get("callbacks")),
-        of_config | {name: versions.get(name) for name in ("commit", "lgx", "torch", "timm")},
-    )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _scores(callbacks: object) -> dict[str, float]:
-    """Monitored metric -> its value, of the callbacks in a checkpoint, which may hold anything."""
-    scores = {}
-    for state in callbacks.values() if isinstance(callbacks, dict) else ():
-        with suppress(TypeError, ValueError, KeyError, RuntimeError):
-            scores[str(state["monitor"])] = float(state["current_score"])
-    return scores
-
-
-def _of_learngene(source: str) -> _File:
-    learngene = Learngene.load(source)
-    task = learngene.task
-    folder = Path(source).resolve().parent
-    versions = {"ancestor": public_name(learngene.ancestor), "lgx": learngene.lgx_version}
-    name, metric = task.get("name"), task.get("metric", "acc")
-    return _File(folder, learngene.method, name, metric, None, learngene.metrics, versions)
 
 
 def _measured(rows: Sequence[Row]) -> dict[str, float]:
@@ -167,16 +113,6 @@ def _start(run: RunRecord) -> str | None:
         return None
     source = _public(run.start.arguments.get("source"))
     return f"{run.start.name} from {source}" if source else run.start.name
-
-
-def _balance(run: RunRecord) -> str | None:
-    """Examples of each class in the run's test."""
-    counts = examples_of(run.folder / CLASS_TABLE)
-    if not counts:
-        return None
-    if len(counts) > _LISTED:
-        return f"{min(counts.values())} to {max(counts.values())} in each of {len(counts)} classes"
-    return ", ".join(f"{clipped(name)} {count}" for name, count in counts.items())
 
 
 def _public(source: object) -> str | None:

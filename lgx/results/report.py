@@ -19,8 +19,6 @@ EMPTY_CELL = "–"
 _UNBOUNDED = 10_000
 _WIDEST = 26
 """Characters to which a terminal's column is folded."""
-GENERATOR = '<meta name="generator" content="lgx report">'
-"""The mark of a page that lgx wrote."""
 
 
 class Cell(NamedTuple):
@@ -54,7 +52,7 @@ class ReportFigure:
     """A figure.
 
     Attributes:
-        name: Name of its file without suffix.
+        name: Begins the identifiers in it.
         svg: The ``<svg>`` element with legend, trusted.
         label: Description for readers who cannot see it.
         caption: Text below the figure, with hints for reading it.
@@ -94,13 +92,11 @@ class Report:
 
     Attributes:
         title: Its title.
-        headline: The result in sentences, the most important first.
         introduction: Paragraphs on included and excluded rows.
         sections: Its parts, in order.
     """
 
     title: str
-    headline: Sequence[str]
     introduction: Sequence[str]
     sections: Sequence[Section]
 
@@ -111,19 +107,22 @@ def _templates() -> jinja2.Environment:
     return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
-def to_html(report: Report) -> str:
+def generator(command: str) -> str:
+    """The mark of a page that a command wrote."""
+    return f'<meta name="generator" content="{command}">'
+
+
+def to_html(report: Report, command: str) -> str:
     """One page without scripts, other files or network access. All text is escaped."""
-    return _templates().get_template("report.html").render(report=report, generator=Markup(GENERATOR))
+    return _templates().get_template("report.html").render(report=report, generator=Markup(generator(command)))
 
 
 def to_markdown_page(report: Report) -> str:
-    """The whole report in Markdown; its figures are files beside it."""
-    parts = [f"# {escape_markdown(report.title)}", *map(escape_markdown, (*report.headline, *report.introduction))]
+    """The report in Markdown, without figures."""
+    parts = [f"# {escape_markdown(report.title)}", *map(escape_markdown, report.introduction)]
     for section in report.sections:
         parts += [f"## {escape_markdown(section.title)}", *map(escape_markdown, section.text)]
         parts += [to_markdown(table).strip() for table in section.tables]
-        for figure in section.figures:
-            parts += [f"![{escape_markdown(figure.label)}]({figure.name}.svg)", escape_markdown(figure.caption)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -148,7 +147,7 @@ def print_report(report: Report) -> None:
 
     screen = Console()
     tables = Console(width=_UNBOUNDED)
-    for sentence in (*report.headline, *report.introduction):
+    for sentence in report.introduction:
         screen.print(sentence, "", sep="\n", markup=False, highlight=False)
     for section in report.sections:
         screen.print(section.title, style="bold", markup=False, highlight=False)

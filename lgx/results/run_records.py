@@ -8,7 +8,8 @@ from typing import Any
 
 from lgx.architectures import Architecture, parse_any_architecture
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.sources import learngene_of, resolve_kept
+from lgx.artifacts.source_names import FINAL_LEARNGENE
+from lgx.artifacts.sources import resolve_kept
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
 from lgx.host.safety import read_yaml
@@ -128,11 +129,6 @@ class RunRecord:
         return registry.method_classes().get(_class_name(self.config["model"]), Method)
 
     @property
-    def method(self) -> str:
-        """Its method in the results; empty without results."""
-        return self.rows[0].method if self.rows else ""
-
-    @property
     def is_descendant(self) -> bool:
         """Whether it trained a descendant."""
         return self.kind.trains == "descendant"
@@ -174,7 +170,7 @@ class RunRecord:
     @property
     def learngene_file(self) -> Path:
         """Path of its learngene, which may not exist."""
-        return learngene_of(self.folder)
+        return self.folder / FINAL_LEARNGENE
 
     @cached_property
     def learngene(self) -> Learngene | None:

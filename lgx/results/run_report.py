@@ -44,16 +44,15 @@ def write_run_report(folder: Path, method: Method) -> Path | None:
     what = f"networks of {len(sizes)} sizes" if len(sizes) > 1 else table.rows[0][0]
     pictures = {"Sizes": [("front", "Validation scores; the line joins sizes better than every smaller size.")]}
     if split == "test":
-        for kind, title in (("confusion", "Confusions"), ("gallery", "Mistakes")):
-            pictures[title] = [(each.stem(kind), each.name) for each in networks]
+        pictures["Confusions"] = [(each.stem("confusion"), each.name) for each in networks]
     sections = [Section("Networks", tables=[table])]
     for title, wanted in pictures.items():
         figures = [_figure(folder, name, caption) for name, caption in wanted if (folder / f"{name}.svg").is_file()]
         sections += [Section(title, figures=figures)] if figures else []
     about = f"Method {method.label}, {epochs} epoch(s), run {folder}."
-    report = Report(f"{', '.join(tasks)}: {what}", [], [about], sections)
+    report = Report(f"{', '.join(tasks)}: {what}", [about], sections)
     with atomic_path(folder / REPORT) as temporary:
-        temporary.write_text(to_html(report), encoding="utf-8")
+        temporary.write_text(to_html(report, "lgx fit"), encoding="utf-8")
     return folder / REPORT
 
 

@@ -1,4 +1,4 @@
-"""Private members of Lightning, jsonargparse and argparse that lgx needs; no other module touches one of a package.
+"""Private members of Lightning, jsonargparse and argparse that lgx needs.
 
 Each function says why there is no public way, and what happens if the member is gone.
 ``tests/training/test_lightning_internals.py`` fails when one of them changes.

@@ -14,8 +14,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from data_modules.loading.fingerprint import fingerprint_of_names
 from lgx.artifacts.checkpoints import FINAL, SUMMARY, load_checkpoint, weights_of_run
-from lgx.artifacts.source_names import LEARNGENE
-from lgx.artifacts.sources import learngene_of
+from lgx.artifacts.source_names import FINAL_LEARNGENE, LEARNGENE
 from lgx.core.provenance import commit, hardware
 from lgx.core.schema import LINE, MAPPING, NUMBER, at_most, check_fields
 from lgx.core.seed import seed_of
@@ -23,7 +22,7 @@ from lgx.core.task import Task, ignored_target
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.training.same_run import RunIdentity, check_same, identity_of
+from lgx.training.same_run import IDENTITY, RunIdentity, check_same, identity_of
 
 _COUNT = at_most(2**62)
 
@@ -34,12 +33,12 @@ class Checkpoint:
 
     Attributes:
         path: The file.
-        identity: What identifies the run that wrote it; None if unknown.
+        identity: What identifies the run that wrote it.
         about: Its method's description.
     """
 
     path: str
-    identity: RunIdentity | None
+    identity: RunIdentity
     about: Mapping[str, Any]
 
     def is_in(self, folder: Path) -> bool:
@@ -98,7 +97,7 @@ def find_checkpoint(folder: Path, command: str, name: str | None, untrained: boo
             return None
         raise UserError(f"--ckpt_path {name}: {path} does not exist; run `lgx fit` with this configuration")
     content = load_checkpoint(path)
-    if not {"pytorch-lightning_version", "state_dict", "lgx"} <= content.keys():
+    if not {"pytorch-lightning_version", "state_dict", "lgx", IDENTITY} <= content.keys():
         raise UserError(f"--ckpt_path {path}: not a checkpoint of an lgx run")
     damaged = f"--ckpt_path {path}: is damaged"
     about = check_fields(content, {"state_dict": MAPPING, "lgx": MAPPING, "epoch": _COUNT}, damaged)["lgx"]
@@ -113,7 +112,7 @@ def is_complete(folder: Path) -> bool:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return learngene_of(folder).is_file() or summary.get("learngene") is False
+    return (folder / FINAL_LEARNGENE).is_file() or summary.get("learngene") is False
 
 
 def write_summary(
@@ -155,7 +154,7 @@ def write_summary(
         "classes": {name: task.num_classes for name, task in single.items()},
         "outputs": {name: task.num_classes for name, task in tasks.items()},
         "class_fingerprints": {k: fingerprint_of_names(t.class_names) for k, t in tasks.items() if t.class_names},
-        "learngene": learngene_of(folder).is_file(),
+        "learngene": (folder / FINAL_LEARNGENE).is_file(),
         "weights": weights,
         "health": health,
     }
@@ -213,7 +212,7 @@ class FolderClaim(Callback):
                 self._outdated = _changed([summary]) if self.writes and summary.exists() else {}
                 return checkpoint
             checkpoint = None
-        elif checkpoint is not None and checkpoint.identity is not None:
+        elif checkpoint is not None:
             start = f"--model.initializer Pretrained --model.initializer.source {checkpoint.path}"
             check_same(checkpoint.identity, now, checkpoint.path, f"give these, or start from its weights: {start}")
         if self.writes:
@@ -232,10 +231,8 @@ class FolderClaim(Callback):
                     raise UserError(f"{option}: {belongs}; copy it, or give --name")
         return checkpoint
 
-    def _may_resume(self, record: RunIdentity | None, now: RunIdentity) -> bool:
+    def _may_resume(self, record: RunIdentity, now: RunIdentity) -> bool:
         """Whether the folder's run continues with this configuration; False if it will be replaced."""
-        if record is None:
-            return True
         try:
             options, code = check_same(record, now, str(self.folder))
         except UserError:

@@ -10,10 +10,9 @@ from lightning.pytorch.callbacks import EarlyStopping, LearningRateMonitor, Prog
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
 
-from lgx.components.features import Probe
 from lgx.training.callbacks.checkpoints import AtomicCheckpointIO, FinalWeights, LastCheckpoint, Preemption, Resume
 from lgx.training.callbacks.costs import CountCosts
-from lgx.training.callbacks.figures import ClassReport, DrawFigures, Gallery
+from lgx.training.callbacks.figures import ClassReport, DrawFigures
 from lgx.training.callbacks.health import TrainingHealth
 from lgx.training.callbacks.report import PrintProgress, Report
 from lgx.training.callbacks.results import RunProbe, SavePredictions, SaveResults
@@ -55,11 +54,11 @@ def every_callback(
         trainer.enable_progress_bar = trainer.enable_progress_bar is not False and sys.stdout.isatty()
         if trainer.enable_progress_bar:
             callbacks.append(RichProgressBar())
-    callbacks += [Gallery(), SavePredictions(), Resume(io), DrawFigures()]
+    callbacks += [SavePredictions(), Resume(io), DrawFigures()]
     if trainer.logger is not False and command == "fit" and not trainer.fast_dev_run:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     if command == "test" and config.probe is not None:
-        probe = RunProbe(Probe(config.probe))
+        probe = RunProbe()
         probe.check(built.model, built.data)
         callbacks.append(probe)
     callbacks.append(built.checkpoint)

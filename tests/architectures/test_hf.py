@@ -86,14 +86,14 @@ def test_what_is_taken_from_a_folder_of_16_bits_is_written_in_16_bits(form, dtyp
     cut = ok(lgx("init", *given, "--arch", size, "--method", "weight_subcloning", "--out", tmp_path / "cut"))
     assert ", 64 tokens\n" in cut.out
     ok(lgx("init", *given, "--arch", "depth=2", "--method", "vanilla_lg", "--layers", 1, "--out", tmp_path / "partly"))
-    ok(lgx("init", "--source", tmp_path / "cut", "--arch", size, "--out", tmp_path / "cut.safetensors"))
+    ok(lgx("init", "--source", tmp_path / "cut", "--arch", size, "--out", tmp_path / "again"))
     ok(lgx("export", tmp_path / "source", "--out", tmp_path / "whole"))
     for name in ("cut", "partly", "whole"):
         opened = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / name, dtype="auto")
         assert opened.dtype == dtype, name
         assert json.loads((tmp_path / name / "config.json").read_text())["dtype"] == str(dtype).removeprefix("torch.")
         assert {tensor.dtype for tensor in load_file(tmp_path / name / "model.safetensors").values()} == {dtype}
-    assert {tensor.dtype for tensor in load_file(tmp_path / "cut.safetensors").values()} == {dtype}
+    assert {tensor.dtype for tensor in load_file(tmp_path / "again/model.safetensors").values()} == {dtype}
     assert all(torch.equal(p, plain.state_dict()[name]) for name, p in opened.named_parameters())
 
 

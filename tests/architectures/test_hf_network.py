@@ -20,7 +20,7 @@ from lgx.architectures import (
 )
 from lgx.components.optim import parameter_groups
 from lgx.errors import UserError
-from tests.support.command_line import lgx, python
+from tests.support.command_line import python
 from tests.support.gpt2 import GPT2, texts
 
 SIZES = {"depth": 3, "embed_dim": 32, "num_heads": 4, "max_len": 16, "vocab_size": 50}
@@ -123,11 +123,3 @@ def test_describing_gpt2s_imports_no_transformers():
     )
     done = python("-c", code)
     assert done.returncode == 0, done.stderr
-
-
-def test_backbones_lists_types_with_what_they_are_read_as():
-    done = lgx("backbones", "hf:llam*")
-    assert "llama        text, language" in done.out
-    assert "llama4       not read" in done.out
-    assert "encoder-decoder" in lgx("backbones", "hf:t5").out
-    assert "transformers has no type of that name" in lgx("backbones", "hf:nothing").sentence

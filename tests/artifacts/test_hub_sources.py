@@ -9,7 +9,6 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.sources import resolve, resolve_kept
 from lgx.core.rows import read_rows
-from lgx.errors import UserError
 from lgx.results.lineage import Lineage
 from lgx.results.run_records import RunRecord
 from tests.support.command_line import lgx, ok, refusal
@@ -148,11 +147,3 @@ def test_a_url_is_refused_without_a_request_or_what_it_hides(url, tmp_path):
         assert "URLs are not read; download the file" in result
         assert "secret" not in result
     assert resolve_kept(url).place == url  # a record of an earlier version may name it
-
-
-@pytest.mark.usefixtures("commit")
-def test_offline_mode_asks_nobody(hub, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(UserError, match=r"is not in the cache.*HF_HUB_OFFLINE is set"):
-        resolve("hf://lab/vit")
-    assert hub.requests == []

@@ -9,7 +9,7 @@ import timm
 import torch
 from PIL import Image
 from torch.testing import assert_close
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import Compose, Resize, ToTensor
 
@@ -90,12 +90,6 @@ def test_embed_task_gives_the_embedding_of_the_command(images, ancestor, tmp_pat
 def test_embed_task_refuses_what_are_no_images(ancestor, batches):
     with pytest.raises(UserError, match="embed_task"):
         package.embed_task(ancestor / f"final{SUFFIX}", batches, "shapes")
-
-
-def test_embed_task_reads_plain_tensors(ancestor):
-    plain = package.embed_task(ancestor / f"final{SUFFIX}", [torch.ones(4, 3, 16, 16)], "a")
-    paired = DataLoader(TensorDataset(torch.ones(4, 3, 16, 16), torch.zeros(4)), batch_size=4)
-    assert_close(plain.tensors["a"], package.embed_task(ancestor / f"final{SUFFIX}", paired, "a").tensors["a"])
 
 
 def test_embed_task_reads_images_of_any_channels(tmp_path):

@@ -1,13 +1,11 @@
 """``lgx embed``: options and messages. What an embedding is, is tested with TAL and with the methods for texts."""
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 import torch
 
-from data_modules.images.examples import ImageFiles
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from tests.support.command_line import Result, lgx, ok, refusal
@@ -68,21 +66,11 @@ def test_a_folder_of_images_alone_is_read_like_class_folders(ancestor, shapes, t
     assert f"{folder}: 2 files (.svg 1, .txt 1) were skipped; .jpg, .jpeg, .png" in caplog.text
 
 
-def test_a_stalled_loader_process_ends_the_command(ancestor, shapes, tmp_path, monkeypatch):
-    monkeypatch.setattr(ImageFiles, "__getitem__", lambda *_: time.sleep(2.5))
-    done = embed(ancestor, shapes, tmp_path / "o.safetensors", "--num_workers", 1, "--worker_timeout", 1)
-    assert (done.code, "Traceback" in done.err) == (1, False)
-    assert "gave no batch within" in done.sentence
-    assert "lgx embed: --worker_timeout" in done.sentence
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         (["--control", "random"], "--data: name at least one data set or folder, and two for --control"),
         (["--tokenizer", "gpt2_vocab"], "--tokenizer: ancestor {ancestor} reads images; leave it out"),
-        (["--img_size", "0"], "--img_size: expected a whole number, 1 to 65,536, or height and width, got 0"),
-        (["--worker_timeout", "-1"], "worker_timeout: Not of type NonNegativeInt"),
         (["--data", "{shapes},{shapes}"], "--data: two tasks are called shapes; embed them into two files"),
         (["--data", "cola"], "cola is a text set, not an image set"),
         (["--ancestor", "nowhere.learngene.safetensors"], "nowhere.learngene.safetensors: no such file"),

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 
 from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.export.folders import model_card
@@ -39,7 +38,7 @@ def card_of(source, out) -> tuple[str, dict[str, str]]:
     )
 
 
-def test_the_card_of_a_checkpoint_names_task_score_seed_commit_method_start_size_and_latency(run, tmp_path):
+def test_the_card_of_a_checkpoint_names_task_score_seed_commit_method_start_and_size(run, tmp_path):
     summary, facts = card_of(run, tmp_path / "model")
     assert summary.startswith("A vision transformer trained by lgx ")
     (row,) = [row for row in read_rows(run / "results.csv") if row.split == "test" and row.metric == "acc"]
@@ -58,19 +57,15 @@ def test_the_card_of_a_checkpoint_names_task_score_seed_commit_method_start_size
     assert facts["start"].endswith('/ancestor.learngene.safetensors"')
     assert str(run.parents[2]) not in (tmp_path / "model/README.md").read_text()
     assert facts["trained"] == f'"{row.epochs} epoch{"s" if row.epochs > 1 else ""}"'
-    assert facts["test images"] == '"circle 4, square 4, stripe 4"'
-    assert " ms for a batch of 1 in float32, " in facts["latency"]
     size = (tmp_path / "model/model.safetensors").stat().st_size / 1e6
     assert float(facts["size"].split()[0]) == pytest.approx(size, rel=0.2)
 
 
-def test_a_checkpoint_without_its_run_still_names_its_own_score(run, tmp_path):
+def test_a_checkpoint_without_its_run_still_names_its_task(run, tmp_path):
     alone = shutil.copy(run / "checkpoints/best.ckpt", tmp_path / "alone.ckpt")
     summary, facts = card_of(alone, tmp_path / "model")
     assert "trained by lgx" in summary
-    best = max(row.value for row in read_rows(run / "results.csv") if (row.split, row.metric) == ("val", "acc"))
-    assert float(facts["val/acc"]) == pytest.approx(best, abs=1e-5)
-    assert {"task": '"shapes"', "commit": f'"{commit()}"'}.items() <= facts.items()
+    assert facts["task"] == '"shapes"'
     assert "seed" not in facts
 
 
@@ -97,22 +92,6 @@ def test_the_card_of_a_learngene_is_that_of_the_file_also_from_elsewhere(ancesto
     assert "trained by lgx" in summary
     assert (facts["task"], facts["method"]) == ('"shapes"', '"ancestor"')
     assert facts["source"] == f'"hf://lab/a@{commit}/a.learngene.safetensors"'
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"lgx_run": [], "callbacks": []},
-        {"lgx_run": {"versions": [], "config": 3}, "callbacks": {"a": {"monitor": "val/acc", "current_score": "high"}}},
-    ],
-    ids=["lists", "texts"],
-)
-def test_a_checkpoint_with_damaged_records_is_exported_without_them(run, tmp_path, values):
-    checkpoint = torch.load(run / "checkpoints/best.ckpt", weights_only=True)
-    torch.save({**checkpoint, **values}, tmp_path / "a.ckpt")
-    summary, facts = card_of(tmp_path / "a.ckpt", tmp_path / "model")
-    assert "trained by lgx" in summary
-    assert "val/acc" not in facts
 
 
 def test_names_of_classes_are_text_in_a_card():

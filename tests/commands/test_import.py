@@ -10,9 +10,6 @@ import torch
 from safetensors.torch import save_file
 
 from lgx.artifacts.pretrained import load_pretrained
-from lgx.artifacts.source_names import TimmSource
-from lgx.artifacts.sources import resolve
-from lgx.errors import UserError
 from tests.support.command_line import lgx, ok, refusal
 
 TINY = "vit_tiny_patch16_224"
@@ -51,28 +48,8 @@ def test_timm_reads_what_import_wrote_with_the_same_logits_and_normalization(sta
     loaded = load_pretrained(str(tmp_path / "out"))
     assert torch.equal(own(image), loaded.model(image))
     assert (loaded.architecture.img_size, loaded.architecture.patch_size) == (32, 8)
-    text = load_pretrained(f"timm:{TINY},weights={file},img_size=32,patch_size=8")
-    assert torch.equal(own(image), text.model(image))
     assert json.loads((tmp_path / "out/config.json").read_text())["pretrained_cfg"]["input_size"] == [3, 32, 32]
     assert imported(file, tmp_path / "out", *SMALL).code == 0  # it replaces what it wrote itself
-
-
-def test_every_option_that_names_an_ancestor_takes_the_text_form(fit, state, tmp_path):
-    file = saved(state, tmp_path / "w.safetensors")
-    source = f"timm:{TINY},weights={file},img_size=16,patch_size=8"
-    assert resolve(source).weights == file
-    arch = "depth=3,embed_dim=32,num_heads=1,patch_size=8,img_size=16"
-    made = ok(lgx("init", "--source", source, "--method", "weight_selection", "--head", 3, "--arch", arch, "--out",
-               tmp_path / "small"))  # fmt: skip
-    assert "normalize mean 0.5" in made.out
-    start = ["--model.initializer=WeightSelection", f"--model.initializer.source={source}", "--model.head=new"]
-    assert fit("Finetune", *start, f"--model.arch={arch}", "--name=a").code == 0
-    changed = {**state, "norm.bias": state["norm.bias"] + 1}
-    saved(changed, file)
-    resumed = fit("Finetune", *start, f"--model.arch={arch}", "--name=a", "--ckpt_path=last", "--trainer.max_epochs=2")
-    assert "the file of model.initializer.source was" in resumed.sentence
-    refused = fit("SWS", "--model.stages=[3]", f"--model.ancestor={source}", f"--model.arch={arch}", "--name=b")
-    assert "predicts 1000 classes, but task shapes has 3; adapt it first" in refused.sentence
 
 
 def test_a_file_without_head_and_a_head_that_is_not_wanted(state, tmp_path):
@@ -152,14 +129,6 @@ def test_other_mistakes_give_a_sentence(state, tmp_path):
         assert words in refusal(imported(*options, model=(model or [TINY])[0]))
 
 
-def test_a_text_form_is_read_back_and_a_malformed_one_is_refused():
-    source = TimmSource(TINY, "a/b.pth", img_size=32, num_classes=0)
-    assert TimmSource.parse(source.name) == source
-    for text in ("img_size=x", "weigths=a", "img_size=32,img_size=32", "img_size"):
-        with pytest.raises(UserError, match=r"expected timm:NAME and key=value|must be a whole number"):
-            TimmSource.parse(f"timm:{TINY},{text}")
-
-
 class Foreign:
     """An object of a program that lgx does not have."""
 
@@ -180,24 +149,17 @@ def test_weights_below_a_prefix_and_beside_other_objects_are_read(state, tmp_pat
 
 
 STATED = {
-    "the file": ("w.safetensors", {"mean": "[0.1, 0.2, 0.3]", "std": "[0.4, 0.5, 0.6]"}, {}),
-    "timm": ("w.pth", {}, {"config.json": {"pretrained_cfg": {"mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}}}),
-    "transformers": (
-        "w.bin", {}, {"preprocessor_config.json": {"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6]}}
-    ),
-}  # fmt: skip
+    "config.json": {"pretrained_cfg": {"mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}},
+    "preprocessor_config.json": {"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6]},
+}
 
 
-@pytest.mark.parametrize("case", STATED)
-def test_what_the_weights_say_of_their_images_counts_before_the_model(state, tmp_path, case):
-    name, metadata, beside = STATED[case]
-    file = tmp_path / name
-    save_file(dict(state), file, metadata=metadata) if metadata else saved(state, file)
-    for config, content in beside.items():
-        (tmp_path / config).write_text(json.dumps(content))
-    assert imported(file, tmp_path / "out", "--img_size", 32).code == 0
-    found = [load_pretrained(str(tmp_path / "out")), load_pretrained(f"timm:{TINY},weights={file},img_size=32")]
-    assert [(each.mean, each.std) for each in found] == [((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))] * 2
+@pytest.mark.parametrize("name", STATED)
+def test_what_is_stated_beside_the_weights_counts_before_the_model(state, tmp_path, name):
+    (tmp_path / name).write_text(json.dumps(STATED[name]))
+    assert imported(saved(state, tmp_path / "w.bin"), tmp_path / "out", "--img_size", 32).code == 0
+    found = load_pretrained(str(tmp_path / "out"))
+    assert (found.mean, found.std) == ((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
 
 
 def test_weights_that_name_no_mean_have_that_of_the_model(state, tmp_path):

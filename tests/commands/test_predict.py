@@ -84,20 +84,6 @@ def test_predictions_for_images_need_neither_lightning_nor_transformers(models, 
     assert done.returncode == 0, done.stderr
 
 
-def test_top_k_gives_further_classes_in_the_order_of_probability(models, photos, tmp_path):
-    out = tmp_path / "p.csv"
-    assert lgx("predict", photos / "test", "--model", models["net.onnx"], "--out", out, "--top-k", 3).code == 0
-    for row in rows(out):
-        values = [float(row[key]) for key in ("probability", "probability_2", "probability_3")]
-        assert values == sorted(values, reverse=True)
-        assert sum(values) == pytest.approx(1, abs=1e-5)
-        names = [row[key] for key in ("name", "name_2", "name_3")]
-        assert [CLASSES[int(row[key])] for key in ("class", "class_2", "class_3")] == names
-        assert set(names) == set(CLASSES)
-    refused = lgx("predict", photos / "test", "--model", models["net.onnx"], "--out", out, "--top_k", 4)
-    assert (refused.code, "--top_k: expected 1 to 3 for" in refused.sentence) == (2, True)
-
-
 def test_common_formats_are_read_wherever_they_lie(models, tmp_path):
     picture, place = draw(0, np.random.default_rng(1)), tmp_path / "mixed"
     (place / "a/b").mkdir(parents=True)

@@ -5,9 +5,8 @@ import time
 import pytest
 from huggingface_hub import constants
 
-from lgx.errors import UserError
 from lgx.host import hub
-from tests.support.fake_hub import CLOSED, running_hub, silent_hub
+from tests.support.fake_hub import running_hub, silent_hub
 
 
 @pytest.fixture(autouse=True)
@@ -31,15 +30,3 @@ def test_a_hub_that_never_answers_is_waited_for_once(monkeypatch):
         began = time.monotonic()
         assert all(hub.failure_of(address) for _ in range(9))
         assert 0.9 < time.monotonic() - began < 4
-
-
-def test_without_the_hub_its_clients_are_offline_and_a_failure_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(constants, "ENDPOINT", CLOSED)
-    before = constants.HF_HUB_OFFLINE
-    with hub.hub_or_cache("x", "give a file"):
-        assert constants.is_offline_mode()
-    with pytest.raises(UserError) as error, hub.hub_or_cache("x", "give a file"):
-        raise OSError("many\nlines")
-    assert str(error.value).startswith("x: is not in the cache, and the Hugging Face hub cannot be reached (")
-    assert str(error.value).endswith("; without a network, give a file")
-    assert before == constants.HF_HUB_OFFLINE

@@ -171,8 +171,7 @@ def test_plain_transformers_read_the_networks_of_a_family(fit, text_root, tmp_pa
         return
     ok(lgx("predict", "--config", run / "config.yaml", f"--ckpt_path={run}/checkpoints/last.ckpt"))
     (tmp_path / "a.txt").write_text("the sentence\na word")
-    words = ["--top_k", 2]
-    ok(lgx("predict", tmp_path / "a.txt", "--model", run, "--arch", size, "--out", tmp_path / "p.csv", *words))
+    ok(lgx("predict", tmp_path / "a.txt", "--model", run, "--arch", size, "--out", tmp_path / "p.csv"))
     tokenizer = load_tokenizer(text_root / "gpt2_vocab")
     logits = family[size](padded(tokenizer, [dict(tokenizer(text)) for text in ("the sentence", "a word")]))
     found = [float(row["probability"]) for row in csv.DictReader((tmp_path / "p.csv").open())]

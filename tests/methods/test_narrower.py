@@ -56,9 +56,9 @@ def test_commands_write_and_train_the_narrower_descendant_under_its_name(sws, fi
     learngene = sws / f"final{SUFFIX}"
     own = Learngene.load(learngene).architecture
     arch = own.replace(stages=None, depth=3, embed_dim=8, num_heads=1).spec()
-    result = lgx("init", "--source", learngene, "--arch", arch, "--out", tmp_path / "x.safetensors")
+    result = lgx("init", "--source", learngene, "--arch", arch, "--out", tmp_path / "x")
     assert (result.code, "method    sws_narrowed from" in result.out) == (0, True), result.err
-    assert load_file(tmp_path / "x.safetensors")["head.weight"].shape == (3, 8)
+    assert load_file(tmp_path / "x/model.safetensors")["head.weight"].shape == (3, 8)
     options = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={learngene}", "--name=narrow"]
     ok(fit("Finetune", *options, f"--model.arch={arch}"))
     assert "sws_narrowed" in (tmp_path / "runs/test/narrow/seed0/results.csv").read_text()

@@ -13,11 +13,10 @@ from torch.testing import assert_close
 
 from lgx.architectures import HFArchitecture
 from lgx.architectures.hf import describe_config
-from lgx.artifacts.export import write_descendant
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.width import evenly, evenly_spaced, narrow
-from lgx.methods import LayerChoice, Pretrained, VanillaLG, WeightSelection, WeightSubcloning
+from lgx.methods import LayerChoice, VanillaLG, WeightSelection, WeightSubcloning
 from lgx.methods.initializers import initializer_for
 from lgx.methods.weight_subcloning.importance import on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change
@@ -374,17 +373,3 @@ def test_starts_for_images_alone_refuse_networks_of_texts_in_one_sentence(method
         initialize(target, start)
     others = "; give --method pretrained, vanilla_lg, weight_selection, weight_subcloning or layer_choice"
     assert method == "mimetic" or others in str(refused.value)
-
-
-def test_the_weights_file_of_a_language_model_keeps_its_kind_as_a_source(tmp_path):
-    plain_network("llama").save_pretrained(tmp_path / "llama")
-    start, file = Pretrained(str(tmp_path / "llama")), tmp_path / "start.safetensors"
-    architecture = start.named_size("depth=3,embed_dim=48,num_heads=6", None)
-    write_descendant(file, initialize(architecture, start).model, architecture)
-    again = Pretrained(str(file))
-    assert again.origin().kind == "language"
-    other = again.named_size(architecture.spec().replace("vocab_size=64", "vocab_size=80"), None)
-    assert (other.kind, other.num_classes) == ("language", 80)
-    with pytest.raises(UserError, match=r"64"):
-        initialize(other, again)
-    assert not initialize(again.named_size(architecture.spec(), None), again).random

@@ -171,8 +171,6 @@ def test_ddp_copies_gradients_and_sharding_divides_the_state():
     shared = plan(*BASE, "--gpus=2", "--trainer.strategy=sharded").memory
     assert (shared.weights, shared.optimizer) == (alone.weights // 2, alone.optimizer // 2)
     assert shared.buckets == 0
-    in_place = ["--trainer.strategy=DDPStrategy", "--trainer.strategy.gradient_as_bucket_view=true"]
-    assert plan(*BASE, "--gpus=2", *in_place).memory.buckets == 0
 
 
 @pytest.mark.parametrize(
@@ -187,7 +185,6 @@ def test_the_state_is_that_of_the_configured_optimizer(optimizer, per_parameter)
 @pytest.mark.parametrize(
     ("model", "options"),
     [
-        ("Ancestor", ["--trainer.accumulate_grad_batches=2", "--trainer.max_epochs=2"]),
         ("Ancestor", ["--trainer.max_epochs=9", "--trainer.max_steps=4"]),
         pytest.param("Finetune", ["--data.limit_train=40", "--trainer.max_epochs=2"], marks=pytest.mark.slow),
         ("Finetune", ["--trainer.limit_train_batches=0.7", "--trainer.max_epochs=2"]),

@@ -5,11 +5,10 @@ import re
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from experiments.analyze.__main__ import main
 from experiments.analyze.length import in_words, leads_of, length_table, means_of
-from experiments.analyze.parameters import compare_parameters, read_parameters, statistics_of
+from experiments.analyze.parameters import compare_parameters, statistics_of
 from experiments.analyze.task_maps import map_learngene
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
@@ -86,13 +85,13 @@ def test_mistakes_of_analyze_tasks_end_with_one_sentence(learngene, tmp_path):
 
 def network(path, seed, architecture=BASE):
     torch.manual_seed(seed)
-    save_file(dict(architecture.build().state_dict()), path)
+    Learngene("ancestor", architecture, dict(architecture.build().state_dict())).save(path)
     return path
 
 
 def test_networks_of_every_file_form_can_be_compared(ancestor, tmp_path):
     trained, form = ancestor / "checkpoints/last.ckpt", ancestor / "final.learngene.safetensors"
-    start = network(tmp_path / "start.safetensors", 0)
+    start = network(tmp_path / "start.learngene.safetensors", 0)
     assert lgx("init", "--arch", ARCH, "--num_classes=3", "--seed=1", "--out", tmp_path / "folder").code == 0
     others = f"{form},{tmp_path / 'folder'}"
     command = ["parameters", "--start", start, "--trained", trained, "--other", others]
@@ -113,15 +112,12 @@ def test_networks_of_every_file_form_can_be_compared(ancestor, tmp_path):
 
 
 def test_mistakes_of_analyze_parameters_end_with_one_sentence(learngene, tmp_path):
-    start = network(tmp_path / "a.safetensors", 0)
-    deeper = network(tmp_path / "b.safetensors", 0, BASE.replace(depth=5))
-    zeros = tmp_path / "zeros.safetensors"
-    save_file({"w": torch.zeros(3)}, zeros)
+    start = network(tmp_path / "a.learngene.safetensors", 0)
+    deeper = network(tmp_path / "b.learngene.safetensors", 0, BASE.replace(depth=5))
     for trained, words in (
         (deeper, "they differ in blocks.4.attn.proj.bias"),
         (learngene, "hypernet"),
-        (zeros, "all its parameters are zero"),
-        (tmp_path / "none.safetensors", "no such file"),
+        (tmp_path / "none.learngene.safetensors", "no such file"),
     ):
         assert words in refusal(analyze("parameters", "--start", start, "--trained", trained))
     assert "--threshold" in analyze("parameters", "--start", start, "--trained", start, "--threshold=0").sentence
@@ -191,12 +187,3 @@ def test_characteristics_are_those_computed_by_hand():
     assert statistics_of(one, [one, other], 0.01).diversity == pytest.approx(1)
     assert statistics_of(one, [one, one], 0.01).diversity == pytest.approx(0)
     assert statistics_of(one, [one, one, other], 0.01).diversity == pytest.approx(2 / 3)
-
-
-def test_batch_norm_statistics_are_not_counted_as_parameters(tmp_path):
-    norm = torch.nn.BatchNorm2d(3)
-    save_file(norm.state_dict(), tmp_path / "norm.safetensors")
-    assert set(read_parameters(str(tmp_path / "norm.safetensors"))) == {"weight", "bias"}
-    save_file({"weight": torch.ones(3)}, tmp_path / "other.safetensors")
-    with pytest.raises(UserError, match="of different architectures: they differ in bias"):
-        compare_parameters(str(tmp_path / "norm.safetensors"), [str(tmp_path / "other.safetensors")], 0.01)

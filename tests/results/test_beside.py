@@ -55,7 +55,7 @@ def test_the_papers_number_is_shown_for_the_same_architecture(tmp_path: Path) ->
 def test_runs_are_shown_beside_any_table_of_the_papers(runs: Path, tmp_path: Path) -> None:
     for table in ("sws/table3", "tal/rebuttal_cifar100"):  # the index has no entry for the second one
         ok(reproduce(table, "--scale", "paper", "--runs", runs, "--out", tmp_path / "out"))
-        text = (tmp_path / "out/results.md").read_text()
+        text = (tmp_path / "out/report.html").read_text()
         assert "23.00 ± 2.48 (3)" in text
         assert "the scales differ" in text
         assert f"paper {table}: " in text

@@ -1,4 +1,4 @@
-"""``lgx compare``: from runs on disk to tables, Markdown and one self-contained page."""
+"""``lgx compare``: from runs on disk to tables and one self-contained page."""
 
 import re
 import subprocess
@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from lgx import compare as lgx_compare
 from lgx.commands.compare import compare
-from lgx.core.rows import read_rows, write_rows
+from lgx.core.rows import write_rows
 from lgx.errors import UserError
-from lgx.results.merging import find_results
+from lgx.results.report import Report, to_html
 from tests.results.helpers import GAINS, add_run, read_page, row
 from tests.support.command_line import arguments, lgx, refusal
 from tests.support.images import write_images
@@ -45,15 +46,12 @@ def test_uneven_classes_are_judged_on_balanced_accuracy(counts, is_uneven, tmp_p
     assert ("test them again" in " ".join(capsys.readouterr().out.split())) == is_uneven
 
 
-def test_compare_writes_page_markdown_and_rows(runs, tmp_path, capsys):
+def test_compare_prints_tables_and_writes_a_page(runs, tmp_path, capsys):
     out = tmp_path / "out"
     compare([str(runs)], out=str(out), baseline="random")
-    assert sorted(path.name for path in out.iterdir()) == [
-        "depth-0.svg", "report.html", "results.csv", "results.md",
-    ]  # fmt: skip
-    assert len(read_rows(out / "results.csv")) == 27 * 2 + 9 * 10
+    assert [path.name for path in out.iterdir()] == ["report.html"]
     printed = capsys.readouterr().out
-    markdown = (out / "results.md").read_text()
+    markdown = lgx_compare(runs).to_markdown()
     page = read_page(out / "report.html")
     text = " ".join(page.text)
     # Depth 4, untrained: 0.1 + 0.3 * 0.4 + {0, 0.01, 0.02}: mean 23 %, sd 1, half width 4.3027 / sqrt(3) = 2.48.
@@ -85,8 +83,7 @@ def test_the_page_needs_nothing_from_outside(runs, tmp_path):
 def test_the_same_runs_give_the_same_page(runs, tmp_path):
     for name in ("a", "b"):
         compare([str(runs)], out=str(tmp_path / name))
-    for file in ("report.html", "results.md", "results.csv"):
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+    assert (tmp_path / "a/report.html").read_bytes() == (tmp_path / "b/report.html").read_bytes()
 
 
 def test_hostile_names_are_escaped(tmp_path):
@@ -96,7 +93,7 @@ def test_hostile_names_are_escaped(tmp_path):
     page = read_page(tmp_path / "out/report.html")
     assert page.tags["script"] == page.tags["img"] == 0
     assert HOSTILE in page.text
-    assert "<script" not in (tmp_path / "out/results.md").read_text().replace("\\<", "")
+    assert "<script" not in lgx_compare(tmp_path / "runs").to_markdown().replace("\\<", "")
 
 
 def test_a_metric_that_looks_like_a_formula_is_shown_as_it_is(tmp_path):
@@ -112,27 +109,11 @@ def test_a_metric_that_looks_like_a_formula_is_shown_as_it_is(tmp_path):
     assert sum("$x^$" in text for text in page.text) >= 3
 
 
-def test_comparing_again_into_the_same_folder_does_not_read_its_own_output(runs):
-    for _ in range(2):
-        compare([str(runs)], out=str(runs / "report"))
-    assert len(find_results([str(runs)])) == 27
-    assert find_results([str(runs / "report")]) == [runs / "report/results.csv"]
-
-
-def test_measured_rows_are_never_overwritten(runs):
-    for force in (False, True):
-        with pytest.raises(UserError, match=r"would replace .*results\.csv, which this command reads"):
-            compare([str(runs)], out=str(runs / "sws/4/0"), force=force)
-
-
-def test_the_files_of_a_run_that_is_not_compared_are_not_replaced(runs):
-    other, measured = runs / "random/4/0", (runs / "random/4/0/results.csv").read_bytes()
-    (other / "results.md").write_text("my notes")
-    for _ in range(2):  # the notes beside them do not make the rows those of a comparison
-        with pytest.raises(UserError, match=r"random/4/0/results\.csv: exists, and `lgx compare` did not write it"):
-            compare([str(runs / "sws")], out=str(other))
-    assert (other / "results.csv").read_bytes() == measured
-    assert sorted(path.suffix for path in other.iterdir() if path.suffix in (".csv", ".md", ".html")) == [".csv", ".md"]
+def test_the_page_of_a_run_is_replaced_with_force_only(runs):
+    page = runs / "sws/4/0/report.html"
+    page.write_text(to_html(Report("a run", [], []), "lgx fit"))
+    with pytest.raises(UserError, match="exists, and `lgx compare` did not write it"):
+        compare([str(runs)], out=str(page.parent))
 
 
 def test_a_report_of_another_program_is_replaced_with_force_only(runs, tmp_path):

@@ -132,7 +132,6 @@ def test_the_command_prints_and_writes_the_cost(runs, tmp_path):
     for words in ("Parameters stored to start all descendants", "Training in epochs", "Training in FLOPs"):
         assert words in result.out.replace("\n", " ")
         assert words in (tmp_path / "report/report.html").read_text()
-        assert words in (tmp_path / "report/results.md").read_text()
 
 
 def test_an_unfinished_run_costs_epochs_but_no_known_flops(runs, tmp_path):

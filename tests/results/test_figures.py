@@ -39,7 +39,7 @@ def test_figures_of_a_page_have_its_ink_and_ids_of_their_own() -> None:
         axes.plot([0, 1], [0, 1], color="#000000")
     drawn = [ReportFigure(name, to_svg(figure, name), "label", "caption") for name in ("one", "other")]
     assert "#000000" in drawn[0].svg
-    page = to_html(Report("title", [], [], [Section("section", figures=drawn)]))
+    page = to_html(Report("title", [], [Section("section", figures=drawn)]), "lgx")
     assert page.count("<svg") == 2
     assert "#000000" not in page
     assert "currentColor" in page.partition("<svg")[2]

@@ -69,11 +69,10 @@ def test_a_test_leaves_for_each_size_what_it_leaves_for_one_network(family: tupl
         shares = [right / total for right, total in zip(counts[::4], sums, strict=True)]
         assert [recall for recall, _ in recalls] == pytest.approx(shares)
         wrong = 12 - sum(counts[::4])
-        assert (folder / f"gallery-{name}.svg").read_text().count(">as ") == wrong + 12
         of_size = out[out.index(f"\n           {name}\n") :].splitlines()[2:4]
         assert of_size[0].startswith("             lowest recall: ")
         assert of_size[1].startswith("             mistakes: ") or not wrong
-    assert not [file for kind in ("test_classes.csv", "*n.svg", "gallery.svg") for file in folder.glob(kind)]
+    assert not [file for kind in ("test_classes.csv", "*n.svg") for file in folder.glob(kind)]
 
 
 def test_every_size_has_a_name_of_its_own() -> None:
@@ -101,7 +100,7 @@ def test_the_page_of_a_family_has_a_line_for_each_size_and_all_pictures(family: 
         assert float(line[5].rstrip("kM")) == pytest.approx(cost.macs / {"k": 1e3, "M": 1e6}[line[5][-1]], rel=1e-3)
         assert float(line[6]) > 0
     assert len(files_of_run(folder)) == sum(path.is_file() for path in folder.rglob("*"))
-    for picture in ("front", *(f"{kind}-{name}" for kind in ("confusion", "gallery") for name in SIZES)):
+    for picture in ("front", *(f"confusion-{name}" for name in SIZES)):
         assert f'id="{picture}-figure_1"' in page
 
 
@@ -127,7 +126,7 @@ def test_a_test_of_one_size_keeps_the_files_of_the_others(family: tuple[Path, st
     folder = Path(shutil.copytree(former, tmp_path / "test/r/seed0"))
     one = f'--model.sizes=["{SIZES["2x16"]}"]'
     ok(lgx("test", "--config", folder / "config.yaml", f"--runs_dir={tmp_path}", one))
-    kinds = "test_classes", "confusion", "gallery"
+    kinds = "test_classes", "confusion"
     names = {file.stem for kind in kinds for file in folder.glob(f"{kind}*")}
     assert names == {f"{kind}-{name}" for kind in kinds for name in SIZES}
     counts, of_former = (counts_of((place / "confusion-2x16.svg").read_text()) for place in (folder, former))
@@ -138,7 +137,7 @@ def test_the_page_of_one_network_has_one_line_of_its_test_or_else_of_its_validat
     images: Path, tmp_path: Path
 ) -> None:
     folder, _ = train("Ancestor", images, tmp_path)
-    assert {"test_classes.csv", "confusion.svg", "gallery.svg"} <= {file.name for file in folder.iterdir()}
+    assert {"test_classes.csv", "confusion.svg"} <= {file.name for file in folder.iterdir()}
     page = (folder / "report.html").read_text()
     assert "<h1>shapes: 4x16</h1>" in page
     assert 'id="confusion-figure_1"' in page

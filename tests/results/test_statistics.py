@@ -156,7 +156,7 @@ def test_markdown_and_terminal_show_hostile_names_as_they_are(monkeypatch, capsy
     lines = [line for line in to_markdown(table).splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
     assert "<script>" not in to_markdown(table).replace("\\<", "")
-    print_report(Report("", [], [], [Section("", tables=[table])]))
+    print_report(Report("", [], [Section("", tables=[table])]))
     assert HOSTILE in capsys.readouterr().out
 
 

@@ -25,7 +25,7 @@ def test_the_tables_of_a_comparison_are_whole_and_its_sentences_fit_the_terminal
     lines = ok(lgx("compare", runs)).out.splitlines()
     tables = [line for line in lines if line[:1] in "┏┃┡│└"]
     assert max(map(cell_len, {*lines} - {*tables})) <= width
-    _, *rows = [line for line in tables if line.startswith("│ weight_selection")]  # the first is of the averages
+    rows = [line for line in tables if line.startswith("│ weight_selection")]
     assert [row.count("± 6.35 (2)") for row in rows] == [len((*DEPTHS, 10, 12))] * 2
     assert "…" not in "".join(lines)
 
@@ -33,7 +33,7 @@ def test_the_tables_of_a_comparison_are_whole_and_its_sentences_fit_the_terminal
 def test_heads_and_texts_in_a_table_are_folded(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     table = Table("", ("text", "depth=3,mlp_ratio=2"), (("b", (Cell("word " * 20), Cell("12.5"))),), first="a")
-    print_report(Report("", [], [], [Section("", tables=[table])]))
+    print_report(Report("", [], [Section("", tables=[table])]))
     shown = capsys.readouterr().out.splitlines()
     assert max(map(cell_len, shown)) < 60
     assert any(line.endswith("        12.5 │") for line in shown)

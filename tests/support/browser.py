@@ -1,6 +1,5 @@
 """One headless browser for many pages, driven by chromedriver's HTTP interface (W3C WebDriver)."""
 
-import base64
 import json
 import shutil
 import subprocess
@@ -62,11 +61,6 @@ class Browser:
         """Addresses that the page has asked for since it was opened."""
         events = [json.loads(entry["message"])["message"] for entry in self._log("performance")]
         return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
-
-    def picture(self, path: Path) -> None:
-        """Save the whole page as a PNG file."""
-        shot = self._tool("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": True})
-        path.write_bytes(base64.b64decode(shot["data"]))
 
     def _log(self, kind: str) -> list[dict[str, Any]]:
         entries: list[dict[str, Any]] = _request(f"{self._address}/se/log", {"type": kind})

@@ -40,12 +40,6 @@ def test_a_resumed_run_tests_at_its_own_last_step(fit, tmp_path):
     assert json.loads((run / "summary.json").read_text())["epochs"] == 3
 
 
-def test_the_final_weights_of_a_run_that_averages_are_tested(fit, tmp_path):
-    averages = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5"]
-    assert fit("Finetune", "--name=e", *averages).code == 0
-    ok(lgx("test", "--config", tmp_path / "runs/test/e/seed0/config.yaml", "--ckpt_path=last"))
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A network that always names the larger class of an uneven set: its folder and what it printed."""
@@ -72,14 +66,3 @@ def test_a_test_writes_the_scores_of_each_class_and_names_what_one_answer_for_al
     assert "<svg" in (folder / "confusion.svg").read_text()
     (final,) = (line for line in out.splitlines() if line.startswith("final"))
     assert " 44.4 %)" in final.partition("(chance 33.3 %, largest class ")[2]  # four of nine
-
-
-def test_a_gallery_shows_the_most_confident_mistakes_and_random_predictions(run):
-    text = (run[0] / "gallery.svg").read_text()
-    assert text.count(">as ") == 5 + 9  # five of nine are wrong
-    names = [file.name for file in (run[0].parents[3] / "shapes/test").rglob("*.png")]
-    assert len(names) == 9
-    assert min(text.count(f">{name}<") for name in names) == 1
-    assert sum(text.count(f">{name}<") for name in names) == 5 + 9
-    assert "most confident mistakes" in text
-    assert "\ufffd" not in text

@@ -141,13 +141,6 @@ def test_commands_read_a_run_behind_a_link(fit, linked, tmp_path):
     assert (tmp_path / "elsewhere/run/checkpoints/best.ckpt").is_file()
 
 
-def test_the_rows_behind_a_link_are_not_replaced(linked, tmp_path):
-    before = (linked / "results.csv").read_bytes()
-    for runs in (linked, tmp_path / "elsewhere"):
-        assert "would replace" in refusal(lgx("compare", runs, "--split=val", "--out", linked, "--force"))
-    assert (linked / "results.csv").read_bytes() == before
-
-
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_a_run_that_is_linked_twice_is_read_once(linked, tmp_path, depth):
     (tmp_path / "more").mkdir()

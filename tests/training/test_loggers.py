@@ -62,7 +62,7 @@ def test_a_run_without_a_logger_leaves_everything_else(fit, tmp_path, monkeypatc
     ok(fit("Ancestor", "--name=n", "--trainer.logger=false", "--test_end=true"))
     run = tmp_path / "runs/test/n/seed0"
     assert {path.name for path in run.iterdir()} == {
-        "final.learngene.safetensors", "checkpoints", "config.yaml", "confusion.svg", "gallery.svg", "report.html",
+        "final.learngene.safetensors", "checkpoints", "config.yaml", "confusion.svg", "report.html",
         "results.csv", "summary.json", "test_classes.csv",
     }  # fmt: skip
     assert {row.split for row in read_rows(run / "results.csv")} == {"train", "val", "test"}

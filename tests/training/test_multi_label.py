@@ -1,7 +1,6 @@
 """Images with several labels: training, distillation, prediction, and what tells them from one class."""
 
 import csv
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,22 +86,12 @@ def test_an_ancestor_teaches_sws_whose_learngene_starts_a_descendant(trained: Pa
     learngene = tmp_path / "runs/test/sws/seed0/final.learngene.safetensors"
     start = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={learngene}"]
     assert run("Finetune", *start, "--name=descendant", "--test_end").code == 0
-    assert "mean average precision" in ok(lgx("compare", tmp_path / "runs", "--metric", "map")).out
+    assert "mean average precision" in ok(lgx("compare", tmp_path / "runs", "--metric", "map")).out.lower()
     planned = arguments(
         "plan", "SWS", trained, tmp_path, *DATA, *STAGES, f"--model.ancestor={ancestor}", "--samples=96"
     )
     planned = [word for word in planned[1:] if not word.startswith(("--runs_dir", "--data.root"))]
     ok(lgx("plan", *planned, f"--data.root={write_labeled(tmp_path / 'again')}"))
-
-
-def test_exported_networks_keep_what_they_predict(trained: Path, tmp_path: Path) -> None:
-    checkpoint = trained / "test/ancestor/seed0/checkpoints/best.ckpt"
-    assert lgx("export", checkpoint, "--out", tmp_path / "folder").code == 0
-    assert json.loads((tmp_path / "folder/config.json").read_text())["kind"] == "multilabel"
-    for source in (str(tmp_path / "folder"), str(checkpoint)):
-        network = load_pretrained(source)
-        assert (network.architecture.kind, network.architecture.num_classes) == ("multilabel", 3)
-        assert network.label_names == SHAPES
 
 
 @pytest.mark.parametrize("form", [pytest.param("net.onnx", marks=pytest.mark.slow), "run"])
@@ -125,7 +114,6 @@ def test_exported_models_predict_every_label_of_files(trained: Path, root: Path,
         expected = network.model(batch.inputs).sigmoid()
     found = torch.tensor([[float(cell) for cell in row[1:]] for row in rows[-40:]])
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
-    assert "--top_k" in lgx("predict", root, "--model", model, "--out", tmp_path / "l.csv", "--top_k", 2).sentence
 
 
 def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: Path, run, ancestor: Path, fit) -> None:

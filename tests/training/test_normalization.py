@@ -1,18 +1,20 @@
 """Descendants are trained, tested, predicted and exported in the normalization of their start."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from data_modules import ImageFolderData, MultiTask
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.export import write_descendant
+from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import read_rows
 from lgx.errors import UserError
 from tests.support.command_line import ARCH, lgx, ok, refusal
+from tests.support.untrained_learngenes import BIG, write_sws
 
 MEAN, STD = [0.3, 0.5, 0.6], [0.5, 0.25, 0.2]
 GIVEN = ["--data.mean=[0.1,0.2,0.3]", "--data.std=[0.9,0.8,0.7]"]
@@ -44,8 +46,7 @@ def test_a_descendant_is_trained_and_exported_in_the_normalization_of_its_start(
     assert lgx("export", run / "checkpoints/last.ckpt", "--out", tmp_path / "out").code == 0
     config = json.loads((tmp_path / "out/config.json").read_text())["pretrained_cfg"]
     assert (config["mean"], config["std"]) == (MEAN, STD)
-    file = tmp_path / "out.safetensors"
-    assert lgx("export", run / "checkpoints/last.ckpt", "--out", file).code == 0
+    file = tmp_path / "out"
     again = lgx("init", "--source", file, "--method", "pretrained", "--arch", ARCH, "--out", tmp_path / "again")
     assert f"normalize mean 0.3, 0.5, 0.6, std 0.5, 0.25, 0.2, of {file}" in again.out
 
@@ -91,14 +92,13 @@ def test_the_learngene_of_an_adapted_ancestor_names_its_normalization(fit, start
 
 
 def test_a_start_that_names_no_normalization_is_reported(fit, tmp_path):
-    file = tmp_path / "bare.safetensors"
-    architecture = parse_architecture(ARCH, num_classes=3)
-    write_descendant(file, architecture.build(), architecture)
-    result = fit("Finetune", "--model.initializer=Pretrained", f"--model.initializer.source={file}", "--name=a")
-    assert "the start (pretrained) does not contain its normalization" in result.out, result.err
-    written = lgx("init", "--source", file, "--method", "pretrained", "--arch", ARCH, "--out", tmp_path / "m")
-    assert "does not contain its normalization; `lgx import timm:NAME --weights" in written.out
-    assert set(load_file(file)) == set(architecture.build("meta").state_dict())
+    file = tmp_path / "bare.learngene.safetensors"
+    replace(Learngene.load(write_sws(str(file))), task={}).save(file)
+    given = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={file}", "--model.head=new"]
+    result = fit("Finetune", *given, "--name=a", f"--model.arch={BIG.replace(depth=4).spec()}")
+    assert "the start (sws) does not contain its normalization" in result.out, result.err
+    written = lgx("init", "--source", file, "--arch", BIG.replace(depth=4).spec(), "--out", tmp_path / "m")
+    assert f"because {file} does not contain its normalization" in written.out
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import add_rows, read_rows
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.images import write_images
@@ -69,18 +70,20 @@ def test_averaging_is_not_added_by_another_version(run, monkeypatch):
     )
 
 
-def test_every_checkpoint_names_the_data_and_the_batch(finished):
-    for name in ("last.ckpt", "best.ckpt"):
-        record = load_checkpoint(finished / "test/r/seed0/checkpoints" / name)["lgx_run"]
-        assert record["data"]["data.batch_size x processes"] == "16"
-        assert record["data"]["train split"].startswith("48 examples")
-
-
 def test_other_data_are_refused_by_what_differs(run, tmp_path):
     twice = write_images(tmp_path / "shapes", {"train": 96, "val": 9, "test": 12})
     sentence = refusal(run(RESUME, LONGER, root=twice))
     assert "train split was 48 examples" in sentence
     assert "is 96 examples" in sentence
+
+
+def test_other_weights_in_the_file_of_a_source_are_refused(fit, ancestor, tmp_path):
+    source = shutil.copy(ancestor / "final.learngene.safetensors", tmp_path)
+    start = ["--model.initializer=Pretrained", f"--model.initializer.source={source}", "--name=a"]
+    assert fit("Finetune", *start).code == 0
+    learngene = Learngene.load(source)
+    replace(learngene, tensors={**learngene.tensors, "norm.bias": learngene.tensors["norm.bias"] + 1}).save(source)
+    assert "the file of model.initializer.source was" in refusal(fit("Finetune", *start, RESUME, LONGER))
 
 
 def test_a_finished_run_is_left_alone_and_a_longer_one_is_listed_also_with_its_data_elsewhere(run, images, tmp_path):

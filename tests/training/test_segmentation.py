@@ -12,9 +12,6 @@ from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
 from lgx.components.losses import distillation_loss
 from lgx.core.rows import read_rows
-from lgx.errors import UserError
-from lgx.initialization import initialize
-from lgx.methods import Pretrained
 from tests.support import fake_masks
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.fake_masks import SMALL
@@ -104,20 +101,6 @@ def test_one_network_for_both_kinds_and_predictions_are_refused(root, run, tmp_p
     assert "but segmentation has one per pixel" in refusal(
         lgx(*command(root, tmp_path, f"--ckpt_path={run}/checkpoints/best.ckpt", name="Ancestor", verb="predict"))
     )
-
-
-@pytest.mark.parametrize("form", ["model", "weights.safetensors"])
-def test_init_and_export_keep_the_kind(root, run, tmp_path, form):
-    learngene, out = f"{run}/final.learngene.safetensors", tmp_path / form
-    assert "head" in ok(lgx("init", "--source", learngene, "--arch", SMALL, "--out", out)).out.split("random")[0]
-    keep = ["--model.initializer=Pretrained", f"--model.initializer.source={out}", "--test_start=true"]
-    ok(lgx(*command(root, tmp_path, *keep, "--name=again")))
-    before = [r.value for r in read_rows(run / "results.csv") if (r.split, r.epochs, r.metric) == ("test", 1, "miou")]
-    rows = read_rows(tmp_path / "test/again/seed0/results.csv")
-    assert [r.value for r in rows if (r.split, r.epochs, r.metric) == ("test", 0, "miou")] == pytest.approx(before)
-    classifier = parse_architecture(SMALL, num_classes=150)
-    with pytest.raises(UserError, match="the head is for segmentation"):
-        initialize(classifier, Pretrained(str(out)))
 
 
 def test_distillation_compares_the_classes_of_each_pixel():

@@ -5,14 +5,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lgx.artifacts.safetensors_files import read_metadata
-from lgx.artifacts.source_names import BESIDE, CONFIG, LEARNGENE, WEIGHTS
+from lgx.artifacts.source_names import BESIDE, CONFIG, SAFETENSORS, WEIGHTS
 from lgx.core.readable import escape_markdown
 from lgx.errors import UserError
 from lgx.host.files import check_output, has_mark
-
-WRITER_KEY = "written_by"
-"""Key of a weights file's metadata that names the command."""
 
 Facts = Mapping[str, Any]
 _FILES = frozenset({WEIGHTS, CONFIG, *BESIDE, "pytorch_model.bin", "README.md"})
@@ -78,24 +74,22 @@ def check_model_place(
     """Refuse to replace anything but a model that the same command wrote; an existing folder is replaced as a whole.
 
     Args:
-        out: The folder to write, or the file ending in .safetensors, .onnx or .pt2; it need not exist.
+        out: The folder to write, or the file ending in .onnx or .pt2; it need not exist.
         writer: The command that writes it, e.g. ``lgx init``.
         force: Whether models of other commands and programs, and other files, may be replaced. A folder with unknown
             files is never replaced.
         reads: Paths that the command reads.
         tokenizer: The tokenizer that is written beside the model.
     """
-    if str(out).endswith(LEARNGENE):
-        raise UserError(f"--out {out}: the suffix {LEARNGENE} is for learngenes; give a folder or another suffix")
+    if str(out).endswith(SAFETENSORS):
+        raise UserError(f"--out {out}: expected a folder; its {WEIGHTS} holds the weights")
 
     def is_ours(path: Path) -> bool:
         if path.is_dir():
             return has_mark(path / "README.md", f"\n---\n{_mark(writer)}\n")
-        if path.suffix == ".safetensors":
-            return read_metadata(path).get(WRITER_KEY) == writer
         return has_mark(path, writer)  # the producer of an ONNX file; torch's programs begin differently
 
-    is_file = Path(out).suffix in (".safetensors", ".onnx", ".pt2")
+    is_file = Path(out).suffix in (".onnx", ".pt2")
     if is_file and tokenizer:
         raise UserError(f"--tokenizer: needs a folder, but --out {out} is a file; give a folder")
     check_output(out, writer, is_ours, None if is_file else _FILES, force=force, reads=reads)

@@ -1,6 +1,5 @@
-"""Write models as folders that timm, for text transformers, loads, or as weights files."""
+"""Write models as folders that timm, for text transformers, loads."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +12,9 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture, HFArchitecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
-from lgx.artifacts.export.folders import WRITER_KEY, made, model_card, quoted
+from lgx.artifacts.export.folders import made, model_card, quoted
 from lgx.artifacts.export.words import Words, write_words
-from lgx.artifacts.safetensors_files import ARCHITECTURE_KEY, StartRecord, write_safetensors
+from lgx.artifacts.safetensors_files import StartRecord, write_safetensors
 from lgx.artifacts.source_names import CONFIG, DENSE, WEIGHTS, TimmSource
 from lgx.artifacts.timm_models import normalization_of
 from lgx.artifacts.vector_space import Space, write_space
@@ -49,38 +48,30 @@ def write_descendant(
     reading: Reading = AS_STORED,
     space: Space | None = None,
 ) -> None:
-    """Write a model as a timm ``local-dir:`` folder, for text one that ``from_pretrained`` loads, or its weights alone.
+    """Write a model as a timm ``local-dir:`` folder, for text one that ``from_pretrained`` loads.
 
-    An existing file or folder is replaced; commands first call :func:`~lgx.artifacts.export.check_model_place`. Shared
+    An existing folder is replaced; commands first call :func:`~lgx.artifacts.export.check_model_place`. Shared
     layers of a ViT are written one by one, so the result is an ordinary ViT.
 
     Args:
-        out: A folder, or a path ending in ``.safetensors``.
+        out: The folder.
         model: The model, under timm's or transformers' names.
         architecture: Its description.
         mean: Per-channel mean of its inputs, for timm's ``resolve_data_config``.
         std: Per-channel standard deviation of its inputs.
         label_names: Class names in index order.
         card: Facts for the model card.
-        writer: The command that writes the model; it is recorded in the file or folder.
-        record: The start of the model; it is recorded in the file or folder.
+        writer: The command that writes the model; it is recorded in the folder.
+        record: The start of the model; it is recorded in the folder.
         words: What is written beside a network of texts.
         reading: How its images are read.
-        space: Map of its vectors into the space of its ancestor's, for a folder.
+        space: Map of its vectors into the space of its ancestor's.
     """
     out = Path(out)
     if isinstance(architecture, ViTArchitecture):
         architecture = architecture.unshared()
     channels = architecture.in_chans if isinstance(architecture, ViTArchitecture) else 0
     inputs = Normalization(mean, std).for_channels(channels) if mean and std and channels else None
-    if out.suffix == ".safetensors":
-        metadata = _kind_of_size(architecture) or {"format": "pt"}
-        metadata |= {key: json.dumps(list(values)) for key, values in inputs._asdict().items()} if inputs else {}
-        metadata |= {key: json.dumps(value) for key, value in reading._asdict().items()} if reading != AS_STORED else {}
-        metadata |= record.metadata() if record is not None else {}
-        metadata |= {ARCHITECTURE_KEY: architecture.spec()}
-        write_safetensors(out, architecture.tensors(model), {**metadata, WRITER_KEY: writer})
-        return
     if not isinstance(architecture, ViTArchitecture):
         with _folder(out, _text_card(out, architecture, model, card or {}, writer, space), record) as temporary:
             _write_text(temporary, model, cast(HFArchitecture, architecture), words, label_names or ())
@@ -88,18 +79,15 @@ def write_descendant(
                 write_space(temporary, space, reads_text=True)
         return
     plain, arguments = _model_of_timm(model.state_dict(), architecture, inputs, reading)
-    config: dict[str, Any] = _kind_of_size(architecture) | ({"label_names": list(label_names)} if label_names else {})
+    # timm does not record the kind of a network with other outputs than one class per image.
+    config: dict[str, Any] = {} if architecture.kind == "classification" else {"kind": architecture.kind}
+    config |= {"label_names": list(label_names)} if label_names else {}
     config |= {"value_range": list(reading.value_range)} if reading.value_range else {}
     card_text = _card(out, architecture, plain, card or {}, writer, space)
     with _folder(out, card_text, record) as temporary, write_errors(out):
         save_for_hf(plain, str(temporary), model_config=config, model_args=arguments, safe_serialization=True)
         if space is not None:
             write_space(temporary, space, reads_text=False)
-
-
-def _kind_of_size(architecture: Architecture) -> dict[str, Any]:
-    """The kind of a network with other outputs than one class per image; timm does not record it."""
-    return {} if architecture.kind == "classification" else {"kind": architecture.kind}
 
 
 def _model_of_timm(

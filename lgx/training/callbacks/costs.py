@@ -38,9 +38,8 @@ class CountCosts(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Continue the sums of a checkpoint on the first process."""
         assert isinstance(pl_module, Method)
-        has_counted = bool(self.examples) or trainer.global_step == 0  # else by a version that did not count
         self._keep_on_first(trainer)
-        if pl_module.compile_network or not has_counted:
+        if pl_module.compile_network:
             self.flops = math.nan
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Batch, batch_idx: int) -> None:

@@ -90,11 +90,11 @@ class BestCheckpoint(ModelCheckpoint):
         if Path(now, Path(state_dict["best_model_path"]).name).is_file():  # the folder was moved; Lightning compares it
             state_dict = {name: _moved(value, former, now) for name, value in state_dict.items()}
         super().load_state_dict(state_dict)
-        self._best_loss = float(state_dict.get("best_loss", inf))
-        self._best_error = float(state_dict.get("best_error", 0.0))
-        self.validated = int(state_dict.get("validated", -1))
-        self.last_score = state_dict.get("last_score")
-        self.examples = int(state_dict.get("examples", 0))
+        self._best_loss = float(state_dict["best_loss"])
+        self._best_error = float(state_dict["best_error"])
+        self.validated = int(state_dict["validated"])
+        self.last_score = state_dict["last_score"]
+        self.examples = int(state_dict["examples"])
 
     @property
     def margin(self) -> float:

@@ -103,7 +103,7 @@ def embedded(folder: Path, channels: int, values: Any) -> Any:
     arch = f"depth=1,embed_dim=8,num_heads=1,patch_size=4,img_size=12x16,in_chans={channels}"
     half, reading = (0.5,) * channels, Reading(tuple(values or ()))
     ancestor = PretrainedNetwork("x", torch.nn.Identity(), parse_architecture(arch), half, half, reading=reading)
-    examples = TaskReader(ancestor, "", None, None, None, 9, "files", None).read(str(folder)).examples
+    examples = TaskReader(ancestor, "", None, 9, "files", None).read(str(folder)).examples
     normalized = examples.transform
     examples.transform = lambda image: normalized(image) * 0.5 + 0.5
     return examples

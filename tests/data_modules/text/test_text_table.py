@@ -127,7 +127,7 @@ def test_from_a_table_over_training_and_export_to_the_predictions_of_a_pipeline(
     run = tmp_path / "runs/e/n/seed0"
     ok(lgx("export", run, "--out", tmp_path / "small"))
     for model in (run, tmp_path / "small"):
-        ok(lgx("predict", table, "--model", model, "--out", tmp_path / f"{model.name}.csv", "--top_k", 3))
+        ok(lgx("predict", table, "--model", model, "--out", tmp_path / f"{model.name}.csv"))
     assert (tmp_path / "seed0.csv").read_bytes() == (tmp_path / "small.csv").read_bytes()
     predictions = list(csv.DictReader((tmp_path / "small.csv").open()))
     pipeline = transformers.pipeline("text-classification", str(tmp_path / "small"), device="cpu")

@@ -155,9 +155,9 @@ def test_the_tuned_learngene_starts_descendants_of_any_size_for_seen_and_unseen_
     unseen = ["--task", "unseen", "--task_embeddings", tmp_path / "u.safetensors"]
     for name, options in (("seen", seen), ("first", ["--task", "first"]), ("unseen", unseen)):
         arch = "depth=5,embed_dim=40,num_heads=2,patch_size=4,img_size=16"
-        result = ok(lgx("init", "--source", file, "--arch", arch, "--out", tmp_path / f"{name}.safetensors", *options))
+        result = ok(lgx("init", "--source", file, "--arch", arch, "--out", tmp_path / name, *options))
         assert "3 classes" in result.out
-        written[name] = load_file(tmp_path / f"{name}.safetensors")
+        written[name] = load_file(tmp_path / name / "model.safetensors")
     assert not torch.equal(written["seen"]["head.weight"], written["first"]["head.weight"])
     assert not torch.equal(written["seen"]["head.weight"], written["unseen"]["head.weight"])
 
@@ -168,11 +168,11 @@ def test_embeddings_of_another_ancestor_are_named_and_those_of_another_width_ref
     for width in (16, 8):
         embeddings = tmp_path / f"{width}.safetensors"
         TaskEmbeddings({"other": torch.ones(width)}, "deit_tiny_patch16_224").save(embeddings)
-        options = ["--task_embeddings", embeddings, "--num_classes", 3, "--out", tmp_path / f"d{width}.safetensors"]
+        options = ["--task_embeddings", embeddings, "--num_classes", 3, "--out", tmp_path / f"d{width}"]
         results[width] = lgx("init", "--source", file, "--arch", arch, *options)
     assert results[16].code == 0, results[16].err
     assert f"{tmp_path / '16.safetensors'} is by deit_tiny_patch16_224, the learngene was tuned by" in results[16].out
-    assert (results[8].code, (tmp_path / "d8.safetensors").exists()) == (2, False)
+    assert (results[8].code, (tmp_path / "d8").exists()) == (2, False)
     assert f"{tmp_path / '8.safetensors'}: has embeddings of 8 numbers" in results[8].sentence
 
 

@@ -206,7 +206,7 @@ def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(selection_ru
         with (selection_run / f"test_classes-{row.task}.csv").open() as file:
             right = [float(line["recall"]) * int(line["examples"]) for line in csv.DictReader(file)]
         assert sum(right) / row.n == pytest.approx(row.value)
-        assert f'id="gallery-{row.task}-figure_1"' in page
+        assert f'id="confusion-{row.task}-figure_1"' in page
 
 
 def with_shares(run, shares):

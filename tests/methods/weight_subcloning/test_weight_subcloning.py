@@ -208,9 +208,9 @@ def test_images_are_normalized_and_magnitudes_need_some(sparse, tmp_path):
 
 def test_commands_write_and_train_a_subcloned_descendant(sparse, images, fit, tmp_path):
     given = ["--source", sparse, "--method", "weight_subcloning", "--arch", SMALL.spec(), "--data", images]
-    result = ok(lgx("init", *given, "--images", 6, "--out", tmp_path / "x.safetensors"))
+    result = ok(lgx("init", *given, "--images", 6, "--out", tmp_path / "x"))
     assert "ranked    by activation on 6 images of" in result.out
-    assert load_file(tmp_path / "x.safetensors")["norm.weight"].shape == (16,)
+    assert load_file(tmp_path / "x/model.safetensors")["norm.weight"].shape == (16,)
     initializer = ["--model.initializer=WeightSubcloning", f"--model.initializer.source={sparse}"]
     initializer += [f"--model.initializer.data={images}", "--model.initializer.images=6", "--model.head=new"]
     ok(fit("Finetune", *initializer, f"--model.arch={SMALL.spec()}", "--name=cloned"))
