@@ -24,7 +24,7 @@ _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsona
 
 _REMEDY = "give the former values, --overwrite to train anew, or --name to start another run"
 
-_PLACES = ("runs_dir", "experiment", "name", "data.root", "data.cache_dir")
+_PLACES = ("runs_dir", "experiment", "name", "data.root")
 """Beginnings of the keys of places: a run and its data may be moved."""
 _APPLIED = (
     "save_every", "early_stop", "split_batch", "test_start", "test_end", "untrained",

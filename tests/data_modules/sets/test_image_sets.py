@@ -15,8 +15,6 @@ from data_modules.catalog import infos, open_set
 from data_modules.images.examples import ImageFiles, LabeledImages
 from data_modules.own_images import base
 from data_modules.registry import IMAGE_SETS
-from data_modules.shards.reading import ShardImages
-from data_modules.shards.writing import write_shards
 from data_modules.splits import grouped_split, stratified_order, stratified_split
 from lgx.commands.data import prepare
 from lgx.errors import UserError
@@ -46,13 +44,6 @@ def test_imagenet_tests_on_the_official_val_folder(tmp_path: Path, monkeypatch: 
     module = kind(root=str(tmp_path), val_fraction=0.1)
     folders = {split: images.folder.name for split in SPLITS if isinstance(images := module.read(split), ImageFiles)}
     assert folders == {"train": "train", "val": "train", "test": "val"}
-    for split in SPLITS:
-        write_shards(module.read(split), tmp_path / "imagenet_shards", split, kind.info, shard_size=4)
-    streamed = kind(root=str(tmp_path), batch_size=4)
-    streamed.setup("fit")
-    assert [type(streamed.examples(split)) for split in ("train", "val")] == [ShardImages] * 2
-    assert streamed.task.num_train == len(module.read("train"))
-    assert {tuple(batch.inputs.shape[1:]) for batch in streamed.train_dataloader()} == {(3, 224, 224)}
 
 
 def test_class_folders_are_accepted_in_place_of_the_publishers_files(tmp_path, monkeypatch):

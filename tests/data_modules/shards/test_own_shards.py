@@ -112,10 +112,6 @@ REFUSED: list[tuple[Any, str]] = [
     ([*shard(), ("z.cls", b"1")], "example z has no image, expected one image"),
     ([*shard(), *example(50), ("e50.jpg", image(51, "jpeg"))], "e50 has .png and .jpg"),
     ({**ONE, "test-0.tar": shard([5, 6, 7], label=3)}, "the label 3; number"),
-    ({**ONE, "training-1.tar": shard([20])}, r"training-1\.tar: is in no split; .*rename it"),
-    ({**ONE, "train-1.tar.gz": shard()}, "uncompress"),
-    ({**ONE, "val-0.tar": shard([20]), "valid-0.tar": shard([21])}, "which name one split"),
-    ({**ONE, "train/1.tar": shard()}, "keep"),
     ({**ONE, "classes.txt": b"a\nb\n"}, "has the label 2, but classes.txt names 2 classes, 0 to 1"),
 ]
 """Content of a training shard, or several files, and words of the refusal."""
