@@ -17,7 +17,6 @@ from data_modules.files.tables import table_records
 from data_modules.images.class_trees import TREE_NAMES, say_once, tree_split
 from data_modules.images.examples import ImageFiles, Images, files_of
 from data_modules.images.module import ImageDataModule
-from data_modules.loading.module import task_name
 from data_modules.splits import Indices, split_by_group, stratified_split
 from lgx.core.schema import shortened
 from lgx.errors import UserError
@@ -58,12 +57,8 @@ class OwnImages(ImageDataModule):
         return self.root_folder
 
     def describe(self, num_classes: int, splits: str, **facts: Any) -> DatasetInfo:
-        """Facts of the user's set.
-
-        Raises:
-            UserError: If its name cannot be printed in one line.
-        """
-        name = task_name(self.name or self.root_folder.resolve().name)
+        """Facts of the user's set."""
+        name = self.name or self.root_folder.resolve().name
         return DatasetInfo(name, num_classes, (None,) * 3, "the user's own", str(self.root_folder), splits, **facts)
 
     def check_options(self) -> None:

@@ -84,7 +84,6 @@ UNCOUNTED = {
     "Finetune refuses false": ["data.labels"],
     "how data are read": [
         "data.shard_cache_gib",
-        "data.eval_batch_size",
         "data.num_workers",
         "data.worker_timeout",
     ],

@@ -37,7 +37,6 @@ def test_every_option_has_a_help_text(name: str) -> None:
     ("option", "value", "sentence"),
     [
         ("batch_size", 0, "data.batch_size: expected at least 1, got 0"),
-        ("eval_batch_size", 0, "data.eval_batch_size: expected at least 1 or null, got 0"),
         ("num_workers", 10**6, f"data.num_workers: expected 0 to {WORKERS}, got 1000000"),
         ("limit_train", 0, "data.limit_train: expected at least 1 or null, got 0"),
         ("val_fraction", 1.0, "data.val_fraction: expected a share of at least 0 and below 1, got 1.0"),

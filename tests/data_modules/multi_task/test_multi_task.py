@@ -185,7 +185,7 @@ def test_epochs_of_another_length_are_refused_on_resume(places):
 
 
 def test_evaluation_goes_through_the_tasks_in_order(places):
-    made = fitted(places, limit_eval=5, eval_batch_size=4)
+    made = fitted(places, limit_eval=5, batch_size=2)
     made.setup("test")
     batches = list(made.val_dataloader())
     assert [(b.task, len(b.targets)) for b in batches] == [

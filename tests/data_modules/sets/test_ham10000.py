@@ -77,22 +77,3 @@ def test_absent_files_say_what_to_download(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"holds no known files of ham10000; .*, HAM10000_images_part_2\.zip, H"):
         prepare("ham10000", root=str(tmp_path / "other"), source=str(tmp_path / "downloads"))
     assert not (tmp_path / "other").exists()
-
-
-def test_a_missing_image_and_a_wrong_table_end_with_one_sentence(root: Path) -> None:
-    path = root / "ham10000" / "HAM10000_metadata.csv"
-    rows = table(path)
-    wrong = [
-        ([*rows, {**rows[0], "image_id": "ISIC_9999999"}], r"1 of 85 images .* missing below .*ISIC_9999999\.jpg"),
-        ([{**rows[0], "dx": "flu"}, *rows[1:]], r"HAM10000_metadata\.csv: unknown diagnosis flu, expected akiec"),
-        ([*rows, rows[0]], "names an image twice"),
-        ([{"image_id": row["image_id"], "dx": row["dx"]} for row in rows], "expected image_id,lesion_id,dx"),
-    ]
-    for content, sentence in wrong:
-        write(path, content)
-        with pytest.raises(UserError, match=sentence) as error:
-            HAM10000(root=str(root)).setup("fit")
-        assert "\n" not in str(error.value)
-    path.write_text("image_id,lesion_id,dx,dx\na,b,mel,nv\n")
-    with pytest.raises(UserError, match="line 1: the column 'dx' occurs twice"):
-        HAM10000(root=str(root)).setup("fit")

@@ -46,7 +46,7 @@ def write(folder: Path, files: Files) -> None:
 
 def outcome(root: Path, in_memory: bool, **options: Any) -> Any:
     """Number and label of the examples of each split, or the refusal."""
-    plain = {"mean": (0.0,) * 3, "std": (1 / 255,) * 3, "img_size": 8, "batch_size": 1, "eval_batch_size": 1}
+    plain = {"mean": (0.0,) * 3, "std": (1 / 255,) * 3, "img_size": 8, "batch_size": 1}
     try:
         made = ShardedData(name="own", root=str(root), in_memory=in_memory, **plain, **options)
         found: dict[Split, list[tuple[int, int]]] = {}
@@ -54,7 +54,8 @@ def outcome(root: Path, in_memory: bool, **options: Any) -> Any:
             made.setup(stage)
             for split in splits:
                 loader = getattr(made, f"{split}_dataloader")()
-                found[split] = sorted((round(float(b.inputs.mean())), int(b.targets)) for b in loader)
+                pairs = [pair for b in loader for pair in zip(b.inputs, b.targets, strict=True)]
+                found[split] = sorted((round(float(image.mean())), int(label)) for image, label in pairs)
         return found
     except UserError as error:
         return str(error)
