@@ -138,7 +138,7 @@ def read(path: str, root: Path, names: list[str], channels: int, values: Any) ->
 @pytest.mark.parametrize(("channels", "values", "path"), CASES)
 def test_every_path_shows_every_kind_of_file_as_reference_decoders(tree, channels, values, path, tmp_path, monkeypatch):
     monkeypatch.setenv("LGX_CACHE", str(tmp_path))
-    monkeypatch.setattr(base, "_COMPARED", 0)  # one file is damaged
+    monkeypatch.setattr(base, "_CHECKED", 0)  # one file is damaged
     root, expected = tree(channels, 65535 if values is None else values[1])
     if path in ("shards", "stream"):
         expected = {name: seen for name, seen in expected.items() if name.endswith(IN_SHARDS)}

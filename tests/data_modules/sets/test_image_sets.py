@@ -102,7 +102,7 @@ def test_a_pickle_of_another_md5_is_not_opened(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_truncated_image_ends_with_one_sentence_even_in_a_worker(tmp_path, workers, monkeypatch) -> None:
-    monkeypatch.setattr(base, "_COMPARED", 0)  # else it is named before training
+    monkeypatch.setattr(base, "_CHECKED", 0)  # else it is named before training
     for k, split in enumerate(("train", "val")):
         fake_data.class_tree(tmp_path / "own" / split, ["a", "b"], 4, k)
     broken = tmp_path / "own" / "train" / "b" / "002.png"
