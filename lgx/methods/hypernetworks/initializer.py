@@ -202,11 +202,10 @@ class HypernetPrediction(Initializer):
             raise UserError(f"{self.source}: {error}") from error
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """Notes: tiled weights, untrained sizes, and a task embedding by another ancestor."""
+        """Notes: tiled weights, and an untrained width."""
         tiled = self._tiled(computational_graph(architecture, self.loaded.config.convention), taken)
-        width = self._untrained_width(architecture.embed_dim)
-        inputs = self._untrained_inputs(architecture)
-        return *tiled, *(f"check     {note}" for note in (width, inputs, self._foreign_ancestor()) if note)
+        untrained = self._untrained_width(architecture.embed_dim)
+        return (*tiled, f"check     {untrained}") if untrained else tiled
 
     def _untrained_width(self, width: int) -> str:
         """A note where no network of this width was trained on, and its row in the table of sizes is still random."""
@@ -218,24 +217,6 @@ class HypernetPrediction(Initializer):
             f"width {width}: the hypernetwork was trained on {widths}, embeddings of other widths are random; choose "
             "one of these"
         )
-
-    def _untrained_inputs(self, architecture: Architecture) -> str:
-        """A note where the network reads inputs of a size on which the hypernetwork was not trained."""
-        source = self.learngene.architecture if self.learngene else architecture
-        keys = ("max_len",) if architecture.reads_text else ("img_size", "patch_size", "in_chans")
-        if source.reads_text != architecture.reads_text:
-            return ""
-        trained = {key: getattr(source, key) for key in keys}
-        other = [f"{key}={value}" for key, value in trained.items() if value != getattr(architecture, key)]
-        note = f"trained with {' and '.join(other)}: embeddings of other patches and positions are random"
-        return note if other else ""
-
-    def _foreign_ancestor(self) -> str:
-        """A note where an ancestor of another name made the embeddings; it may be the same file, moved."""
-        tuned = self.learngene.ancestor if self.learngene else ""
-        if not self.task_embeddings or not tuned or self.embedded_tasks.ancestor in ("", tuned):
-            return ""
-        return f"{self.task_embeddings} is by {self.embedded_tasks.ancestor}, the learngene was tuned by {tuned}"
 
     def _tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
         """A line on weights larger than the hypernetwork's ``max_shape``; none if all fit."""

@@ -1,8 +1,6 @@
 """GHN-3 and LoGAH train through the command line, and their predictions initialize descendants."""
 
-import contextlib
 import json
-import warnings
 
 import pytest
 import torch
@@ -233,27 +231,3 @@ def test_no_dense_weights_are_held_while_training(images, tmp_path):
         assert method._predicted
         epoch_end()
         assert not method._predicted
-
-
-def test_a_dead_decoder_is_reported():
-    method = LoGAH(arch=ARCH, optimizer=None, num_classes=3, panel=tuple(PANEL[:1]), set_size=2, width=16, layers=1,
-                   heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128)  # fmt: skip
-    method.network = method.build_network()
-    for alive in (True, False):
-        if not alive:
-            torch.nn.init.constant_(method.hypernet.decoder.fc2.bias, -100)
-        method.zero_grad()
-        sum(p.square().sum() for p in method.hypernet.predict(method.set[0]).values()).backward()
-        dead = pytest.warns(UserWarning, match="ReLUs of its decoder are dead")
-        with contextlib.nullcontext() if alive else dead, warnings.catch_warnings():
-            if alive:
-                warnings.simplefilter("error")
-            method._warn_of_a_dead_decoder()
-
-
-def test_init_says_that_images_of_another_size_were_never_trained(logah, tmp_path):
-    sizes = "depth=2,embed_dim=16,num_heads=2,patch_size=4"
-    for pixels, is_new in ((16, False), (32, True)):
-        given = ["--source", logah / "final.learngene.safetensors", "--arch", f"{sizes},img_size={pixels}"]
-        result = ok(lgx("init", *given, "--out", tmp_path / str(pixels)))
-        assert ("check     trained with img_size=16: embeddings of other" in result.out) == is_new

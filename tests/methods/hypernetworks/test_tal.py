@@ -162,18 +162,14 @@ def test_the_tuned_learngene_starts_descendants_of_any_size_for_seen_and_unseen_
     assert not torch.equal(written["seen"]["head.weight"], written["unseen"]["head.weight"])
 
 
-def test_embeddings_of_another_ancestor_are_named_and_those_of_another_width_refused(tuned, tmp_path):
+def test_embeddings_of_another_width_are_refused(tuned, tmp_path):
     file, arch = tuned / "final.learngene.safetensors", "depth=2,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
-    results = {}
-    for width in (16, 8):
-        embeddings = tmp_path / f"{width}.safetensors"
-        TaskEmbeddings({"other": torch.ones(width)}, "deit_tiny_patch16_224").save(embeddings)
-        options = ["--task_embeddings", embeddings, "--num_classes", 3, "--out", tmp_path / f"d{width}"]
-        results[width] = lgx("init", "--source", file, "--arch", arch, *options)
-    assert results[16].code == 0, results[16].err
-    assert f"{tmp_path / '16.safetensors'} is by deit_tiny_patch16_224, the learngene was tuned by" in results[16].out
-    assert (results[8].code, (tmp_path / "d8").exists()) == (2, False)
-    assert f"{tmp_path / '8.safetensors'}: has embeddings of 8 numbers" in results[8].sentence
+    embeddings = tmp_path / "8.safetensors"
+    TaskEmbeddings({"other": torch.ones(8)}, "deit_tiny_patch16_224").save(embeddings)
+    options = ["--task_embeddings", embeddings, "--num_classes", 3, "--out", tmp_path / "d"]
+    sentence = refusal(lgx("init", "--source", file, "--arch", arch, *options))
+    assert f"{embeddings}: has embeddings of 8 numbers" in sentence
+    assert not (tmp_path / "d").exists()
 
 
 def test_a_descendant_starts_from_the_prediction_for_its_task_also_with_averaged_weights(tasks, tuned, tmp_path):
