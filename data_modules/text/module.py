@@ -312,10 +312,14 @@ class TextSet(TextOptions, TextDataModule):
             columns = self.hub_columns or self.columns
             indices = {str(index): index for index in range(self.num_classes)}
             return labeled(rows, columns, "label", indices, f"{name} {splits[split]}")
+        layout = self.layout.format(source=self.info.source, name=self.info.name, root=self.root)
         if not self.folder.is_dir():
-            layout = self.layout.format(source=self.info.source, name=self.info.name, root=self.root)
             raise UserError(f"{self.info.name}: nothing at {self.folder}; {layout}, or set data.source to hub")
-        return self.read_table([self.folder / name for name in self.files(split)])
+        paths = [self.folder / name for name in self.files(split)]
+        missing = next((path for path in paths if not path.exists()), None)
+        if missing:
+            raise UserError(f"{missing} does not exist; {layout}")
+        return self.read_table(paths)
 
     def count_train(self) -> int:
         """See :class:`~data_modules.base.TaskDataModule`."""

@@ -131,7 +131,8 @@ def _prepare_text(module: "TextSet", source: str | None) -> None:
     name = module.info.name
     folder = module.folder
     if source is not None and not Path(source).is_dir():
-        raise UserError(f"--source {source}: not a folder; give the folder with the files of {name}")
+        wrong = "is not a folder" if Path(source).exists() else "does not exist"
+        raise UserError(f"--source: {source} {wrong}; give the folder with the files of {name}")
     linked = source is not None and not folder.exists()
     if source is None:
         module.prepare_data()
@@ -139,9 +140,10 @@ def _prepare_text(module: "TextSet", source: str | None) -> None:
         link(Path(source), folder)
     try:
         rows = {split: module.read(split) for split in SPLITS if split not in module.absent}
-    except UserError:
+    except UserError as error:
         if linked:
             folder.unlink()
+            raise UserError(f"--source: {str(error).replace(str(folder), str(source))}") from error
         raise
     counts = [f"{len(part):,} {split}" for split, part in rows.items()]
     held = "" if "val" in rows else ", val held out of train"
