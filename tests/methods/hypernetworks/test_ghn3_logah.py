@@ -14,7 +14,6 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, load
 from lgx.methods import GHN3, HypernetPrediction, LoGAH
-from lgx.methods.hypernetworks.initializer import with_random_spectrum
 from lgx.methods.initializers import initializer_for
 from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
 
@@ -123,8 +122,6 @@ def test_a_random_spectrum_changes_the_blocks_matrices_only_and_keeps_their_dire
     assert (weight * before).sum() > 0
     assert weight.std().item() == pytest.approx(0.02, rel=0.2)
     assert (values / values[0]).mean() > 1.5 * (old / old[0]).mean()
-    with pytest.raises(UserError, match=r"h\.0\.c_fc\.weight has values that are not finite"):
-        with_random_spectrum({"transformer.h.0.c_fc.weight": torch.full((4, 4), float("nan"))})
     leading = torch.linalg.svd(before)[0][:, 0]
     assert torch.linalg.norm(leading @ weight) == pytest.approx(values[0].item(), rel=1e-3)
 

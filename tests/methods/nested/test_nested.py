@@ -1,6 +1,5 @@
 """Nested learngenes: order, slices, training, and what is refused."""
 
-from dataclasses import replace
 from functools import partial
 from math import sqrt
 from types import SimpleNamespace
@@ -166,17 +165,12 @@ def test_the_ancestors_own_size_is_the_ancestor(trained):
     assert sum(name.startswith(WHOLE) for name in stored) == len(tensors) == len(stored) // 2
 
 
-def test_a_slice_has_the_first_layers_of_the_order_and_a_damaged_order_is_refused(trained, tmp_path):
+def test_a_slice_has_the_first_layers_of_the_order(trained):
     method, file, tensors = trained
     start = init(source=file, arch=method.architecture.replace(depth=2).spec(), method="nested").state_dict()
     for layer, kept in enumerate((0, 4)):
         bias = start[f"blocks.{layer}.norm1.bias"] - tensors[f"blocks.{kept}.norm1.bias"]
         assert 0 < bias.abs().max() < 0.011
-    learngene = Learngene.load(file)
-    damaged = tmp_path / file.name
-    replace(learngene, selection={"layers": [0, 1]}).save(damaged)
-    with pytest.raises(UserError, match=r"expected all 5"):
-        init(source=damaged, arch=method.architecture.replace(depth=2).spec(), method="nested")
 
 
 def test_a_budget_gives_a_narrower_network_rather_than_few_whole_layers(trained):
