@@ -16,11 +16,10 @@ from lgx.architectures.hf import describe_config
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.width import evenly, evenly_spaced, narrow
-from lgx.methods import LayerChoice, VanillaLG, WeightSelection, WeightSubcloning
+from lgx.methods import LayerChoice, WeightSelection, WeightSubcloning
 from lgx.methods.initializers import initializer_for
 from lgx.methods.weight_subcloning.importance import on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change
-from tests.support.command_line import lgx, ok
 from tests.support.text_networks import padded_ids, plain_network
 from tests.support.tokenizers_of_models import write_tokenizer
 
@@ -139,16 +138,6 @@ def target_of(form, depth, groups, per_group, width, neurons):
     heads = groups * per_group
     options = {"heads_per_group": per_group, "mlp_ratio": neurons / (heads * width)}
     return source(form)[1].replace(depth=depth, embed_dim=heads * width, num_heads=heads, **options)
-
-
-def test_a_head_that_the_source_lacks_is_not_stored_there(tmp_path):
-    plain = plain_network("bert")
-    plain.save_pretrained(tmp_path / "classifier")
-    plain.bert.save_pretrained(tmp_path / "bare")
-    for name, network in (("classifier", plain), ("bare", plain.bert)):
-        options = ["--method", "weight_selection", "--arch", "depth=1,embed_dim=24,num_heads=3", "--force"]
-        told = ok(lgx("init", "--source", tmp_path / name, *options, "--out", tmp_path / "out")).out
-        assert f"stored    {sum(p.numel() for p in network.parameters()):,} parameters in the source" in told
 
 
 @pytest.mark.parametrize("form", SIDES)
@@ -343,15 +332,6 @@ def test_the_layers_of_the_highest_block_influence_on_texts_are_those_of_plain_h
     result = initialize(start.named_size("depth=2,embed_dim=48,num_heads=6", None), start)
     last = plain.model.layers[best(expected, 2)[1]]
     assert torch.equal(result.model.model.layers[1].mlp.up_proj.weight, last.mlp.up_proj.weight)
-
-
-@pytest.mark.parametrize(("kind", "taken"), [(LayerChoice, [0, 2]), (VanillaLG, [1, 2])])
-def test_whole_layers_are_copied_with_all_their_groups(kind, taken):
-    model, architecture = source("llama")
-    found = reads("llama", kind, **({"layers": 2} if kind is VanillaLG else {}))(architecture.replace(depth=2))
-    for own, layer in enumerate(taken):
-        name = "model.layers.{}.self_attn.k_proj.weight".format
-        assert torch.equal(found[name(own)], model.state_dict()[name(layer)])
 
 
 @pytest.mark.parametrize("kind", [WeightSelection, WeightSubcloning])

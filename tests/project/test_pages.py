@@ -1,7 +1,6 @@
 """Pages with measured numbers are what ``make pages`` writes from the committed rows, and follow them."""
 
 import re
-import subprocess
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ from experiments.pages.sources import FAULTS
 from experiments.pages.values import Refuted
 from experiments.reproduce.hours import sweep_hours
 from experiments.reproduce.recipes import load_recipes
-from lgx.core.rows import read_rows
 from tests.support.paths import EXPERIMENTS, ROOT
 
 RESULTS = sorted((EXPERIMENTS / "results").glob("*.csv"))
@@ -75,17 +73,6 @@ def test_rows_name_their_hardware_and_have_one_value_for_each_measurement(pages)
             for row in (row for file in how.measured for row in pages.sources.read_rows(file)):
                 value = found.setdefault(row.key[:-1], row.value)
                 assert row.value == pytest.approx(value, rel=1e-4, nan_ok=True), (recipe.name, row.run)
-
-
-def test_rows_of_verdicts_name_commits_of_this_repository():
-    def git(*arguments):
-        return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True, check=False)
-
-    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
-        pytest.skip("needs a clone with its whole history")
-    scales = [how for recipe in load_recipes().values() for how in recipe.scales.values()]
-    commits = {row.commit for file in {str(file) for how in scales for file in how.measured} for row in read_rows(file)}
-    assert [commit for commit in commits if git("cat-file", "-e", f"{commit}^{{commit}}").returncode] == []
 
 
 @pytest.mark.slow

@@ -6,12 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from data_modules import CoLA
 from lgx.architectures import parse_for
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.pretrained import load_pretrained
-from lgx.artifacts.task_embeddings import TaskEmbeddings
-from lgx.components.teacher import Teacher
 from lgx.core.rows import Row, read_rows
 from lgx.hypernet.functional_forward import functional_forward
 from lgx.initialization import initialize
@@ -84,15 +80,6 @@ def tal(text_root: Path, embeddings: Path, tmp_path_factory: pytest.TempPathFact
     return runs / "test/tal/seed0"
 
 
-def test_an_ancestor_is_trained_measured_and_kept(text_root, ancestor):
-    assert {row.metric for row in rows_of_test(ancestor)} == {"f1", "acc", "auroc", "balanced_acc", "ece", "loss"}
-    learngene = Learngene.load(ancestor / "final.learngene.safetensors")
-    assert learngene.num_layers == learngene.architecture.depth == 2
-    assert "val/f1" in learngene.metrics
-    module = CoLA(root=str(text_root), vocab_size=SIZE)
-    assert (module.task.max_len, module.task.vocab_size) == (128, SIZE)
-
-
 @pytest.mark.parametrize("model", ["LoGAH", "GHN3"])
 def test_hypernetworks_train_on_one_text_set(text_root, tmp_path, model):
     options = HYPER if model == "LoGAH" else [*HYPER[:-3], "--model.max_shape=[16,16,4,4]"]
@@ -130,17 +117,6 @@ def test_a_start_of_another_vocabulary_is_refused(text_root, tal, tmp_path):
     data = [f"--data.tokenizer={vocabulary}", "--data.vocab_size=300"]
     sentence = refusal(run(text_root, tmp_path, "TAL", *HYPER, start, *data, arch=other))
     assert "was trained on texts of 260 tokens, but model.arch reads texts of 300" in sentence
-
-
-def test_a_task_embedding_is_the_mean_over_the_training_texts(text_root, ancestor, embeddings):
-    stored = TaskEmbeddings.load(embeddings)
-    assert stored.images == {"cola": 18, "mrpc": 18}
-    module = CoLA(root=str(text_root), vocab_size=SIZE, max_len=40)
-    module.setup("fit")
-    frozen = Teacher.of(load_pretrained(str(ancestor / "final.learngene.safetensors")), module.task, features_only=True)
-    texts = module.examples("train")
-    each = torch.cat([frozen.features(module.collate([texts[i]]).inputs) for i in range(len(texts))])
-    torch.testing.assert_close(stored.tensors["cola"], each.mean(0), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow

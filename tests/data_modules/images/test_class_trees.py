@@ -86,12 +86,6 @@ def test_classes_txt_gives_the_order_and_names_what_differs(tree: Path) -> None:
         ImageFolderData(root=str(tree)).read("test")
 
 
-def test_a_link_to_the_folder_above_adds_no_images(tree: Path) -> None:
-    before = ImageFolderData(root=str(tree)).read("train").labels.tolist()
-    (tree / "train" / "circle" / "up").symlink_to("..")
-    assert ImageFolderData(root=str(tree)).read("train").labels.tolist() == before
-
-
 def test_a_split_with_two_folders_is_refused_and_hidden_classes_are_left_out(tree: Path) -> None:
     class_tree(tree / "train", [".NET"], 1)
     assert ".NET" not in ImageFolderData(root=str(tree)).classes

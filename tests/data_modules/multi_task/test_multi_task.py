@@ -44,12 +44,6 @@ def test_tasks_are_drawn_as_often_as_the_rule_says(temperature):
     assert chisquare(drawn, 20_000 * expected).pvalue > 0.01
 
 
-def test_extreme_temperatures_give_finite_weights():
-    assert task_weights((5, 500), 1e-6).tolist() == [0.0, 1.0]
-    assert task_weights((5, 500), float("inf")).tolist() == [0.5, 0.5]
-    assert set(draw_tasks(np.array([0.25, 0.25]), 40, seed=0).tolist()) == {0, 1}  # also where the sum is below 1
-
-
 @given(sizes, st.integers(0, 60), st.integers(0, 60), st.integers(0, 9))
 def test_fewer_steps_are_a_prefix_of_more(counts, few, more, seed):
     weights = task_weights(counts, 2.0)
@@ -199,12 +193,6 @@ def test_evaluation_goes_through_the_tasks_in_order(places):
     assert tested == {"pocket_digits": 359, "few": 4, "shapes": 12}
     with pytest.raises(UserError, match="predict one task at a time"):
         made.predict_dataloader()
-
-
-def test_only_what_a_stage_needs_is_read(places):
-    made = module(places)
-    made.setup("validate")
-    assert all(set(part._splits) == {"val"} for part in made.sets.values())
 
 
 @pytest.mark.parametrize(

@@ -72,18 +72,6 @@ def test_val_is_a_seeded_draw_with_all_labels_and_limits_are_nested(root: Path) 
     assert limited[0] < limited[1] < train
 
 
-def test_the_fingerprint_notices_another_label(tmp_path: Path) -> None:
-    root = write_labeled(tmp_path / "shapes")
-    made = module(root)
-    made.setup("test")
-    table = root / "labels.csv"
-    table.write_text(table.read_text().replace("087.png,", "087.png,bar;dot;ring;"))
-    other = module(root)
-    other.setup("test")
-    assert made.fingerprint() != other.fingerprint()
-    assert made.fingerprint()["class names"] == other.fingerprint()["class names"]
-
-
 def test_classes_txt_gives_the_order_and_refuses_other_labels(tmp_path: Path) -> None:
     root = write_labeled(tmp_path / "shapes")
     (root / "classes.txt").write_text("ring\ndot\nbar\n")
@@ -98,16 +86,6 @@ def test_classes_txt_gives_the_order_and_refuses_other_labels(tmp_path: Path) ->
     (root / "classes.txt").write_text("ring\nring\n")
     with pytest.raises(UserError, match=r"classes\.txt: names .* twice"):
         module(root)
-
-
-def test_images_without_their_labels_have_no_classes(tmp_path: Path) -> None:
-    root = write_labeled(tmp_path / "shapes", columns=True)
-    (root / "labels.csv").write_text((root / "labels.csv").read_text().replace(",0,0,", ",0,-1,"))
-    made = module(root, labels=False)
-    made.setup("fit")
-    assert (made.task.kind, made.task.num_classes, made.task.metric) == ("classification", 0, "agreement")
-    batch = next(iter(made.train_dataloader()))
-    assert (batch.inputs.shape, batch.targets.tolist()) == ((8, 3, 16, 16), [0] * 8)
 
 
 MISTAKES: dict[str, tuple[str, str]] = {

@@ -120,15 +120,6 @@ def test_every_task_is_split_without_an_image_in_two_splits(root: Path, task: mi
     assert (batch.task, module.task.num_classes) == (f"mini_{task}", FACTS[task].num_classes)
 
 
-def test_large_images_keep_their_aspect_ratio_and_small_ones_their_bytes(root: Path, source: Path) -> None:
-    flowers, cifar = (MiniDecathlon(task=t, root=str(root)) for t in ("flowers12", "cifar10"))
-    assert {flowers.read("test")[k][0].size for k in range(5)} == {(72, 64)}
-    images = ShardImages(read_index(cifar.folder)[1]["test"], "cifar10")
-    stored = {images.image_bytes(k) for k in range(len(images))}
-    with zipfile.ZipFile(source / "cifar10/test.zip") as archive:
-        assert stored == {archive.read(name) for name in archive.namelist()}
-
-
 def files(part: SmallFiles) -> list[Path]:
     return [part.path(k) for k in range(len(part))]
 
@@ -144,14 +135,6 @@ def test_no_track_and_no_drawer_is_split(source, tmp_path):
     drawers = {split: {int(n.stem[-2:]) for n in files(part)} for split, part in images.items()}
     assert drawers == {"train": set(range(1, 12)), "val": set(range(12, 16)), "test": set(range(16, 21))}
     assert {len(set(part.labels.tolist())) for part in images.values()} == {242}
-
-
-def test_tiny_imagenets_classes_have_the_order_of_its_list(source: Path, tmp_path: Path) -> None:
-    images = FACTS["tiny_imagenet"].read(source / "tiny_imagenet", tmp_path)  # type: ignore[misc]
-    test = dict(zip((n.name for n in files(images["test"])), images["test"].labels.tolist(), strict=True))
-    assert test == {f"val_{k}.JPEG": k for k in range(200)}
-    assert all(int(name.parts[-3][1:]) == 199 - label
-               for name, label in zip(files(images["train"]), images["train"].labels, strict=True))  # fmt: skip
 
 
 def test_a_prepared_task_is_left_alone_and_needs_no_source(root: Path) -> None:

@@ -146,11 +146,6 @@ def write_set(path, *lines):
     return f"--model.set={path}"
 
 
-def test_an_architecture_set_is_read_from_json_lines(fit, tmp_path):
-    ours = write_set(tmp_path / "own.jsonl", '{"depth": 1, "embed_dim": 8, "num_heads": 2}', "")
-    ok(fit("LoGAH", *TINY, *LOW_RANK, ours, "--name=own"))
-
-
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
@@ -187,19 +182,6 @@ def test_wrong_options_end_with_one_sentence(fit, option, words):
     sentence = refusal(fit("LoGAH", *TINY, *LOW_RANK, "--name=bad", option))
     for word in words:
         assert word in sentence
-
-
-@pytest.mark.slow
-def test_a_compiled_encoder_predicts_the_same():
-    torch.manual_seed(0)
-    hypernet = Hypernet(HypernetConfig(width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128))
-    panel = [parse_architecture(f"{text},patch_size=4,img_size=16", num_classes=3) for text in PANEL]
-    expected = [hypernet.predict(architecture) for architecture in panel]
-    names = list(hypernet.state_dict())
-    hypernet.compile()
-    assert list(hypernet.state_dict()) == names
-    for architecture, tensors in zip(panel, expected, strict=True):
-        torch.testing.assert_close(hypernet.predict(architecture), tensors)
 
 
 def test_the_configuration_of_bare_weights_is_read_from_a_file(tmp_path):

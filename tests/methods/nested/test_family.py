@@ -16,7 +16,6 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands import api
-from lgx.errors import UserError
 from lgx.initialization.sizing import enough, parse_budgets
 from lgx.methods.nested.front import size_grid
 from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, slice_text
@@ -165,21 +164,6 @@ def test_a_choice_that_the_family_does_not_have_is_refused(family, tmp_path, opt
     assert (done.code, "Traceback" in done.err) == (2, False)
     assert words in done.sentence
     assert not (tmp_path / "out").exists()
-
-
-def test_one_network_predicts_a_split(family, tmp_path):
-    given = [
-        "--config", family / "config.yaml", f"--ckpt_path={family}/checkpoints/last.ckpt", f"--runs_dir={tmp_path}",
-    ]  # fmt: skip
-    assert "predictions need exactly one size" in lgx("predict", *given).sentence
-    assert lgx("predict", *given, "--model.sizes=[depth=2]").code == 0
-
-
-def test_other_sources_have_no_networks_to_choose_from(ancestor, tmp_path):
-    done = lgx("export", ancestor, "--arch", "depth=2", "--out", tmp_path / "out")
-    assert (done.code, "is not a family" in done.sentence) == (2, True)
-    with pytest.raises(UserError, match="is not a family"):
-        api.load_family(ancestor)
 
 
 def test_a_test_of_an_untrained_size_changes_no_average_of_a_comparison(family, tmp_path):

@@ -11,7 +11,6 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.components.features import before_head as features
 from lgx.methods.snapvit.initializer import SnapViT, _views, kept_of, maximize, score, without
 from lgx.methods.weight_subcloning.importance import STREAM
-from tests.support.command_line import lgx
 from tests.support.families import tiny
 from tests.support.images import write_images
 
@@ -72,13 +71,6 @@ def test_a_start_has_the_heads_and_neurons_with_the_largest_scores(network, sour
     assert torch.equal(tensors["blocks.0.mlp.fc1.weight"], expected)
     assert start.ranked.layers.sum() == pytest.approx(2 * VIT.depth)  # means of 1, of the MLPs and of the attentions
     assert start.layers(2) == sorted(start.ranked.layers.argsort(descending=True)[:2].tolist())
-
-
-def test_without_images_one_sentence_says_what_is_needed(source, tmp_path):
-    done = lgx("init", "--source", source, "--method", "snapvit", "--arch", VIT.spec(), "--out", tmp_path / "x")
-    assert done.code == 2
-    assert "data: SnapViT scores heads and neurons on images" in done.sentence
-    assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize("family", ["plain", "eva02"])  # fused parts, and matrices of their own

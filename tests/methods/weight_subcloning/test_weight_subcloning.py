@@ -1,7 +1,5 @@
 """Weight subcloning: what is important is kept, everywhere the same."""
 
-from itertools import count
-
 import pytest
 import torch
 from PIL import Image
@@ -12,7 +10,6 @@ from torch.testing import assert_close
 
 from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
-from lgx.core import progress
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import WeightSubcloning
@@ -174,18 +171,6 @@ def test_layers_that_are_dropped_for_one_depth_are_not_searched_again_for_anothe
     monkeypatch.setattr(initializer, "layers_by_change", lambda *a: given.append(a[3:]) or layers_by_change(*a))
     assert [once.layers(depth) for depth in depths] == wanted
     assert [(depth, len(dropped)) for depth, dropped in given] == [(4, 0), (2, 1), (1, 3)]
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_long_measurements_say_how_far_they_are_on_the_first_process(monkeypatch, capsys, rank):
-    now = count(step=6)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
-    monkeypatch.setenv("RANK", str(rank))
-    model, inputs = WIDE.build().eval(), torch.randn(20, 3, 16, 16)
-    layers_by_change(model, WIDE, inputs[:2], 2)
-    on_inputs(model, WIDE, inputs)
-    lines = [line.partition(",")[0] for line in capsys.readouterr().err.splitlines()]
-    assert lines == ([] if rank else ["dropping   1 of 3 layers", "importance 1 of 2 batches"])
 
 
 def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
