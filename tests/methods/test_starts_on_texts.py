@@ -266,23 +266,6 @@ def test_activations_and_changes_are_measured_on_tokens_without_padding(form):
     assert torch.equal(model(inputs), before)
 
 
-def test_the_layer_without_which_the_features_of_tokens_change_least_is_dropped_first():
-    longer = source("llama")[1].replace(depth=5)
-    network, inputs = longer.build().eval(), padded_ids()
-
-    def change(left):
-        layers = [i for i in range(5) if i != left]
-        shallow = longer.replace(depth=4).build().eval()
-        shallow.load_state_dict(network.state_dict(), strict=False)
-        for place, layer in enumerate(layers):
-            shallow.model.layers[place].load_state_dict(network.model.layers[layer].state_dict())
-        return torch.cosine_similarity(shallow.tokens(inputs), network.tokens(inputs), -1)[inputs[:, 1] == 1].mean()
-
-    with torch.no_grad():
-        first = max((1, 2, 3), key=change)
-    assert layers_by_change(network, longer, inputs, 4)[-1] == first
-
-
 @pytest.mark.parametrize(("network", "tokenizer"), [("bert", "bert"), ("gpt2", "bare")])
 def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path, network, tokenizer):
     plain = plain_network(network)

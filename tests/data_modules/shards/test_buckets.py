@@ -1,9 +1,7 @@
 """Shards in a bucket: the same examples as on disk, whatever fails; what cannot be read is named."""
 
-import importlib
 import itertools
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -227,12 +225,3 @@ def test_training_from_a_bucket_equals_that_from_disk_bit_for_bit(server, from_d
     assert found["global_step"] == from_disk["global_step"] == 10
     for name, tensor in from_disk["state_dict"].items():
         assert torch.equal(tensor, found["state_dict"][name]), name
-
-
-def test_without_the_package_of_a_file_system_its_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "s3fs", None)
-    monkeypatch.delitem(importlib.import_module("fsspec.registry")._registry, "s3", raising=False)
-    with pytest.raises(UserError, match=r"s3://bucket/x/index.json: .*s3fs.*pip install 'lgx\[cloud\]'"):
-        read_index("s3://bucket/x")
-    with pytest.raises(UserError, match="Protocol not known: nowhere"):
-        read_index("nowhere://b/x")

@@ -59,21 +59,6 @@ def test_one_file_is_divided_by_class_and_splits_are_disjoint(tmp_path, words):
 
 
 @pytest.mark.parametrize(
-    ("names", "counts"),
-    [
-        (("Train.csv", "DEV.csv", "test.csv"), [60, 60, 60]),
-        (("data/train-00000-of-00002.csv", "data/train-00001-of-00002.csv", "data/validation/a.csv"), [108, 60, 12]),
-        (("reviews.csv", "evaluation/reviews.csv"), [54, 6, 60]),
-        (("all/train/a.csv", "all/train/test_notes.csv"), [54, 6, 60]),
-    ],
-)
-def test_splits_have_the_names_of_datasets_in_any_case_and_a_test_file_never_trains(tmp_path, words, names, counts):
-    for name in names:
-        write_csv(tmp_path / "set" / name)
-    assert sizes(opened(tmp_path / "set", words)) == counts
-
-
-@pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
         (ROWS, {"label": "nothing"}, r"reviews.csv: no column 'nothing' among text, stars"),

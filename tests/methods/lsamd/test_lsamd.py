@@ -246,16 +246,6 @@ def test_a_descendant_gets_the_expanded_layers(learngene, ancestor, options, lay
     assert torch.equal(state["pos_embed"], source["pos_embed"])
 
 
-def test_a_descendant_says_which_gate_selected_its_layers_and_may_have_all(learngene, tmp_path):
-    plain, path = Learngene.load(learngene), tmp_path / "priced.learngene.safetensors"
-    dataclasses.replace(plain, selection={**plain.selection, "gate": "_priced"}).save(path)
-    assert SelectedExpansion(str(path), priority="first").method == "lsamd_priced_first"
-    plain, path = Learngene.load(learngene), tmp_path / "all.learngene.safetensors"
-    layers, whole = list(range(plain.num_layers)), plain.architecture.replace(depth=plain.num_layers)
-    dataclasses.replace(plain, architecture=whole, selection={**plain.selection, "layers": layers}).save(path)
-    assert SelectedExpansion(str(path)).layers == layers
-
-
 def test_runs_of_single_data_sets_are_merged_by_extract(ancestor, tmp_path):
     for task in ("pocket_digits", "pocket_persons"):
         main(arguments(ancestor, tmp_path / "runs", f"[{task}]", "--trainer.max_epochs=1", name=task))

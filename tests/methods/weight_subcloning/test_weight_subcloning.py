@@ -88,13 +88,6 @@ def test_without_images_the_norms_of_weights_and_the_middle_decide(sparse):
     )
 
 
-def test_the_first_layers_are_kept_if_the_last_are_dropped(sparse, images):
-    start = initialize(SMALL, WeightSubcloning(sparse, str(images), images=8, drop="last"))
-    source, state = Learngene.load(sparse).tensors, start.model.state_dict()
-    for layer in range(3):
-        assert torch.equal(state[f"blocks.{layer}.mlp.fc1.bias"], source[f"blocks.{layer}.mlp.fc1.bias"][NEURONS])
-
-
 def test_the_middle_is_dropped():
     assert without_the_middle(12, 6) == [0, 1, 2, 9, 10, 11]
     assert without_the_middle(12, 9) == [0, 1, 2, 3, 4, 8, 9, 10, 11]
