@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 from data_modules.base import WORKER_TIMEOUT, DatasetInfo, Split, TaskDataModule, TrainLoader, process_of
 from data_modules.loading.fingerprint import fingerprint, fingerprint_of_names
-from data_modules.loading.loaders import check_share, check_workers, eval_loader, train_batching, train_loader
+from data_modules.loading.loaders import check_share, eval_loader, train_batching, train_loader
 from data_modules.loading.samplers import Batching, TrainBatchSampler, TransformedExamples, unpadded_share
 from lgx.core.batch import Batch
 from lgx.errors import UserError
@@ -58,8 +58,7 @@ class DataOptions:
     def check_options(self) -> None:
         """Refuse options that are out of range, and a ``root`` at a URL."""
         _ = self.root_folder
-        check_least(self, {"batch_size": 1, "worker_timeout": 0, "limit_train": 1})
-        check_workers(self.num_workers, "data.num_workers")
+        check_least(self, {"batch_size": 1, "num_workers": 0, "worker_timeout": 0, "limit_train": 1})
         if not 0 <= self.val_fraction < 1:
             raise UserError(f"data.val_fraction: expected a share of at least 0 and below 1, got {self.val_fraction}")
 

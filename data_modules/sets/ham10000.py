@@ -10,8 +10,8 @@ from data_modules.sets.official import Archive, OfficialData
 from data_modules.splits import Indices, grouped_split
 from lgx.core.markers import Markers
 
-TABLES = ("HAM10000_metadata", "HAM10000_metadata.csv", "HAM10000_metadata.tab")
-"""Published names of the table. Columns are separated by commas, in ``.tab`` by tabs."""
+TABLES = ("HAM10000_metadata", "HAM10000_metadata.csv")
+"""Published names of the table."""
 
 
 class HAM10000(OfficialData):
@@ -21,7 +21,7 @@ class HAM10000(OfficialData):
     lesions were photographed several times, so that the split draws whole lesions: a fixed fifth of the lesions of each
     diagnosis is test, ``val_fraction`` of the other lesions is val, and no lesion is in two splits.
 
-    Files are at ``root/ham10000``: the table ``HAM10000_metadata`` (or ``.csv``, ``.tab``), and ``<image_id>.jpg`` in
+    Files are at ``root/ham10000``: the table ``HAM10000_metadata`` (or ``.csv``), and ``<image_id>.jpg`` in
     any folder below.
     """
 
@@ -72,8 +72,7 @@ class HAM10000(OfficialData):
     def _rows(self) -> list[dict[str, str]]:
         path = _table(self.folder)
         assert path is not None
-        delimiter = "\t" if path.suffix == ".tab" else ","
-        return [row for _, row in table_records(path, ("image_id", "lesion_id", "dx"), delimiter)]
+        return [row for _, row in table_records(path, ("image_id", "lesion_id", "dx"))]
 
 
 def _table(folder: Path) -> Path | None:

@@ -39,13 +39,9 @@ class FromSource(Initializer):
         architecture = self.of_source
         if not architecture.reads_text:
             return self.loaded.require_vit(self.method)
-        from lgx.methods.registry import initializer_class, specs  # which imports this package
-
-        of_kind = [spec for spec in specs().values() if architecture.kind in spec.kinds]
-        names = [spec.name for spec in of_kind if issubclass(initializer_class(spec) or object, FromSource)]
         raise UserError(
-            f"{self.source}: {self.method} is for image models, but {name_of(architecture)} reads text; give --method "
-            f"{', '.join(names[:-1])} or {names[-1]}"
+            f"{self.source}: {self.method} is for image models, but {name_of(architecture)} reads text; choose "
+            f"another method, e.g. weight_subcloning"
         )
 
     def check_depth(self, depth: int) -> None:
