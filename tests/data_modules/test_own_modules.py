@@ -3,7 +3,6 @@
 import csv
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -100,17 +99,6 @@ def test_the_shorter_example_has_the_options_of_every_image_set(photos: Path, mo
     refused = run("predict", "set", "--ckpt_path=last", "--data.limit_train=32", data="CsvImageSet")
     assert refused.code == 2
     assert "predict_indices of CsvImageSet has 1 entries, but predict_dataloader gave 12 examples" in refused.sentence
-
-
-@pytest.mark.slow
-def test_the_command_of_the_page_runs_in_a_process_of_its_own(photos: Path) -> None:
-    (command,) = re.findall(r"```bash\n(.*?)```", SECTION, re.DOTALL)
-    typed = shlex.split(command.replace("\\\n", " "))
-    assert typed[:3] == ["PYTHONPATH=.", "LGX_ALLOW_IMPORTS=my_data", "lgx"]
-    arch = ARCH.replace("img_size=16", "img_size=32")
-    small = [f"--model.arch={arch}", "--trainer.accelerator=cpu", "--data.batch_size=16"]
-    done = python("-m", "lgx", *typed[3:], *small, **environment(), timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
 
 
 class Mine(TaskDataModule):

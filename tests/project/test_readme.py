@@ -201,16 +201,6 @@ def test_the_first_run_and_every_example_of_a_help_run():
     assert ran >= {*TRAINING, *COMMANDS} - {"doctor", "plan"}
 
 
-@pytest.mark.usefixtures("workplace")
-def test_the_first_run_of_the_help_trains(tmp_path):
-    for folder in ("runs/mine", "my_images"):
-        shutil.rmtree(folder)
-    write_images(tmp_path / "my_images", {"train": 60})
-    for line in examples_of_help()[1:3]:
-        run_line(line)
-    assert Path("runs/mine/small/seed0/checkpoints/last.ckpt").is_file()
-
-
 def run_commands(lines: list[str]) -> set[str]:
     """Run command lines as far as small files allow it; returns the names of the commands."""
     ran = []

@@ -80,15 +80,6 @@ def test_a_corrupted_archive_names_split_and_remedy(tmp_path: Path, monkeypatch:
         FashionMNIST(root=str(tmp_path)).setup("fit")
 
 
-def test_a_pickle_of_another_md5_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_data.cifar10(tmp_path, monkeypatch)
-    path = tmp_path / "cifar10" / "cifar-10-batches-py" / "test_batch"
-    path.write_bytes(b"cos\nsystem\n(S'touch " + str(tmp_path / "owned").encode() + b"'\ntR.")
-    with pytest.raises(UserError, match="corrupted"):
-        CIFAR10(root=str(tmp_path)).read("test")
-    assert not (tmp_path / "owned").exists()
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_truncated_image_ends_with_one_sentence_even_in_a_worker(tmp_path, workers, monkeypatch) -> None:
     monkeypatch.setattr(base, "_CHECKED", 0)  # else it is named before training

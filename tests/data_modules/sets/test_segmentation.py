@@ -63,19 +63,6 @@ def test_masks_are_read_into_disjoint_splits(root, name, sizes, classes):
     assert set(batch.targets.unique().tolist()) <= classes
 
 
-def test_val_and_limits_are_seeded_draws(root):
-    def held(**options) -> list[int]:
-        return module("ade20k", root, **options).read("val").indices.tolist()
-
-    assert held() == held() != held(split_seed=1)
-    few = module("ade20k", root, limit_train=5)
-    few.setup("fit")
-    assert few.task.num_train == 5
-    more = module("ade20k", root, limit_train=9)
-    more.setup("fit")
-    assert set(few.examples("train").indices) < set(more.examples("train").indices)
-
-
 @settings(max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from(["none", "crop_flip"]), st.integers(40, 90), st.integers(40, 90))
 def test_masks_are_transformed_like_their_images(seed, augment, height, width):

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from data_modules.catalog import open_set
-from lgx.architectures import ViTArchitecture, parse_architecture
+from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
@@ -23,7 +23,6 @@ from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.hypernet.functional_forward import predict_with_projections
 from lgx.methods import TAL
-from lgx.methods.hypernetworks.initializer import HypernetPrediction
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.images import write_images
 
@@ -265,16 +264,3 @@ def test_init_requires_a_task_of_the_hypernetwork(request, tmp_path, stage, opti
     given = ["--source", source, "--arch", "3-Tiny", "--out", tmp_path / "o"]
     sentence = refusal(lgx("init", *given, *options))
     assert all(word in sentence for word in words), sentence
-
-
-@pytest.mark.parametrize(("means", "wanted"), [([0.5, 0.5], (0.5,) * 3), ([0.5, 0.4], None)])
-def test_a_task_that_it_does_not_know_has_the_normalization_that_all_known_ones_share(tmp_path, means, wanted):
-    config = HypernetConfig(16, 1, 2, max_shape=(32, 32, 4, 4), num_classes=3, rank=4, max_size=256, task_width=8)
-    facts = {"num_classes": 3, "std": [0.5] * 3}
-    tasks = {f"t{i}": {**facts, "name": f"t{i}", "mean": [mean] * 3} for i, mean in enumerate(means)}
-    tensors = Hypernet(config).state_dict() | {f"task_embeddings.{name}": torch.randn(8) for name in tasks}
-    file = tmp_path / "a.learngene.safetensors"
-    network = ViTArchitecture(1, 16, 2, patch_size=4, img_size=16, num_classes=3)
-    Learngene("tal", network, tensors, hypernet=config.to_dict(), tasks=tasks).save(file)
-    known = HypernetPrediction(str(file)).normalization(Task("other", 3))
-    assert (known and known.mean) == wanted

@@ -3,7 +3,6 @@
 import csv
 import json
 from collections import Counter
-from contextlib import nullcontext
 from functools import partial
 from statistics import fmean
 from types import SimpleNamespace
@@ -19,15 +18,12 @@ from torch.func import functional_call
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import architecture_of
-from lgx.components.metrics import metrics_for
 from lgx.core.batch import Batch
-from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Front
 from lgx.methods import Family
-from lgx.methods.nested.front import best_of, knee, measured_front
+from lgx.methods.nested.front import best_of, knee
 from lgx.methods.nested.slicing import sliced
-from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx, ok
 
 SIZES_OF_RUN = ("depth=2", "depth=1,embed_dim=8,mlp_ratio=2")
@@ -135,14 +131,6 @@ def test_a_run_with_a_budget_validates_its_last_weights_and_says_what_ends_it_ea
     assert max(validated) == epochs
 
 
-def test_a_score_that_is_no_number_is_left_out_of_the_front(ancestor, monkeypatch):
-    method, front = made(ancestor), measured_fronts(monkeypatch)
-    method.logits = lambda size, inputs: torch.full((len(inputs), 3), torch.nan if size.depth < 3 else 0.0)
-    sizes = [method.architecture.replace(depth=depth) for depth in (1, 2, 3, 4)]
-    assert [size.depth for size in front(method, sizes, "loss").scores] == [3, 4]
-    assert front(method, sizes[:2], "loss") is None
-
-
 def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tmp_path):
     """Networks of one task share its images: the error of their mean is the mean of their errors."""
     given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES)
@@ -155,13 +143,6 @@ def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tm
     (state,) = (state for state in states if "best_error" in state)
     assert [state["examples"]] * 3 == [int(row["n"]) for row in rows] == [9, 9, 9]
     assert 0 < state["best_error"] == pytest.approx(fmean((score * (1 - score) / 9) ** 0.5 for score in scores))
-
-
-def test_a_plan_has_the_compute_of_the_run(ancestor, images):
-    given = arguments("plan", "Family", images, images, f"--model.ancestor={ancestor}", SIZES)[1:]
-    method = made(ancestor, SIZES_OF_RUN)
-    long = make_plan([*given, "--model.compute=300", "--trainer.max_epochs=-1"])
-    assert long.total_flops == pytest.approx(300 * 48 * 6 * method.architecture.count_macs(), rel=0.15)
 
 
 @pytest.mark.parametrize(
@@ -192,24 +173,6 @@ def test_the_next_command_names_the_smallest_size_within_one_standard_error_of_t
     front = Front("perplexity", dict(zip([*sizes, whole], (30.0, 20.0, 25.0, 21.0), strict=True)))
     assert best_of(front) == sizes[:2]
     assert knee(front) == sizes[1]
-
-
-def measured_fronts(monkeypatch):
-    """A function that measures the front of a method on four images, without a trainer."""
-    monkeypatch.setattr("lgx.methods.nested.front.metrics_for", lambda task: metrics_for(Task("t", 3)))
-    batch = Batch(torch.randn(4, 3, 16, 16), torch.arange(4) % 3, "t")
-
-    def front(method, sizes, metric="acc"):
-        method.task = SimpleNamespace(metric=metric)
-        plain = SimpleNamespace(val_step_context=nullcontext, convert_input=lambda batch: batch)
-        method._trainer = SimpleNamespace(
-            limit_val_batches=1.0, is_global_zero=False, precision_plugin=plain,
-            strategy=SimpleNamespace(batch_to_device=lambda batch: batch),
-        )  # fmt: skip
-        method.data_module = lambda: SimpleNamespace(val_dataloader=lambda: iter([batch]))
-        return measured_front(method, sizes)
-
-    return front
 
 
 @pytest.mark.parametrize("resumes", ["last", "of another run"])

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file
 from torch import nn
 from torch.nn.functional import cosine_similarity
 from torch.testing import assert_close
@@ -16,7 +15,6 @@ from lgx.methods import WeightSubcloning
 from lgx.methods.weight_subcloning import initializer
 from lgx.methods.weight_subcloning.importance import of_weights, on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change, without_the_middle
-from tests.support.command_line import lgx, ok
 from tests.support.families import EACH, tiny
 
 WIDE = ViTArchitecture(5, 24, 3, patch_size=4, img_size=16, num_classes=5, mlp_ratio=2.0)
@@ -166,33 +164,11 @@ def test_layers_that_are_dropped_for_one_depth_are_not_searched_again_for_anothe
     assert [(depth, len(dropped)) for depth, dropped in given] == [(4, 0), (2, 1), (1, 3)]
 
 
-def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
-    target = WIDE.replace(embed_dim=12, num_heads=3)
-    state = initialize(target, WeightSubcloning(sparse, str(images), images=4)).model.state_dict()
-    initializer = WeightSubcloning(sparse, str(images), images=4)
-    by_head = initializer.ranked.elements["heads", "blocks.0.attn"].reshape(3, 8)
-    within = sorted(by_head.mean(0).topk(4).indices.tolist())
-    rows = [head * 8 + element for head in range(3) for element in within]
-    source = Learngene.load(sparse).tensors["blocks.0.attn.qkv.bias"].reshape(3, 24)[:, rows].flatten()
-    assert torch.equal(state["blocks.0.attn.qkv.bias"], source)
-
-
 def test_images_are_normalized_and_magnitudes_need_some(sparse, tmp_path):
     Image.new("RGB", (16, 16), "white").save(tmp_path / "white.png")
     assert_close(WeightSubcloning(sparse, str(tmp_path), images=1)._sample, torch.ones(1, 3, 16, 16))
     with pytest.raises(UserError, match="needs inputs; give a folder"):
         initialize(SMALL, WeightSubcloning(sparse, drop="magnitude"))
-
-
-def test_commands_write_and_train_a_subcloned_descendant(sparse, images, fit, tmp_path):
-    given = ["--source", sparse, "--method", "weight_subcloning", "--arch", SMALL.spec(), "--data", images]
-    result = ok(lgx("init", *given, "--images", 6, "--out", tmp_path / "x"))
-    assert "ranked    by activation on 6 images of" in result.out
-    assert load_file(tmp_path / "x/model.safetensors")["norm.weight"].shape == (16,)
-    initializer = ["--model.initializer=WeightSubcloning", f"--model.initializer.source={sparse}"]
-    initializer += [f"--model.initializer.data={images}", "--model.initializer.images=6", "--model.head=new"]
-    ok(fit("Finetune", *initializer, f"--model.arch={SMALL.spec()}", "--name=cloned"))
-    assert "weight_subcloning" in (tmp_path / "runs/test/cloned/seed0/results.csv").read_text()
 
 
 @pytest.mark.parametrize("family", EACH)
