@@ -277,7 +277,7 @@ def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path, network,
     start = WeightSubcloning(str(folder), str(texts), images=2)
     result = initialize(start.named_size("depth=2,embed_dim=16,num_heads=2", None), start)
     assert not result.random
-    assert start._sample.shape[0] == 2
+    assert start.sample.shape[0] == 2
     assert result.notes[1] == f"ranked    by activation on 2 texts of {texts}"
     with pytest.raises(UserError, match=r"data: .*nothing does not exist"):
         WeightSubcloning(str(folder), str(tmp_path / "nothing")).ranked  # noqa: B018

@@ -112,7 +112,7 @@ def test_the_search_compares_features_and_starts_with_falling_factors(network, s
 
     monkeypatch.setattr("lgx.methods.snapvit.initializer.maximize", first)
     start = SnapViT(str(source), str(photos), images=5)
-    images, ranked, scores = start._sample, start.ranked, {}
+    images, ranked, scores = start.sample, start.ranked, {}
     for kind in ("hidden", "heads"):
         of_kind = [(key, found) for key, found in scores_of(network, images).items() if key[0] == kind]
         scores |= {key: found * factor for (key, found), factor in zip(of_kind, (1.2, 1.0, 0.8), strict=True)}

@@ -166,7 +166,7 @@ def test_layers_that_are_dropped_for_one_depth_are_not_searched_again_for_anothe
 
 def test_images_are_normalized_and_magnitudes_need_some(sparse, tmp_path):
     Image.new("RGB", (16, 16), "white").save(tmp_path / "white.png")
-    assert_close(WeightSubcloning(sparse, str(tmp_path), images=1)._sample, torch.ones(1, 3, 16, 16))
+    assert_close(WeightSubcloning(sparse, str(tmp_path), images=1).sample, torch.ones(1, 3, 16, 16))
     with pytest.raises(UserError, match="needs inputs; give a folder"):
         initialize(SMALL, WeightSubcloning(sparse, drop="magnitude"))
 
