@@ -55,14 +55,6 @@ def test_hardware_files_combine_with_any_run_and_change_nothing_else(path):
     assert all(first[key] == plain[key] for key in ("model", "data"))
 
 
-def test_one_file_makes_tal_plus_of_tal():
-    files = (EXPERIMENTS / "tal/table1/tal.yaml", TAL_PLUS)
-    model = yaml.safe_load(lgx("fit", *(f"--config={path}" for path in files), "--print_config").out)["model"]
-    assert model["class_path"].endswith("TAL")
-    expected = {"set": "ViTs+-1K", "guidance": "logits", "label": "tal_plus", "rank": 90, "alpha": 0.2}
-    assert model["init_args"].items() >= expected.items()
-
-
 PARSED: set[object] = set()
 """Commands and configurations, each with a kind, that some sweep has parsed."""
 

@@ -1,6 +1,5 @@
 """Class folders with names, files or permissions that would lead to a wrong or puzzling result are named."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -92,17 +91,3 @@ def test_a_split_with_two_folders_is_refused_and_hidden_classes_are_left_out(tre
     shutil.copytree(tree / "val", tree / "validation")
     with pytest.raises(UserError, match="val and validation, which name one split"):
         ImageFolderData(root=str(tree)).read("train")
-
-
-def _read(module: ImageFolderData) -> None:
-    module.setup("fit")
-    list(module.train_dataloader())
-
-
-def test_a_pipe_among_images_is_named(tree: Path) -> None:
-    pipe = min((tree / "train").rglob("*.png"))
-    pipe.unlink()
-    os.mkfifo(pipe)
-    module = ImageFolderData(root=str(tree), batch_size=6, img_size=16)
-    with pytest.raises(UserError, match=rf"{pipe}.*not a file"):
-        _read(module)

@@ -117,10 +117,3 @@ def test_mistakes_in_the_table_name_file_and_line(root: Path, tmp_path: Path, na
     with pytest.raises(UserError, match=sentence) as refused:
         read()
     assert str(tmp_path / "labels.csv") in str(refused.value)
-
-
-def test_a_folder_without_a_table_is_named(root: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"data\.root: .* has no labels\.csv; expected a table with the header file,lab"
-    ):
-        module(tmp_path)

@@ -1,14 +1,11 @@
 """Tiny-ImageNet-200 and iNaturalist 2019: their layouts, and messages about wrong files."""
 
-import tarfile
 from pathlib import Path
 
 import pytest
 
-from data_modules import INaturalist2019, ShardedData, TinyImageNet
+from data_modules import INaturalist2019, TinyImageNet
 from data_modules.images.examples import ImageFiles
-from data_modules.sets.official import Archive
-from lgx.commands.data import prepare
 from tests.support import fake_data
 
 SPLITS = ("train", "val", "test")
@@ -45,18 +42,3 @@ def test_the_official_val_images_are_the_test_and_have_the_labels_of_their_table
     expected = {fake_data.md5_text(f"val{k}") + ".jpg": (2, 0, 1)[k % 3] for k in range(9)}
     assert parts["test"] == expected
     assert not parts["train"].keys() & parts["val"].keys()
-
-
-def test_archives_are_unpacked_and_sharded(root, tmp_path_factory, monkeypatch):
-    downloads, other = tmp_path_factory.mktemp("downloads"), tmp_path_factory.mktemp("other")
-    archives = []
-    for archive in INaturalist2019.archives:
-        with tarfile.open(path := downloads / archive.filename, "w:gz") as packed:
-            member = archive.filename.removesuffix(".tar.gz")
-            packed.add(root / "inat2019" / member, member)
-        archives.append(Archive(archive.url, fake_data.md5(path)))
-    monkeypatch.setattr(INaturalist2019, "archives", tuple(archives))
-    prepare("inat2019", root=str(other), source=str(downloads), shards=True)
-    assert files(INaturalist2019(root=str(other))) == files(INaturalist2019(root=str(root)))
-    assert not list(other.rglob("*.gz"))
-    assert len(ShardedData(name="inat2019_shards", root=str(other)).read("test")) == 9

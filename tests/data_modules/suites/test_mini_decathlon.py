@@ -19,7 +19,6 @@ from data_modules.suites.mini_archives import SmallFiles
 from data_modules.suites.mini_decathlon import FACTS, MINI, MINI_TASKS
 from lgx.commands.data import prepare
 from lgx.errors import UserError
-from tests.support.paths import SHARED
 
 RNG = np.random.default_rng(0)
 
@@ -176,16 +175,3 @@ def test_a_damaged_zip_or_unexpected_content_is_refused_and_leaves_no_files(tmp_
     with pytest.raises(UserError, match=sentence):
         MINI.prepare(tmp_path / "data", "dtd10", tmp_path)
     assert not (tmp_path / "data/mini").exists() or list((tmp_path / "data/mini").iterdir()) == []
-
-
-@pytest.mark.skipif(not (SHARED / "flowers12").exists(), reason="needs the real subsets (LGX_SHARED_DATA)")
-@pytest.mark.parametrize("task", ["flowers12"])
-def test_the_real_archives_hold_what_the_facts_say(task: mini.MiniTask, tmp_path: Path) -> None:
-    MINI.prepare(tmp_path, task, SHARED)
-    module = MiniDecathlon(task=task, root=str(tmp_path))
-    images = {split: module.read(split) for split in SPLITS}
-    assert tuple(len(images[split]) for split in SPLITS) == module.info.sizes
-    assert set(np.asarray(images["train"].labels).tolist()) == set(range(module.num_classes))
-    assert module.task.class_names == ()
-    pixels = np.stack([np.asarray(images["train"][k][0].convert("RGB").resize((32, 32))) for k in range(200)]) / 255
-    np.testing.assert_allclose(pixels.mean((0, 1, 2)), module.task.mean, atol=0.05)
