@@ -17,13 +17,14 @@ from data_modules.images.examples import Images, LabeledImages, content_of, file
 from data_modules.images.pixel_cache import PixelCache, PixelExamples, identity
 from data_modules.images.transforms import Augment, CropFlip, PixelTransforms, train_transform
 from data_modules.loading.module import DataOptions, SingleSet, check_least
-from data_modules.loading.samplers import TransformedExamples
+from data_modules.loading.samplers import BalancedBatchSampler, Batching, TrainBatchSampler, TransformedExamples
 from data_modules.splits import stratified_order
 from lgx.core.batch import Batch
 from lgx.core.eval_transforms import normalized
 from lgx.core.seed import seeded_rng
 from lgx.core.task import (
     AGREEMENT,
+    BALANCED,
     IMAGE_SIZE,
     ImageSize,
     Normalization,
@@ -37,7 +38,7 @@ from lgx.host.images import MOST_CHANNELS, ImageReader
 
 _NOT_OF_PIXELS = {
     *("root", "batch_size", "eval_batch_size", "num_workers", "worker_timeout", "seed", "augment", "mean", "std"),
-    *("transforms", "cache_gib", "labels", "limit_train", "split_seed", "val_fraction"),
+    *("transforms", "cache_gib", "labels", "balanced", "limit_train", "split_seed", "val_fraction"),
 }
 """Options that do not change pixels; the images of a split and their paths are compared separately."""
 
@@ -71,6 +72,8 @@ class ImageOptions(DataOptions):
             and runs share, in ``$LGX_CACHE`` or ``~/.cache/lgx``. 0 decodes them in each epoch; ``resized_crop``,
             ``randaugment`` and masks always do so.
         labels: ``false`` leaves out the labels, for methods that learn from an ancestor only.
+        balanced: Draw the training images of an epoch with replacement, all classes equally often. Validation then
+            follows balanced accuracy.
     """
 
     img_size: ImageSize | None = None
@@ -83,6 +86,7 @@ class ImageOptions(DataOptions):
     std: tuple[float, ...] | None = None
     cache_gib: float = 2.0
     labels: bool = True
+    balanced: bool = False
     any_channels: ClassVar[bool] = False
     """Whether ``in_chans`` may be other than 1 and 3."""
     sized_by_network: ClassVar[bool] = False
@@ -187,6 +191,12 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
             return PixelExamples(examples, task, crop, seed, cache, examples.indices, transforms)
         return PixelExamples(examples, task, crop, seed, self._cache(examples), custom=transforms)
 
+    def train_sampler(self, examples: Images, batching: Batching) -> TrainBatchSampler:
+        """See :class:`~data_modules.loading.module.SingleSet`; ``balanced`` draws all classes equally often."""
+        if not self.balanced:
+            return super().train_sampler(examples, batching)
+        return BalancedBatchSampler(np.asarray(examples.labels), self.class_counts, batching)
+
     def pixel_transforms(self) -> PixelTransforms | None:
         """The user's transforms of training images; None without any."""
         return PixelTransforms(self.transforms) if self.transforms else None
@@ -274,11 +284,13 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
     def task(self) -> Task:
         """The task, known before :meth:`setup` (until then ``num_train`` is the published size)."""
         in_chans = self.in_chans or self.info.in_chans
+        is_balanced = self.balanced and self.info.kind == "classification"
+        metric = BALANCED if is_balanced else self.info.metric
         return Task(
             name=self.info.name,
             num_classes=self.num_classes,
             kind=self.info.kind if self.labels else "classification",
-            metric=self.info.metric if self.labels else AGREEMENT,
+            metric=metric if self.labels else AGREEMENT,
             num_train=self.train_size,
             in_chans=in_chans,
             img_size=self.img_size or self.info.img_size,

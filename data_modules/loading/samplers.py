@@ -118,6 +118,18 @@ class TrainBatchSampler(Sampler[list[Key]]):
         return torch.randperm(self.num_samples, generator=generator)
 
 
+class BalancedBatchSampler(TrainBatchSampler):
+    """Training batches that are drawn with replacement, all classes equally often; ``counts`` are their examples."""
+
+    def __init__(self, labels: Indices, counts: Sequence[int], batching: Batching) -> None:
+        super().__init__(len(labels), batching)
+        self.weights = torch.as_tensor(counts, dtype=torch.float64).reciprocal()[torch.as_tensor(labels)]
+
+    def drawn(self, generator: torch.Generator) -> torch.Tensor:
+        """See :class:`TrainBatchSampler`."""
+        return torch.multinomial(self.weights, self.num_samples, replacement=True, generator=generator)
+
+
 class LengthBatchSampler(TrainBatchSampler):
     """Shuffled training batches of examples of similar length, see :func:`length_order`."""
 

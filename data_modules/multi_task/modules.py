@@ -245,6 +245,8 @@ class MultiTask(ImageOptions, SeveralSets):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.balanced:
+            raise UserError("data.balanced: draws the classes of one set; MultiTask draws tasks by data.temperature")
         unknown = sorted(self.augment_of.keys() - self.sets.keys())
         if unknown:
             raise UserError(

@@ -64,7 +64,7 @@ class ShardedImages(ImageDataModule):
 
     def train_sampler(self, examples: Images, batching: Batching) -> TrainBatchSampler:
         """See :class:`~data_modules.images.module.ImageDataModule`."""
-        if self.in_memory or not isinstance(examples, ShardImages):
+        if self.in_memory or self.balanced or not isinstance(examples, ShardImages):
             return super().train_sampler(examples, batching)
         return ShardBatchSampler(examples.sizes, batching)
 

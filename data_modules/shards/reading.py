@@ -244,8 +244,8 @@ class ShardLabels(Sequence[int]):
         images = self._images
         if images.is_remote:
             raise UserError(
-                f"{images.where}: the labels of shards behind a URL are not known in advance; for data.limit_train "
-                f"and model.class_weights copy the shards to a local folder"
+                f"{images.where}: the labels of shards behind a URL are not known in advance; for data.limit_train, "
+                f"data.balanced and model.class_weights copy the shards to a local folder"
             )
         numbers = tracked(range(len(images.shards)), f"reading headers of {images.where}", unit="shards")
         parts = [images.table(number)["label"] for number in numbers]

@@ -179,6 +179,9 @@ def update(
     labeled = sum(int((targets != VOID).sum()) for *_, targets in window)
     for parameter in model.parameters():
         parameter.grad *= size / max(1, labeled)  # once for all batches, in full precision
+    for name, parameter in model.named_parameters():
+        if epoch < options["freeze_epochs"] and not name.startswith("head."):
+            parameter.grad = None
     if options["clip"] == "norm":
         nn.utils.clip_grad_norm_(model.parameters(), CLIP["norm"])
     elif options["clip"] == "value":

@@ -35,10 +35,11 @@ MODEL = {
     "mixup": [0.0, 0.8],
     "cutmix": [0.0, 1.0],
     "layer_decay": [1.0, 0.7],
+    "freeze_epochs": [0, 1],
     "drop_path_rate": [0.0, 0.3],
     "head": ["keep", "new"],
 }
-DATA = {"limit_train": [None, 16], "in_chans": [3, 1]}
+DATA = {"balanced": [False, True], "limit_train": [None, 16], "in_chans": [3, 1]}
 FACTORS = {
     "data": ["folder", "cache", "shards", "stream", "multilabel", "masks"],
     "processes": [1, 2],
@@ -62,11 +63,12 @@ FACTORS = {
 BASE = {name: values[0] for name, values in FACTORS.items()}
 FORMULAS = [
     ["class_weights", "label_smoothing", "mixup", "cutmix", "accumulate", "processes"],
-    ["optimizer", "layer_decay", "clip"],
+    ["optimizer", "freeze_epochs", "layer_decay", "clip"],
 ]
 """Options of one formula, of which any three are in a row: two alone may hide behind a third."""
-_OF_CLASSES = ("class_weights", "mixup", "cutmix")
+_OF_CLASSES = ("class_weights", "balanced", "mixup", "cutmix")
 REFUSED = [
+    {"class_weights": True, "balanced": True},
     *({"data": data, name: FACTORS[name][1]} for data in ("masks", "multilabel") for name in _OF_CLASSES),
     *({"data": data, "absent": True} for data in ("folder", "cache", "multilabel")),
     {"early_stop": 1, "val": "none"},
@@ -136,7 +138,7 @@ def options_of(row):
     """The options of the reference. A resumed run ends within its second epoch first, if an epoch has some updates."""
     kind = {"multilabel": "multilabel", "masks": "segmentation"}.get(row["data"], "classification")
     updates = -(-steps_of(row)[2] // row["accumulate"])
-    metric = "balanced_acc" if row["class_weights"] else "acc"
+    metric = "balanced_acc" if row["class_weights"] or row["balanced"] else "acc"
     own = {"kind": kind, "classes": 21 if kind == "segmentation" else 3, "epochs": EPOCHS, "seed": 0}
     own["monitor"] = {"multilabel": "map", "segmentation": "miou"}.get(kind, metric)
     return row | own | {"stop_at": (updates + (updates > 1)) * row["resumed"]}
@@ -288,15 +290,18 @@ def check_examples(row, batches, validation, examples):
         flat = zip(*(part for ranks in epoch for part in ranks), strict=True)
         drawn += [numbers_of(row, *map(torch.cat, flat), examples["train"])]
         assert (len(epoch), len(drawn[-1])) == (steps, steps * batch)
-        assert len(set(drawn[-1])) == len(drawn[-1])
+        assert row["balanced"] or len(set(drawn[-1])) == len(drawn[-1])
     if row["val"] != "none":
         held = numbers_of(row, *validation, examples["val" if row["val"] == "given" else "train"])
         assert len(set(held)) == len(held) == (8 if row["val"] == "given" else round(0.25 * row["images"]))
     kept = {*range(row["images"])} - (set(held) if row["val"] == "held" else set())
-    kept &= set(drawn[0]) if row["limit_train"] and steps * batch == size else kept
+    kept &= set(drawn[0]) if row["limit_train"] and not row["balanced"] and steps * batch == size else kept
     assert set().union(*drawn) <= kept
     if options_of(row)["kind"] != "classification":
         return None
+    if row["balanced"]:
+        often = np.bincount([examples["train"][k][1] for numbers in drawn for k in numbers])
+        assert often.max() < 1.6 * often.sum() / (often > 0).sum(), "a class is drawn more often than the others"
     return torch.tensor([examples["train"][k][1] for k in kept]).bincount(minlength=3)
 
 

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from jsonargparse.typing import NonNegativeInt
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from lgx.artifacts.learngene import Learngene
 from lgx.components.losses import balanced_weights, weighted_label_loss
@@ -12,6 +14,7 @@ from lgx.components.optim import parameter_groups
 from lgx.core.batch import Batch
 from lgx.core.schema import check_option
 from lgx.core.task import BALANCED, Normalization, Task
+from lgx.errors import UserError
 from lgx.initialization import Head, Initializer, initialize
 from lgx.methods.base import Method, Trained
 from lgx.methods.baselines import ANCESTOR, PRETRAINED
@@ -35,6 +38,7 @@ class Finetune(Method):
         class_weights: Weight the loss of each example by N / (K n): N training examples, K classes with examples, n
             examples of its class. Rare classes then count as much as frequent classes (scikit-learn's ``balanced``),
             and validation follows balanced accuracy.
+        freeze_epochs: Number of first epochs in which only the head is trained.
         kwargs: Arguments of every method.
     """
 
@@ -50,9 +54,11 @@ class Finetune(Method):
         head: Head = "keep",
         layer_decay: float = 1.0,
         class_weights: bool = False,
+        freeze_epochs: NonNegativeInt = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.freeze_epochs = freeze_epochs
         self.weighs_classes = class_weights
         self.class_weights: Tensor | None = None
         check_option("layer_decay", layer_decay, 0 < layer_decay <= 1, "above 0 and at most 1")
@@ -85,7 +91,7 @@ class Finetune(Method):
         data = self.data_module()
         if self.weighs_classes:
             self.class_weights = balanced_weights(data.class_counts).to(self.device)
-        elif data.has_class_counts:
+        elif data.has_class_counts and data.task.metric != BALANCED:
             self._say_imbalance(data.class_counts, dict(enumerate(data.task.class_names)))
 
     def _say_imbalance(self, counts: Sequence[int], names: Mapping[int, str]) -> None:
@@ -101,11 +107,20 @@ class Finetune(Method):
         """See :class:`Method`; balanced accuracy if classes are weighted."""
         if not self.weighs_classes or task.kind not in ("classification", "text"):
             return task
+        if task.metric == BALANCED:
+            raise UserError("model.class_weights and data.balanced: both balance the classes; give one of them")
         return replace(task, metric=BALANCED)
 
     def trained_groups(self) -> list[dict[str, Any]]:
         """See :class:`Method`; with a learning rate for each layer."""
         return parameter_groups(self.network, self.layer_decay)
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        """Remove the gradients of frozen parameters: an optimizer skips parameters without a gradient."""
+        if self.current_epoch < self.freeze_epochs:
+            for name, parameter in self.network.named_parameters():
+                if not name.startswith(self.architecture.head_prefixes):
+                    parameter.grad = None
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """Cross-entropy with labels."""

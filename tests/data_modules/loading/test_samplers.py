@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from data_modules.loading.samplers import (
+    BalancedBatchSampler,
     Batching,
     ResumableLoader,
     TrainBatchSampler,
@@ -38,6 +39,18 @@ def test_the_global_batch_does_not_depend_on_the_number_of_processes(n, batch, w
 def test_evaluation_sees_every_example_exactly_once(n, world):
     shares = [list(unpadded_share(n, rank, world)) for rank in range(world)]
     assert sorted(chain(*shares)) == list(range(n))
+
+
+@given(st.lists(st.integers(1, 300), min_size=2, max_size=5), worlds, st.integers(0, 9))
+def test_balanced_batches_have_every_class_equally_often_on_any_number_of_processes(counts, world, seed):
+    labels = np.repeat(np.arange(len(counts)), counts)
+    options = [(labels, counts)] * world
+    whole = BalancedBatchSampler(labels, counts, Batching(world, seed))
+    parts = [BalancedBatchSampler(*own, Batching(1, seed, rank, world)) for rank, own in enumerate(options)]
+    assert [list(chain(*step)) for step in zip(*parts, strict=True)] == list(whole)
+    drawn = np.bincount(labels[[index for step in whole for _, index in step]], minlength=len(counts))
+    expected = drawn.sum() / len(counts)
+    assert np.abs(drawn - expected).max() <= 6 * expected**0.5 + 1
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(None, (12, 12)), (5, (5, 5)), (0.5, (12, 6)), (50, (12, 12))])

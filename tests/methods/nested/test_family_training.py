@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import functional_call
 
+from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import architecture_of
 from lgx.core.batch import Batch
@@ -128,6 +129,20 @@ def test_a_run_with_a_budget_validates_its_last_weights_and_says_what_ends_it_ea
         assert "length " not in done.out
         assert len(validated) <= 10
     assert max(validated) == epochs
+
+
+def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tmp_path):
+    """Networks of one task share its images: the error of their mean is the mean of their errors."""
+    given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES)
+    assert lgx(*given, "--name=balanced", "--data.balanced=true", "--trainer.max_epochs=1").code == 0
+    run = tmp_path / "test/balanced/seed0"
+    with (run / "results.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if (row["split"], row["metric"]) == ("val", "balanced_acc")]
+    scores = [float(row["value"]) for row in rows]
+    states = load_checkpoint(run / "checkpoints/last.ckpt")["callbacks"].values()
+    (state,) = (state for state in states if "best_error" in state)
+    assert [state["examples"]] * 3 == [int(row["n"]) for row in rows] == [9, 9, 9]
+    assert 0 < state["best_error"] == pytest.approx(fmean((score * (1 - score) / 9) ** 0.5 for score in scores))
 
 
 @pytest.mark.parametrize(
