@@ -13,10 +13,12 @@ from torch import Tensor
 from lgx.architectures import Architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
+from lgx.core.readable import lasting
 from lgx.core.schema import check_option
 from lgx.core.seed import run_seed
 from lgx.errors import UserError
 from lgx.initialization import Front
+from lgx.initialization.sizing import Stopwatch
 from lgx.methods.distillation.method import DistillGuidance
 from lgx.methods.nested.front import compared, front_figure, front_text, knee, size_grid, write_table
 from lgx.methods.nested.shares import EqualCompute
@@ -30,6 +32,8 @@ _LEAST_UPDATES = 600
 """Fewest updates of the cheapest size that a budget gives."""
 _VALIDATIONS = 10
 """About how many validations a run with a budget has."""
+_FORWARDS = 4.5
+"""Forward passes that take as long as an update, measured with DeiT-Tiny on a CPU."""
 
 
 class EqualSizes(SlicedNetwork):
@@ -138,16 +142,24 @@ class EqualSizes(SlicedNetwork):
         return -(-passes // interval) * interval
 
     def on_train_start(self) -> None:
-        """Print the updates of each size."""
+        """Print the updates of each size, and about how long they take."""
         steps = self.planned_steps()
         if steps is None or not self.trainer.is_global_zero:
             return
         names = [*(name or WHOLE_NETWORK for name in size_names(self.measured, self.architecture)), "random sizes"]
         counts = [f"{round(share * steps):,} of {name}" for name, share in zip(names, self.updates.shares, strict=True)]
-        print(f"updates    {', '.join(counts)}", flush=True)
+        print(f"updates    {', '.join(counts)}{self._duration(steps)}", flush=True)
         wanted = self._steps_of_compute
         if wanted is not None and steps < wanted:
             print(f"length     max_epochs or max_steps ends the run after {steps / wanted:.0%} of model.compute")
+
+    def _duration(self, steps: int) -> str:
+        """About how long the remaining updates take, from forward passes of the whole network."""
+        watch = Stopwatch(self.data_module().batch_size, self.device.type)
+        share = self.updates.mean_cost / cost_of(self.architecture).macs
+        left = (steps - self.global_step) * int(self.trainer.accumulate_grad_batches)
+        seconds = _FORWARDS * share * watch.measure(self.architecture) * left
+        return f"; about {lasting(seconds)} without validations"
 
     # -- network --------------------------------------------------------------------------------------------------
 

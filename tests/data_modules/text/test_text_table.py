@@ -1,4 +1,4 @@
-"""Labeled texts of a user in tables: splits, classes, and the whole way to predictions."""
+"""Labeled texts of a user in tables: splits, classes, several labels, and the whole way to predictions."""
 
 import csv
 import json
@@ -56,6 +56,36 @@ def test_one_file_is_divided_by_class_and_splits_are_disjoint(tmp_path, words):
     numbers = [number for table in fingerprints for number in table.column(0).to_pylist()]
     assert sorted(numbers) == list(range(60))
     assert (abs(torch.bincount(torch.tensor(module.examples("val").labels)) - 10 / 3) < 1).all()
+
+
+@pytest.mark.parametrize(
+    ("names", "counts"),
+    [
+        (("Train.csv", "DEV.csv", "test.csv"), [60, 60, 60]),
+        (("data/train-00000-of-00002.csv", "data/train-00001-of-00002.csv", "data/validation/a.csv"), [108, 60, 12]),
+        (("reviews.csv", "evaluation/reviews.csv"), [54, 6, 60]),
+        (("all/train/a.csv", "all/train/test_notes.csv"), [54, 6, 60]),
+    ],
+)
+def test_splits_have_the_names_of_datasets_in_any_case_and_a_test_file_never_trains(tmp_path, words, names, counts):
+    for name in names:
+        write_csv(tmp_path / "set" / name)
+    assert sizes(opened(tmp_path / "set", words)) == counts
+
+
+def test_several_labels_are_lists_or_names_between_semicolons(tmp_path, words):
+    texts = [f"the cat {k}" for k in range(40)]
+    labels = [[name for name, n in (("a", 2), ("b", 3), ("c", 5)) if k % n == 0] for k in range(40)]
+    lines = "".join(json.dumps({"text": t, "tags": each}) + "\n" for t, each in zip(texts, labels, strict=True))
+    (tmp_path / "tags.jsonl").write_text(lines)
+    write_csv(
+        tmp_path / "tags.csv", [(t, ";".join(each)) for t, each in zip(texts, labels, strict=True)], ("text", "tags")
+    )
+    found = [opened(tmp_path / f"tags.{form}", words, labels="tags") for form in ("jsonl", "csv")]
+    assert found[0].task.class_names == found[1].task.class_names == ("a", "b", "c")
+    assert found[0].task.kind == "multilabel"
+    assert (found[0].examples("train").labels == found[1].examples("train").labels).all()
+    assert next(iter(found[0].train_dataloader())).targets.shape == (4, 3)
 
 
 @pytest.mark.parametrize(
