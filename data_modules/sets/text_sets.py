@@ -1,4 +1,4 @@
-"""Sets of GLUE (Wang et al., 2019, https://gluebenchmark.com), and IMDB."""
+"""The sets of GLUE (Wang et al., 2019, https://gluebenchmark.com) that classify (STS-B is a regression), and IMDB."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from data_modules.text.module import HELD_OUT, TextSet
 from data_modules.text.rows import labeled, library, read_files
 from lgx.errors import UserError
 
-__all__ = ["IMDB", "MRPC", "RTE", "SST2", "CoLA", "IMDBSubset"]
+__all__ = ["IMDB", "MNLI", "MRPC", "QNLI", "QQP", "RTE", "SST2", "WNLI", "CoLA", "IMDBSubset"]
 _GLUE = "https://gluebenchmark.com/tasks"
 _DEV = "test is the official dev (the test has no labels)"
 _TRAIN_AND_DEV: dict[Split, str] = {"train": "train", "test": "validation"}
@@ -23,8 +23,8 @@ _info = partial(DatasetInfo, kind="text", source=_GLUE, splits=f"{_DEV}; {HELD_O
 class CoLA(TextSet):
     """Corpus of Linguistic Acceptability (Warstadt et al., 2019); the metric is the Matthews correlation.
 
-    The files are those of the corpus, which have no header: ``raw/in_domain_train.tsv``, ``raw/in_domain_dev.tsv`` and
-    ``raw/out_of_domain_dev.tsv``; the last two together are GLUE's dev.
+    Two forms of the files are read: that of the corpus itself, ``raw/in_domain_train.tsv``, ``raw/in_domain_dev.tsv``
+    and ``raw/out_of_domain_dev.tsv`` (the last two together are GLUE's dev), and that of GLUE. Neither has a header.
     """
 
     info = _info(
@@ -39,14 +39,37 @@ class CoLA(TextSet):
 
     def files(self, split: Split) -> Sequence[str]:
         """See :class:`TextSet`."""
+        if not (self.folder / "raw").is_dir():
+            return super().files(split)
         names = {"train": ["in_domain_train"], "val": [], "test": ["in_domain_dev", "out_of_domain_dev"]}
         return [f"raw/{name}.tsv" for name in names[split]]
+
+
+class MNLI(TextSet):
+    """Multi-Genre Natural Language Inference (Williams et al., 2018); accuracy on the genres of training."""
+
+    info = _info(
+        "mnli", 3, (353_432, 39_270, 9_815), "OANC and others, see the paper",
+        class_names=("entailment", "neutral", "contradiction"),
+        splits=f"test is the official dev_matched (the test has no labels); {HELD_OUT}",
+    )  # fmt: skip
+    columns = _PAIR
+    label = "gold_label"
+    labels: ClassVar[dict[str, int]] = {"entailment": 0, "neutral": 1, "contradiction": 2}
+    hub = ("nyu-mll/glue", "mnli", {"train": "train", "test": "validation_matched"})
+    hub_columns = ("premise", "hypothesis")
+    layout = "place train.tsv and dev_matched.tsv of {source} there"
+
+    def files(self, split: Split) -> Sequence[str]:
+        """See :class:`TextSet`."""
+        return {"train": ["train.tsv"], "val": [], "test": ["dev_matched.tsv"]}[split]
 
 
 class MRPC(TextSet):
     """Microsoft Research Paraphrase Corpus (Dolan and Brockett, 2005); F1 of the paraphrases and accuracy.
 
-    The files are those of its publishers, ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``.
+    The files are those of its publishers, ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``, or GLUE's
+    ``train.tsv`` and ``dev.tsv``, whose development set is then the test. Where both are, the publishers' are read.
     """
 
     info = _info(
@@ -58,12 +81,41 @@ class MRPC(TextSet):
     columns = ("#1 String", "#2 String")
     label = "Quality"
     hub_columns = _PAIR
-    layout = "place msr_paraphrase_train.txt and msr_paraphrase_test.txt of {source} there"
+    layout = (
+        "place msr_paraphrase_train.txt and msr_paraphrase_test.txt of {source}, or GLUE's train.tsv and dev.tsv, there"
+    )
     hub = ("nyu-mll/glue", "mrpc", {"train": "train", "val": "validation", "test": "test"})
 
     def files(self, split: Split) -> Sequence[str]:
         """See :class:`TextSet`."""
+        if (self.folder / "train.tsv").is_file() and not (self.folder / "msr_paraphrase_test.txt").is_file():
+            return super().files(split)
         return [] if split == "val" else [f"msr_paraphrase_{split}.txt"]
+
+
+class QNLI(TextSet):
+    """Whether a sentence answers a question of SQuAD (Rajpurkar et al., 2016); the metric is accuracy."""
+
+    info = _info("qnli", 2, (94_269, 10_474, 5_463), "CC BY-SA 4.0", class_names=_ENTAILMENT)
+    columns = ("question", "sentence")
+    labels: ClassVar[dict[str, int]] = {"entailment": 0, "not_entailment": 1}
+    hub = ("nyu-mll/glue", "qnli", _TRAIN_AND_DEV)
+
+
+class QQP(TextSet):
+    """Quora Question Pairs; the metrics are F1 of the duplicates and accuracy.
+
+    Some questions have line breaks, which GLUE's files do not mark; such rows are left out, as GLUE's own readers do.
+    """
+
+    info = _info(
+        "qqp", 2, (327_461, 36_385, 40_430), "Quora's terms of service, not for commercial use",
+        class_names=("not_duplicate", "duplicate"), metric="f1",
+    )  # fmt: skip
+    columns = ("question1", "question2")
+    label = "is_duplicate"
+    has_broken_rows = True
+    hub = ("nyu-mll/glue", "qqp", _TRAIN_AND_DEV)
 
 
 class RTE(TextSet):
@@ -87,6 +139,17 @@ class SST2(TextSet):
         splits=f"{_DEV}; {HELD_OUT}, or dev.tsv if test.tsv has labels",
     )  # fmt: skip
     hub = ("nyu-mll/glue", "sst2", _TRAIN_AND_DEV)
+
+
+class WNLI(TextSet):
+    """Whether a pronoun of the Winograd Schema Challenge (Levesque et al., 2012) is replaced rightly; accuracy.
+
+    Sentences of train and dev overlap with opposite labels, so that a network that fits train is below chance on dev.
+    """
+
+    info = _info("wnli", 2, (571, 64, 71), "CC BY 4.0", class_names=("not_entailment", "entailment"))
+    columns = _PAIR
+    hub = ("nyu-mll/glue", "wnli", _TRAIN_AND_DEV)
 
 
 class IMDB(TextSet):

@@ -284,6 +284,7 @@ class TextSet(TextOptions, TextDataModule):
         label: Column with labels.
         header: All columns, for files without a header line.
         labels: Value of the label column -> class index.
+        has_broken_rows: Whether the files have lines that are no whole rows, which are left out.
         layout: Which files a user has to place in :attr:`folder`, for messages.
         hub: Name and configuration on the Hugging Face hub, and the name of each split there.
         hub_columns: Columns with texts on the hub, if their names differ; the column ``label`` has class indices.
@@ -293,6 +294,7 @@ class TextSet(TextOptions, TextDataModule):
     label: ClassVar[str] = "label"
     header: ClassVar[tuple[str, ...]] = ()
     labels: ClassVar[dict[str, int]] = {"0": 0, "1": 1}
+    has_broken_rows: ClassVar[bool] = False
     layout: ClassVar[str] = "place train.tsv and dev.tsv of {source} there"
     hub: ClassVar[tuple[str, str | None, dict[Split, str]]]
     hub_columns: ClassVar[tuple[str, ...]] = ()
@@ -342,10 +344,17 @@ class TextSet(TextOptions, TextDataModule):
 
     def read_table(self, paths: Sequence[Path]) -> Any:
         """Read files with tabs between columns; a header line may be missing if :attr:`header` is set."""
-        options: dict[str, Any] = {"quoting": csv.QUOTE_NONE}
+        options: dict[str, Any] = {
+            "quoting": csv.QUOTE_NONE,
+            "on_bad_lines": "skip" if self.has_broken_rows else "error",
+        }
         if self.header:
             first = read_lines(paths[0], 1)[0].split("\t")
             if len(first) == len(self.header) and first[self.header.index(self.label)] in self.labels:
                 options |= {"names": list(self.header), "header": None}
         rows = read_files(paths, [*self.columns, self.label], ".tsv", **options)
+        if self.has_broken_rows:
+            whole = rows.filter(lambda label: label in self.labels, input_columns=self.label)
+            rank_zero_info(f"{paths[0]}: {len(rows) - len(whole):,} incomplete rows were left out")
+            rows = whole
         return labeled(rows, self.columns, self.label, self.labels, ", ".join(map(str, paths)))

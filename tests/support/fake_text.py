@@ -47,6 +47,26 @@ def write_sets(root: Path) -> Path:
     tables["rte/train.tsv"] = lines("index\tsentence1\tsentence2\tlabel", *rte)
     tables["rte/dev.tsv"] = lines("index\tsentence1\tsentence2\tlabel", *rte[:5])
     tables["rte/test.tsv"] = lines("index\tsentence1\tsentence2", "0\ta\tb")
+    nli = ("entailment", "neutral", "contradiction")
+    mnli = [f'{k}\t{s} "\thypothesis\t{nli[k % 3]}\t{nli[k % 3]}' for k, s in enumerate(sentences(30))]
+    tables["mnli/train.tsv"] = lines("index\tsentence1\tsentence2\tlabel1\tgold_label", *mnli)
+    tables["mnli/dev_matched.tsv"] = lines(
+        "index\tsentence1\tsentence2\tgold_label", *(m.rpartition("\t")[0] for m in mnli[:6])
+    )
+    qnli = [f"{k}\twhat?\t{s}\t{('not_' * (k % 2))}entailment" for k, s in enumerate(sentences(20))]
+    qqp = [f'{k}\t1\t2\t"""{s}"""\twhich?\t{k % 2}' for k, s in enumerate(sentences(20))]
+    wnli = [f"{k}\t{s}\tit did\t{k % 2}" for k, s in enumerate(sentences(20))]
+    for name, header, rows in (
+        ("qnli", "index\tquestion\tsentence\tlabel", qnli),
+        (
+            "qqp",
+            "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate",
+            [*qqp[:9], "9\t1\t2\ta question", "of two lines\tb\t1", *qqp[9:]],
+        ),
+        ("wnli", "index\tsentence1\tsentence2\tlabel", wnli),
+    ):
+        tables[f"{name}/train.tsv"], tables[f"{name}/dev.tsv"] = lines(header, *rows), lines(header, *rows[:6])
+        tables[f"{name}/test.tsv"] = lines(header.rpartition("\t")[0], rows[0].rpartition("\t")[0])
     sst2 = [f"{s} \t{k % 2}" for k, s in enumerate(sentences(20))]
     tables["sst2/train.tsv"] = lines("sentence\tlabel", *sst2)
     tables["sst2/dev.tsv"] = lines("sentence\tlabel", *sst2[:6])

@@ -19,7 +19,7 @@ from tests.support.paths import SHARED
 import_transformers()
 
 SPLITS = ("train", "val", "test")
-SIZES = {"rte": (18, 2, 5), "imdb_subset": (20, 4, 6)}
+SIZES = {"rte": (18, 2, 5), "mnli": (27, 3, 6), "imdb_subset": (20, 4, 6)}
 
 
 def sizes(module):
@@ -28,16 +28,39 @@ def sizes(module):
 
 @pytest.mark.parametrize("name", [name for name in TEXT_SETS if not name.startswith("pocket_")])
 def test_every_set_is_read_in_its_official_format_with_the_label_of_each_text(text_root, vocabulary, name):
-    module = opened(name, text_root, vocabulary)
+    module, classes = opened(name, text_root, vocabulary), 3 if name == "mnli" else 2
     assert sizes(module) == [*SIZES.get(name, (18, 2, 6))]
-    assert (module.task.kind, module.task.num_classes, module.task.num_train) == ("text", 2, sizes(module)[0])
-    assert module.task.metric == {"cola": "mcc", "mrpc": "f1"}.get(name, "acc")
+    assert (module.task.kind, module.task.num_classes, module.task.num_train) == ("text", classes, sizes(module)[0])
+    assert module.task.metric == {"cola": "mcc", "mrpc": "f1", "qqp": "f1"}.get(name, "acc")
     batch = next(iter(module.train_dataloader()))
     assert (batch.task, batch.inputs.dtype, batch.targets.shape) == (name, torch.int64, (4,))
     for split in SPLITS if name != "imdb" else ():
         texts = module.examples(split)
         numbers = [int(re.search(r"sentence (\d+)", text)[1]) for text in decoded(texts, vocabulary)]
-        assert [number % 2 for number in numbers] == texts.labels.tolist()
+        assert [number % classes for number in numbers] == texts.labels.tolist()
+
+
+def test_the_files_of_glue_are_read_as_mrpc(tmp_path, vocabulary):
+    (tmp_path / "mrpc").mkdir()
+    lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
+    lines += [f'{k % 2}\t{k}\t{k + 1}\tthe "sentence {k}\t the other' for k in range(20)]
+    (tmp_path / "mrpc" / "train.tsv").write_text("\ufeff" + "\n".join(lines))
+    (tmp_path / "mrpc" / "dev.tsv").write_text("\n".join(lines[:7]))
+    (tmp_path / "mrpc" / "test.tsv").write_text("index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t1\t2\ta\tb")
+    module = opened("mrpc", tmp_path, vocabulary)
+    assert sizes(module) == [18, 2, 6]
+    assert module.examples("test").labels.tolist() == [0, 1, 0, 1, 0, 1]
+    assert decoded(module.examples("test"), vocabulary)[0] == 'the "sentence 0 the other'
+    for split, count in (("train", 21), ("test", 9)):  # as the usual download leaves them: the publishers' files count
+        (tmp_path / "mrpc" / f"msr_paraphrase_{split}.txt").write_text("\n".join([lines[0], *lines[1:] * 2][:count]))
+    assert sizes(opened("mrpc", tmp_path, vocabulary)) == [18, 2, 8]
+
+
+def test_rows_that_a_line_break_cut_are_left_out_and_counted(text_root, vocabulary, caplog):
+    with caplog.at_level("INFO"):
+        texts = decoded(opened("qqp", text_root, vocabulary).examples("train"), vocabulary)
+    assert "train.tsv: 2 incomplete rows" in caplog.text
+    assert all(text.startswith('"""the') for text in texts)
 
 
 def test_validation_is_held_out_of_train_and_never_of_test(text_root, vocabulary):
@@ -54,6 +77,12 @@ def test_other_files_of_a_split_are_used_where_they_are(vocabulary, tmp_path):
     assert decoded(opened("rte", tmp_path, vocabulary).examples("val"), vocabulary) == ["one two"]
     (tmp_path / "sst2/test.tsv").write_text("sentence\tlabel\ntested\t1\n")
     assert sizes(opened("sst2", tmp_path, vocabulary)) == [20, 6, 1]
+    for old, new in (("in_domain_train", "train"), ("in_domain_dev", "dev")):  # GLUE's own form
+        (tmp_path / f"cola/raw/{old}.tsv").rename(tmp_path / f"cola/{new}.tsv")
+    (tmp_path / "cola/raw/out_of_domain_dev.tsv").unlink()
+    (tmp_path / "cola/raw").rmdir()
+    (tmp_path / "cola/test.tsv").write_text("index\tsentence\n0\tno label\n")
+    assert sizes(opened("cola", tmp_path, vocabulary)) == [18, 2, 4]
 
 
 def test_the_hub_gives_the_same_examples(text_root, vocabulary, monkeypatch):
