@@ -1,14 +1,13 @@
-"""Files behind a URL, in a bucket or on a web server, through the file systems of fsspec."""
+"""Files behind a URL, in a bucket or on a web server, read through the file systems of fsspec."""
 
 import hashlib
 import os
 import re
 import stat
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -34,22 +33,16 @@ class MissingDataError(DataError):
 
 
 @dataclass(frozen=True)
-class Cache:
-    """A local folder, of this class alone, that keeps the last used files, at most ``limit`` bytes together."""
-
-    folder: Path = field(default_factory=lambda: cache_root() / "remote")
-    limit: int = 64 * 2**30
-
-
-@dataclass(frozen=True)
 class RemotePath:
     """A file or folder behind a URL, with the part of pathlib's interface that shards need.
 
-    ``cache`` keeps shards that were read.
+    Attributes:
+        url: The URL.
+        limit: Largest size of all kept copies in bytes; the least recently used are removed.
     """
 
     url: str
-    cache: Cache = field(default_factory=Cache)
+    limit: int = 64 * 2**30
 
     def __str__(self) -> str:
         return self.url
@@ -72,23 +65,9 @@ class RemotePath:
             return bool(self._tried(lambda system, path: system.info(path)))
         return False
 
-    def size(self) -> int | None:
-        """Number of bytes; None if its server does not state it."""
-        size: int | None = self._tried(lambda system, path: system.info(path)).get("size")
-        return size
-
     def read_bytes(self) -> bytes:
         """All bytes of a small file."""
         return self._tried(lambda system, path: bytes(system.cat_file(path)))
-
-    def sizes(self) -> dict[str, int | None]:
-        """Name and size of the files of a folder; empty if its file system or its rights list none."""
-        if self.url.startswith("http"):  # web servers list links at best
-            return {}
-        with suppress(DataError):
-            files = self._tried(lambda system, path: system.ls(path, detail=True))
-            return {RemotePath(file["name"]).name: file.get("size") for file in files}
-        return {}
 
     def open(self, sha256: str, size: int) -> BinaryIO:
         """Open the local copy of a file of this checksum and size, which is fetched if the cache does not hold it.
@@ -98,7 +77,8 @@ class RemotePath:
         Raises:
             DataError: If the file cannot be fetched or kept, or has another content.
         """
-        place = self.cache.folder / f"{hashlib.sha256(sha256.encode()).hexdigest()}.tar"  # an index may say anything
+        # An index may say anything.
+        place = cache_root() / "remote" / f"{hashlib.sha256(sha256.encode()).hexdigest()}.tar"
         try:
             if not has_size(place, size):
                 with changing(place.parent):  # the first of several processes fetches it
@@ -108,7 +88,7 @@ class RemotePath:
             raise
         except (OSError, UserError) as error:
             reason = getattr(error, "strerror", "") or error
-            raise DataError(f"data.cache_dir {place.parent}: {reason}; give a folder that can be written") from error
+            raise DataError(f"{place.parent}: {reason}; set LGX_CACHE to a folder that can be written") from error
         try:
             with suppress(PermissionError):  # another user's file
                 os.utime(place)
@@ -117,40 +97,27 @@ class RemotePath:
             return self.open(sha256, size)
 
     def _fetch(self, place: Path, sha256: str, size: int) -> None:
-        if size > self.cache.limit:
-            raise DataError(f"data.cache_dir_gib: is less than the {size:,} bytes of shard {self}; raise it")
-        blocks: dict[int, bytes] = {}
+        starts = range(0, size, BLOCK)
+        ends = [min(start + BLOCK, size) for start in starts]
 
-        def fetch(system: Any, path: str) -> None:
-            starts = [start for start in range(0, size, BLOCK) if start not in blocks]
-            ends = [min(start + BLOCK, size) for start in starts]
-            parts = dict(zip(starts, system.cat_ranges([path] * len(starts), starts, ends), strict=True))
-            whole = [start for start, end in zip(starts, ends, strict=True) if _length(parts[start]) == end - start]
-            blocks.update({start: parts.pop(start) for start in whole})
-            for part in parts.values():
-                raise (
-                    part if isinstance(part, Exception) else ConnectionError(f"{len(part):,} bytes of a block arrived")
-                )
+        def fetch(system: Any, path: str) -> list[bytes]:
+            blocks = system.cat_ranges([path] * len(ends), [*starts], ends, on_error="raise")
+            if sum(map(len, blocks)) != size:
+                raise ConnectionError(f"{sum(map(len, blocks)):,} of {size:,} bytes arrived")
+            return list(blocks)
 
-        self._tried(fetch)
+        blocks = self._tried(fetch)
         digest = hashlib.sha256()
-        for start in sorted(blocks):
-            digest.update(blocks[start])
+        for block in blocks:
+            digest.update(block)
         if digest.hexdigest() != sha256:
             raise DataError(
                 f"shard {self} does not have the checksum of its index; write the shards to another folder, and start "
                 f"anew from there"
             )
-        make_room(place, size, self.cache.limit)
+        make_room(place, size, self.limit)
         with atomic_path(place) as temporary, temporary.open("wb") as file:
-            file.writelines(blocks[start] for start in sorted(blocks))
-
-    @contextmanager
-    def written(self) -> Iterator[Path]:
-        """Yield a local file to write; it is uploaded if the block succeeds, else nothing changes."""
-        with tempfile.TemporaryDirectory() as folder:
-            yield (temporary := Path(folder) / self.name)
-            self._tried(lambda system, path: system.put_file(str(temporary), path))
+            file.writelines(blocks)
 
     def _tried(self, act: Callable[[Any, str], T]) -> T:
         """Call ``act`` with the file system and the path, again after failures that may pass."""
@@ -177,7 +144,7 @@ class RemotePath:
 Place = Path | RemotePath
 
 
-def place_of(place: str | Place, cache: Cache | None = None) -> Place:
+def place_of(place: str | Place) -> Place:
     """The path of a local folder, or what stands for one behind a URL.
 
     Raises:
@@ -191,7 +158,7 @@ def place_of(place: str | Place, cache: Cache | None = None) -> Place:
             f"{plain}: has a user, a password or a signature, which files of a run would keep; give them to the file "
             f"system, by environment variables or in ~/.config/fsspec"
         )
-    return RemotePath(str(place), cache or Cache())
+    return RemotePath(str(place))
 
 
 def without_secrets(text: str) -> str:
@@ -205,10 +172,6 @@ def has_size(path: Path, size: int) -> bool:
         state = path.stat()
         return stat.S_ISREG(state.st_mode) and state.st_size == size
     return False
-
-
-def _length(part: bytes | Exception) -> int:
-    return len(part) if isinstance(part, bytes) else -1
 
 
 def _reason(error: Exception) -> tuple[str | None, bool]:

@@ -29,13 +29,13 @@ def read_lines(path: Path, most: int | None = None) -> list[str]:
     return lines
 
 
-def table_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+def table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Line and cells, without blanks around them, of each row of a UTF-8 CSV file that is not empty.
 
     Raises:
         UserError: If it cannot be read.
     """
-    reader = csv.reader(read_lines(path), delimiter=delimiter)
+    reader = csv.reader(read_lines(path))
     try:
         for row in reader:
             if any(cell.strip() for cell in row):
@@ -44,14 +44,14 @@ def table_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str
         raise UserError(f"{path}, line {reader.line_num}: {error}; separate the cells by commas") from error
 
 
-def table_records(path: Path, wanted: Sequence[str], delimiter: str = ",") -> Iterator[tuple[int, dict[str, str]]]:
+def table_records(path: Path, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """Line and cells by column of each row below the header of a CSV file.
 
     Raises:
         UserError: If it cannot be read, lacks a column of ``wanted``, has two columns of one name, or a row has another
             number of cells.
     """
-    rows = table_rows(path, delimiter)
+    rows = table_rows(path)
     line, header = next(rows, (1, []))
     refuse_doubles(header, f"{path}, line {line}")
     if not set(wanted) <= set(header):

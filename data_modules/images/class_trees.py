@@ -1,10 +1,8 @@
 """Trees of class folders: ``folder/<class>/**/<image>``."""
 
 import functools
-import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
@@ -12,9 +10,8 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_info
 from data_modules.base import Split
 from data_modules.files.tables import read_lines
 from data_modules.images.examples import ImageFiles
-from lgx.core.schema import LINE
 from lgx.errors import UserError
-from lgx.host.safety import IMAGE_SUFFIXES, list_images, open_undecoded, skipped_files
+from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
 
 TREE_NAMES: Mapping[Split, tuple[str, ...]] = {
     "train": ("train",),
@@ -25,26 +22,8 @@ TREE_NAMES: Mapping[Split, tuple[str, ...]] = {
 
 
 def class_folders(folder: Path) -> list[str]:
-    """Names of the class folders in ``folder``, in the order of :func:`in_order`.
-
-    A folder whose name begins with a dot is ignored; if it contains images, a line reports it.
-
-    Raises:
-        UserError: If a name cannot be printed in one line.
-    """
-    names = []
-    for path in folder.iterdir():
-        if path.is_dir() and not path.name.startswith("."):
-            names.append(path.name)
-        elif path.is_dir() and list_images(path, deep=False)[0]:
-            say_once(f"{path}: ignored, because its name begins with a dot; rename it if it is a class")
-    for name in names:
-        if not LINE.holds(name):
-            raise UserError(
-                f"{folder}: the class folder {name!a} has a tab, a line break or another character that cannot be "
-                f"printed in its name; rename it"
-            )
-    return in_order(names)
+    """Names of the class folders in ``folder``, in the order of :func:`in_order`; hidden ones are left out."""
+    return in_order([path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")])
 
 
 def in_order(names: Collection[str]) -> list[str]:
@@ -78,14 +57,13 @@ def tree_split(folder: Path, names: tuple[str, ...]) -> Path | None:
     return existing[0] if existing else None
 
 
-def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Collection[str] = ()) -> ImageFiles:
+def read_class_tree(folder: Path, classes: Sequence[str], where: str) -> ImageFiles:
     """Read ``folder/<class>/**/*.{jpg,png,...}``, sorted by class and path, and say which suffixes are not read.
 
     Args:
         folder: Folder of one split.
         classes: Class folders in index order.
         where: Set and split, for error messages.
-        others: Suffixes of files of the set that are not images.
 
     Raises:
         UserError: If the class folders are not exactly ``classes``, or one cannot be read.
@@ -99,28 +77,16 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str, others: Co
         problem = " and ".join(filter(None, (lacks, has)))
         raise UserError(f"{where}: {folder} {problem}; expected exactly the {len(classes)} class folders of this set")
     names: list[str] = []
-    places: dict[str, str] = {}
     labels: list[int] = []
     skipped: Counter[str] = Counter()
-    without: list[str] = []
     for label, name in enumerate(classes):
         images, unread = list_images(folder / name)
-        for place in {path.parent for path in images}:
-            other = places.setdefault(os.path.realpath(place), name)
-            if other != name:
-                raise UserError(f"{where}: {place} is also linked from class {other}; give each image one class")
-        for suffix in others:
-            del unread[suffix]
         names += [str(path.relative_to(folder)) for path in images]
         labels += [label] * len(images)
         skipped += unread
-        without += [name] if unread and not images else []
     if skipped:
-        only = f"; no image is left in {folder / without[0]}" if without else ""
-        _say_skipped(folder, skipped, only)
-    files = ImageFiles(folder, names, labels, where)
-    _say_transparent(files)
-    return files
+        _say_skipped(folder, skipped)
+    return ImageFiles(folder, names, labels, where)
 
 
 def read_all(folder: Path, where: str, deep: bool = True) -> ImageFiles:
@@ -144,17 +110,8 @@ def say_unread_folders(folder: Path) -> None:
         say_once(f"{folder}: {', '.join(map(ascii, others[:5]))} beside train are ignored; {', '.join(read)} are read")
 
 
-def _say_skipped(folder: Path, unread: Counter[str], only: str = "") -> None:
-    say_once(f"{folder}: {skipped_files(unread)} were skipped{only}; {', '.join(IMAGE_SUFFIXES)} are read")
-
-
-def _say_transparent(files: ImageFiles) -> None:
-    """Report transparent images, if one of 64 evenly spread images is transparent."""
-    for path in files.sources():
-        with suppress(Exception), open_undecoded(path) as image:  # decoding it will report the error
-            if image.has_transparency_data:
-                say_once(f"{files.folder}: what is transparent in an image is shown over white ({path!s})")
-                return
+def _say_skipped(folder: Path, unread: Counter[str]) -> None:
+    say_once(f"{folder}: {skipped_files(unread)} were skipped; {', '.join(IMAGE_SUFFIXES)} are read")
 
 
 @functools.cache

@@ -15,9 +15,6 @@ from data_modules.loading.samplers import Batching, ResumableLoader, TrainBatchS
 from lgx.core.batch import Batch
 from lgx.errors import UserError
 
-MOST_WORKERS = max(64, 8 * (os.cpu_count() or 1))
-"""Largest number of loader processes; more would wait for a core and take memory."""
-
 Collate = Callable[[Sequence[Any]], Batch]
 """Makes a batch of examples."""
 
@@ -172,11 +169,3 @@ def _leave_group(worker: int) -> None:
     The training process still gets batches for its last step, saves its state, and ends the loader processes.
     """
     os.setpgid(0, 0)
-
-
-def check_workers(num_workers: int, option: str) -> None:
-    """Refuse a negative number of loader processes, or one above :data:`MOST_WORKERS`."""
-    if not 0 <= num_workers <= MOST_WORKERS:
-        raise UserError(
-            f"{option}: expected 0 to {MOST_WORKERS} on this machine with {os.cpu_count()} cores, got {num_workers}"
-        )

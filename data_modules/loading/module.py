@@ -16,10 +16,9 @@ from torch.utils.data import DataLoader
 
 from data_modules.base import WORKER_TIMEOUT, DatasetInfo, Split, TaskDataModule, TrainLoader, process_of
 from data_modules.loading.fingerprint import fingerprint, fingerprint_of_names
-from data_modules.loading.loaders import check_share, check_workers, eval_loader, train_batching, train_loader
+from data_modules.loading.loaders import check_share, eval_loader, train_batching, train_loader
 from data_modules.loading.samplers import Batching, TrainBatchSampler, TransformedExamples, unpadded_share
 from lgx.core.batch import Batch
-from lgx.core.schema import LINE
 from lgx.errors import UserError
 
 VAL_FRACTION = 0.1
@@ -31,8 +30,7 @@ class DataOptions:
 
     Args:
         root: Folder that contains the data sets, one folder each.
-        batch_size: Training examples per process and step.
-        eval_batch_size: Evaluation examples per process and step; default: 2 x ``batch_size``.
+        batch_size: Training examples per process and step; evaluation takes twice as many.
         num_workers: Loader processes; 0 loads in the training process.
         worker_timeout: Seconds to wait for a batch of the loader processes before the run ends; 0: no limit.
         val_fraction: Share of the training examples held out for validation, if the set has no official validation
@@ -47,7 +45,6 @@ class DataOptions:
 
     root: str = "data"
     batch_size: int = 128
-    eval_batch_size: int | None = None
     num_workers: int = 0
     worker_timeout: int = WORKER_TIMEOUT
     val_fraction: float = VAL_FRACTION
@@ -61,8 +58,7 @@ class DataOptions:
     def check_options(self) -> None:
         """Refuse options that are out of range, and a ``root`` at a URL."""
         _ = self.root_folder
-        check_least(self, {"batch_size": 1, "eval_batch_size": 1, "worker_timeout": 0, "limit_train": 1})
-        check_workers(self.num_workers, "data.num_workers")
+        check_least(self, {"batch_size": 1, "num_workers": 0, "worker_timeout": 0, "limit_train": 1})
         if not 0 <= self.val_fraction < 1:
             raise UserError(f"data.val_fraction: expected a share of at least 0 and below 1, got {self.val_fraction}")
 
@@ -79,8 +75,8 @@ class DataOptions:
 
     @property
     def evaluation_batch(self) -> int:
-        """Evaluation examples per process and step."""
-        return self.eval_batch_size or 2 * self.batch_size
+        """Evaluation examples per process and step: without gradients twice as many fit."""
+        return 2 * self.batch_size
 
 
 def check_least(options: object, least: Mapping[str, int]) -> None:
@@ -90,13 +86,6 @@ def check_least(options: object, least: Mapping[str, int]) -> None:
         if value is not None and value < smallest:
             optional = " or null" if getattr(type(options), option) is None else ""
             raise UserError(f"data.{option}: expected at least {smallest}{optional}, got {value}")
-
-
-def task_name(name: str) -> str:
-    """Return the name of a user's set; refuse one that cannot be printed in one line."""
-    if not LINE.holds(name):
-        raise UserError(f"data.root: its name {name!a} cannot be printed in one line; give one with --data.name")
-    return name
 
 
 def copy_options(kind: type[DataOptions], source: DataOptions, target: DataOptions) -> None:

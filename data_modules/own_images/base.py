@@ -1,29 +1,22 @@
-"""Base of data modules for a user's image files: splits by group, and detection of images in two splits."""
+"""Base of data modules for a user's image files: splits by group, and files that cannot be read."""
 
-import hashlib
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar, cast
-
-from lightning.pytorch.utilities.rank_zero import rank_zero_only
+from typing import Any, ClassVar
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.files.tables import table_records
-from data_modules.images.class_trees import TREE_NAMES, say_once, tree_split
+from data_modules.images.class_trees import TREE_NAMES, tree_split
 from data_modules.images.examples import ImageFiles, Images, files_of
 from data_modules.images.module import ImageDataModule
-from data_modules.loading.module import task_name
 from data_modules.splits import Indices, split_by_group, stratified_split
 from lgx.core.schema import shortened
 from lgx.errors import UserError
 
-_COMPARED = 20_000
-"""Largest number of images that are checked and compared; of contents only those of equal size in two splits."""
+_CHECKED = 20_000
+"""Largest number of images that are checked."""
 _NAMED = 50
 """Largest number of damaged files that a message names."""
 
@@ -58,12 +51,8 @@ class OwnImages(ImageDataModule):
         return self.root_folder
 
     def describe(self, num_classes: int, splits: str, **facts: Any) -> DatasetInfo:
-        """Facts of the user's set.
-
-        Raises:
-            UserError: If its name cannot be printed in one line.
-        """
-        name = task_name(self.name or self.root_folder.resolve().name)
+        """Facts of the user's set."""
+        name = self.name or self.root_folder.resolve().name
         return DatasetInfo(name, num_classes, (None,) * 3, "the user's own", str(self.root_folder), splits, **facts)
 
     def check_options(self) -> None:
@@ -108,33 +97,15 @@ class OwnImages(ImageDataModule):
         return files.take(held if split == "val" else kept)
 
     def load(self, splits: Sequence[Split]) -> dict[Split, Images]:
-        """See :class:`~data_modules.images.module.ImageDataModule`; also reports images in two splits."""
+        """See :class:`~data_modules.images.module.ImageDataModule`; refuses files that cannot be read."""
         sets = super().load(splits)
-        files = {split: images for split, images in sets.items() if isinstance(images, ImageFiles)}
-        if sum(map(len, files.values())) <= _COMPARED:
-            _refuse_damaged(files.values())
-        if "train" in sets:
-            self._say_leaks(files)
+        files = [images for images in sets.values() if isinstance(images, ImageFiles)]
+        if sum(map(len, files)) <= _CHECKED:
+            _refuse_damaged(files)
         return sets
 
-    @rank_zero_only
-    def _say_leaks(self, parts: dict[Split, ImageFiles]) -> None:
-        if self.groups is None and sum(map(len, parts.values())) > _COMPARED:
-            return
-        with suppress(UserError):  # a run needs no test images
-            parts["test"] = cast(ImageFiles, self.read("test"))
-        if self.groups is not None:
-            groups = {split: {*self._groups_of(files, split == "test")} - {""} for split, files in parts.items()}
-            for one, other in combinations(groups, 2):
-                shared = sorted(groups[one] & groups[other])
-                if shared:
-                    say_once(f"data.groups: {len(shared):,} groups of {other} are also in {one}, such as {shared[0]!a}")
-        if sum(map(len, parts.values())) <= _COMPARED:
-            with suppress(OSError):  # decoding the file will report the error
-                _say_copies(parts)
-
-    def _groups_of(self, files: ImageFiles, is_test: bool = False) -> list[str]:
-        """The group of each image; test images may have none and then get an empty group."""
+    def _groups_of(self, files: ImageFiles) -> list[str]:
+        """The group of each image."""
         names = files_of(files)
         option = self.groups or ""
         if option.endswith(".csv"):
@@ -145,7 +116,7 @@ class OwnImages(ImageDataModule):
             matches = (re.search(option, name) for name in names)
             groups = [(match and match.group(1)) or "" for match in matches]
         without = [index for index, group in enumerate(groups) if not group]
-        if without and not is_test:
+        if without:
             raise UserError(
                 f"data.groups: {len(without):,} of {len(files):,} images have no group by {shortened(option)}, first "
                 f"{files.path(without[0])}"
@@ -173,23 +144,3 @@ def _read_groups(path: Path) -> dict[str, str]:
         if groups.setdefault(file, row["group"]) != row["group"]:
             raise UserError(f"{path}, line {line}: {shortened(file)} is in two groups; give it one")
     return groups
-
-
-def _say_copies(parts: Mapping[Split, ImageFiles]) -> None:
-    """Report how many files have the same content as a file of another split; only files of equal size are read."""
-    by_size: dict[int, list[tuple[Split, Path]]] = defaultdict(list)
-    for split, files in parts.items():
-        for path in map(files.path, range(len(files))):
-            by_size[path.stat().st_size].append((split, path))
-    same: dict[str, dict[Split, Path]] = defaultdict(dict)
-    for places in by_size.values():
-        for split, path in places if len({split for split, _ in places}) > 1 else ():
-            with path.open("rb") as file:
-                same[hashlib.file_digest(file, "sha256").hexdigest()].setdefault(split, path)
-    copies = [list(paths.values()) for paths in same.values() if len(paths) > 1]
-    if copies:
-        first, second = copies[0][:2]
-        say_once(
-            f"data: {len(copies):,} files have the same content as a file in another split, such as {first} and "
-            f"{second}"
-        )

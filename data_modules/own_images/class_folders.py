@@ -13,7 +13,7 @@ from data_modules.own_images.base import OwnImages
 from data_modules.own_images.label_table import TABLE, read_label_table
 from lgx.core.eval_transforms import pixel_transform
 from lgx.errors import UserError
-from lgx.host.safety import IMAGE_SUFFIXES, list_images, skipped_files
+from lgx.host.safety import IMAGE_SUFFIXES
 
 _MEASURED = 256
 """Largest number of training images for measuring mean and std."""
@@ -93,11 +93,9 @@ class ImageFolderData(OwnImages):
             present = set(np.unique(files.labels).tolist())
             empty = [folder for label, folder in enumerate(self.classes) if label not in present]
             if empty:
-                unread = list_images(place / empty[0])[1]
                 raise UserError(
                     f"{name} train: no image of class {empty[0]} in {place / empty[0]} (looked for "
-                    f"{', '.join(IMAGE_SUFFIXES)}{f'; it holds {skipped_files(unread)}' if unread else ''}); add some "
-                    f"or remove the folder"
+                    f"{', '.join(IMAGE_SUFFIXES)}); add some or remove the folder"
                 )
         return self.part(files, files.labels, split, has_val)
 

@@ -10,14 +10,10 @@ from PIL import Image
 from data_modules.base import DatasetInfo, Split
 from data_modules.images.examples import LabeledImages
 from data_modules.sets.official import OfficialData
-from lgx.errors import UserError
-
-TABLES = ("fer2013.csv", "icml_face_data.csv")
-"""Tables of the challenge and of its copy."""
 
 
 class FER2013(OfficialData):
-    """Facial expressions of the ICML 2013 challenge, from ``fer2013.csv``, ``icml_face_data.csv`` or class folders."""
+    """Facial expressions of the ICML 2013 challenge, from ``fer2013.csv`` or class folders."""
 
     info = DatasetInfo(
         name="fer2013", num_classes=7, sizes=(28_709, 3_589, 3_589), license="terms of the Kaggle challenge",
@@ -31,10 +27,7 @@ class FER2013(OfficialData):
 
     def open(self, folder: Path, split: Split) -> LabeledImages:
         """Read the table; torchvision's reader cannot tell PublicTest from PrivateTest."""
-        path = next((path for name in TABLES if (path := folder / "fer2013" / name).exists()), None)
-        if path is not None:
-            return LabeledImages(*_read_table(path, split), f"{self.info.name} {split}")
-        raise UserError(f"fer2013: expected fer2013.csv or icml_face_data.csv in {folder / 'fer2013'}")
+        return LabeledImages(*_read_table(folder / "fer2013/fer2013.csv", split), f"{self.info.name} {split}")
 
 
 def _read_table(path: Path, split: Split) -> tuple[list[tuple[Any, int]], list[int]]:
@@ -42,8 +35,7 @@ def _read_table(path: Path, split: Split) -> tuple[list[tuple[Any, int]], list[i
     labels = []
     pixels = []
     with path.open(newline="", encoding="utf-8") as file:
-        for raw in csv.DictReader(file):
-            row = {key.strip(): value for key, value in raw.items()}
+        for row in csv.DictReader(file):
             if row["Usage"] == usage:
                 labels.append(int(row["emotion"]))
                 pixels.append(np.array(row["pixels"].split(), np.uint8).reshape(48, 48))

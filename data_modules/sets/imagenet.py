@@ -1,22 +1,16 @@
-"""ImageNet-1K (ILSVRC 2012) from shards or folders."""
+"""ImageNet-1K (ILSVRC 2012)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.images.examples import Images
 from data_modules.sets.official import OfficialData
-from data_modules.shards.index import is_complete
-from data_modules.shards.module import ShardedImages
 
 
 @dataclass(eq=False, repr=False)
-class ImageNet(ShardedImages, OfficialData):
+class ImageNet(OfficialData):
     """ImageNet-1K at ``root/imagenet/{train,val}/<wnid>/*.JPEG``, classes in the order of their WordNet ids.
-
-    If ``lgx data prepare imagenet --shards`` has written ``root/imagenet_shards``, it is streamed from there.
 
     The labels of the official test images were never published, so the official **val** folder is the **test** split
     here, and validation images are held out of the training folder: a model is never chosen by its accuracy on test
@@ -40,22 +34,3 @@ class ImageNet(ShardedImages, OfficialData):
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": ("train",), "val": (), "test": ("val",)}
     nominal_val_fraction = 0.01
     val_fraction: float = nominal_val_fraction
-    in_memory: bool = False
-
-    @property
-    def shards(self) -> Path:
-        """Where the shards are, if there are any."""
-        return self.root_folder / f"{self.info.name}_shards"
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the shards, else of the images."""
-        return self.shards if is_complete(self.shards) else super().folder
-
-    def read(self, split: Split) -> Images:
-        """See :class:`~data_modules.images.module.ImageDataModule`."""
-        return (ShardedImages if self.folder == self.shards else OfficialData).read(self, split)
-
-    def nominal_train_size(self) -> int | None:
-        """See :class:`~data_modules.loading.module.SingleSet`."""
-        return OfficialData.nominal_train_size(self)

@@ -194,3 +194,4 @@ class IMDBSubset(IMDB):
         IMDB.info, name="imdb_subset", sizes=(5_000, 2_000, 2_000),
         splits="train.jsonl, validation.jsonl and test.jsonl",
     )  # fmt: skip
+    layout = "place train.jsonl, validation.jsonl and test.jsonl there"

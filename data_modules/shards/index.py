@@ -1,7 +1,6 @@
 """The index of a folder of shards: ``index.json`` describes the set and lists the shards of each split."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -55,7 +54,7 @@ def read_index(directory: str | Place) -> tuple[DatasetInfo, dict[Split, list[Sh
     """Facts of the set and shards of every split that the index of a folder names.
 
     Raises:
-        UserError: If there is no readable index, a split is incomplete, or a file is absent or has another size.
+        UserError: If there is no readable index, or a split is incomplete.
     """
     folder = place_of(directory)
     if not (folder / INDEX).exists():
@@ -63,10 +62,6 @@ def read_index(directory: str | Place) -> tuple[DatasetInfo, dict[Split, list[Sh
     index = load_index(folder)
     splits: dict[Split, list[Shard]]
     info, splits = guarded(lambda: _described(index, folder), str(folder / INDEX), "write the shards again")
-    if isinstance(folder, RemotePath) and (sizes := folder.sizes()):
-        for shards in splits.values():
-            for shard in shards:
-                _compare(shard, sizes)
     return info, splits
 
 
@@ -88,14 +83,6 @@ def _described(index: dict[str, Any], folder: Place) -> tuple[DatasetInfo, dict[
     if times > 1:
         raise UserError(f"{folder / INDEX}: lists {name} {times} times; write the shards again")
     return info, splits
-
-
-def _compare(shard: Shard, sizes: Mapping[str, int | None]) -> None:
-    """Refuse a shard that is absent from a list of files, or has another size there."""
-    size = sizes.get(shard.path.name)
-    if shard.path.name not in sizes or size not in (None, shard.size):
-        now = "is absent" if size is None else f"has {size:,} bytes instead of {shard.size:,}"
-        raise UserError(f"shard {shard.path} {now}; run the command that wrote its {INDEX} again")
 
 
 def is_complete(directory: Path) -> bool:

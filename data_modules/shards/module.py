@@ -1,7 +1,7 @@
 """Data modules that read shards."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.files.remote import Cache, RemotePath, place_of
+from data_modules.files.remote import RemotePath, place_of
 from data_modules.images.examples import Images
 from data_modules.images.module import ImageDataModule
 from data_modules.loading.module import check_least
@@ -79,14 +79,12 @@ class ShardedData(ShardedImages):
             ``jpg`` or ``png`` and ``cls`` (a class index) or ``json`` with ``label``; ``classes.txt`` may name classes.
         root: Folder that contains the data sets, one folder each, or its URL (``s3://…``, ``gs://…``, ``https://…``):
             then ``in_memory`` must be false, and lgx must have written the shards.
-        cache_dir: Local folder that keeps shards that were read from a URL; default: ``remote`` in ``$LGX_CACHE`` or
-            ``~/.cache/lgx``.
-        cache_dir_gib: Limit of this folder in GiB. The shards that were used least recently are removed.
+        shard_cache_gib: Limit in GiB of the local copies of shards behind a URL, in ``$LGX_CACHE`` or ``~/.cache/lgx``.
+            Those that were used least recently are removed.
     """
 
     name: str = field(kw_only=True)
-    cache_dir: str | None = None
-    cache_dir_gib: float = 64.0
+    shard_cache_gib: float = 64.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,37 +92,23 @@ class ShardedData(ShardedImages):
 
     def check_options(self) -> None:
         """See :class:`~data_modules.loading.module.DataOptions`."""
-        check_least(self, {"cache_dir_gib": 0})
-        is_remote = isinstance(self.root_folder, RemotePath)
-        if is_remote and self.in_memory:
+        check_least(self, {"shard_cache_gib": 0})
+        if isinstance(self.root_folder, RemotePath) and self.in_memory:
             raise UserError(
                 f"data.root: {self.root_folder} is a URL, whose shards are read one after the other; add "
                 f"--data.in_memory false"
             )
-        if self.cache_dir is not None:
-            self._check_cache(self.cache_dir, is_remote)
         super().check_options()
-
-    @staticmethod
-    def _check_cache(folder: str, is_remote: bool) -> None:
-        if not is_remote:
-            raise UserError("data.cache_dir: the shards below data.root are on a local disk already; leave it out")
-        if "://" in folder:
-            raise UserError("data.cache_dir: is a URL; give a local folder")
-        if Path(folder).exists() and not Path(folder).is_dir():
-            raise UserError(f"data.cache_dir: {folder} is a file; give a folder")
 
     @property
     def root_folder(self) -> Any:
         """``root`` as a path, or what stands for it behind a URL."""
-        folder = Path(self.cache_dir) / "lgx_shards" if self.cache_dir else Cache().folder
-        return place_of(self.root, Cache(folder, int(self.cache_dir_gib * 2**30)))
+        place = place_of(self.root)
+        return place if isinstance(place, Path) else replace(place, limit=int(self.shard_cache_gib * 2**30))
 
     @cached_property
     def folder(self) -> Any:
         """Folder of the shards, or what stands for it behind a URL."""
-        if "://" in self.name:
-            raise UserError("data.name: is a URL; give the name of a folder below data.root")
         named = self.root_folder / self.name
         shards = named.with_name(f"{named.name}_shards")  # where `lgx data prepare` writes them
         if (named / INDEX).exists():

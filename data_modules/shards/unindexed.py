@@ -1,7 +1,6 @@
 """A user's webdataset shards without an index: count their examples."""
 
 import hashlib
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +15,6 @@ from data_modules.splits import Indices, stratified_split
 from lgx.core.progress import tracked
 from lgx.errors import UserError
 
-_TAR = re.compile(r"\.(tar(\.(gz|bz2|xz|zst))?|tgz)$")
-"""Names of tar files, also of compressed ones, which are refused."""
-
 
 def read_any_index(directory: str | Place, fraction: float, seed: int) -> tuple[DatasetInfo, dict[Split, list[Shard]]]:
     """The facts and shards of a folder: of its index, else of its tar files if it is local.
@@ -29,8 +25,8 @@ def read_any_index(directory: str | Place, fraction: float, seed: int) -> tuple[
     in the shards they are.
 
     Raises:
-        UserError: As :func:`~data_modules.shards.index.read_index`; if a tar file is damaged, of no split or without
-            labels; or if a class has no training image.
+        UserError: As :func:`~data_modules.shards.index.read_index`; if a tar file is damaged or without labels; or if
+            a class has no training image.
     """
     folder = place_of(directory)
     if isinstance(folder, RemotePath) or (folder / INDEX).exists() or not (files := _files(folder)).get("train"):
@@ -55,25 +51,15 @@ def read_any_index(directory: str | Place, fraction: float, seed: int) -> tuple[
 
 
 def _files(folder: Path) -> dict[Split, list[Path]]:
-    """The tar files of each split that has some, each once."""
-    split_of: dict[str, Split] = {name: split for split, names in TREE_NAMES.items() for name in names}
-    beside = [(re.split("[^a-z]", path.name, maxsplit=1)[0], "*.tar", path) for path in folder.glob("*.t*")]
-    within = [(name, "/", path) for name in split_of for path in (folder / name).rglob("*.t*")]
-    places: dict[Split, dict[str, list[Path]]] = {}
-    for name, form, path in sorted((*beside, *within)):
-        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)  # macOS adds such files
-        if is_hidden or not _TAR.search(path.name):
-            continue
-        if name not in split_of or path.suffix != ".tar":
-            raise UserError(
-                f"{path}: is in no split; expected an uncompressed .tar whose name begins with one of the words "
-                f"{', '.join(split_of)}; rename it or move it away"
-            )
-        places.setdefault(split_of[name], {}).setdefault(name + form, []).append(path)
-    for several in places.values():
-        if len(several) > 1:
-            raise UserError(f"{folder}: has {' and '.join(several)}, which name one split; keep one")
-    return {split: next(iter(several.values())) for split, several in places.items()}
+    """The tar files of each split that has some."""
+    files: dict[Split, list[Path]] = {}
+    for split, names in TREE_NAMES.items():
+        within = [path for name in names for path in (folder / name).rglob("*.tar")]
+        beside = folder.glob(f"{split}*.tar")
+        shown = [path for path in (*beside, *within) if not path.name.startswith(".")]  # macOS adds hidden files
+        if shown:
+            files[split] = sorted(shown)
+    return files
 
 
 def _choose(shards: list[Shard], indices: Indices) -> list[Shard]:

@@ -4,7 +4,6 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import webdataset as wds
 from rich.progress import track
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.files.remote import Place, place_of
 from data_modules.images.examples import Images
 from data_modules.shards.index import INDEX, load_index
 from data_modules.splits import Indices
@@ -25,22 +23,22 @@ from lgx.host.images import opaque
 
 def write_shards(
     images: Images,
-    directory: str | Place,
+    directory: str | Path,
     split: Split,
     info: DatasetInfo,
     shard_size: int = 1000,
     progress: bool = False,
-) -> Place:
+) -> Path:
     """Write one split as ``<split>-000000.tar`` ... and list it in ``index.json``.
 
-    Every shard is written to a temporary file and renamed, or uploaded. The index names only shards that are there. An
-    interrupted call resumes: a shard whose checksum (of a remote one, the size) is in the index is not written again.
+    Every shard is written to a temporary file and renamed. The index names only shards that are there. An interrupted
+    call resumes: a shard whose checksum is in the index is not written again.
     Training examples are stored in a seeded random order, because a reader that streams shuffles only examples that are
     near each other. The same examples give the same bytes.
 
     Args:
         images: The examples. Files in a format of shards are stored unchanged, all other images as PNG.
-        directory: Folder of the shards, or its URL.
+        directory: Folder of the shards.
         split: Name of the split.
         info: Facts of the set, stored in the index.
         shard_size: Examples per shard.
@@ -49,7 +47,7 @@ def write_shards(
     Raises:
         UserError: If ``directory`` holds shards of another set, or cannot be written.
     """
-    directory = place_of(directory)
+    directory = Path(directory)
     order = np.random.default_rng(0).permutation(len(images)) if split == "train" else np.arange(len(images))
     labels = np.asarray(images.labels, np.int64)[order]
     plan = {"count": len(images), "shard_size": shard_size, "labels": hashlib.sha256(labels.tobytes()).hexdigest()}
@@ -66,14 +64,14 @@ def write_shards(
     for start in track(starts, f"{info.name} {split}: writing shards") if progress else starts:
         path = directory / f"{split}-{start // shard_size:06d}.tar"
         old = written.get(path.name)
-        if old is None or not path.exists() or not _is_same(path, old):
+        if old is None or not path.exists() or _sha256(path) != old["sha256"]:
             part = order[start : start + shard_size]
-            with _written(path) as temporary:
+            with atomic_path(path) as temporary:
                 _write_tar(temporary, images, part, split, start)
                 old = {"file": path.name, "count": len(part), "sha256": _sha256(temporary)}
                 old["size"] = temporary.stat().st_size
         entry["shards"].append(old)
-        with _written(directory / INDEX) as temporary:
+        with atomic_path(directory / INDEX) as temporary:
             temporary.write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
     return directory / INDEX
 
@@ -92,16 +90,6 @@ def _write_tar(path: Path, images: Images, part: Indices, split: Split, start: i
                 label = int(images.labels[position])
             data, suffix = stored
             writer.write({"__key__": f"{split}-{start + offset:08d}", suffix: data, "cls": str(label).encode()})
-
-
-def _written(path: Place) -> AbstractContextManager[Path]:
-    return atomic_path(path) if isinstance(path, Path) else path.written()
-
-
-def _is_same(path: Place, record: dict[str, Any]) -> bool:
-    if isinstance(path, Path):
-        return _sha256(path) == str(record["sha256"])
-    return path.size() == record.get("size")
 
 
 def _sha256(path: Path) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from data_modules.base import DatasetInfo, Split
+from data_modules.files.errors import guarded
 from data_modules.images.examples import Images
 from data_modules.suites import mini_archives as sources
 from data_modules.suites.pocket.tasks import pictures
@@ -117,7 +118,8 @@ class MiniSuite(ShardedSuite[MiniTask]):
         folder = Path(str(source)) / task
         if facts.read is None:
             return pictures(f"mini_{task}", "digits")
-        splits = facts.read(folder, scratch)
+        read = facts.read
+        splits: sources.Splits = guarded(lambda: read(folder, scratch), str(folder), "fetch its archives again")
         for split, images in splits.items():
             images.where = f"mini_{task} {split}"
         classes = len(np.unique(splits["train"].labels))

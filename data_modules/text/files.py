@@ -1,7 +1,7 @@
 """``TextFiles``: plain texts of a user, for language: each token is predicted from those before it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from data_modules.base import DatasetInfo, Split
+from data_modules.base import Split
 from data_modules.files.errors import guarded
 from data_modules.loading.fingerprint import spread
-from data_modules.loading.module import task_name
 from data_modules.splits import Indices
-from data_modules.text.module import TokenSet
+from data_modules.text.module import OwnTexts, TokenSet
 from data_modules.text.rows import library, read_files, split_files
 from data_modules.text.tokenizer import description_of, end_of, padded
 from lgx.core.batch import Batch
@@ -50,7 +49,7 @@ class Sequences:
 
 
 @dataclass(eq=False, repr=False)
-class TextFiles(TokenSet[Sequences]):
+class TextFiles(OwnTexts, TokenSet[Sequences]):
     """Plain texts in files, for tasks of the kind ``language``: each token is predicted from those before it.
 
     Documents are the parts of a ``.txt`` file between empty lines, or the rows of ``.jsonl``, ``.parquet``, ``.csv`` or
@@ -65,32 +64,14 @@ class TextFiles(TokenSet[Sequences]):
     ``limit_train``.
 
     Args:
-        root: Folder with the files, or one file.
         tokenizer: Folder of the network of transformers with its tokenizer. Code in a folder is never executed.
         max_len: Tokens of a sequence; default: 128, or the positions in ``config.json`` beside the tokenizer if fewer.
-        text_field: Key or column of the texts.
-        name: Name of the task; default: the name of the folder or file.
+        text: Key or column of the texts.
     """
-
-    root: str = field()
-    text_field: str = "text"
-    name: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        name = task_name(self.name or self.root_folder.resolve().stem)
-        splits = "files named val and test, or val_fraction of the training documents for each"
-        size = self.token_count
-        publisher = "the user's own"
-        self.info = DatasetInfo(
-            name, size, (None,) * 3, publisher, self.root, splits, kind="language", metric=PERPLEXITY
-        )
-
-    def check_options(self) -> None:
-        """See :class:`~data_modules.loading.module.DataOptions`; a tokenizer must be given."""
-        super().check_options()
-        if self.tokenizer is None:
-            raise UserError("data.tokenizer: give the folder with the tokenizer of the network")
+        self.info = self.describe(self.token_count, kind="language", metric=PERPLEXITY)
 
     @property
     def task(self) -> Task:
@@ -101,7 +82,7 @@ class TextFiles(TokenSet[Sequences]):
     def load(self, splits: Sequence[Split]) -> dict[Split, Sequences]:
         """Tokenize what is not in the cache, and open it."""
         files = split_files(self.root_folder)
-        documents = cache(lambda source: self._tokenized(read_files(files[source], [self.text_field])))
+        documents = cache(lambda source: self._tokenized(read_files(files[source], [self.text])))
         sequences: dict[Split, Sequences] = {}
         for split in splits:
             whole = documents(split if split in files else "train")
@@ -118,17 +99,15 @@ class TextFiles(TokenSet[Sequences]):
 
     def _tokenized(self, rows: Any) -> Any:
         """Tokens and number of bytes of every document."""
-        column = rows.data.column(self.text_field)
-        if column.null_count or rows.features[self.text_field].dtype not in ("string", "large_string"):
+        column = rows.data.column(self.text)
+        if column.null_count or rows.features[self.text].dtype not in ("string", "large_string"):
             held = f"{column.null_count:,} rows without a text" if column.null_count else "no texts"
-            raise UserError(
-                f"{self.root}: column {self.text_field!r} has {held}; set data.text_field, or correct the rows"
-            )
-        identity = [rows._fingerprint, description_of(self.words), end_of(self.words), self.text_field]
+            raise UserError(f"{self.root}: column {self.text!r} has {held}; set data.text, or correct the rows")
+        identity = [rows._fingerprint, description_of(self.words), end_of(self.words), self.text]
         options = {
             "batched": True,
             "fn_kwargs": {"tokenizer": self.words, "end": end_of(self.words)},
-            "input_columns": self.text_field,
+            "input_columns": self.text,
             "remove_columns": rows.column_names,
             "new_fingerprint": library().fingerprint.Hasher.hash(identity),
         }

@@ -8,7 +8,7 @@ Platform for Natural Language Understanding", 2019.
 import csv
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
-from data_modules.base import Split
+from data_modules.base import DatasetInfo, Split
 from data_modules.files.tables import read_lines
 from data_modules.loading.fingerprint import spread
 from data_modules.loading.module import DataOptions, ExamplesT, SingleSet, check_least
@@ -124,6 +124,27 @@ class TextOptions(TokenOptions):
     """
 
     source: Literal["files", "hub"] = "files"
+
+
+@dataclass(eq=False, repr=False)
+class OwnTexts(TokenOptions):
+    """Options of the texts of a user.
+
+    Args:
+        root: File, or folder with files.
+        text: Key or column with the texts; of pairs the two columns, separated by a comma.
+        name: Name of the task; default: the name of the folder or file.
+    """
+
+    root: str = field()
+    text: str = "text"
+    name: str | None = None
+
+    def describe(self, num_classes: int, **facts: Any) -> DatasetInfo:
+        """Facts of the user's set."""
+        name = self.name or self.root_folder.resolve().stem
+        splits = "words in the paths of the files, or val_fraction of the training texts for each"
+        return DatasetInfo(name, num_classes, (None,) * 3, "the user's own", self.root, splits, **facts)
 
 
 class TokenSet(TokenOptions, SingleSet[ExamplesT]):
@@ -298,10 +319,14 @@ class TextSet(TextOptions, TextDataModule):
             columns = self.hub_columns or self.columns
             indices = {str(index): index for index in range(self.num_classes)}
             return labeled(rows, columns, "label", indices, f"{name} {splits[split]}")
+        layout = self.layout.format(source=self.info.source, name=self.info.name, root=self.root)
         if not self.folder.is_dir():
-            layout = self.layout.format(source=self.info.source, name=self.info.name, root=self.root)
             raise UserError(f"{self.info.name}: nothing at {self.folder}; {layout}, or set data.source to hub")
-        return self.read_table([self.folder / name for name in self.files(split)])
+        paths = [self.folder / name for name in self.files(split)]
+        missing = next((path for path in paths if not path.exists()), None)
+        if missing:
+            raise UserError(f"{missing} does not exist; {layout}")
+        return self.read_table(paths)
 
     def count_train(self) -> int:
         """See :class:`~data_modules.base.TaskDataModule`."""

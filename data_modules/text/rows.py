@@ -96,6 +96,9 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
     Raises:
         UserError: If a file cannot be read or lacks a column; the sentence names it.
     """
+    absent = next((path for path in files if not path.exists()), None)
+    if absent:
+        raise UserError(f"{absent}: does not exist")
     wrong = next((path for path in files if (suffix or suffix_of(path)) not in _READERS), None)
     if wrong:
         raise UserError(f"{wrong}: is no file with texts; expected a name that ends in {SUFFIXES}, .gz too")
@@ -121,9 +124,9 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
                 raise UserError(f"cannot write {name}: {reason}; set LGX_CACHE to a folder with more space") from error
             remedy = f"correct the file or copy it again; if it is intact, remove {folder}"
             raise UserError(f"{place}: cannot be read ({reason}); {remedy}") from error
-        absent = [column for column in columns if column not in rows.column_names]
-        if absent:
-            raise UserError(f"{place}: no column {absent[0]!r} among {', '.join(rows.column_names)[:200]}")
+        lacking = [column for column in columns if column not in rows.column_names]
+        if lacking:
+            raise UserError(f"{place}: no column {lacking[0]!r} among {', '.join(rows.column_names)[:200]}")
         parts.append(rows.select_columns(list(columns)))
     return library().concatenate_datasets(parts)
 

@@ -1,49 +1,35 @@
 """Texts of a user: ``TextTable`` with labels, ``UnlabeledTexts`` without."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from data_modules.base import DatasetInfo, Split
-from data_modules.loading.module import task_name
-from data_modules.text.module import TextDataModule
+from data_modules.base import Split
+from data_modules.text.module import OwnTexts, TextDataModule
 from data_modules.text.rows import labeled, library, read_files, read_texts, split_files
-from lgx.core.task import AGREEMENT, Kind
+from lgx.core.task import AGREEMENT
 from lgx.errors import UserError
 
 _MOST_CLASSES = 10_000
 
 
-@dataclass(eq=False, repr=False)
-class OwnTexts(TextDataModule):
-    """Base of the texts of a user.
-
-    Args:
-        root: File, or folder with files.
-        text: Column with the texts; of pairs the two columns, separated by a comma.
-        name: Name of the task; default: the name of the folder or file.
-    """
-
-    root: str = field()
-    text: str = "text"
-    name: str | None = None
-
-    def describe(self, classes: tuple[str, ...], kind: Kind, metric: str) -> DatasetInfo:
-        """The facts of a set whose texts have these classes."""
-        name = task_name(self.name or self.root_folder.resolve().stem)
-        if not 1 <= len({*self.columns}) == len(self.columns) <= 2:
-            raise UserError(f"data.text: expected one column or two different ones, got {self.text!r}")
-        splits = "words in the paths of the files, or val_fraction of the training rows for each"
-        facts = DatasetInfo(name, len(classes), (None,) * 3, "the user's own", self.root, splits)
-        return replace(facts, class_names=classes, kind=kind, metric=metric)
+class TableTexts(OwnTexts, TextDataModule):
+    """Base of the texts of a user in tables."""
 
     @property
     def columns(self) -> list[str]:
-        """The columns with texts."""
-        return [column.strip() for column in self.text.split(",")]
+        """The columns with texts.
+
+        Raises:
+            UserError: If they are not one or two different ones.
+        """
+        columns = [column.strip() for column in self.text.split(",")]
+        if not 1 <= len({*columns}) == len(columns) <= 2:
+            raise UserError(f"data.text: expected one column or two different ones, got {self.text!r}")
+        return columns
 
     @cached_property
     def paths(self) -> dict[Split, list[Any]]:
@@ -57,7 +43,7 @@ class OwnTexts(TextDataModule):
 
 
 @dataclass(eq=False, repr=False)
-class TextTable(OwnTexts):
+class TextTable(TableTexts):
     """Labeled texts in ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` files, one text or a pair in each row.
 
     A word in a path names its split: ``train.csv``, ``dev.csv``, ``test/a.parquet``. Without files for validation or
@@ -76,9 +62,8 @@ class TextTable(OwnTexts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.info = self.describe(
-            self.classes, "multilabel" if self.labels else "text", "map" if self.labels else "acc"
-        )
+        about = {"kind": "multilabel", "metric": "map"} if self.labels else {"kind": "text", "metric": "acc"}
+        self.info = self.describe(len(self.classes), class_names=self.classes, **about)
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -120,7 +105,7 @@ class TextTable(OwnTexts):
 
 
 @dataclass(eq=False, repr=False)
-class UnlabeledTexts(OwnTexts):
+class UnlabeledTexts(TableTexts):
     """Texts without labels, for methods that learn from an ancestor only.
 
     They are the rows of ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` files, or the lines of ``.txt`` files, without
@@ -129,7 +114,7 @@ class UnlabeledTexts(OwnTexts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.info = self.describe((), "text", AGREEMENT)
+        self.info = self.describe(0, kind="text", metric=AGREEMENT)
 
     def read(self, split: Split) -> Any:
         """See :class:`~data_modules.text.module.TextDataModule`; all texts are of class 0."""

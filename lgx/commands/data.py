@@ -69,15 +69,15 @@ def prepare(
             one folder of archives per task. For a text set: the unpacked files of its publishers.
         shards: Also write an image set as webdataset shards to OUT/NAME_shards. The data module ShardedData reads them.
         shard_size: Examples per shard.
-        out: Folder for the shards, or a URL such as s3://BUCKET/FOLDER; default: --root.
+        out: Folder for the shards; default: --root.
     """
     from data_modules.catalog import check_name, find_suite, is_present
     from data_modules.registry import IMAGE_SETS, TEXT_SETS
     from data_modules.sets.bring import bring
 
     check_name(name)
-    if "://" in root:
-        raise UserError("--root: is a URL; give a local folder, and the URL of shards with --shards --out")
+    if "://" in f"{root}{out}":
+        raise UserError("--root, --out: expected a local folder, got a URL; copy the shards there afterwards")
     suite = find_suite(name)
     if shards and (name in TEXT_SETS or (suite is not None and suite.in_shards)):
         raise UserError(f"--shards: {name} is a text set, or is stored in shards already; leave it out")
@@ -131,7 +131,8 @@ def _prepare_text(module: "TextSet", source: str | None) -> None:
     name = module.info.name
     folder = module.folder
     if source is not None and not Path(source).is_dir():
-        raise UserError(f"--source {source}: not a folder; give the folder with the files of {name}")
+        wrong = "is not a folder" if Path(source).exists() else "does not exist"
+        raise UserError(f"--source: {source} {wrong}; give the folder with the files of {name}")
     linked = source is not None and not folder.exists()
     if source is None:
         module.prepare_data()
@@ -139,9 +140,10 @@ def _prepare_text(module: "TextSet", source: str | None) -> None:
         link(Path(source), folder)
     try:
         rows = {split: module.read(split) for split in SPLITS if split not in module.absent}
-    except UserError:
+    except UserError as error:
         if linked:
             folder.unlink()
+            raise UserError(f"--source: {str(error).replace(str(folder), str(source))}") from error
         raise
     counts = [f"{len(part):,} {split}" for split, part in rows.items()]
     held = "" if "val" in rows else ", val held out of train"
@@ -163,18 +165,16 @@ def _finish(module: "ImageDataModule", out: str | None, shard_size: int) -> None
 def _write_shards(module: "ImageDataModule", out: str, shard_size: int) -> None:
     from dataclasses import replace
 
-    from data_modules.files.remote import place_of
     from data_modules.shards.writing import write_shards
 
-    folder = place_of(out) / f"{module.info.name}_shards"
+    folder = Path(out) / f"{module.info.name}_shards"
     sizes = dict[str, int]()
     for split in ("train", "val", "test"):
         images = module.read(split)
         sizes[split] = len(images)
         info = replace(module.info, sizes=(sizes.get("train"), sizes.get("val"), sizes.get("test")))
         write_shards(images, folder, split, info, shard_size, progress=True)
-    streamed = "" if isinstance(folder, Path) else f" --data.root {out} --data.in_memory false"
-    print(f"shards at {folder}; read them with --data ShardedData --data.name {folder.name}{streamed}")
+    print(f"shards at {folder}; read them with --data ShardedData --data.name {folder.name}")
 
 
 COMMANDS = {"list": list_sets, "prepare": prepare}

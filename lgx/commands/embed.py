@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from jsonargparse.typing import PositiveInt
+from jsonargparse.typing import NonNegativeInt, PositiveInt
 
 if TYPE_CHECKING:
     from lgx.artifacts.pretrained import PretrainedNetwork
@@ -23,7 +23,7 @@ def embed(
     limit: PositiveInt | None = None,
     control: Literal["permuted", "random"] | None = None,
     batch_size: PositiveInt = 128,
-    num_workers: int = 0,
+    num_workers: NonNegativeInt = 0,
     force: bool = False,
 ) -> None:
     """Embed tasks: the mean class-token feature of an ancestor over a task's training images (TAL, Sec. 4).
@@ -53,7 +53,7 @@ def embed(
     """
     from lgx.commands.task_examples import TaskReader
 
-    network, names = _checked(ancestor, data, out, tokenizer, control, num_workers, force)
+    network, names = _checked(ancestor, data, out, tokenizer, control, force)
     reader = TaskReader(network, root, tokenizer, max_len, source, limit)
     embeddings = _embed_all(reader, names, batch_size, num_workers)
     (embeddings.control(control) if control else embeddings).save(out)
@@ -65,10 +65,9 @@ def embed(
 
 
 def _checked(
-    ancestor: str, data: str, out: str, tokenizer: str | None, control: str | None, num_workers: int, force: bool
+    ancestor: str, data: str, out: str, tokenizer: str | None, control: str | None, force: bool
 ) -> "tuple[PretrainedNetwork, list[str]]":
     """The ancestor and the names of the data sets; ``out`` is checked before the ancestor is read."""
-    from data_modules.loading.loaders import check_workers
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.artifacts.source_names import path_of
     from lgx.artifacts.sources import resolve
@@ -78,7 +77,6 @@ def _checked(
     from lgx.host.warnings import silence_expected_warnings
 
     silence_expected_warnings()
-    check_workers(num_workers, "--num_workers")
     names = [name.strip() for name in data.split(",") if name.strip()]
     if len(names) < (2 if control else 1):
         raise UserError("--data: name at least one data set or folder, and two for --control")

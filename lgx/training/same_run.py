@@ -24,7 +24,7 @@ _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "jsona
 
 _REMEDY = "give the former values, --overwrite to train anew, or --name to start another run"
 
-_PLACES = ("runs_dir", "experiment", "name", "data.root", "data.cache_dir")
+_PLACES = ("runs_dir", "experiment", "name", "data.root")
 """Beginnings of the keys of places: a run and its data may be moved."""
 _APPLIED = (
     "save_every", "early_stop", "split_batch", "test_start", "test_end", "untrained",
@@ -32,7 +32,7 @@ _APPLIED = (
     "trainer.plugins", "trainer.benchmark", "trainer.deterministic", "trainer.detect_anomaly", "trainer.inference_mode",
     "trainer.logger", "trainer.enable_", "trainer.log_every_n_steps", "trainer.default_root_dir", "trainer.profiler",
     "trainer.num_sanity_val_steps", "trainer.barebones", "trainer.callbacks", "model.compile", "checkpoint.",
-    "data.num_workers", "data.worker_timeout", "data.cache_gib", "data.eval_batch_size",
+    "data.num_workers", "data.worker_timeout", "data.cache_gib",
     "data.batch_size",
 )  # fmt: skip
 """Beginnings of the keys that count from the checkpoint on. Fingerprints guard the data and the batch of a step."""

@@ -81,12 +81,13 @@ def our_logits(folder: Path, tmp_path: Path, pairs: list[str] | None, texts: lis
     module = TextTable(str(table), tokenizer=str(folder), text=columns, max_len=LENGTH, val_fraction=0, batch_size=2)
     module.paths["test"] = module.paths["train"]
     module.setup("test")
-    module.eval_batch_size = len(texts)
+    module.batch_size = len(texts)
     batch, network = next(iter(module.predict_dataloader())), load_pretrained(str(folder)).model.eval()
     with torch.no_grad():
         logits = network(batch.inputs)
     lengths = batch.inputs[:, 1].sum(1).tolist()
-    return [row if row.ndim == 1 else row[:length] for row, length in zip(logits, lengths, strict=True)]
+    rows = [row if row.ndim == 1 else row[:length] for row, length in zip(logits, lengths, strict=True)]
+    return rows[: len(texts)]
 
 
 def surgery(network: Any, layers: str, kept: list[int]) -> Any:

@@ -239,6 +239,13 @@ def test_text_sets_are_listed_and_linked(text_root, tmp_path):
     assert (tmp_path / "data/rte").is_symlink()
     listed = {row["name"]: row for row in json.loads(lgx("data", "list", "--root", tmp_path / "data", "--json").out)}
     assert [listed[name]["present"] for name in ("rte", "cola")] == [True, False]
-    (tmp_path / "broken").mkdir()
-    refusal(lgx("data", "prepare", "cola", "--root", tmp_path / "data", "--source", tmp_path / "broken"))
-    assert not (tmp_path / "data/cola").exists()
+
+
+@pytest.mark.parametrize(("name", "file"), [("cola", "raw/in_domain_train.tsv"), ("imdb_subset", "train.jsonl")])
+def test_a_source_that_lacks_the_files_of_a_text_set_is_named(tmp_path, name, file):
+    wrong = tmp_path / "wrong"
+    given = ["data", "prepare", name, "--root", tmp_path / "data", "--source", wrong]
+    assert f"--source: {wrong} does not exist" in refusal(lgx(*given))
+    wrong.mkdir()
+    assert f"--source: {wrong / file} does not exist; " in refusal(lgx(*given))
+    assert not (tmp_path / "data" / name).exists()

@@ -28,10 +28,6 @@ IMAGES = "depth={},embed_dim=16,num_heads=2,patch_size=4,img_size={}"
 TEXTS = "hf:depth={},embed_dim=16,num_heads=2,max_len=16,vocab_size={},type={}"
 CLASSES = {"classification": 3, "segmentation": 150, "multilabel": 3, "text": 2, "language": SIZE}
 HYPERNETS = [spec.name for spec in specs().values() if spec.learngene == "hypernetwork"]
-OF_TEXTS = {
-    '--model.panel=["depth=1,embed_dim=16,num_heads=2"]': '--model.panel=["hf:depth=1,embed_dim=16,num_heads=2"]'
-}
-"""Options of hypernetworks, whose panels are of images otherwise."""
 DEPTHS = {"pretrained": 4, "simple_lg": 5}
 """Depths of descendants, from sources of four layers; of all others 3."""
 

@@ -1,15 +1,11 @@
 """Runs of networks and images with draws of their own: killed, they resume bit for bit; two processes train as one."""
 
-from contextlib import contextmanager
-
 import pytest
 import torch
 import yaml
-from lightning.pytorch.strategies import SingleDeviceStrategy
 from torch.testing import assert_close
 
-from data_modules.images.module import ImageDataModule
-from tests.support.command_line import arguments, lgx, ok
+from tests.support.command_line import arguments, lgx
 from tests.support.runs import kill_and_resume, last_checkpoint, train_on
 
 pytestmark = pytest.mark.slow
@@ -71,35 +67,3 @@ def test_two_processes_train_the_same_as_one(images, headless, ancestor, tmp_pat
     for name, tensor in one.items():
         assert torch.equal(first[name], second[name]), name
         assert_close(first[name], tensor, rtol=rtol, atol=atol, msg=name)
-
-
-class Unnormalized:
-    """A data module whose network is on another device, which normalizes the pixels."""
-
-    def __init__(self, module):
-        self.info, self.on_after_batch_transfer = module.info, lambda batch, _: batch
-        self.labels, self.trainer = module.labels, None
-
-
-@contextmanager
-def on_another_device(self, empty_init=None):
-    with torch.device("meta"):
-        yield
-
-
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("Nested", ["--model.least_depth=1", "--data.labels=false"]),
-        ("Family", ["--model.sizes=[depth=2]"]),
-        ("SWS", ["--model.stages=[2,2]", "--model.start=middle"]),
-        ("TLEG", ["--model.start=fit"]),
-        ("LeTs", ["--model.narrow_heads=1", "--model.narrow_depth=2"]),
-    ],
-)
-def test_a_network_is_built_from_an_ancestor(images, ancestor, tmp_path, monkeypatch, method, options):
-    monkeypatch.setattr(SingleDeviceStrategy, "tensor_init_context", on_another_device)
-    collate = ImageDataModule.collate
-    monkeypatch.setattr(ImageDataModule, "collate", lambda self, examples: collate(Unnormalized(self), examples))
-    given = [*options, f"--model.ancestor={ancestor}/final.learngene.safetensors", "--name=r"]
-    ok(lgx(*arguments("fit", method, images, tmp_path, *given)))

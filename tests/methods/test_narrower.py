@@ -2,15 +2,13 @@
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
-from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.learngene import SUFFIX
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.width import heads_whole, narrow
 from lgx.methods import registry
 from lgx.methods.layers import LayerExpansion
-from tests.support.command_line import lgx, ok
 from tests.support.learngenes import NETWORK, learners_of, save_source, start_from
 
 LAYERED = {
@@ -50,15 +48,3 @@ def test_results_name_the_selected_width(initializer):
 def test_a_wider_descendant_is_refused(initializer, wider):
     with pytest.raises(UserError, match=r"must not (be wider|have more heads)"):
         initialize(NETWORK.replace(**wider), initializer)
-
-
-def test_commands_write_and_train_the_narrower_descendant_under_its_name(sws, fit, tmp_path):
-    learngene = sws / f"final{SUFFIX}"
-    own = Learngene.load(learngene).architecture
-    arch = own.replace(stages=None, depth=3, embed_dim=8, num_heads=1).spec()
-    result = lgx("init", "--source", learngene, "--arch", arch, "--out", tmp_path / "x")
-    assert (result.code, "method    sws_narrowed from" in result.out) == (0, True), result.err
-    assert load_file(tmp_path / "x/model.safetensors")["head.weight"].shape == (3, 8)
-    options = ["--model.initializer=StagewiseExpansion", f"--model.initializer.source={learngene}", "--name=narrow"]
-    ok(fit("Finetune", *options, f"--model.arch={arch}"))
-    assert "sws_narrowed" in (tmp_path / "runs/test/narrow/seed0/results.csv").read_text()

@@ -98,11 +98,3 @@ def test_commands_work_beside_a_gpu(command, file, images, tmp_path, monkeypatch
     monkeypatch.setenv("LGX_DEBUG", "1")
     with gpu_double(monkeypatch):
         ok(lgx(*(part.format(file=file, images=images, out=tmp_path) for part in command)))
-
-
-def test_a_probe_uses_one_device(fit, file, monkeypatch):
-    monkeypatch.setenv("LGX_DEBUG", "1")
-    with gpu_double(monkeypatch):
-        start = f"--model.initializer={{class_path: Pretrained, init_args: {{source: {file}}}}}"
-        for probe in ("knn", "linear"):
-            ok(fit("Finetune", *SHORT, start, "--untrained=true", f"--probe={probe}", command="test"))

@@ -14,15 +14,12 @@ ARCH = "embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 FEATURES, UNLABELED, TWO = "--model.guidance=features", "--data.labels=false", ["--model.stages=[2,2]"]
 MEAN = ["--untrained", "--model.start=mean", "--model.stages=[2]", "--model.ancestor={big}"]
 WRONG = [
-    ("TLEG", [f"--model.arch=depth=1,{ARCH}"], ["but the auxiliary net has one"]),
     ("TLEG", [f"--model.arch=stages=2-2,{ARCH}"], ["leave out stages"]),
     ("WAVE", ["--model.size=5"], ["do not tile a network of width 16 with hidden width 64"]),
-    ("WAVE", ["--model.number=0"], ["number"]),
     ("WAVE", [f"--model.arch=stages=2-2,{ARCH}"], ["leave out stages"]),
     ("WAVE", ["--model.templates={ancestor}"], ["has no templates for attn.qkv"]),
     ("SWS", ["--model.start=mean", *TWO], ["model.start: mean", "give model.ancestor"]),
     ("SWS", [f"--model.arch={ARCH},stages=1-2-3"], ["has stages 1-2-3, but model.stages 3-3-4-3-3 have 16 layers"]),
-    ("SWS", [f"--model.arch={ARCH},stages=1-3", *TWO], ["has stages 1-3, but model.stages 2-2"]),
     ("MiniDeiT", [], ["has 4 layers, but model.stages 2-2-2-2-2-2 have 12 layers"]),
     ("SWS", [*MEAN, "--model.arch=depth=2,embed_dim=48,num_heads=3,patch_size=4,img_size=16"],
      ["must not be wider", "48 of embed_dim", "the source 24"]),
@@ -32,9 +29,6 @@ WRONG = [
      ["model.narrow_depth: expected an even number that divides the 4 layers"]),
     ("Nested", [UNLABELED, "--model.ancestor={big}"], ["must have the ancestor's sizes; write depth=6"]),
     ("Finetune", [UNLABELED], ["no labels", "Finetune", "ImageFolderData"]),
-    ("SWS", [UNLABELED, *TWO], ["no labels", "SWS"]),
-    ("GHN3", [UNLABELED], ["no labels", "GHN3"]),
-    ("TAL", [UNLABELED], ["no labels", "TAL"]),
     ("SWS", [FEATURES, *TWO], ["model.guidance", "give model.ancestor"]),
     ("SWS", [UNLABELED, *TWO, "--model.ancestor={headless}"], ["model.guidance", "has no head", "choose features"]),
     ("SWS", [UNLABELED, FEATURES, *TWO, "--model.ancestor={headless}", "--model.mixup=0.5"], ["mix labels"]),

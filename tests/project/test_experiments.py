@@ -1,14 +1,11 @@
 """Every file below experiments/ is valid, and every run of every sweep parses and builds."""
 
-import json
 from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
 
-from data_modules.text.tokenizer import load_tokenizer
-from experiments.text.movie_texts import write_texts
 from lgx.architectures import parse_any_architecture
 from lgx.cli import TRAINING
 from lgx.runs.sweeps import RunSpec, load_sweep, run_arguments
@@ -58,14 +55,6 @@ def test_hardware_files_combine_with_any_run_and_change_nothing_else(path):
     assert all(first[key] == plain[key] for key in ("model", "data"))
 
 
-def test_one_file_makes_tal_plus_of_tal():
-    files = (EXPERIMENTS / "tal/table1/tal.yaml", TAL_PLUS)
-    model = yaml.safe_load(lgx("fit", *(f"--config={path}" for path in files), "--print_config").out)["model"]
-    assert model["class_path"].endswith("TAL")
-    expected = {"set": "ViTs+-1K", "guidance": "logits", "label": "tal_plus", "rank": 90, "alpha": 0.2}
-    assert model["init_args"].items() >= expected.items()
-
-
 PARSED: set[object] = set()
 """Commands and configurations, each with a kind, that some sweep has parsed."""
 
@@ -96,15 +85,3 @@ def test_every_option_and_every_class_of_every_sweep_parses(path, kinds_of):
         assert command in TRAINING
         arguments = [a for a in arguments if a not in ("--ckpt_path", "last")]
         assert parsed_model(command, *arguments).startswith("lgx.methods.")
-
-
-def test_reviews_are_held_out_and_their_tokenizer_loses_nothing(tmp_path):
-    lines = [json.dumps({"text": f"Film number {k} \u2013 \u0085good"}) + "\n" for k in range(160)]
-    (tmp_path / "imdb_subset").mkdir()
-    for name in ("train", "validation", "test"):
-        (tmp_path / f"imdb_subset/{name}.jsonl").write_text("".join(lines))
-    write_texts(tmp_path, tmp_path / "out")
-    files = [tmp_path / f"out/{split}.jsonl" for split in ("train", "val", "test")]
-    assert [len(file.read_text().splitlines()) for file in files] == [170, 150, 150]
-    words, text = load_tokenizer(tmp_path / "out/tokenizer", 8192), json.loads(lines[-1])["text"]
-    assert words.decode(words.encode(text)) == text

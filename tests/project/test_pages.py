@@ -1,7 +1,6 @@
 """Pages with measured numbers are what ``make pages`` writes from the committed rows, and follow them."""
 
 import re
-import subprocess
 from dataclasses import replace
 
 import pytest
@@ -10,13 +9,9 @@ from experiments.pages.render import Pages
 from experiments.pages.sources import FAULTS
 from experiments.pages.values import Refuted
 from experiments.reproduce.hours import sweep_hours
-from experiments.reproduce.recipes import load_recipes
-from lgx.core.rows import read_rows
 from tests.support.paths import EXPERIMENTS, ROOT
 
 RESULTS = sorted((EXPERIMENTS / "results").glob("*.csv"))
-OTHERS = ("deit_tiny_seconds", "family_trials", "lsamd_gates", "tal_guidance_norms", "tal_parameters", "text_recipe")
-"""Files that have columns of their own."""
 
 
 @pytest.fixture(scope="module")
@@ -63,29 +58,6 @@ def test_pages_name_a_method_whose_rows_were_measured_with_a_fault_until_they_ar
         lambda file: [replace(row, commit="new" if row.commit in commits else row.commit) for row in read(file)],
     )
     assert not any(sentence in pages.render(page) for page, (text, _) in written.items() if sentence in text)
-
-
-def test_rows_name_their_hardware_and_have_one_value_for_each_measurement(pages):
-    for path in RESULTS:
-        name = path.relative_to(ROOT).as_posix()
-        assert path.stem in OTHERS or all(row.hardware for row in pages.sources.read_rows(name)), path
-    for recipe in load_recipes().values():
-        for how in recipe.scales.values():
-            found: dict[tuple[object, ...], float] = {}
-            for row in (row for file in how.measured for row in pages.sources.read_rows(file)):
-                value = found.setdefault(row.key[:-1], row.value)
-                assert row.value == pytest.approx(value, rel=1e-4, nan_ok=True), (recipe.name, row.run)
-
-
-def test_rows_of_verdicts_name_commits_of_this_repository():
-    def git(*arguments):
-        return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True, check=False)
-
-    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
-        pytest.skip("needs a clone with its whole history")
-    scales = [how for recipe in load_recipes().values() for how in recipe.scales.values()]
-    commits = {row.commit for file in {str(file) for how in scales for file in how.measured} for row in read_rows(file)}
-    assert [commit for commit in commits if git("cat-file", "-e", f"{commit}^{{commit}}").returncode] == []
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Every command of the README and of the documentation runs, on small files of the right shapes."""
 
-import json
 import re
 import shlex
 import shutil
@@ -29,10 +28,9 @@ from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization.expansion import take_layers
 from lgx.methods.lsamd.super_ancestor import SuperAncestor
-from lgx.methods.registry import specs
 from tests.support.command_line import lgx, ok, reproduce
 from tests.support.fake_text import write_sets, write_vocabulary
-from tests.support.images import CLASSES, write_images
+from tests.support.images import write_images
 from tests.support.paths import ROOT
 from tests.support.tokenizers_of_models import write_tokenizer
 
@@ -57,17 +55,6 @@ def test_the_targets_and_files_that_a_page_names_exist(page):
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     for path in re.findall(r"`((?:lgx|data_modules|experiments|tests)/[\w./*]+)`", prose):
         assert list(ROOT.glob(path)), path
-
-
-def test_the_tables_of_methods_give_every_method_with_the_paper_that_it_declares():
-    section = (ROOT / "docs/methods.md").read_text()
-    lines = [line for line in section.splitlines() if line.startswith("| `")]
-    for spec in specs().values():
-        for path in filter(None, (spec.module, spec.initializer)):
-            name = path.partition(":")[2]
-            assert any(f"`{name}`" in line and f"({spec.url})" in line for line in lines), (spec.name, name)
-        assert not spec.initializer or any(f"`{spec.name}`" in line for line in lines), spec.name
-    assert set(re.findall(r"\]\((http[^)]+)\)", "\n".join(lines))) == {spec.url for spec in specs().values()}
 
 
 @pytest.fixture
@@ -214,16 +201,6 @@ def test_the_first_run_and_every_example_of_a_help_run():
     assert ran >= {*TRAINING, *COMMANDS} - {"doctor", "plan"}
 
 
-@pytest.mark.usefixtures("workplace")
-def test_the_first_run_of_the_help_trains(tmp_path):
-    for folder in ("runs/mine", "my_images"):
-        shutil.rmtree(folder)
-    write_images(tmp_path / "my_images", {"train": 60})
-    for line in examples_of_help()[1:3]:
-        run_line(line)
-    assert Path("runs/mine/small/seed0/checkpoints/last.ckpt").is_file()
-
-
 def run_commands(lines: list[str]) -> set[str]:
     """Run command lines as far as small files allow it; returns the names of the commands."""
     ran = []
@@ -270,24 +247,6 @@ def run_commands(lines: list[str]) -> set[str]:
     return set(ran)
 
 
-@pytest.mark.usefixtures("shallow", "workplace")
-def test_the_five_commands_from_images_to_a_network_do_what_they_say(tmp_path):
-    shutil.rmtree("runs/mine")  # replacements of the results
-    shutil.rmtree("my_images")
-    write_images(tmp_path / "my_images", {"train": 90, "test": 12})
-    block, *_ = re.findall(r"```bash\n(.*?)```", (ROOT / "docs/tutorials/own-images.md").read_text(), re.DOTALL)
-    lines = block.replace("\\\n", " ").strip().splitlines()
-    assert len(lines) == 5
-    options = ["--img-size=64", "--patch-size=16", "--out=ancestor"]
-    assert lgx("import", "timm:deit_tiny_patch16_224", "--weights", "deit_tiny.safetensors", *options).code == 0
-    for line in lines:
-        run_line(line.replace("--head 12", "--head 3 --arch depth=3"))
-    assert sum(1 for _ in Path("predictions.csv").open()) == 13
-    program, texts = run_onnx("small_network.onnx")
-    assert program(torch.zeros(2, 3, 64, 64)).shape == (2, 3)
-    assert json.loads(texts["class_names"]) == sorted(CLASSES)
-
-
 def run_line(line: str) -> None:
     """Run a command of a page on small data, also one whose output goes to a file."""
     words = [*shlex.split(line)[1:]]
@@ -301,10 +260,6 @@ def first_block(page: str) -> tuple[str, str]:
     """The section on pretrained networks of a page, and its first commands."""
     section = (ROOT / page).read_text().split("## From a pretrained ViT")[-1].split("\n## ")[0]
     return section, re.findall(r"```bash\n(.*?)```", section, re.DOTALL)[0]
-
-
-def test_the_readme_and_the_tutorial_of_families_begin_with_the_same_commands():
-    assert first_block("README.md")[1] == first_block("docs/tutorials/many-sizes.md")[1]
 
 
 @pytest.mark.usefixtures("shallow")

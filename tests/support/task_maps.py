@@ -8,10 +8,8 @@ import torch
 
 from lgx.architectures import parse_architecture
 from lgx.artifacts.learngene import EMBEDDING_PREFIX, Learngene
-from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.hypernet import Hypernet, HypernetConfig
 from tests.support.command_line import ARCH
-from tests.support.images import write_images
 
 CONFIG = {
     "width": 16, "layers": 2, "heads": 2, "max_shape": (32, 32, 4, 4), "rank": 4, "max_size": 128, "num_classes": 3,
@@ -20,14 +18,6 @@ BASE = parse_architecture(ARCH, num_classes=3)
 FOUR = [BASE.replace(depth=depth) for depth in (1, 2, 3, 4)]
 EMBEDDINGS = dict(zip(("circles", "dots", "dunes"), 3 * torch.eye(3), strict=True))
 CLASSES = {"circles": 3, "dots": 5, "dunes": 30}
-
-
-def write_tasks(root: Path) -> Path:
-    """Two tasks of three classes each, and their embeddings; returns the folder."""
-    for task in ("circles", "dots"):
-        write_images(root / task, {"train": 18, "val": 6, "test": 6})
-    TaskEmbeddings({task: EMBEDDINGS[task] for task in ("circles", "dots")}).save(root / "e.safetensors")
-    return root
 
 
 def hypernet_of(tells_tasks: bool) -> Hypernet:

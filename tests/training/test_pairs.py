@@ -83,9 +83,7 @@ UNCOUNTED = {
     "of texts": ["model.dropout"],
     "Finetune refuses false": ["data.labels"],
     "how data are read": [
-        "data.cache_dir",
-        "data.cache_dir_gib",
-        "data.eval_batch_size",
+        "data.shard_cache_gib",
         "data.num_workers",
         "data.worker_timeout",
     ],

@@ -39,13 +39,9 @@ class FromSource(Initializer):
         architecture = self.of_source
         if not architecture.reads_text:
             return self.loaded.require_vit(self.method)
-        from lgx.methods.registry import initializer_class, specs  # which imports this package
-
-        of_kind = [spec for spec in specs().values() if architecture.kind in spec.kinds]
-        names = [spec.name for spec in of_kind if issubclass(initializer_class(spec) or object, FromSource)]
         raise UserError(
-            f"{self.source}: {self.method} is for image models, but {name_of(architecture)} reads text; give --method "
-            f"{', '.join(names[:-1])} or {names[-1]}"
+            f"{self.source}: {self.method} is for image models, but {name_of(architecture)} reads text; choose "
+            f"another method, e.g. weight_subcloning"
         )
 
     def check_depth(self, depth: int) -> None:
@@ -89,6 +85,29 @@ class FromSource(Initializer):
                 f"{self.method}: {self.source} has {heads} attention heads, but the descendant has "
                 f"{architecture.num_heads}; write num_heads={heads} in the architecture"
             )
+
+
+class FromInputs(FromSource):
+    """A start that may measure its source on a few images or texts, which need no labels.
+
+    Args:
+        source: See :class:`FromSource`.
+        data: Folder with images or texts, see :func:`~lgx.methods.weight_subcloning.samples.sample_inputs`; or None.
+        images: Number of images or texts.
+    """
+
+    def __init__(self, source: str, data: str | None = None, images: int = 64) -> None:
+        super().__init__(source)
+        if images < 1:
+            raise UserError(f"images: expected at least 1, got {images}")
+        self.data, self.images = data, images
+
+    @cached_property
+    def sample(self) -> Tensor:
+        """The images (N, C, H, W), normalized for the source, or token ids (N, L)."""
+        from lgx.methods.weight_subcloning.samples import sample_inputs  # which imports data modules
+
+        return sample_inputs(self.loaded, str(self.data), self.images, self.method)
 
 
 class VanillaLG(FromSource):

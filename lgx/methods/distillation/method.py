@@ -222,11 +222,14 @@ class Distill(Method):
         else:
             answers = self._teacher_of(batch)(batch.inputs)
             losses, agreement = agreement_with(self(batch.inputs), answers, self.temperature)
+        self.log_agreement(split, losses, agreement)
+
+    def log_agreement(self, split: str, losses: Tensor, agreement: Tensor) -> None:
+        """Update and log loss and agreement of the examples of a batch, (B,) each."""
         metrics = self.metrics_of(split)
         for name, value in (("loss", losses), (AGREEMENT, agreement), ("n", torch.tensor(len(losses)))):
-            metric = metrics[name]
-            metric.update(value)
-            self.log(f"{split}/{name}", metric, prog_bar=name == AGREEMENT, on_step=False, on_epoch=True)
+            metrics[name].update(value)
+            self.log(f"{split}/{name}", metrics[name], prog_bar=name == AGREEMENT, on_step=False, on_epoch=True)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Logits, (B, K), float32."""

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -221,8 +220,6 @@ class HypernetMethod(PanelEvaluation):
         finite = bool(torch.stack(torch._foreach_norm(gradients)).isfinite().all())
         self.bad_steps = 0 if finite else self.bad_steps + 1
         self.log("train/bad_steps", float(self.bad_steps))
-        if self.global_step % 100 == 99:
-            self._warn_of_a_dead_decoder()
         if not finite:
             for parameter in self.parameters():
                 parameter.grad = None
@@ -230,16 +227,6 @@ class HypernetMethod(PanelEvaluation):
             raise UserError(
                 f"{self.method}: {self.bad_steps} updates in a row had gradients that are not finite; lower the "
                 f"learning rate, set trainer.gradient_clip_val, or use bf16 instead of fp16"
-            )
-
-    def _warn_of_a_dead_decoder(self) -> None:
-        """Warn if no gradient reaches the encoder: the loss falls, but all nodes and tasks get equal matrices."""
-        gradients = [p.grad for p in self.hypernet.encoder.parameters() if p.grad is not None]
-        if gradients and not torch.stack(torch._foreach_norm(gradients)).any():
-            rank_zero_warn(
-                f"step {self.global_step}: no gradient reaches the hypernetwork's encoder, because all ReLUs of its "
-                "decoder are dead. It now predicts the same for every node and task; start again with a lower "
-                "learning rate"
             )
 
     def describe(self) -> dict[str, Any]:

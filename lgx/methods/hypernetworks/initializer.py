@@ -36,9 +36,6 @@ def with_random_spectrum(predicted: Mapping[str, Tensor], seed: int = 0) -> dict
         seed: Seed of the random start, whose weights follow a truncated normal distribution of deviation 0.02.
     """
     matrices = {name for name, tensor in predicted.items() if _IN_A_BLOCK.search(name) and tensor.ndim == 2}
-    wrong = next((name for name in sorted(matrices) if not predicted[name].isfinite().all()), None)
-    if wrong:
-        raise UserError(f"spectrum: the prediction of {wrong} has values that are not finite; leave the option out")
     generator = torch.Generator().manual_seed(seed)
     return {name: _flattened(t, generator) if name in matrices else t for name, t in predicted.items()}
 
@@ -202,11 +199,10 @@ class HypernetPrediction(Initializer):
             raise UserError(f"{self.source}: {error}") from error
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """Notes: tiled weights, untrained sizes, and a task embedding by another ancestor."""
+        """Notes: tiled weights, and an untrained width."""
         tiled = self._tiled(computational_graph(architecture, self.loaded.config.convention), taken)
-        width = self._untrained_width(architecture.embed_dim)
-        inputs = self._untrained_inputs(architecture)
-        return *tiled, *(f"check     {note}" for note in (width, inputs, self._foreign_ancestor()) if note)
+        untrained = self._untrained_width(architecture.embed_dim)
+        return (*tiled, f"check     {untrained}") if untrained else tiled
 
     def _untrained_width(self, width: int) -> str:
         """A note where no network of this width was trained on, and its row in the table of sizes is still random."""
@@ -218,24 +214,6 @@ class HypernetPrediction(Initializer):
             f"width {width}: the hypernetwork was trained on {widths}, embeddings of other widths are random; choose "
             "one of these"
         )
-
-    def _untrained_inputs(self, architecture: Architecture) -> str:
-        """A note where the network reads inputs of a size on which the hypernetwork was not trained."""
-        source = self.learngene.architecture if self.learngene else architecture
-        keys = ("max_len",) if architecture.reads_text else ("img_size", "patch_size", "in_chans")
-        if source.reads_text != architecture.reads_text:
-            return ""
-        trained = {key: getattr(source, key) for key in keys}
-        other = [f"{key}={value}" for key, value in trained.items() if value != getattr(architecture, key)]
-        note = f"trained with {' and '.join(other)}: embeddings of other patches and positions are random"
-        return note if other else ""
-
-    def _foreign_ancestor(self) -> str:
-        """A note where an ancestor of another name made the embeddings; it may be the same file, moved."""
-        tuned = self.learngene.ancestor if self.learngene else ""
-        if not self.task_embeddings or not tuned or self.embedded_tasks.ancestor in ("", tuned):
-            return ""
-        return f"{self.task_embeddings} is by {self.embedded_tasks.ancestor}, the learngene was tuned by {tuned}"
 
     def _tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
         """A line on weights larger than the hypernetwork's ``max_shape``; none if all fit."""

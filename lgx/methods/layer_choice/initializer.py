@@ -12,7 +12,7 @@ from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.initialization.expansion import take_layers
-from lgx.methods.baselines.from_source import FromSource
+from lgx.methods.baselines.from_source import FromInputs
 from lgx.methods.lsamd.selection import selected
 from lgx.methods.weight_subcloning.importance import influence
 from lgx.methods.weight_subcloning.initializer import largest
@@ -20,7 +20,7 @@ from lgx.methods.weight_subcloning.initializer import largest
 Rule = Literal["first", "last", "even", "random", "influence"]
 
 
-class LayerChoice(FromSource):
+class LayerChoice(FromInputs):
     """Copy layers of the ancestor; repeat some, as LSAMD does, if the descendant has more layers.
 
     All other parameters come from the ancestor, also the head if the classes agree. It is the control of a selection
@@ -44,13 +44,11 @@ class LayerChoice(FromSource):
     def __init__(
         self, source: str, choice: str | None = None, seed: int = 0, data: str | None = None, images: int = 64
     ) -> None:
-        super().__init__(source)
-        if images < 1:
-            raise UserError(f"images: expected at least 1, got {images}")
+        super().__init__(source, data, images)
         if choice == "influence" and data is None:
             raise UserError("choice influence: needs inputs; give a folder of images or texts (data)")
         self.choice = ("even" if data is None else "influence") if choice is None else choice
-        self.seed, self.data, self.images = seed, data, images
+        self.seed = seed
 
     def named(self, architecture: Architecture) -> str:
         """``layer_choice_even``; ``layer_choice`` for a list."""
@@ -63,10 +61,7 @@ class LayerChoice(FromSource):
     @cached_property
     def _influence(self) -> Tensor:
         """Block influence of each of the source's layers."""
-        from lgx.methods.weight_subcloning.samples import sample_inputs  # which imports data modules
-
-        inputs = sample_inputs(self.loaded, str(self.data), self.images, self.method)
-        return influence(self.loaded.model.eval(), self.of_source, inputs)
+        return influence(self.loaded.model.eval(), self.of_source, self.sample)
 
     @property
     def stored_parameters(self) -> int:

@@ -15,8 +15,7 @@ from torch import Tensor
 from lgx.architectures import Architecture, architecture_from_dict
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.safety import AGAIN, TASK, check_shapes, check_weights, described_architecture, is_weight
-from lgx.core.schema import LINE, MAPPING, check_fields, mapping_of, one_of
+from lgx.artifacts.safety import check_weights
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.host.files import digest_of
@@ -28,13 +27,6 @@ if TYPE_CHECKING:
 
 
 BASE = "base."
-_DESCRIPTION = {
-    "method": LINE,
-    "architecture": MAPPING,
-    "ancestor": LINE,
-    "routing": one_of("batch", "image"),
-    "tasks": mapping_of(MAPPING),
-}
 
 
 @dataclass(frozen=True)
@@ -151,37 +143,14 @@ class SelectionRun:
             method = about.get("method") if isinstance(about, dict) else "another program"
             raise UserError(f"{file}: a checkpoint of {method}, not of LSAMD")
         prefix = "network."
-        location = f"{file}: its description is damaged"
-        check_fields(about, _DESCRIPTION, location, complete=True)
-        check_fields(about, {"gate": LINE}, location)
-        check_fields(about.get("inputs", {}), TASK, f"{location}: inputs")
-        for name, task in about["tasks"].items():
-            check_fields(task, TASK, f"{location}: task {name!r}")
         of_network = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
         run = cls(about, of_network, digest_of(file))
-        run._check(described_architecture(about["architecture"], location), str(file))
+        check_weights(run.base, str(file), of_run=True)
         try:
             _ = run.selection
         except UserError as error:
             raise UserError(f"{file}: {error}") from error
         return run
-
-    def _check(self, architecture: Architecture, location: str) -> None:
-        """Refuse tensors that contradict the description."""
-        of_validation = (".base_share", ".probability", ".swap_rise")
-        read = [name for name in self.state if name.startswith(BASE) or name.endswith(of_validation)]
-        wrong = next((name for name in read if not is_weight(self.state[name])), None)
-        if wrong:
-            raise UserError(f"{location}: {wrong} is not a tensor of floating-point numbers; {AGAIN}")
-        check_weights(self.base, location, of_run=True)
-        layers = check_shapes(self.base, headless(architecture), location)
-        for i, task in enumerate(self.about["tasks"]):
-            for what in ("base_share", "probability", "swap_rise"):
-                measured = self.state.get(f"branches.{i}.{what}")
-                if measured is None and what == "swap_rise":  # measured on request
-                    continue
-                if measured is None or measured.shape != (architecture.depth,) or layers != architecture.depth:
-                    raise UserError(f"{location}: lacks the {what} of {task} in {architecture.depth} layers; {AGAIN}")
 
     @property
     def selection(self) -> Selection:

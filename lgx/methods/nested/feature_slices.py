@@ -104,10 +104,7 @@ class FeatureSlices(SlicedNetwork):
             name = f"{split}/agreement_{size.depth}x{size.embed_dim}"
             self.log(name, agreement.mean(), on_step=False, on_epoch=True, sync_dist=True, batch_size=len(agreement))
         losses, agreement = (torch.stack(values).mean(0) for values in zip(*results, strict=True))
-        metrics = self.metrics_of(split)
-        for name, value in (("loss", losses), (AGREEMENT, agreement), ("n", torch.tensor(len(losses)))):
-            metrics[name].update(value)
-            self.log(f"{split}/{name}", metrics[name], prog_bar=name == AGREEMENT, on_step=False, on_epoch=True)
+        self.log_agreement(split, losses, agreement)
 
 
 class _Slice(nn.Module):

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from math import isfinite
 
 from torch import Tensor
 
@@ -45,12 +44,7 @@ class NestedSlices(LayerExpansion):
     @property
     def order(self) -> list[int]:
         """The layers, those that small slices have first."""
-        order: list[int] = (self.loaded.selection or {}).get("layers", [])
-        if sorted(order) != list(range(self.whole.depth)):
-            raise UserError(
-                f"{self.source}: contains the layers {order}, expected all {self.whole.depth}; train it again"
-            )
-        return order
+        return list((self.loaded.selection or {}).get("layers", ()))
 
     def sizes(self) -> Sizes:
         """Neither deeper nor wider than the ancestor; whole layers are no better, for narrow ones are trained, too."""
@@ -90,18 +84,9 @@ class FamilyMembers(NestedSlices):
 
     @property
     def front(self) -> Front:
-        """Scores of the sizes that the end of the training has measured.
-
-        Raises:
-            UserError: If one is no size of the family, or no number.
-        """
+        """Scores of the sizes that the end of the training has measured."""
         scores = (self.loaded.selection or {}).get("front", {})
-        try:
-            by_size = {parse_size(text, self.whole): score for text, score in scores.items()}
-        except UserError as error:
-            raise UserError(f"{self.source}: its front is damaged: {error}; train it again") from error
-        if not all(map(isfinite, by_size.values())):
-            raise UserError(f"{self.source}: its front contains a score that is not a number; train it again")
+        by_size = {parse_size(text, self.whole): score for text, score in scores.items()}
         return Front(self.loaded.task.get("metric", "acc"), by_size)
 
 

@@ -180,7 +180,7 @@ class SnapViT(WeightSubcloning):
             raise UserError("data: SnapViT scores heads and neurons on images; give a folder of images")
         model = self.loaded.model.eval()
         generator = torch.Generator().manual_seed(0)
-        scores = score(model, self.vit, self._sample, generator)
+        scores = score(model, self.vit, self.sample, generator)
         cut = [key for key in scores if key != STREAM]
         counts = [len(scores[key]) if key[0] == "heads" else 1 for key in cut]
 
@@ -189,7 +189,7 @@ class SnapViT(WeightSubcloning):
             return {key: scores[key] * factor[:, None] for key, factor in zip(cut, each, strict=True)}
 
         with torch.no_grad():
-            whole = before_head(model, self._sample)
+            whole = before_head(model, self.sample)
         mean = whole.mean(0)
         components = torch.linalg.svd(whole - mean, full_matrices=False).Vh[:_COMPONENTS].T
 
@@ -200,7 +200,7 @@ class SnapViT(WeightSubcloning):
             for neurons, heads in _CUTS:
                 kept = kept_of(matrix, "hidden", neurons, _LEAST) | kept_of(matrix, "heads", heads, _LEAST)
                 with without(model, self.vit, kept):
-                    rest = before_head(model, self._sample)
+                    rest = before_head(model, self.sample)
                 total += float(F.cosine_similarity((rest - mean) @ components, (whole - mean) @ components).mean())
             return total
 

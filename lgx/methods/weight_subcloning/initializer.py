@@ -19,7 +19,7 @@ from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
 from lgx.initialization.sizes import Sizes
 from lgx.initialization.width import narrow, of_head
-from lgx.methods.baselines.from_source import FromSource
+from lgx.methods.baselines.from_source import FromInputs
 from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_inputs, real_tokens
 
 MOST_IMAGES = 24
@@ -111,7 +111,7 @@ def _features_with_layers(
         return cast(Tensor, model.tokens(inputs).flatten(0, 1)[real_tokens(architecture, inputs)])
 
 
-class WeightSubcloning(FromSource):
+class WeightSubcloning(FromInputs):
     """The ancestor's most important layers, heads, neurons and dimensions, in their order (weight subcloning).
 
     Importance is measured on a few images or texts, which need no labels; see
@@ -152,12 +152,9 @@ class WeightSubcloning(FromSource):
     keeps_scale = True
 
     def __init__(self, source: str, data: str | None = None, images: int = 64, drop: Drop | None = None) -> None:
-        super().__init__(source)
-        if images < 1:
-            raise UserError(f"images: expected at least 1, got {images}")
+        super().__init__(source, data, images)
         if data is None and drop in ("change", "magnitude"):
             raise UserError(f"drop {drop}: needs inputs; give a folder of images or texts (data)")
-        self.data, self.images = data, images
         self.drop: Drop = drop or ("middle" if data is None else "change")
         self._kept: dict[int, list[int]] = {}
         self._dropped: list[int] = []
@@ -174,14 +171,7 @@ class WeightSubcloning(FromSource):
         of_source = self.of_source
         if self.data is None:
             return of_weights(self.loaded.tensors, of_source)
-        return on_inputs(self.loaded.model.eval(), of_source, self._sample)
-
-    @cached_property
-    def _sample(self) -> Tensor:
-        """The images (N, C, H, W), normalized for the source, or token ids (N, L)."""
-        from lgx.methods.weight_subcloning.samples import sample_inputs  # which imports data modules
-
-        return sample_inputs(self.loaded, str(self.data), self.images, self.method)
+        return on_inputs(self.loaded.model.eval(), of_source, self.sample)
 
     def layers(self, depth: int) -> list[int]:
         """The layers of the source that a descendant of this depth gets, in order."""
@@ -197,7 +187,7 @@ class WeightSubcloning(FromSource):
     def _keep(self, depth: int) -> list[int]:
         total = self.of_source.depth
         if self.drop == "change":
-            some = self._sample[:: -(-len(self._sample) // MOST_IMAGES)]
+            some = self.sample[:: -(-len(self.sample) // MOST_IMAGES)]
             if len(self._dropped) < total - depth:
                 model = self.loaded.model.eval()
                 self._dropped = layers_by_change(model, self.of_source, some, depth, self._dropped)[depth:]
@@ -254,7 +244,7 @@ class WeightSubcloning(FromSource):
         layers = self.layers(architecture.depth)
         inputs = "texts" if self.of_source.reads_text else "images"
         by = (
-            f"activation on {len(self._sample)} {inputs} of {self.data}"
+            f"activation on {len(self.sample)} {inputs} of {self.data}"
             if self.data
             else f"norms of the weights, because no {inputs} are given (data)"
         )

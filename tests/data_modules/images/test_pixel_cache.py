@@ -3,7 +3,6 @@
 import itertools
 import os
 import shutil
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,8 +14,7 @@ from torch import Tensor
 
 from data_modules import DTD, ImageFolderData, ShardedData
 from data_modules.base import Split
-from data_modules.images import pixel_cache
-from data_modules.images.examples import ImageFiles, Images, LabeledImages
+from data_modules.images.examples import ImageFiles, Images
 from data_modules.images.module import ImageDataModule
 from data_modules.images.pixel_cache import PixelCache
 from data_modules.images.transforms import Augment, CropFlip, train_transform
@@ -27,7 +25,6 @@ from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.host import cache
 from tests.support import fake_data
-from tests.support.forks import PROCESSES, adopt
 
 
 @pytest.fixture(autouse=True)
@@ -84,24 +81,6 @@ def test_kept_pixels_give_the_tensors_of_decoding_each_time(images, augment, req
     assert same(plain, epochs(opened(images, augment=augment, num_workers=2)))
 
 
-@pytest.mark.slow
-def test_processes_that_start_at_the_same_time_share_the_file(images: Path) -> None:
-    plain = epochs(opened(images, cache_gib=0))
-    with PROCESSES.Pool(2, _wait_for_each_other, [PROCESSES.Barrier(2), dict(os.environ)]) as pool:
-        found = pool.map(_sums, [images] * 4, chunksize=1)
-    assert found == [[float(part.float().sum()) for part in plain]] * 4
-    assert not [path for path in caches() if path.suffix != ".pixels"]
-
-
-def _wait_for_each_other(barrier: Barrier, environment: dict[str, str]) -> None:
-    adopt(environment)
-    barrier.wait()
-
-
-def _sums(images: Path) -> list[float]:
-    return [float(part.float().sum()) for part in epochs(opened(images))]
-
-
 @pytest.mark.parametrize("augment", ["crop", "crop_flip"])
 def test_the_batch_is_augmented_as_torchvision_augments_each_image(augment: Augment) -> None:
     task = Task("x", 2, in_chans=3, img_size=(24, 40), mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.25))
@@ -115,23 +94,6 @@ def test_the_batch_is_augmented_as_torchvision_augments_each_image(augment: Augm
     crop = CropFlip((24, 40), flips=augment == "crop_flip")
     pixels = crop(np.stack([np.asarray(picture).transpose(2, 0, 1) for picture in pictures]), seeds)
     assert torch.equal(normalized(torch.from_numpy(pixels), task), torch.stack(one_by_one))
-
-
-@pytest.mark.parametrize(
-    ("augment", "never_mirrored", "resized"),
-    [("none", True, False), ("crop", True, False), ("crop_flip", False, False), ("resized_crop", False, True)],
-)
-def test_only_flips_mirror_and_only_resized_crops_resize(augment: Augment, never_mirrored: bool, resized: bool) -> None:
-    half = Image.new("L", (32, 32), 0)
-    half.paste(255, (16, 0, 32, 32))  # dark on the left
-    task = Task("x", 2, in_chans=1, img_size=32, mean=(0.5,), std=(0.5,))
-    transform, bright, share = train_transform(task, augment), [], set()
-    for seed in range(30):
-        with seeded_rng(seed):
-            made = transform(half)[0]
-        bright.append(float(made[:, 20:].mean() - made[:, :12].mean()) > 0)
-        share.add(round(float((made > made.mean()).float().mean()), 2))
-    assert (all(bright), len(share) > 8) == (never_mirrored, resized)
 
 
 @pytest.mark.parametrize("damage", ["zeros", "noise", "short", "empty"])
@@ -187,32 +149,6 @@ def test_pixels_that_a_gpu_normalizes_become_the_same_inputs(images: Path) -> No
     moved = module.collate(examples)
     assert moved.inputs.dtype == torch.uint8
     assert torch.equal(module.on_after_batch_transfer(moved, 0).inputs, inputs.inputs)
-
-
-def test_files_behind_links_are_compared_and_circles_end(tmp_path: Path) -> None:
-    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "set"
-    elsewhere.mkdir()
-    folder.mkdir()
-    (elsewhere / "part.tar").write_bytes(b"1")
-    (folder / "part").symlink_to(elsewhere)
-    (elsewhere / "back").symlink_to(folder)
-    (folder / "gone").symlink_to(tmp_path / "nothing")
-    before = pixel_cache.identity(None, folder)
-    (elsewhere / "part.tar").write_bytes(b"22")
-    after = pixel_cache.identity(None, folder)
-    assert before is not None
-    assert after is not None
-    assert list(before) != list(after)
-    assert pixel_cache.identity(None, tmp_path / "nothing") is None
-
-
-def test_files_that_killed_processes_left_are_removed(images: Path, tmp_path: Path) -> None:
-    left = tmp_path / "cache/pixels/left.tmp"
-    left.parent.mkdir(parents=True)
-    left.write_bytes(b"1")
-    os.utime(left, (1, 1))
-    assert same(epochs(opened(images, cache_gib=0)), epochs(opened(images)))
-    assert [path.suffix for path in caches()] == [".pixels"] * 3
 
 
 @pytest.mark.parametrize("stored", ["in files", "in shards"])
@@ -289,18 +225,9 @@ class CroppedData(ImageFolderData):
         return Cropped(files.folder, [os.fsdecode(name) for name in files.names], files.labels, files.where)
 
 
-class Listed(CroppedData):
-    """A user's data module, which reads them by a list."""
-
-    def read(self, split: Split) -> Images:
-        files = super().read(split)
-        return LabeledImages([files[index] for index in range(len(files))], files.labels, "listed")
-
-
-@pytest.mark.parametrize("kind", [CroppedData, Listed])
-def test_pixels_that_depend_on_a_users_code_are_not_kept(images, monkeypatch, kind):
+def test_pixels_that_depend_on_a_users_code_are_not_kept(images, monkeypatch):
     def pixels() -> tuple[Tensor, dict[str, str]]:
-        module = kind(root=str(images), img_size=24, batch_size=8)
+        module = CroppedData(root=str(images), img_size=24, batch_size=8)
         module.setup("test")
         return torch.cat([batch.inputs for batch in module.test_dataloader()]), module.fingerprint()
 

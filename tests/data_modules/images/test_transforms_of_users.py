@@ -1,6 +1,5 @@
 """A user's own transforms of training images: per image, seeded, from configuration and command line."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,11 +14,9 @@ from data_modules import ImageFolderData
 from data_modules.images.transforms import Augment, PixelTransforms, train_transform
 from data_modules.loading.samplers import mix_seed
 from data_modules.registry import IMAGE_SETS
-from lgx.core.eval_transforms import normalized
 from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.errors import UserError
-from tests.support.command_line import Result
 
 ROTATE = {"class_path": "RandomRotation", "init_args": {"degrees": 15}}
 JITTER = {"class_path": "torchvision.transforms.v2.ColorJitter", "init_args": {"brightness": 0.2}}
@@ -80,16 +77,6 @@ def test_transforms_follow_every_augmentation(images: Path, augment: Augment) ->
     assert int((~kept).sum()) <= 16 * erased
 
 
-def test_transforms_of_numbers_and_nested_ones_give_pixels_again() -> None:
-    pixels = torch.randint(0, 256, (3, 8, 8), dtype=torch.uint8)
-    for transform in (v2.Compose([*NUMBERS, v2.GaussianNoise()]), v2.RandomApply([v2.RandomEqualize()], p=1.0)):
-        result = PixelTransforms([transform])(pixels)
-        assert (result.dtype, result.shape, type(result)) == (torch.uint8, pixels.shape, torch.Tensor)
-    same = PixelTransforms(NUMBERS)(pixels)
-    assert torch.equal(same, pixels), "rounding to numbers and back loses nothing"
-    assert normalized(same, Task("t", 2, img_size=8)).dtype == torch.float32
-
-
 @pytest.mark.parametrize(
     ("transform", "sentence"),
     [
@@ -139,15 +126,3 @@ def test_mistakes_and_foreign_classes_end_with_one_sentence(fit, value, reason):
     assert result.code == 2
     assert reason in result.sentence
     assert "Traceback" not in result.err
-
-
-def test_the_order_and_arguments_of_a_resumed_run_must_stay(fit: Callable[..., Result]) -> None:
-    twice = [ROTATE, {"class_path": "RandomRotation", "init_args": {"degrees": 5}}]
-    one, other = (
-        f"--data.transforms={yaml.safe_dump(specs, default_flow_style=True)}" for specs in (twice, twice[::-1])
-    )
-    assert fit("Ancestor", "--name=r", one).code == 0
-    resumed = fit("Ancestor", "--name=r", other, "--ckpt_path=last", "--trainer.max_epochs=2")
-    assert resumed.code == 2
-    assert "data.transforms was" in resumed.sentence
-    assert fit("Ancestor", "--name=r", one, "--ckpt_path=last", "--trainer.max_epochs=2").code == 0

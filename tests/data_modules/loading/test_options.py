@@ -1,6 +1,5 @@
 """Options of data modules: what the command line shows and refuses, and what members of several sets take over."""
 
-import os
 from functools import cache
 from typing import Any
 
@@ -10,11 +9,7 @@ from torchvision.transforms import v2
 
 import data_modules
 from data_modules import CIFAR10, CoLA, ImageDataModule, MultiTask, MultiText, PocketDecathlon
-from data_modules.loading.loaders import MOST_WORKERS
 from lgx.errors import UserError
-
-WORKERS = f"{MOST_WORKERS} on this machine with {os.cpu_count()} cores"
-
 
 NAMES = """CIFAR10 ADE20K ImageNet ImageFolderData UnlabeledFolderData MultiLabelFolderData ShardedData PocketDecathlon
     Decathlon MultiTask CoLA MultiText TextFiles""".split()
@@ -37,8 +32,7 @@ def test_every_option_has_a_help_text(name: str) -> None:
     ("option", "value", "sentence"),
     [
         ("batch_size", 0, "data.batch_size: expected at least 1, got 0"),
-        ("eval_batch_size", 0, "data.eval_batch_size: expected at least 1 or null, got 0"),
-        ("num_workers", 10**6, f"data.num_workers: expected 0 to {WORKERS}, got 1000000"),
+        ("num_workers", -1, "data.num_workers: expected at least 0, got -1"),
         ("limit_train", 0, "data.limit_train: expected at least 1 or null, got 0"),
         ("val_fraction", 1.0, "data.val_fraction: expected a share of at least 0 and below 1, got 1.0"),
         ("max_len", 2, "data.max_len: expected at least 3"),

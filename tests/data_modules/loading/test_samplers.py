@@ -1,6 +1,5 @@
 """The order depends only on seed, epoch and position, for any number of processes."""
 
-import random
 from itertools import chain
 
 import numpy as np
@@ -17,9 +16,7 @@ from data_modules.loading.samplers import (
     limited,
     unpadded_share,
 )
-from data_modules.multi_task.samplers import TaskExamples
 from data_modules.splits import stratified_order, stratified_split
-from lgx.core.seed import seeded_rng
 from lgx.errors import UserError
 
 worlds = st.integers(1, 5)
@@ -54,17 +51,6 @@ def test_balanced_batches_have_every_class_equally_often_on_any_number_of_proces
     drawn = np.bincount(labels[[index for step in whole for _, index in step]], minlength=len(counts))
     expected = drawn.sum() / len(counts)
     assert np.abs(drawn - expected).max() <= 6 * expected**0.5 + 1
-
-
-def test_seeded_rng_leaves_the_generators_as_they_were():
-    random.seed(0), np.random.seed(0), torch.manual_seed(0)
-    expected = random.random(), np.random.random(), torch.rand(1).item()
-    random.seed(0), np.random.seed(0), torch.manual_seed(0)
-    with seeded_rng(9):
-        inside = random.random(), np.random.random(), torch.rand(1).item()
-    assert (random.random(), np.random.random(), torch.rand(1).item()) == expected
-    with seeded_rng(9):
-        assert (random.random(), np.random.random(), torch.rand(1).item()) == inside
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(None, (12, 12)), (5, (5, 5)), (0.5, (12, 6)), (50, (12, 12))])
@@ -104,7 +90,3 @@ def test_held_out_examples_follow_the_largest_remainders_and_leave_one_of_each_c
         assert np.bincount(np.asarray(labels)[out], minlength=3).tolist() == held
     first = np.asarray(labels)[stratified_order(labels, seed=0)[:9]]
     assert np.bincount(first, minlength=3).tolist() in ([5, 3, 1], [6, 2, 1])
-
-
-def test_examples_of_several_tasks_are_all_counted():
-    assert len(TaskExamples([range(3), range(4)])) == 7

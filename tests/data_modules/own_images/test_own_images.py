@@ -1,10 +1,9 @@
-"""Images of a user: splits by group, images that are in two splits, and folders that are not read."""
+"""Images of a user: splits by group, and folders that are not read."""
 
 import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,27 +35,14 @@ def test_no_group_is_split_and_each_class_keeps_an_example(examples, fraction, d
     assert sorted(order[i] for i in again) == held.tolist()
 
 
-@pytest.mark.parametrize("classes", [1, 7])
-def test_groups_are_drawn_by_seed_and_as_evenly_as_they_allow(classes: int) -> None:
-    rng = np.random.default_rng(0)
-    groups = np.repeat([f"p{k}" for k in range(300)], rng.integers(1, 6, 300))
-    labels = rng.integers(0, classes, len(groups))
-    draws = {tuple(split_by_group(labels, groups, 0.2, seed)[1].tolist()) for seed in range(3)}
-    assert len(draws) == 3
-    for held in draws:
-        assert abs(len(held) / len(groups) - 0.2) < 0.03
-        assert abs(np.bincount(labels[list(held)], minlength=classes) / np.bincount(labels) - 0.2).max() < 0.06
-
-
 @pytest.fixture
 def patients(tmp_path: Path) -> Path:
-    """Images of patients 0 to 11 in both classes; patient 11 is in the test, too, with one image of ``train``."""
+    """Images of patients 0 to 11 in both classes, and test images."""
     root = tmp_path / "photos"
     for n in range(48):
         save(root / "train" / ("healthy", "ill")[n // 24] / f"p{n % 12}_{n}.png", n)
     for n, name in enumerate(("healthy/p11_60", "ill/p11_60", "healthy/p20_61", "ill/p20_61"), start=60):
         save(root / f"test/{name}.png", n)
-    (root / "test/ill/q_1.png").write_bytes((root / "train/ill/p5_29.png").read_bytes())
     files = [(path, path.relative_to(root).as_posix()) for path in root.rglob("*.png")]
     lines = [f"{name},{path.name.split('_')[0]}" for path, name in files]
     (root / "groups.csv").write_text("\n".join(["file,group", *lines, "./train/ill/p5_29.png,p5", ""]))
@@ -102,17 +88,12 @@ def test_wrong_groups_are_refused_in_one_sentence(patients: Path, groups: str, w
     assert "\n" not in str(refused.value)
 
 
-def test_a_run_names_shared_groups_copies_and_folders_that_are_not_read(patients, tmp_path, caplog) -> None:
+def test_a_run_names_folders_that_are_not_read(patients, tmp_path, caplog) -> None:
     save(patients / "dev/ill/1.png", 1)
     (patients / ".cache").mkdir()
-    options = [f"--data.groups={PATTERN}", "--data.val_fraction=0.25", "--trainer.limit_train_batches=1"]
     with caplog.at_level("INFO"):
-        result = lgx(*arguments("fit", "Ancestor", patients, tmp_path / "runs", *options))
+        result = lgx(*arguments("fit", "Ancestor", patients, tmp_path / "runs", "--trainer.limit_train_batches=1"))
     assert result.code == 0, result.err
     told = [record.getMessage() for record in caplog.records]
-    for words in (
-        r"data\.groups: 1 groups of test are also in .*'p11'",
-        r"data: 1 files have the same content as a file in another split.*p5_29\.png and .*q_1\.png",
-        rf"{patients}: 'dev' beside train are ignored; train, val.*",
-    ):
-        assert sum(re.fullmatch(words, line) is not None for line in told) == 1, words
+    line = rf"{patients}: 'dev' beside train are ignored; train, val.*"
+    assert sum(re.fullmatch(line, each) is not None for each in told) == 1

@@ -51,23 +51,18 @@ def test_no_lesion_is_in_two_splits(root: Path, has_two_diagnoses: bool) -> None
     assert contents(other)["val"] != parts["val"]
 
 
-def write(path: Path, rows: list[dict[str, str]], delimiter: str = ",") -> None:
+def write(path: Path, rows: list[dict[str, str]]) -> None:
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+        writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
 
 
-def test_labels_are_the_diagnoses_also_of_dataverses_tab_file(root):
+def test_labels_are_the_diagnoses(root):
     module = HAM10000(root=str(root))
     diagnosis = {row["image_id"]: row["dx"] for row in table(root / "ham10000" / "HAM10000_metadata.csv")}
     images = contents(module)["train"]
     assert [module.info.class_names[label] for label in module.read("train").labels] == [diagnosis[i] for i in images]
-    path = root / "ham10000" / "HAM10000_metadata.csv"
-    before = contents(HAM10000(root=str(root)))
-    write(path.with_suffix(".tab"), table(path), "\t")
-    path.unlink()
-    assert contents(HAM10000(root=str(root))) == before
 
 
 def test_absent_files_say_what_to_download(tmp_path: Path) -> None:
@@ -77,22 +72,3 @@ def test_absent_files_say_what_to_download(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"holds no known files of ham10000; .*, HAM10000_images_part_2\.zip, H"):
         prepare("ham10000", root=str(tmp_path / "other"), source=str(tmp_path / "downloads"))
     assert not (tmp_path / "other").exists()
-
-
-def test_a_missing_image_and_a_wrong_table_end_with_one_sentence(root: Path) -> None:
-    path = root / "ham10000" / "HAM10000_metadata.csv"
-    rows = table(path)
-    wrong = [
-        ([*rows, {**rows[0], "image_id": "ISIC_9999999"}], r"1 of 85 images .* missing below .*ISIC_9999999\.jpg"),
-        ([{**rows[0], "dx": "flu"}, *rows[1:]], r"HAM10000_metadata\.csv: unknown diagnosis flu, expected akiec"),
-        ([*rows, rows[0]], "names an image twice"),
-        ([{"image_id": row["image_id"], "dx": row["dx"]} for row in rows], "expected image_id,lesion_id,dx"),
-    ]
-    for content, sentence in wrong:
-        write(path, content)
-        with pytest.raises(UserError, match=sentence) as error:
-            HAM10000(root=str(root)).setup("fit")
-        assert "\n" not in str(error.value)
-    path.write_text("image_id,lesion_id,dx,dx\na,b,mel,nv\n")
-    with pytest.raises(UserError, match="line 1: the column 'dx' occurs twice"):
-        HAM10000(root=str(root)).setup("fit")

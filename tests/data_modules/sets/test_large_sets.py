@@ -1,16 +1,11 @@
 """Tiny-ImageNet-200 and iNaturalist 2019: their layouts, and messages about wrong files."""
 
-import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from data_modules import INaturalist2019, ShardedData, TinyImageNet
+from data_modules import INaturalist2019, TinyImageNet
 from data_modules.images.examples import ImageFiles
-from data_modules.sets.official import Archive
-from lgx.commands.data import prepare
-from lgx.errors import UserError
 from tests.support import fake_data
 
 SPLITS = ("train", "val", "test")
@@ -47,45 +42,3 @@ def test_the_official_val_images_are_the_test_and_have_the_labels_of_their_table
     expected = {fake_data.md5_text(f"val{k}") + ".jpg": (2, 0, 1)[k % 3] for k in range(9)}
     assert parts["test"] == expected
     assert not parts["train"].keys() & parts["val"].keys()
-
-
-def test_archives_are_unpacked_and_sharded(root, tmp_path_factory, monkeypatch):
-    downloads, other = tmp_path_factory.mktemp("downloads"), tmp_path_factory.mktemp("other")
-    archives = []
-    for archive in INaturalist2019.archives:
-        with tarfile.open(path := downloads / archive.filename, "w:gz") as packed:
-            member = archive.filename.removesuffix(".tar.gz")
-            packed.add(root / "inat2019" / member, member)
-        archives.append(Archive(archive.url, fake_data.md5(path)))
-    monkeypatch.setattr(INaturalist2019, "archives", tuple(archives))
-    prepare("inat2019", root=str(other), source=str(downloads), shards=True)
-    assert files(INaturalist2019(root=str(other))) == files(INaturalist2019(root=str(root)))
-    assert not list(other.rglob("*.gz"))
-    assert len(ShardedData(name="inat2019_shards", root=str(other)).read("test")) == 9
-
-
-def test_damage_of_tiny_imagenet_ends_with_one_sentence(root: Path) -> None:
-    base = root / "tiny_imagenet" / "tiny-imagenet-200"
-    table, classes, image = base / "val/val_annotations.txt", base / "wnids.txt", base / "val/images/val_3.JPEG"
-    image.rename(base / "away.JPEG")
-    says(TinyImageNet, root, "test", r"1 of 6 images of .*val_annotations\.txt are missing in .*first val_3\.JPEG")
-    (base / "away.JPEG").rename(image)
-    table.write_text(table.read_text().replace("n02124075", "n99999999", 1))
-    says(TinyImageNet, root, "test", r"txt: val_0\.JPEG is of class n99999999, which .*wnids\.txt does not name")
-    classes.write_text("n02124075\n")
-    says(TinyImageNet, root, "train", r"wnids\.txt: has 1 classes, expected 2")
-
-
-def test_damage_of_inaturalist_ends_with_one_sentence(root: Path) -> None:
-    base = root / "inat2019"
-    table = base / "val2019.json"
-    (base / "train_val2019" / "Plants").rename(base / "Plants")
-    says(INaturalist2019, root, "test", "1 of its image folders are missing, first .*Plants/12; unpack train_val2019")
-    table.write_text(table.read_text()[:-9])
-    says(INaturalist2019, root, "test", r"inat2019/val2019\.json: not valid JSON .*; unpack its archive again")
-
-
-def says(kind: Any, root: Path, split: str, sentence: str) -> None:
-    with pytest.raises(UserError, match=sentence) as error:
-        kind(root=str(root)).read(split)
-    assert "\n" not in str(error.value)

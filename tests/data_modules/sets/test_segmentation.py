@@ -63,19 +63,6 @@ def test_masks_are_read_into_disjoint_splits(root, name, sizes, classes):
     assert set(batch.targets.unique().tolist()) <= classes
 
 
-def test_val_and_limits_are_seeded_draws(root):
-    def held(**options) -> list[int]:
-        return module("ade20k", root, **options).read("val").indices.tolist()
-
-    assert held() == held() != held(split_seed=1)
-    few = module("ade20k", root, limit_train=5)
-    few.setup("fit")
-    assert few.task.num_train == 5
-    more = module("ade20k", root, limit_train=9)
-    more.setup("fit")
-    assert set(few.examples("train").indices) < set(more.examples("train").indices)
-
-
 @settings(max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from(["none", "crop_flip"]), st.integers(40, 90), st.integers(40, 90))
 def test_masks_are_transformed_like_their_images(seed, augment, height, width):
@@ -146,22 +133,11 @@ def test_a_mask_of_another_size_names_both_even_from_a_loader_process(tmp_path):
         list(made.test_dataloader())
 
 
-def test_missing_folders_masks_and_lists_are_named(tmp_path):
-    fake_masks.ade20k(tmp_path, train=10)
-    base = tmp_path / "ade20k/ADEChallengeData2016/annotations"
-    (base / "training/ADE_train_00000004.png").unlink()
-    with pytest.raises(UserError, match=r"1 of 10 images have no mask in .*, first ADE_train_00000004\.png"):
-        module("ade20k", tmp_path).read("train")
-    (base / "validation").rename(base / "elsewhere")
-    with pytest.raises(UserError, match=r"ade20k test: .*annotations/validation is missing"):
-        module("ade20k", tmp_path).read("test")
+def test_test_images_in_the_training_list_are_refused(tmp_path):
     fake_masks.voc12_aug(tmp_path)
     listed = next(tmp_path.rglob("trainaug.txt"))
     listed.write_text(listed.read_text() + "2007_000002\n")
     with pytest.raises(UserError, match=r"trainaug\.txt names 1 test images, first 2007_000002"):
-        module("voc12_aug", tmp_path).read("train")
-    listed.unlink()
-    with pytest.raises(UserError, match=r"trainaug\.txt is missing; expected one image name per line"):
         module("voc12_aug", tmp_path).read("train")
 
 

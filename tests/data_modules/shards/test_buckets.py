@@ -1,10 +1,8 @@
 """Shards in a bucket: the same examples as on disk, whatever fails; what cannot be read is named."""
 
-import importlib
 import itertools
-import json
 import os
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import fsspec
@@ -16,13 +14,15 @@ from fsspec.core import url_to_fs
 from torch.utils.data import DataLoader
 
 from data_modules.files import remote
-from data_modules.files.remote import Cache, RemotePath, place_of
+from data_modules.files.remote import place_of
 from data_modules.loading.samplers import Batching
-from data_modules.shards.index import INDEX, read_index
+from data_modules.shards.index import read_index
 from data_modules.shards.module import ShardedData
 from data_modules.shards.order import ShardBatchSampler
 from data_modules.shards.reading import ShardImages
+from lgx.commands.data import prepare
 from lgx.errors import UserError
+from lgx.host.cache import cache_root
 from tests.support import fake_data
 from tests.support.bucket_server import open_server
 from tests.support.command_line import arguments, lgx, ok
@@ -53,7 +53,7 @@ def server(bucket, folder, monkeypatch):
     fsspec.get_filesystem_class("s3").clear_instance_cache()
     system().put(f"{folder}/", f"{URL}/", recursive=True)
     monkeypatch.setattr(remote, "WAITS", (0.01,) * 5)
-    monkeypatch.setattr(remote, "BLOCK", 2048)
+    monkeypatch.setattr(remote, "BLOCK", 4096)
     monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)  # its own, within each try
     return bucket
 
@@ -71,13 +71,15 @@ def flipped(data):
     return data[:-6000] + bytes([data[-6000] ^ 1]) + data[-5999:]
 
 
-def images_of(place, cache, split="train"):
-    return ShardImages(read_index(place_of(place, cache))[1][split], f"toy {split}")
+def images_of(place, split="train", limit=10**6):
+    place = place_of(place)
+    place = place if isinstance(place, Path) else replace(place, limit=limit)
+    return ShardImages(read_index(place)[1][split], f"toy {split}")
 
 
-def order(place, cache, workers=0, start=0):
+def order(place, workers=0, start=0, **options):
     """The numbers of the training images that are read in an epoch, from a batch on."""
-    images = images_of(place, cache)
+    images = images_of(place, **options)
     sampler = ShardBatchSampler(images.sizes, Batching(2, seed=3))
     sampler.resume_at = (0, start)
     keys = [[index for _, index in batch] for batch in sampler]
@@ -89,19 +91,19 @@ def numbers_of(examples):
     return [int(fake_data.number_of(image)) for image, _ in examples]
 
 
-@pytest.fixture
-def cache(tmp_path):
-    return Cache(tmp_path / "kept", 10**6)
+def kept():
+    return cache_root() / "remote"
 
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
-def test_failures_that_pass_change_no_example_also_after_a_resume(server, folder, tmp_path, workers):
-    few = Cache(tmp_path / "cache", 25_000)  # some three of five shards
-    kinds = itertools.cycle([500, None, None, "cut", None, None, 503, None, None, "slow"])
-    local = order(folder, None)
+def test_failures_that_pass_change_no_example_also_after_a_resume(server, folder, workers):
+    few = {"workers": workers, "limit": 25_000}  # some three of five shards
+    pause = [None] * 7
+    kinds = itertools.cycle([500, *pause, "cut", *pause, 503, *pause, "slow", *pause])
+    local = order(folder)
     with server.failing(lambda method, path: next(kinds) if path.endswith(".tar") else None) as requests:
-        assert order(URL, few, workers) == local
-        assert order(URL, few, workers, start=4) == local[4:]
+        assert order(URL, **few) == local
+        assert order(URL, start=4, **few) == local[4:]
     assert len(requests) > 40  # so that each kind of failure came several times
 
 
@@ -113,62 +115,50 @@ def fails(method, name, what):
     ("fault", "reason", "tries"),
     [(403, "permission is missing", 1), (404, "(404)", 1), (500, "tried 6 times", 6), ("cut", "tried 6 times", 6)],
 )  # fmt: skip
-def test_a_failure_that_stays_names_the_url_and_the_reason(server, cache, fault, reason, tries):
+def test_a_failure_that_stays_names_the_url_and_the_reason(server, fault, reason, tries):
     name, said = "train-000002.tar", []
     for workers in (0, 1):
         with server.failing(fails("GET", name, fault)) as requests, pytest.raises(UserError) as caught:
-            order(URL, cache, workers)
+            order(URL, workers)
         said.append(str(caught.value))
         blocks = -(-(system().info(f"{URL}/{name}")["size"] + 1) // remote.BLOCK)
         assert tries <= requests.count(("GET", f"/bucket/toy/{name}")) <= tries * blocks
     assert said == [said[0]] * 2  # one sentence, also from a loader process
     assert said[0].startswith(f"{URL}/{name}: ")
     assert reason in said[0]
-    assert {file.suffix for file in cache.folder.iterdir()} <= {".tar"}  # no parts
+    assert {file.suffix for file in kept().iterdir()} <= {".tar"}  # no parts
 
 
 @pytest.mark.parametrize("change", [flipped, lambda data: data[:-1]])
-def test_a_shard_that_changes_under_a_run_is_named(server, cache, change):
+def test_a_shard_that_changes_under_a_run_is_named(server, change):
     name = "train-000001.tar"
-    images = images_of(URL, cache)
+    images = images_of(URL)
     replaced(f"{URL}/{name}", change)
     with pytest.raises(UserError, match=rf"{name}( does not have the checksum|: )"):
         np.asarray([images[k][1] for k in range(len(images))])
-    for other in (lambda data: data + b"xy", lambda data: data[:-9]):
-        replaced(f"{URL}/{name}", other)
-        with pytest.raises(UserError, match=f"shard {URL}/{name} has .* bytes instead of"):
-            read_index(URL)
-    system().rm_file(f"{URL}/{name}")
-    with pytest.raises(UserError, match=f"shard {URL}/{name} is absent"):
-        read_index(URL)
 
 
-def test_the_cache_keeps_whole_shards_within_its_limit(server, folder, tmp_path):
-    shards = read_index(folder)[1]["train"]
-    sizes = sorted(shard.size for shard in shards)
-    order(URL, Cache(tmp_path, sum(sizes)))
-    assert sorted(file.stat().st_size for file in tmp_path.iterdir()) == sizes
+def test_the_cache_keeps_whole_shards_within_its_limit(server, folder, monkeypatch):
+    sizes = sorted(shard.size for shard in read_index(folder)[1]["train"])
+    order(URL, limit=sum(sizes))
+    assert sorted(file.stat().st_size for file in kept().iterdir()) == sizes
     with server.failing(lambda method, path: 500 if path.endswith(".tar") else None):
-        assert order(URL, Cache(tmp_path, sum(sizes))) == order(folder, None)
-    torn, pipe, *_ = tmp_path.iterdir()
+        assert order(URL, limit=sum(sizes)) == order(folder)
+    torn, pipe, *_ = kept().iterdir()
     torn.write_bytes(b"torn")
     pipe.unlink()
     os.mkfifo(pipe)
-    small = Cache(tmp_path, sum(sizes[-2:]))
-    for shard in [*read_index(place_of(URL, small))[1]["train"]] * 2:
+    for shard in [*images_of(URL, limit=sum(sizes[-2:])).shards] * 2:
         with shard.open() as file:
             assert file.read() == (folder / shard.path.name).read_bytes()
-    assert len(list(tmp_path.iterdir())) == 2
-    (tmp_path / "file").touch()
-    for folder in (tmp_path / "file/x", Path("/proc/x")):
-        with pytest.raises(UserError, match=f"data.cache_dir {folder}: .*; give a folder"):
-            order(URL, Cache(folder, 10**6))
-    with pytest.raises(UserError, match=f"cache_dir_gib: is less than the .* bytes of shard {URL}"):
-        order(URL, Cache(tmp_path / "small", 100))
+    assert len(list(kept().iterdir())) == 2
+    monkeypatch.setenv("LGX_CACHE", "/proc/x")
+    with pytest.raises(UserError, match=r"/proc/x/remote: .*; set LGX_CACHE to a folder"):
+        order(URL)
 
 
 @pytest.mark.parametrize("scheme", ["memory", "http"])
-def test_other_file_systems_are_read_alike(server, folder, scheme, cache):
+def test_other_file_systems_are_read_alike(server, folder, scheme):
     url = "memory://toy"
     if scheme == "http":
         url = f"{server.url}/bucket/toy"
@@ -179,43 +169,16 @@ def test_other_file_systems_are_read_alike(server, folder, scheme, cache):
             read_index(f"{server.url}/bucket/nothing")
     else:
         fsspec.filesystem("memory").put(f"{folder}/", "toy/", recursive=True)
-    assert order(url, cache) == order(folder, None)
+    assert order(url) == order(folder)
 
 
-def test_an_interrupted_upload_leaves_an_index_without_absent_shards_and_resumes(server, folder):
-    def write():
-        return fake_data.toy_shards(RemotePath("s3://bucket/new"))
-
-    with server.failing(fails("PUT", "train-000002.tar", 403)), pytest.raises(UserError, match=r"000002.*permission"):
-        write()
-    index = json.loads(system().cat_file(f"s3://bucket/new/{INDEX}"))
-    named = [shard["file"] for entry in index["splits"].values() for shard in entry["shards"]]
-    assert named == sorted(Path(f).name for f in system().ls("s3://bucket/new") if f.endswith(".tar")) != []
-    with server.failing(lambda *_: None) as requests:
-        write()
-    assert not {("PUT", f"/bucket/new/{name}") for name in named} & set(requests)
-    for file in folder.iterdir():
-        assert system().cat_file(f"s3://bucket/new/{file.name}") == file.read_bytes()
-
-
-def test_the_command_writes_to_a_bucket_and_names_how_to_read_it(server, tmp_path, monkeypatch):
-    fake_data.FORMATS["dtd"](tmp_path / "data", monkeypatch)
-    done = ok(lgx("data", "prepare", "dtd", f"--root={tmp_path}/data", "--shards", "--out=s3://bucket/data"))
-    assert "--data.name dtd_shards --data.root s3://bucket/data --data.in_memory false" in done.out
-    module = ShardedData(name="dtd_shards", root="s3://bucket/data", in_memory=False)
-    module.setup("fit")
-    assert len(module.examples("train")) == module.info.sizes[0]
+def test_options_of_a_bucket_are_checked():
     with pytest.raises(UserError, match=r"is a URL.*--data.in_memory false"):
         ShardedData(name="dtd", root="s3://bucket/data")
-    with pytest.raises(UserError, match=r"cache_dir.*leave it out"):
-        ShardedData(name="dtd", root=str(tmp_path), cache_dir="x")
-    (tmp_path / "file").touch()
-    for folder, words in (
-        (tmp_path / "file", f"{tmp_path / 'file'} is a file; give a folder"),
-        ("s3://bucket/cache", "is a URL; give"),
-    ):
-        with pytest.raises(UserError, match=f"data.cache_dir: {words}"):
-            ShardedData(name="dtd_shards", root="s3://bucket/data", in_memory=False, cache_dir=str(folder))
+    with pytest.raises(UserError, match=r"data.shard_cache_gib"):
+        ShardedData(name="dtd", root="s3://bucket/data", in_memory=False, shard_cache_gib=-1)
+    with pytest.raises(UserError, match="--out: expected a local folder"):
+        prepare("dtd", shards=True, out="s3://bucket/data")
 
 
 @pytest.mark.parametrize("url", ["s3://key:secret@bucket/sets", "https://example.org/sets?signature=secret"])
@@ -252,11 +215,7 @@ def from_disk(folder, tmp_path_factory):
     [*(pytest.param(is_killed, False, marks=pytest.mark.slow) for is_killed in (False, True)), (True, True)],
 )
 def test_training_from_a_bucket_equals_that_from_disk_bit_for_bit(server, from_disk, tmp_path, is_killed, is_cached):
-    more = (
-        [f"--data.cache_dir={tmp_path}/cache", "--data.cache_dir_gib=0.00002", "--data.cache_gib=0"]
-        if is_cached
-        else []
-    )
+    more = ["--data.shard_cache_gib=0.00002", "--data.cache_gib=0"] if is_cached else []
     if is_killed:
         more.append("--data.num_workers=0")  # the same order; a loader process would hold the run's lock for seconds
         run = kill_and_resume("s3://bucket", tmp_path, 7, "before_update", options("s3://bucket", *more))
@@ -266,12 +225,3 @@ def test_training_from_a_bucket_equals_that_from_disk_bit_for_bit(server, from_d
     assert found["global_step"] == from_disk["global_step"] == 10
     for name, tensor in from_disk["state_dict"].items():
         assert torch.equal(tensor, found["state_dict"][name]), name
-
-
-def test_without_the_package_of_a_file_system_its_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "s3fs", None)
-    monkeypatch.delitem(importlib.import_module("fsspec.registry")._registry, "s3", raising=False)
-    with pytest.raises(UserError, match=r"s3://bucket/x/index.json: .*s3fs.*pip install 'lgx\[cloud\]'"):
-        read_index("s3://bucket/x")
-    with pytest.raises(UserError, match="Protocol not known: nowhere"):
-        read_index("nowhere://b/x")

@@ -49,10 +49,3 @@ def test_epochs_differ_and_a_resume_continues_exactly(tmp_path, monkeypatch, wor
         resumed = module(tmp_path, num_workers=workers).train_dataloader()
         resumed.load_state_dict(loader.state_dict())
         assert [b.inputs[:, 0, 0, 0].tolist() for b in resumed] == epochs[1][stop:]
-
-
-def test_local_shards_that_are_read_in_order_have_labels(tmp_path):
-    fake_data.toy_shards(tmp_path / "toy")
-    limited = module(tmp_path, limit_train=8)
-    assert torch.bincount(torch.tensor(limited.examples("train").labels)).tolist() == [2] * 4
-    assert sum(module(tmp_path).class_counts) == 23

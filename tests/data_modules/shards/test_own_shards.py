@@ -46,7 +46,7 @@ def write(folder: Path, files: Files) -> None:
 
 def outcome(root: Path, in_memory: bool, **options: Any) -> Any:
     """Number and label of the examples of each split, or the refusal."""
-    plain = {"mean": (0.0,) * 3, "std": (1 / 255,) * 3, "img_size": 8, "batch_size": 1, "eval_batch_size": 1}
+    plain = {"mean": (0.0,) * 3, "std": (1 / 255,) * 3, "img_size": 8, "batch_size": 1}
     try:
         made = ShardedData(name="own", root=str(root), in_memory=in_memory, **plain, **options)
         found: dict[Split, list[tuple[int, int]]] = {}
@@ -54,7 +54,8 @@ def outcome(root: Path, in_memory: bool, **options: Any) -> Any:
             made.setup(stage)
             for split in splits:
                 loader = getattr(made, f"{split}_dataloader")()
-                found[split] = sorted((round(float(b.inputs.mean())), int(b.targets)) for b in loader)
+                pairs = [pair for b in loader for pair in zip(b.inputs, b.targets, strict=True)]
+                found[split] = sorted((round(float(image.mean())), int(label)) for image, label in pairs)
         return found
     except UserError as error:
         return str(error)
@@ -65,11 +66,8 @@ WHOLE, BLOCK = tar(shard()), tarfile.BLOCKSIZE
 FIVE = 5 * 2 * 2 * BLOCK  # where the sixth example begins: an image and a label take two blocks each
 GOOD: dict[str, Files] = {
     "labels in json": {"train-0.tar": shard(key="json") + example(99, 1)},
-    "a line break after the label": {"train-0.tar": shard([0, 1, 2, 3]) + example(4, "1\n")},
     "class by class": {f"train-{k}.tar": shard(range(10 * k, 10 * k + 10), label=k) for k in range(3)},
-    "folders": {"train/a/0.tar": shard(), "val/0.tar": shard(range(20, 24)), "test/0.tar": shard(range(103, 106))},
     "validation-0": {**ONE, "validation-0.tar": shard(range(20, 26))},
-    "valid-0": {**ONE, "valid-0.tar": shard(range(20, 26)), "valid-1.tar": shard(range(26, 29))},
     "masks and texts beside": {"train.tar": [m for n in range(6) for m in (
         *example(n), (f"e{n}.mask.png", image(200)), (f"e{n}.txt", b"a"))] + [("README.txt", b"a")]},
     "files of macOS, JPEG": {"train-0.tar": [("._e50.png", b"x"), *shard(kind="JPEG")], "train/._0.tar": []},
@@ -98,24 +96,15 @@ def test_both_ways_of_reading_give_each_example_once(name, tmp_path, monkeypatch
 
 REFUSED: list[tuple[Any, str]] = [
     (WHOLE[:FIVE], r"truncated.*no mark of the end"),
-    (WHOLE[: FIVE + 300], r"truncated.*no mark of the end"),
-    (WHOLE[: FIVE + BLOCK + 9], "truncated"),
     (WHOLE[:FIVE] + b"x" * BLOCK + WHOLE[FIVE + BLOCK :], "no mark of the end"),
     (WHOLE + WHOLE, "further files after the end"),
     (shard(label=1) + example(90, 2), "no training image has the label 0; number"),
     (shard([0, 1]) + example(2, 5), "labels reach 5, but .* the label 2; number"),
     (shard(key="json", label='{"label": true}'), "e0 has the label True, expected a whole"),
-    (shard(key="json", label="[1]"), "e0 has no label, expected a whole"),
     (shard() + example(40, " 1_0 "), "e40 has the label b' 1_0 ', expected a whole number"),
-    (shard() + example(40, -1), "e40 has the label b'-1', expected a whole number from 0"),
     ([*shard(), ("z.png", image(1))], "example z has no label"),
     ([*shard(), ("z.cls", b"1")], "example z has no image, expected one image"),
     ([*shard(), *example(50), ("e50.jpg", image(51, "jpeg"))], "e50 has .png and .jpg"),
-    ({**ONE, "test-0.tar": shard([5, 6, 7], label=3)}, "the label 3; number"),
-    ({**ONE, "training-1.tar": shard([20])}, r"training-1\.tar: is in no split; .*rename it"),
-    ({**ONE, "train-1.tar.gz": shard()}, "uncompress"),
-    ({**ONE, "val-0.tar": shard([20]), "valid-0.tar": shard([21])}, "which name one split"),
-    ({**ONE, "train/1.tar": shard()}, "keep"),
     ({**ONE, "classes.txt": b"a\nb\n"}, "has the label 2, but classes.txt names 2 classes, 0 to 1"),
 ]
 """Content of a training shard, or several files, and words of the refusal."""

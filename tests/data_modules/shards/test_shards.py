@@ -131,11 +131,9 @@ def test_another_set_does_not_overwrite_shards(folder: Path) -> None:
         write_shards(fake_data.numbered(3), folder, "train", other)
 
 
-def test_a_missing_index_and_a_url_are_refused(tmp_path: Path) -> None:
+def test_a_missing_index_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no index\.json"):
         ShardedData(name="nothing", root=str(tmp_path))
-    with pytest.raises(UserError, match="is a URL"):
-        ShardedData(name="http://example.org/x", root=str(tmp_path))
 
 
 def test_pipes_in_place_of_files_are_named(folder: Path, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_wrong_table_is_refused_with_one_sentence(tmp_path, words, rows, optio
 
 def test_evaluation_batches_have_similar_lengths_but_the_first_ones_are_not_the_shortest(tmp_path, words):
     rows = [("the cat " * (1 + k % 30), str(k % 2)) for k in range(400)]
-    module = opened(write_csv(tmp_path / "reviews.csv", rows), words, val_fraction=0.4, eval_batch_size=8)
+    module = opened(write_csv(tmp_path / "reviews.csv", rows), words, val_fraction=0.4)
     batches = [batch.inputs[:, 1].sum(1) for batch in module.val_dataloader()]
     lengths = torch.cat(batches).float()
     assert len(lengths) == len(module.examples("val"))

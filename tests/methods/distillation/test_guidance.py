@@ -22,8 +22,6 @@ from lgx.core.batch import Batch
 from lgx.core.rows import read_rows
 from lgx.core.task import IGNORE, Task
 from lgx.methods import Distill
-from lgx.planning.configured import configure
-from lgx.planning.plan import plan_of
 from tests.support.command_line import ARCH, arguments, lgx, ok
 
 FEATURES = "--model.guidance=features"
@@ -144,14 +142,6 @@ def test_labels_and_features_are_learned_together_and_a_test_does_not_need_the_a
     ok(lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best"))
     refused = lgx("export", run / "checkpoints/best.ckpt", "--out", tmp_path / "exported")
     assert "give final.learngene.safetensors" in refused.sentence
-
-
-def test_a_plan_counts_network_and_projection(images, headless, tmp_path):
-    options = FEATURES, UNLABELED, f"--model.ancestor={headless}"
-    plan = plan_of(configure(arguments("fit", "TLEG", images, tmp_path, *options)[1:]))
-    parameters = TINY.replace(num_classes=0).count_parameters()
-    assert plan.parameters.trained == parameters + 2 * (16 + 1) * 24
-    assert plan.learngene_bytes == 4 * parameters
 
 
 @pytest.mark.parametrize("guidance", ["logits", "features"])

@@ -1,7 +1,6 @@
 """Mimetic initialization: the products of attention's weights, positions, and a start without a source."""
 
 import pytest
-import timm
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +12,6 @@ from lgx.initialization import initialize
 from lgx.methods import Mimetic
 from lgx.methods.mimetic import initializer
 from lgx.methods.mimetic.initializer import factors
-from tests.support.command_line import ARCH, lgx, ok
 from tests.support.families import EACH, tiny
 
 NETWORK = ViTArchitecture(2, 48, 3, patch_size=4, img_size=16, num_classes=5)
@@ -77,18 +75,3 @@ def test_networks_of_every_family_start(family, monkeypatch):
 def test_a_width_without_sinusoids_is_refused():
     with pytest.raises(UserError, match="an embed_dim that is a multiple of 4, got 6"):
         initialize(NETWORK.replace(embed_dim=6), Mimetic())
-
-
-def test_commands_start_without_a_source(fit, tmp_path):
-    given = ["init", "--arch", ARCH, "--method", "mimetic"]
-    for name in ("a", "b"):
-        result = lgx(*given, "--num_classes", 3, "--out", tmp_path / name)
-        assert (result.code, "method    mimetic" in result.out) == (0, True), result.err
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("a", "b")]
-    assert weights[0] == weights[1]
-    model = timm.create_model(f"local-dir:{tmp_path / 'a'}", pretrained=True)
-    assert model(torch.randn(1, 3, 16, 16)).shape == (1, 3)
-    refused = lgx(*given, "--source", tmp_path / "a", "--out", tmp_path / "c")
-    assert (refused.code, "method mimetic does not read a source" in refused.sentence) == (2, True)
-    ok(fit("Finetune", "--model.initializer=Mimetic", f"--model.arch={ARCH}", "--name=mimetic"))
-    assert "mimetic" in (tmp_path / "runs/test/mimetic/seed0/results.csv").read_text()

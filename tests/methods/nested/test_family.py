@@ -16,7 +16,6 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands import api
-from lgx.errors import UserError
 from lgx.initialization.sizing import enough, parse_budgets
 from lgx.methods.nested.front import size_grid
 from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, slice_text
@@ -117,16 +116,6 @@ def test_the_last_validation_and_the_test_are_averages_over_the_listed_sizes(fam
     assert scores == [pytest.approx(fmean(validated))]
 
 
-def test_the_ancestor_is_a_network_of_the_front(family, tmp_path):
-    (row,) = [row for row in front_of(family) if row["network"] == "ancestor"]
-    learngene = Learngene.load(family / f"final{SUFFIX}")
-    assert int(row["depth"]) == learngene.architecture.depth
-    ok(lgx("export", family, "--arch", "ancestor", "--out", tmp_path / "whole"))
-    model = timm.create_model(f"local-dir:{tmp_path}/whole", pretrained=True)
-    assert all(torch.equal(tensor, learngene.tensors[name]) for name, tensor in model.state_dict().items())
-    assert torch.equal(api.load_family(family)["ancestor"].head.weight, model.head.weight)
-
-
 def test_a_finished_family_is_replaced_and_without_validation_its_next_command_works(ancestor, images, tmp_path):
     given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES, "--name=a/b")
     assert lgx(*given).code == 0
@@ -155,9 +144,7 @@ def test_sizes_are_stored_exactly(tmp_path):
     [
         ([], "choose one with --arch"),
         (["--params", "10"], "the smallest measured network takes"),
-        (["--arch", "depth=9"], "9 layers"),
         (["--params", "1M", "--arch", "mlp_ratio=3"], "this size was not measured"),
-        (["--params", "1M", "--arch", "depth=x"], "depth must be a number"),
     ],
 )
 def test_a_choice_that_the_family_does_not_have_is_refused(family, tmp_path, options, words):
@@ -165,21 +152,6 @@ def test_a_choice_that_the_family_does_not_have_is_refused(family, tmp_path, opt
     assert (done.code, "Traceback" in done.err) == (2, False)
     assert words in done.sentence
     assert not (tmp_path / "out").exists()
-
-
-def test_one_network_predicts_a_split(family, tmp_path):
-    given = [
-        "--config", family / "config.yaml", f"--ckpt_path={family}/checkpoints/last.ckpt", f"--runs_dir={tmp_path}",
-    ]  # fmt: skip
-    assert "predictions need exactly one size" in lgx("predict", *given).sentence
-    assert lgx("predict", *given, "--model.sizes=[depth=2]").code == 0
-
-
-def test_other_sources_have_no_networks_to_choose_from(ancestor, tmp_path):
-    done = lgx("export", ancestor, "--arch", "depth=2", "--out", tmp_path / "out")
-    assert (done.code, "is not a family" in done.sentence) == (2, True)
-    with pytest.raises(UserError, match="is not a family"):
-        api.load_family(ancestor)
 
 
 def test_a_test_of_an_untrained_size_changes_no_average_of_a_comparison(family, tmp_path):

@@ -10,7 +10,6 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands import api
 from lgx.methods.nested.sizes import slice_text
-from lgx.training.run_folder import is_complete
 from tests.support.command_line import arguments, lgx, ok, refusal
 
 
@@ -41,13 +40,6 @@ def test_a_family_has_any_file_name(family, images, tmp_path, name):
     for other in (tmp_path / "export" / "model.safetensors", tmp_path / "export"):
         done = lgx("export", other, "--arch", size, "--out", tmp_path / "again")
         assert "is not a family" in refusal(done)
-
-
-def test_a_run_of_an_earlier_version_is_read(family, tmp_path):
-    former = shutil.copytree(family, tmp_path / "seed0")
-    (former / f"final{SUFFIX}").rename(former / ("best" + SUFFIX))
-    assert is_complete(former)
-    assert api.load_family(former).front == api.load_family(family).front
 
 
 def test_the_whole_network_is_called_ancestor(family, images, tmp_path):

@@ -3,9 +3,7 @@
 import csv
 import json
 from collections import Counter
-from contextlib import nullcontext
 from functools import partial
-from itertools import permutations
 from statistics import fmean
 from types import SimpleNamespace
 
@@ -17,19 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import functional_call
 
-from lgx.architectures import ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import architecture_of
-from lgx.components.metrics import metrics_for
 from lgx.core.batch import Batch
-from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Front
 from lgx.methods import Family
-from lgx.methods.nested.front import best_of, knee, measured_front
+from lgx.methods.nested.front import best_of, knee
 from lgx.methods.nested.slicing import sliced
-from lgx.planning import make_plan
 from tests.support.command_line import arguments, lgx, ok
 
 SIZES_OF_RUN = ("depth=2", "depth=1,embed_dim=8,mlp_ratio=2")
@@ -75,14 +69,6 @@ def test_an_update_has_the_gradients_of_one_plain_network_with_the_labels(ancest
             if parameter.grad is not None:
                 torch.testing.assert_close(parameter.grad, tensors[name].grad, msg=name)
     torch.testing.assert_close(method(inputs), method.logits(method.measured[0], inputs))
-
-
-def test_an_update_builds_no_network_for_sizes_that_it_knows(ancestor, monkeypatch):
-    method, batch = made(ancestor), Batch(torch.randn(2, 3, 16, 16), torch.arange(2), "t")
-    losses = [method.training_losses(batch)["loss"] for method.drawn in ([size] for size in method.measured)]
-    monkeypatch.setattr(ViTArchitecture, "build", None)
-    again = [method.training_losses(batch)["loss"] for method.drawn in ([size] for size in method.measured)]
-    torch.testing.assert_close(again, losses)
 
 
 @settings(max_examples=30)
@@ -145,14 +131,6 @@ def test_a_run_with_a_budget_validates_its_last_weights_and_says_what_ends_it_ea
     assert max(validated) == epochs
 
 
-def test_a_score_that_is_no_number_is_left_out_of_the_front(ancestor, monkeypatch):
-    method, front = made(ancestor), measured_fronts(monkeypatch)
-    method.logits = lambda size, inputs: torch.full((len(inputs), 3), torch.nan if size.depth < 3 else 0.0)
-    sizes = [method.architecture.replace(depth=depth) for depth in (1, 2, 3, 4)]
-    assert [size.depth for size in front(method, sizes, "loss").scores] == [3, 4]
-    assert front(method, sizes[:2], "loss") is None
-
-
 def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tmp_path):
     """Networks of one task share its images: the error of their mean is the mean of their errors."""
     given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES)
@@ -167,37 +145,11 @@ def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tm
     assert 0 < state["best_error"] == pytest.approx(fmean((score * (1 - score) / 9) ** 0.5 for score in scores))
 
 
-def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
-    learngene = Learngene.load(ancestor / f"final{SUFFIX}")
-    names = learngene.task["class_names"]
-    order = [*range(len(names))][::-1]
-    turned = {name: t[order] if name.startswith("head.") else t for name, t in learngene.tensors.items()}
-    file = tmp_path / f"turned{SUFFIX}"
-    Learngene("ancestor", learngene.architecture, turned, task={**learngene.task, "class_names": names[::-1]}).save(
-        file
-    )
-    found = []
-    for source in (ancestor, file):
-        options = [f"--model.ancestor={source}", SIZES, f"--name={'own' if source == file else 'turned'}"]
-        assert lgx(*arguments("fit", "Family", images, tmp_path, *options)).code == 0
-        found.append(Learngene.load(tmp_path / "test" / options[-1][7:] / "seed0" / f"final{SUFFIX}").tensors)
-    assert all(torch.allclose(found[0][name], tensor, atol=1e-6) for name, tensor in found[1].items())
-
-
-def test_a_plan_has_the_compute_of_the_run(ancestor, images):
-    given = arguments("plan", "Family", images, images, f"--model.ancestor={ancestor}", SIZES)[1:]
-    method = made(ancestor, SIZES_OF_RUN)
-    long = make_plan([*given, "--model.compute=300", "--trainer.max_epochs=-1"])
-    assert long.total_flops == pytest.approx(300 * 48 * 6 * method.architecture.count_macs(), rel=0.15)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (['--model.sizes=["depth=5"]'], "5 layers, but the learngene has 4"),
-        (['--model.sizes=["embed_dim=24"]'], "24 dimensions"),
         (['--model.sizes=["img_size=32"]'], "slices differ in depth"),
-        (['--model.sizes=["depth=two"]'], "depth must be a number"),
         (['--model.sizes=["depth=2","depth=2"]'], "lists a size twice"),
         (["--model.sizes=[]"], "at least one size"),
         (["--model.compute=0"], "model.compute"),
@@ -221,32 +173,6 @@ def test_the_next_command_names_the_smallest_size_within_one_standard_error_of_t
     front = Front("perplexity", dict(zip([*sizes, whole], (30.0, 20.0, 25.0, 21.0), strict=True)))
     assert best_of(front) == sizes[:2]
     assert knee(front) == sizes[1]
-
-
-def measured_fronts(monkeypatch):
-    """A function that measures the front of a method on four images, without a trainer."""
-    monkeypatch.setattr("lgx.methods.nested.front.metrics_for", lambda task: metrics_for(Task("t", 3)))
-    batch = Batch(torch.randn(4, 3, 16, 16), torch.arange(4) % 3, "t")
-
-    def front(method, sizes, metric="acc"):
-        method.task = SimpleNamespace(metric=metric)
-        plain = SimpleNamespace(val_step_context=nullcontext, convert_input=lambda batch: batch)
-        method._trainer = SimpleNamespace(
-            limit_val_batches=1.0, is_global_zero=False, precision_plugin=plain,
-            strategy=SimpleNamespace(batch_to_device=lambda batch: batch),
-        )  # fmt: skip
-        method.data_module = lambda: SimpleNamespace(val_dataloader=lambda: iter([batch]))
-        return measured_front(method, sizes)
-
-    return front
-
-
-def test_the_front_has_one_order_whatever_the_order_of_its_sizes(ancestor, monkeypatch):
-    method, front = made(ancestor), measured_fronts(monkeypatch)
-    twins = [method.architecture.replace(num_heads=heads) for heads in (1, 2, 4)]  # of equal parameters
-    method.logits = lambda size, inputs: torch.zeros(len(inputs), 3)
-    orders = [list(front(method, order).scores) for order in permutations(twins)]
-    assert all(order == orders[0] for order in orders)
 
 
 @pytest.mark.parametrize("resumes", ["last", "of another run"])

@@ -11,7 +11,6 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.components.features import before_head as features
 from lgx.methods.snapvit.initializer import SnapViT, _views, kept_of, maximize, score, without
 from lgx.methods.weight_subcloning.importance import STREAM
-from tests.support.command_line import lgx
 from tests.support.families import tiny
 from tests.support.images import write_images
 
@@ -74,13 +73,6 @@ def test_a_start_has_the_heads_and_neurons_with_the_largest_scores(network, sour
     assert start.layers(2) == sorted(start.ranked.layers.argsort(descending=True)[:2].tolist())
 
 
-def test_without_images_one_sentence_says_what_is_needed(source, tmp_path):
-    done = lgx("init", "--source", source, "--method", "snapvit", "--arch", VIT.spec(), "--out", tmp_path / "x")
-    assert done.code == 2
-    assert "data: SnapViT scores heads and neurons on images" in done.sentence
-    assert not (tmp_path / "x").exists()
-
-
 @pytest.mark.parametrize("family", ["plain", "eva02"])  # fused parts, and matrices of their own
 def test_scores_are_mean_squared_gradients_of_the_papers_loss(family, monkeypatch):
     network, shown = tiny(family).build().eval(), torch.randn(2, 4, 3, 16, 16)
@@ -120,7 +112,7 @@ def test_the_search_compares_features_and_starts_with_falling_factors(network, s
 
     monkeypatch.setattr("lgx.methods.snapvit.initializer.maximize", first)
     start = SnapViT(str(source), str(photos), images=5)
-    images, ranked, scores = start._sample, start.ranked, {}
+    images, ranked, scores = start.sample, start.ranked, {}
     for kind in ("hidden", "heads"):
         of_kind = [(key, found) for key, found in scores_of(network, images).items() if key[0] == kind]
         scores |= {key: found * factor for (key, found), factor in zip(of_kind, (1.2, 1.0, 0.8), strict=True)}

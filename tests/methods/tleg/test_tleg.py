@@ -1,7 +1,6 @@
 """TLEG: every layer is a combination of two, compared with naive constructions."""
 
 import json
-from functools import partial
 
 import pytest
 import torch
@@ -12,9 +11,8 @@ from lgx.architectures import ViTArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.components.optim import parameter_groups
-from lgx.errors import UserError
 from lgx.initialization import initialize
-from lgx.methods import TLEG, LinearExpansion
+from lgx.methods import LinearExpansion
 from lgx.methods.tleg.method import linearly_expanded
 from tests.support.command_line import ARCH, lgx, ok
 
@@ -37,13 +35,6 @@ def learngene_file(network: nn.Module, tmp_path_factory: pytest.TempPathFactory)
     path = str(tmp_path_factory.mktemp("t") / "final.learngene.safetensors")
     Learngene("tleg", AUX, dict(network.state_dict())).save(path)
     return path
-
-
-def test_two_layers_are_the_fewest_of_an_auxiliary_net():
-    options = {"optimizer": partial(torch.optim.SGD, lr=1), "num_classes": 5}
-    assert TLEG(arch="depth=2,embed_dim=24,num_heads=3,patch_size=4,img_size=16", **options).architecture.depth == 2
-    with pytest.raises(UserError, match="learns two layers"):
-        _ = TLEG(arch="depth=1,embed_dim=24,num_heads=3,patch_size=4,img_size=16", **options).architecture
 
 
 def naive(state: dict[str, Tensor], depth: int) -> nn.Module:
@@ -93,18 +84,6 @@ def test_stochastic_depth_is_on_in_training_only(batch):
     assert torch.equal(network.eval()(batch), network(batch))
     network.training = True  # as Lightning does after validation
     assert not torch.equal(network(batch), network(batch))
-
-
-@pytest.mark.slow
-def test_a_compiled_network_computes_the_same(network, batch):
-    expected = network(batch)
-    network.compile(backend="aot_eager")
-    assert_close(network.eval()(batch), expected)
-    found = network.train()(batch)
-    assert_close(found, expected)
-    found.sum().backward()
-    assert all(p.grad is not None for p in network.parameters())
-    assert "blocks.1.attn.qkv.weight" in network.state_dict()
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 7, 15])

@@ -8,7 +8,6 @@ import pytest
 
 from data_modules import PocketDecathlon
 from data_modules.suites.pocket.tasks import POCKET, POCKET_TASKS, SPLITS, PocketTask, draw_task
-from tests.support.forks import PROCESSES
 
 FAST: tuple[PocketTask, ...] = ("digits", "silhouettes")
 
@@ -64,15 +63,3 @@ def test_a_task_is_known_before_it_is_made_and_made_by_prepare_data(root: Path) 
     assert -1 <= batch.inputs.min() < batch.inputs.max() <= 1
     assert batch.task == "pocket_digits"
     assert sum(len(b.targets) for b in module.val_dataloader()) == 180
-
-
-@pytest.mark.slow
-def test_processes_that_make_a_task_at_once_leave_one_whole_task(tmp_path: Path) -> None:
-    processes = [PROCESSES.Process(target=POCKET.prepare, args=(tmp_path, "digits")) for _ in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    assert [process.exitcode for process in processes] == [0, 0]
-    assert [p.name for p in (tmp_path / "pocket").iterdir()] == ["digits"]
-    assert len(PocketDecathlon(task="digits", root=str(tmp_path)).read("train")) == 1_258

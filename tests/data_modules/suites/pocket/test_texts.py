@@ -7,7 +7,7 @@ import pytest
 
 from data_modules.catalog import open_text
 from data_modules.registry import TEXT_SETS
-from data_modules.suites.pocket.texts import KIND, NOUNS, QUALITIES, SIZES, UNKIND, VERBS, VOCAB_SIZE, PocketParaphrases
+from data_modules.suites.pocket.texts import KIND, NOUNS, QUALITIES, SIZES, UNKIND, VERBS, VOCAB_SIZE
 from lgx.errors import UserError
 from tests.support.command_line import lgx
 from tests.support.extras import import_transformers
@@ -57,15 +57,6 @@ def test_classes_are_those_of_most_clauses_of_a_review_and_of_verbs_that_agree(r
     pattern = f"(the|every)( {quality})? {noun} {verb}s the {noun}|the( {quality})? {noun}s {verb} the {noun}"
     for row in open_text("pocket_grammar", str(root)).read("test"):
         assert bool(re.fullmatch(pattern, row["text"])) == (row["label"] == 1), row
-
-
-def test_every_word_is_one_token(root):
-    module = PocketParaphrases(root=str(root), vocab_size=VOCAB_SIZE, max_len=40)
-    module.setup("test")
-    for row, length in zip(module.read("test"), module.examples("test").lengths, strict=True):
-        words = [text.split() for text in (row["text"], row["text_pair"])]
-        # A word without a space before it is split into letters.
-        assert length <= sum(len(each) - 1 + len(each[0]) for each in words)
 
 
 def test_impossible_options_end_with_one_sentence(root, tmp_path):
